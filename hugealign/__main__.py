@@ -1,0 +1,12 @@
+"""Entry point of ``hugealign COMMAND`` and ``python3 -m hugealign``."""
+
+import os
+import sys
+
+# The launcher runs this file by its path, so that a bare checkout needs no installation; appended,
+# not put first, so that nothing beside the package can shadow the standard library.
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from hugealign.cli import main  # noqa: E402
+
+sys.exit(main(sys.argv[1:]))

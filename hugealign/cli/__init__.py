@@ -1,0 +1,82 @@
+"""The command line: one module per command, each with ``configure(parser)`` and ``run(args) -> int``.
+
+A command's module is imported only when that command is asked for, and what is heavy is imported inside its ``run``:
+``hugealign --help`` must answer in 40 ms.
+"""
+
+import argparse
+import importlib
+import os
+import sys
+
+from hugealign import __version__
+from hugealign.errors import HugealignError
+
+#: command -> one line for ``--help``; the module of the same name in this package does the work.
+COMMANDS = {
+    "verify": "check files: is all of the text in whole huge-page windows?",
+    "ps": "is the text of a running process on huge pages?",
+    "warm": "bring a file's text into the page cache in huge folios",
+    "path": "print where the parts for other build tools lie",
+    "explain": "print what a rule of `verify` means and how to mend it",
+}
+
+_EPILOG = """\
+as a compiler:
+  hugealign [--page-size=SIZE] COMPILER [ARGUMENT ...]
+  hugealign-gcc, -g++, -clang, -clang++, -cc, -c++  [ARGUMENT ...]
+      run COMPILER with its links laid out for huge pages; any other option
+      as first word goes to cc.  In a build: CC="hugealign gcc".
+
+exit status: 0 met; 1 findings; 2 wrong usage; 3 could not check.
+As a compiler: the compiler's own, or 125 (hugealign failed),
+126 (compiler not executable), 127 (compiler not found).
+
+environment (booleans are 0 or 1; sizes take K, M, G):
+  HUGEALIGN_DISABLE=1         be the bare compiler
+  HUGEALIGN_PAGE_SIZE=2M      the huge page size
+  HUGEALIGN_MIN_TEXT=256K     smaller text is linked as without hugealign
+  HUGEALIGN_PAD_THRESHOLD=4K  a shorter tail is not padded
+  HUGEALIGN_ONLY=GLOB:GLOB    only these output names
+  HUGEALIGN_SKIP=GLOB:GLOB    not these output names
+  HUGEALIGN_CHECK=warn        after each link: off, warn or error
+  HUGEALIGN_DEBUG=1           say on stderr what each link does
+"""
+
+
+def _parser(command: str | None) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="hugealign",
+        description="Put a program's text on huge pages, and prove it.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("-V", "--version", action="version", version=f"hugealign {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, summary in COMMANDS.items():
+        sub = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
+        if name == command:
+            module = importlib.import_module(f"hugealign.cli.{name}")
+            module.configure(sub)
+            sub.set_defaults(run=module.run)
+    return parser
+
+
+def main(argv: list[str]) -> int:
+    """Run the command in *argv* (without the program name) and return the exit status."""
+    command = next((word for word in argv if not word.startswith("-")), None)
+    args = _parser(command).parse_args(argv)
+    try:
+        status: int = args.run(args)
+        sys.stdout.flush()
+    except HugealignError as error:
+        print(f"hugealign: error: {error}", file=sys.stderr)
+        return error.exit_status
+    except BrokenPipeError:
+        # The reader went away (`hugealign verify … | head`): not an error of ours; keep the
+        # interpreter from complaining again when it flushes stdout at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except KeyboardInterrupt:
+        return 130
+    return status

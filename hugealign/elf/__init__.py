@@ -1,0 +1,1 @@
+"""What an ELF file says about the placement of its text."""

@@ -1,0 +1,31 @@
+"""One exception class per kind of failure, each with the exit status that it means.
+
+Statuses of the tool: 1 findings, 2 wrong usage, 3 could not check.  Statuses of the wrapper follow
+``env`` and ``timeout``: 125 our own failure, 126 not executable, 127 not found (POSIX, XCU 2.8.2).
+"""
+
+
+class HugealignError(Exception):
+    """Base of every error that is shown to the user as one line."""
+
+    exit_status = 3
+
+
+class UsageError(HugealignError):
+    """The command line or a ``HUGEALIGN_*`` variable cannot be understood."""
+
+    exit_status = 2
+
+
+class NotElfError(HugealignError):
+    """The file does not begin with the ELF magic."""
+
+
+class MalformedElfError(HugealignError):
+    """The file claims to be ELF, and its headers contradict themselves or the file."""
+
+
+class WrapperError(HugealignError):
+    """hugealign itself failed while standing in for a linker."""
+
+    exit_status = 125

@@ -1,0 +1,1 @@
+"""This machine: its processes, its page cache."""

@@ -1,0 +1,53 @@
+"""Sizes as people write them: bytes with binary suffixes."""
+
+from hugealign.errors import UsageError
+
+_SUFFIXES = {"K": 10, "M": 20, "G": 30}
+_LARGEST = 1 << 40
+
+
+def parse_size(text: str, name: str) -> int:
+    """Return the bytes that *text* means: ``4096``, ``64K``, ``2M``, ``2MiB``, ``1G``.
+
+    *name* is the option or variable, for the message.  Raises UsageError.
+    """
+    digits = text.upper().removesuffix("IB").removesuffix("B")
+    shift = _SUFFIXES.get(digits[-1:], 0)
+    if shift:
+        digits = digits[:-1]
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > 13:
+        raise UsageError(f"{name}: not a size (examples: 4096, 64K, 2M)")
+    size = int(digits) << shift
+    if size > _LARGEST:
+        raise UsageError(f"{name}: larger than 1 TiB")
+    return size
+
+
+def parse_page_size(text: str, name: str) -> int:
+    """Return the huge page size in bytes: a power of two from 64 KiB to 1 GiB.  Raises UsageError."""
+    size = parse_size(text, name)
+    if size & (size - 1) or not 1 << 16 <= size <= 1 << 30:
+        raise UsageError(f"{name}: not a huge page size (a power of two from 64K to 1G; usual: 2M)")
+    return size
+
+
+def format_size(size: int) -> str:
+    """Return *size* bytes in binary units with at most one decimal: ``0``, ``512``, ``4.0 KiB``, ``3.1 MiB``."""
+    for shift, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if size >= 1 << shift:
+            tenths = (size * 10 + (1 << (shift - 1))) >> shift
+            return f"{tenths // 10}.{tenths % 10} {unit}"
+    return f"{size} B"
+
+
+def printable(text: str) -> str:
+    """Return *text* fit for a terminal: control characters and undecodable bytes as ``\\xNN`` escapes.
+
+    File, symbol and section names are untrusted; unescaped they could move the cursor or forge lines.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() else c.encode("utf-8", "surrogateescape").decode("latin-1").encode("unicode_escape").decode()
+        for c in text
+    )

@@ -1,0 +1,1 @@
+"""Rules about the placement of text, and the reports of what they find."""
