@@ -1,1 +1,1 @@
-"""This machine: its processes, its page cache."""
+"""The machine at hand: its kernel, its processes, its page cache."""

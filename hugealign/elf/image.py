@@ -1,0 +1,217 @@
+"""Reading the headers of an ELF file: both classes, both byte orders.
+
+Names and layouts are those of the System V ABI, chapters 4 (object files) and 5 (program loading).  This runs
+after every link, so it imports nothing but ``os`` and ``struct`` and reads only the headers, whatever the file's
+size.  Every number in the file is untrusted: each read is bounded by the file's length.
+"""
+
+import os
+import struct
+
+from hugealign.errors import MalformedElfError, NotElfError
+
+ET_REL, ET_EXEC, ET_DYN, ET_CORE = 1, 2, 3, 4
+EM_X86_64, EM_AARCH64 = 62, 183
+PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_TLS, PT_GNU_RELRO = 1, 2, 3, 7, 0x6474E552
+PF_X, PF_W, PF_R = 1, 2, 4
+SHT_NOBITS = 8
+SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR = 1, 2, 4
+PN_XNUM = 0xFFFF
+_SHN_XINDEX = 0xFFFF
+_NAMES_LIMIT = 1 << 20  # bytes of section names that are read; real tables are far smaller
+_NAME_LIMIT = 256  # bytes of one section name
+_TABLE_LIMIT = 1 << 18  # headers in a table; linked files have tens, and a hostile one must not fill memory
+
+
+class Layout:
+    """Where the fields of the headers lie for one ELF class: struct formats without the byte order."""
+
+    __slots__ = ("ehdr", "is64", "phdr", "phentsize", "shdr", "shentsize")
+
+    def __init__(self, is64: bool) -> None:
+        self.is64 = is64
+        self.ehdr = "HHIQQQIHHHHHH" if is64 else "HHIIIIIHHHHHH"
+        self.phdr = "IIQQQQQQ" if is64 else "IIIIIIII"
+        self.shdr = "IIQQQQIIQQ" if is64 else "IIIIIIIIII"
+        self.phentsize = struct.calcsize("<" + self.phdr)
+        self.shentsize = struct.calcsize("<" + self.shdr)
+
+
+class Segment:
+    """One program header.  Offsets, addresses and sizes are bytes; *header* is its own file offset."""
+
+    __slots__ = ("header", "index", "p_align", "p_filesz", "p_flags", "p_memsz", "p_offset", "p_type", "p_vaddr")
+
+    def __init__(
+        self,
+        p_type: int,
+        p_flags: int,
+        p_offset: int,
+        p_vaddr: int,
+        p_filesz: int,
+        p_memsz: int,
+        p_align: int,
+        index: int = 0,
+        header: int = 0,
+    ) -> None:
+        self.p_type = p_type
+        self.p_flags = p_flags
+        self.p_offset = p_offset
+        self.p_vaddr = p_vaddr
+        self.p_filesz = p_filesz
+        self.p_memsz = p_memsz
+        self.p_align = p_align
+        self.index = index
+        self.header = header
+
+    @property
+    def flags(self) -> str:
+        """The protection as readelf writes it: ``R-E``, ``RW-``."""
+        bits = ((PF_R, "R"), (PF_W, "W"), (PF_X, "E"))
+        return "".join(letter if self.p_flags & bit else "-" for bit, letter in bits)
+
+
+class Section:
+    """One section header.  *header* is its own file offset."""
+
+    __slots__ = ("header", "name", "sh_addr", "sh_flags", "sh_offset", "sh_size", "sh_type")
+
+    def __init__(
+        self, name: str, sh_type: int, sh_flags: int, sh_addr: int, sh_offset: int, sh_size: int, header: int = 0
+    ) -> None:
+        self.name = name
+        self.sh_type = sh_type
+        self.sh_flags = sh_flags
+        self.sh_addr = sh_addr
+        self.sh_offset = sh_offset
+        self.sh_size = sh_size
+        self.header = header
+
+
+class Image:
+    """The headers of one ELF file."""
+
+    __slots__ = ("e_machine", "e_shoff", "e_type", "file_size", "is64", "little", "sections", "segments")
+
+    def __init__(
+        self,
+        e_type: int,
+        e_machine: int,
+        segments: tuple[Segment, ...],
+        sections: tuple[Section, ...],
+        file_size: int,
+        is64: bool = True,
+        little: bool = True,
+        e_shoff: int = 0,
+    ) -> None:
+        self.e_type = e_type
+        self.e_machine = e_machine
+        self.segments = segments
+        self.sections = sections
+        self.file_size = file_size
+        self.is64 = is64
+        self.little = little
+        self.e_shoff = e_shoff
+
+    @property
+    def load_segments(self) -> tuple[Segment, ...]:
+        """The segments that the kernel maps."""
+        return tuple(s for s in self.segments if s.p_type == PT_LOAD)
+
+    @property
+    def text_segments(self) -> tuple[Segment, ...]:
+        """The executable segments that the kernel maps; one in a well-linked file."""
+        return tuple(s for s in self.segments if s.p_type == PT_LOAD and s.p_flags & PF_X)
+
+
+def read_image(fd: int) -> Image:
+    """Read the headers of the file behind *fd*, which stays open and is not moved.
+
+    Raises NotElfError, MalformedElfError, OSError.
+    """
+    file_size = os.fstat(fd).st_size
+    ident = _read(fd, 0, 64, "ELF header", short_is_fine=True)
+    if ident[:4] != b"\x7fELF":
+        raise NotElfError("not an ELF file")
+    if len(ident) < 52 or ident[4] not in (1, 2) or ident[5] not in (1, 2) or len(ident) < 52 + 12 * (ident[4] == 2):
+        raise MalformedElfError("the ELF header is truncated or of no known class and byte order")
+    layout = Layout(is64=ident[4] == 2)
+    order = "<" if ident[5] == 1 else ">"
+    fields = struct.unpack_from(order + layout.ehdr, ident, 16)
+    e_type, e_machine, _, _, e_phoff, e_shoff, _, _, e_phentsize, e_phnum, e_shentsize, e_shnum, e_shstrndx = fields
+    if e_shoff and e_shentsize != layout.shentsize:
+        raise MalformedElfError(f"e_shentsize is {e_shentsize}, not {layout.shentsize}")
+    if e_phnum and e_phentsize != layout.phentsize:
+        raise MalformedElfError(f"e_phentsize is {e_phentsize}, not {layout.phentsize}")
+    if e_shoff and (e_phnum == PN_XNUM or e_shnum == 0 or e_shstrndx == _SHN_XINDEX):
+        # System V ABI, chapter 4: counts that do not fit are kept in the first section header.
+        first = struct.unpack(order + layout.shdr, _read(fd, e_shoff, layout.shentsize, "first section header"))
+        e_shnum = e_shnum or first[5]
+        e_phnum = first[7] if e_phnum == PN_XNUM else e_phnum
+        e_shstrndx = first[6] if e_shstrndx == _SHN_XINDEX else e_shstrndx
+    if e_phnum * layout.phentsize > file_size or e_shnum * layout.shentsize > file_size:
+        raise MalformedElfError("the header tables are larger than the file")
+    if max(e_phnum, e_shnum) > _TABLE_LIMIT:
+        raise MalformedElfError(f"more than {_TABLE_LIMIT} entries in a header table")
+    segments = _segments(fd, order, layout, e_phoff, e_phnum)
+    sections = _sections(fd, order, layout, e_shoff, e_shnum, e_shstrndx) if e_shoff else ()
+    return Image(e_type, e_machine, segments, sections, file_size, layout.is64, order == "<", e_shoff)
+
+
+def read_file(path: str | bytes) -> Image:
+    """Read the headers of the file at *path*.  Raises NotElfError, MalformedElfError, OSError."""
+    # O_NONBLOCK: opening a FIFO that nobody writes to must not hang; without effect on regular files.
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        return read_image(fd)
+    finally:
+        os.close(fd)
+
+
+def _read(fd: int, offset: int, size: int, what: str, short_is_fine: bool = False) -> bytes:
+    try:
+        data = os.pread(fd, size, offset)
+    except (OverflowError, OSError) as error:
+        if isinstance(error, OSError) and offset == 0:
+            raise
+        raise MalformedElfError(f"{what}: impossible file offset") from error
+    if len(data) < size and not short_is_fine:
+        raise MalformedElfError(f"{what} lies beyond the end of the file")
+    return data
+
+
+def _segments(fd: int, order: str, layout: Layout, offset: int, count: int) -> tuple[Segment, ...]:
+    size = layout.phentsize
+    table = _read(fd, offset, count * size, "program header table") if count else b""
+    segments = []
+    for index, fields in enumerate(struct.iter_unpack(order + layout.phdr, table)):
+        if layout.is64:
+            p_type, p_flags, p_offset, p_vaddr, _, p_filesz, p_memsz, p_align = fields
+        else:
+            p_type, p_offset, p_vaddr, _, p_filesz, p_memsz, p_flags, p_align = fields
+        header = offset + index * size
+        segments.append(
+            Segment(p_type, p_flags, p_offset, p_vaddr, p_filesz, p_memsz, p_align, index, header)
+        )
+    return tuple(segments)
+
+
+def _sections(
+    fd: int, order: str, layout: Layout, offset: int, count: int, names_index: int
+) -> tuple[Section, ...]:
+    size = layout.shentsize
+    table = _read(fd, offset, count * size, "section header table")
+    headers = list(struct.iter_unpack(order + layout.shdr, table))
+    names = b""
+    if names_index < len(headers):
+        names_offset, names_size = headers[names_index][4:6]
+        names = _read(fd, names_offset, min(names_size, _NAMES_LIMIT), "section names", short_is_fine=True)
+    sections = []
+    for index, fields in enumerate(headers):
+        sh_name, sh_type, sh_flags, sh_addr, sh_offset, sh_size = fields[:6]
+        end = names.find(b"\0", sh_name, sh_name + _NAME_LIMIT)
+        name = names[sh_name : end if end >= 0 else sh_name + _NAME_LIMIT].decode("utf-8", "backslashreplace")
+        sections.append(
+            Section(name, sh_type, sh_flags, sh_addr, sh_offset, sh_size, offset + index * size)
+        )
+    return tuple(sections)

@@ -1,0 +1,74 @@
+"""Running a command and looking at it while it runs."""
+
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+
+from hugealign.host.processes import Process, ProcessError, look
+from hugealign.units import printable
+
+_INTERVAL = 0.02  # seconds between looks
+_SHARE = (
+    20  # at most 1/20 of the time is spent looking: smaps takes the process's mmap lock and walks its pages
+)
+_PATIENCE = 2.0  # seconds between SIGTERM and SIGKILL
+
+
+def sample(command: Sequence[str], after: float | None = None) -> Process:
+    """Run *command* and return the last look at it before it ended; raises ProcessError when there was none.
+
+    With *after*, look at it after that many seconds, and end it; had it ended before, the last look counts.
+    An interrupt from the terminal reaches the command as well and is left to it; SIGTERM is passed on.
+    """
+    try:
+        child = subprocess.Popen(command)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ProcessError(f"cannot run {printable(command[0])}: {reason}") from error
+    previous = (
+        signal.signal(signal.SIGINT, signal.SIG_IGN),
+        signal.signal(signal.SIGTERM, lambda *_: child.terminate()),
+    )
+    try:
+        seen = _watch(child, after)
+    finally:
+        _end(child)
+        signal.signal(signal.SIGINT, previous[0])
+        signal.signal(signal.SIGTERM, previous[1])
+    if seen is None:
+        raise ProcessError(f"{printable(command[0])} ended before it could be looked at")
+    return seen
+
+
+def _watch(child: subprocess.Popen[bytes], after: float | None) -> Process | None:
+    seen = None
+    start = time.monotonic()
+    while True:
+        before = time.monotonic()
+        try:
+            seen = look(child.pid)
+        except ProcessError:
+            if child.poll() is None and seen is None:
+                raise
+        if after is not None and before - start >= after:
+            return seen
+        cost = time.monotonic() - before
+        pause = max(_INTERVAL, _SHARE * cost)
+        if after is not None:
+            pause = min(pause, max(0.0, start + after - time.monotonic()))
+        try:
+            child.wait(pause)
+        except subprocess.TimeoutExpired:
+            continue
+        return seen
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    if child.poll() is None:
+        child.terminate()
+        try:
+            child.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()

@@ -1,0 +1,215 @@
+"""What a linker's command line asks for: pure parsing, for the few questions that the shim has.
+
+The shim never rewrites the user's arguments; it only reads them to see whether to keep out of the way, what the
+output is, and what goes in.  An option that is not in the tables is taken as a word of its own; then its argument
+may be mistaken for an input, which matters only if an object file of that name exists.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: One-letter options with an argument, in the same word or the next (GNU ld manual, "Command-line Options").
+_SHORT_WITH_ARGUMENT = "AFGILPRTYabcefhlmouyz"
+
+#: Long options whose argument is the next word, where it is not joined by ``=``.
+_WITH_ARGUMENT = frozenset(
+    """
+    Map architecture audit auxiliary chroot compress-debug-sections dT default-script defsym depaudit
+    dependency-file dynamic-linker dynamic-list entry exclude-libs export-dynamic-symbol
+    export-dynamic-symbol-list filter fini format hash-style image-base init just-symbols library library-path
+    mllvm oformat output plugin plugin-opt reproduce require-defined retain-symbols-file rpath rpath-link script
+    section-ordering-file section-start soname sort-section symbol-ordering-file sysroot thinlto-cache-dir
+    trace-symbol undefined unresolved-symbols version-script wrap Tbss Tdata Ttext Ttext-segment
+    """.split()
+)
+
+#: Options that mean that no ordinary program or library comes out, or that its layout is the user's own business.
+_HANDS_OFF = {
+    "r": "a relocatable link",
+    "relocatable": "a relocatable link",
+    "i": "a relocatable link",
+    "Ur": "a relocatable link",
+    "N": "unpaged text is asked for",
+    "omagic": "unpaged text is asked for",
+    "n": "unpaged text is asked for",
+    "nmagic": "unpaged text is asked for",
+    "version": "only the version is asked for",
+    "help": "only help is asked for",
+    "dT": "a default script of the user's own",
+    "default-script": "a default script of the user's own",
+    "Ttext": "the address of the text is given",
+    "section-start": "the address of a section is given",
+    "section-ordering-file": "a section order of the user's own",
+}
+#: Options that say whether an archive is to be preferred from here on.
+_STATIC = {"static": True, "Bstatic": True, "dn": True, "non_shared": True, "Bdynamic": False, "dy": False}
+_ELF_FORMATS = ("default", "elf", "elf64-x86-64", "elf64-littleaarch64")
+_MACHINES = {
+    "elf_x86_64": 62,
+    "aarch64linux": 183,
+    "aarch64elf": 183,
+}
+_NESTING_LIMIT = 16
+_RESPONSE_LIMIT = 64 << 20
+
+
+class Command:
+    """One linker command line, as far as the shim cares."""
+
+    __slots__ = (
+        "hands_off",
+        "image_base",
+        "inputs",
+        "libraries",
+        "library_paths",
+        "machine",
+        "max_page_size",
+        "output",
+        "scripts",
+        "static",
+    )
+
+    def __init__(self) -> None:
+        self.output = "a.out"
+        self.machine: int | None = None
+        self.hands_off: str | None = None
+        self.inputs: list[str] = []
+        self.libraries: list[tuple[str, bool]] = []  # name, and whether only an archive will do
+        self.library_paths: list[str] = []
+        self.scripts: list[str] = []
+        self.max_page_size = 0
+        self.image_base: int | None = None
+        self.static = False
+
+
+def expand(arguments: list[str], read: "Callable[[str], str]") -> list[str]:
+    """Return *arguments* with each ``@file`` replaced by the words in it, as the linkers do.
+
+    *read* returns a file's text or raises OSError; a word that names no file stays (binutils, expandargv).
+    Raises RecursionError when files name each other too deeply.
+    """
+    words: list[str] = []
+    _expand(arguments, read, words, 0)
+    return words
+
+
+def _expand(arguments: list[str], read: "Callable[[str], str]", words: list[str], depth: int) -> None:
+    if depth > _NESTING_LIMIT:
+        raise RecursionError
+    for word in arguments:
+        if word.startswith("@") and len(word) > 1:
+            try:
+                text = read(word[1:])
+            except OSError:
+                words.append(word)
+                continue
+            _expand(split(text[:_RESPONSE_LIMIT]), read, words, depth + 1)
+        else:
+            words.append(word)
+
+
+def split(text: str) -> list[str]:
+    """Split the text of a response file into words: white space, quotes and backslashes (GCC manual, ``@file``)."""
+    if not ("'" in text or '"' in text or "\\" in text):
+        return text.split()
+    words: list[str] = []
+    word: list[str] | None = None
+    quote = ""
+    characters = iter(text)
+    for c in characters:
+        if c == "\\":
+            word = word or []
+            word.append(next(characters, ""))
+        elif quote:
+            if c == quote:
+                quote = ""
+            else:
+                word = word or []
+                word.append(c)
+        elif c in "'\"":
+            quote = c
+            word = [] if word is None else word
+        elif c.isspace():
+            if word is not None:
+                words.append("".join(word))
+            word = None
+        else:
+            word = word or []
+            word.append(c)
+    if word is not None:
+        words.append("".join(word))
+    return words
+
+
+def parse(words: list[str]) -> Command:
+    """Return what the expanded linker arguments *words* ask for."""
+    command = Command()
+    remaining = iter(words)
+    for word in remaining:
+        if not word.startswith("-") or word == "-":
+            if word:
+                command.inputs.append(word)
+            continue
+        name, value = _option(word)
+        if value is None and (name in _WITH_ARGUMENT or (len(name) == 1 and name in _SHORT_WITH_ARGUMENT)):
+            value = next(remaining, "")
+        _apply(command, name, value)
+    return command
+
+
+def _option(word: str) -> tuple[str, str | None]:
+    """Return the name of the option *word* without dashes, and the value in the same word, if any.
+
+    A long option may be written with one dash, unless it begins with ``o`` (GNU ld manual); a one-letter option
+    may be followed by its value without a space.
+    """
+    name, equals, value = word.lstrip("-").partition("=")
+    long_form = word.startswith("--") or (name in _WITH_ARGUMENT and not name.startswith("o"))
+    if not long_form and word[1] in _SHORT_WITH_ARGUMENT and name not in _HANDS_OFF and name not in _STATIC:
+        return word[1], word[2:] or None
+    return name, value if equals else None
+
+
+def _apply(command: Command, name: str, value: str | None) -> None:
+    if name in ("o", "output"):
+        command.output = value or ""
+    elif name == "m":
+        command.machine = _MACHINES.get(value or "")
+        if command.machine is None:
+            command.hands_off = "the target is not one that hugealign knows"
+    elif name == "z":
+        if value and value.startswith("max-page-size="):
+            command.max_page_size = number(value.partition("=")[2]) or 0
+    elif name in ("T", "script"):
+        command.scripts.append(value or "")
+    elif name in ("l", "library"):
+        command.libraries.append((value or "", command.static))
+    elif name in ("L", "library-path"):
+        command.library_paths.append(value or "")
+    elif name in _STATIC:
+        command.static = _STATIC[name]
+    elif name in ("Ttext-segment", "image-base"):
+        command.image_base = number(value or "")
+        if command.image_base is None:
+            command.hands_off = "the image base is not a number"
+    elif name in ("b", "format", "oformat"):
+        if value not in _ELF_FORMATS:
+            command.hands_off = "inputs or output of another format"
+    elif name in _HANDS_OFF:
+        command.hands_off = _HANDS_OFF[name]
+
+
+def number(text: str) -> int | None:
+    """Return the number that *text* writes in a linker's ways (``0x…``, decimal, suffix K or M), or None."""
+    shift = {"k": 10, "m": 20}.get(text[-1:].lower(), 0)
+    if shift:
+        text = text[:-1]
+    try:
+        value = int(text, 0) << shift
+    except ValueError:
+        try:
+            value = int(text, 16) << shift
+        except ValueError:
+            return None
+    return value if 0 <= value < 1 << 64 else None

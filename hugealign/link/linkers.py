@@ -1,0 +1,103 @@
+"""One class per linker: the arguments that it needs to make whole windows, in its own dialect.
+
+What each linker does with these flags, and why each is needed, was measured on GNU ld 2.40 to 2.47, lld 14 to 23,
+mold 1.10 to 3.0 and gold 1.16; the scripts in ld-scripts/ carry the details.
+"""
+
+import os
+
+from hugealign.elf.image import EM_AARCH64, EM_X86_64
+
+_ARCH = {EM_X86_64: "x86_64", EM_AARCH64: "aarch64"}
+#: ``e_machine`` of the targets that there are recipes for.
+SUPPORTED = (EM_X86_64,)
+#: What the scripts say in place of HUGEALIGN_PAD_THRESHOLD.
+SCRIPT_THRESHOLD = 4096
+
+
+class Linker:
+    """A linker and its recipe.  The default: flags, a pad object, and an edit of the linked file."""
+
+    #: The section of the pad object, named so that the linker puts it last in the text.
+    pad_section = ".hugealign.pad"
+    #: Whether the linker pads by a script, so that the linked file is expected to need no edit.
+    script = False
+    #: Whether the pad must be sized by a first link, because the linker leaves no room after the text.
+    two_pass = False
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def script_name(self, machine: int) -> str:
+        """Return the file name of this linker's script for *machine*."""
+        return f"{self.name}-{_ARCH[machine]}.ld"
+
+    def arguments(self, user: list[str], page_size: int, pad: str, script: str | None) -> list[str]:
+        """Return the linker arguments: those of the *user* with ours around them.
+
+        A script of ours comes before every other, since the last one inserted at a place lies nearest to it;
+        our ``-z`` options come last, since the last one wins.  *pad* and *script* are paths.
+        """
+        before = ["-T", script] if script else []
+        return [*before, *user, pad, *self.flags(page_size)]
+
+    def flags(self, page_size: int) -> list[str]:
+        """Return the options that put the text on a window boundary of its own."""
+        return ["-z", f"max-page-size={page_size:#x}", "-z", "separate-code"]
+
+
+class Bfd(Linker):
+    """GNU ld."""
+
+    script = True
+
+
+class Lld(Linker):
+    """LLVM's linker."""
+
+    script = True
+
+
+class Mold(Linker):
+    """mold reads no scripts.  It sorts sections of code by name, so ``~`` comes last."""
+
+    pad_section = "~hugealign.pad"
+
+    def flags(self, page_size: int) -> list[str]:
+        """Return the options of the default, and ``-u`` so that --gc-sections keeps the pad."""
+        return ["-u", "__hugealign_pad", *super().flags(page_size)]
+
+
+class Gold(Linker):
+    """gold knows no ``-z separate-code``; ``--rosegment`` keeps read-only data out of the text segment.
+
+    The next segment begins at the very next byte of the file, so the pad must have its full size in the link.
+    """
+
+    two_pass = True
+
+    def flags(self, page_size: int) -> list[str]:
+        """Return the options that gold has for it."""
+        return ["-z", f"max-page-size={page_size:#x}", "--rosegment", "-u", "__hugealign_pad"]
+
+
+def identify(path: str, version: str | None = None) -> Linker | None:
+    """Return the linker that *path* is, judged by the name behind its links and else by *version*, or None.
+
+    *version* is the first line of its ``--version``; None means that it has not been asked for.
+    """
+    name = os.path.basename(os.path.realpath(path))
+    if name.endswith("ld.bfd"):
+        return Bfd("bfd")
+    if name in ("lld", "ld.lld") or name.startswith(("lld-", "ld.lld-")):
+        return Lld("lld")
+    if name in ("mold", "ld.mold", "ld64.mold", "sold"):
+        return Mold("mold")
+    if name.endswith(("ld.gold", "gold")):
+        return Gold("gold")
+    if version is None:
+        return None
+    for mark, linker in (("GNU ld", Bfd("bfd")), ("GNU gold", Gold("gold")), ("LLD", Lld("lld")), ("mold", Mold("mold"))):
+        if mark in version:
+            return linker
+    return Linker("unknown")

@@ -1,0 +1,342 @@
+"""The link itself: run the real linker with our arguments, look at what came out, mend it or say so.
+
+The first word of every rule here is that a link which passes without hugealign passes with it.  On any doubt the
+real linker runs with the user's arguments untouched.
+"""
+
+import os
+import signal
+import sys
+
+from hugealign.errors import HugealignError
+from hugealign.link import command as commands
+from hugealign.link import estimate, linkers
+from hugealign.settings import Settings, from_environ
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from hugealign.elf.image import Image
+
+_SCRIPT_LIMIT = 1 << 20  # bytes of a user's linker script that are read
+
+
+class Run:
+    """A finished run of the linker: its exit *status* (negative: killed by that signal) and what it printed."""
+
+    __slots__ = ("status", "stderr", "stdout")
+
+    def __init__(self, status: int, stdout: bytes = b"", stderr: bytes = b"") -> None:
+        self.status = status
+        self.stdout = stdout
+        self.stderr = stderr
+
+    def forward(self) -> None:
+        """Print what the linker printed."""
+        for fd, data in ((1, self.stdout), (2, self.stderr)):
+            while data:
+                data = data[os.write(fd, data) :]
+
+
+class Shim:
+    """One call of the shim: the *real* linker, the user's *arguments* and what the environment asks for."""
+
+    def __init__(self, real: str, arguments: list[str], settings: Settings) -> None:
+        self.real = real
+        self.arguments = arguments
+        self.settings = settings
+        self.command = commands.Command()
+        self.linked = False
+
+    def link(self) -> int:
+        """Do the whole link and return the exit status of it.  Does not return where it keeps out."""
+        try:
+            words = commands.expand(self.arguments, _read_response)
+        except RecursionError:
+            self.keep_out("response files name each other")
+        self.command = commands.parse(words)
+        reason = self.doubt()
+        linker = linkers.identify(self.real)
+        if not reason and linker is None:
+            linker = linkers.identify(self.real, self.version())
+        if reason or linker is None:
+            self.keep_out(reason or "the linker cannot be identified")
+        if user := self.command.max_page_size:
+            # A larger page of the user's own is a page size of ours too, where ours divides it.
+            self.settings.page_size = max(self.settings.page_size, user - user % self.settings.page_size)
+        small = estimate.code_bytes(self.command, self.settings.min_text) < self.settings.min_text
+        if small:
+            run = self.plain()
+            if run.status or self.is_small():
+                return run.status
+        return self.laid_out(linker, quiet=small)
+
+    def doubt(self) -> str | None:
+        """Return why this link is none of our business, or None."""
+        command, settings = self.command, self.settings
+        if command.hands_off:
+            return command.hands_off
+        if not command.inputs:
+            return "there is nothing to link"
+        if command.machine is None:
+            command.machine = estimate.machine_of(command)
+        if command.machine not in linkers.SUPPORTED:
+            return "the target is not one that hugealign knows"
+        if command.image_base is not None and command.image_base % settings.page_size:
+            return "the image base that is asked for is not on a window"
+        if os.path.exists(command.output) and not os.path.isfile(command.output):
+            return "the output is not a regular file"
+        if not _wanted(command.output, settings):
+            return "left out by HUGEALIGN_ONLY or HUGEALIGN_SKIP"
+        if not os.path.isdir("/proc/self/fd"):
+            return "/proc is not mounted"
+        for script in command.scripts:
+            text = _script_text(script, command.library_paths)
+            if "INSERT" not in text or "PHDRS" in text:
+                return "a full linker script of the user's own"
+        return None
+
+    def keep_out(self, reason: str) -> "NoReturn":
+        """Become the real linker."""
+        self.debug(f"left alone: {reason}")
+        os.execv(self.real, [self.real, *self.arguments])  # noqa: S606
+
+    def version(self) -> str:
+        """Return what the real linker's ``--version`` prints."""
+        run = self.spawn([self.real, "--version"], capture=True)
+        return run.stdout.decode("utf-8", "replace").partition("\n")[0]
+
+    def plain(self) -> Run:
+        """Link as without us."""
+        return self.spawn([self.real, *self.arguments], capture=False)
+
+    def laid_out(self, linker: linkers.Linker, quiet: bool) -> int:
+        """Link with our arguments; *quiet* if a plain link before has already printed what there is to print."""
+        run = self.with_recipe(linker, pad_size=0)
+        image = self.output() if run.status == 0 else None
+        if image and linker.two_pass and (pad_size := self.missing_pad(image)):
+            run = self.with_recipe(linker, pad_size)
+            image = self.output() if run.status == 0 else None
+        if run.status:
+            return self.without_recipe(run, quiet)
+        if image is None:  # for example --version among the arguments
+            run.forward()
+            return run.status
+        if self.is_small(image):
+            return self.plain().status
+        self.linked = True
+        if not quiet:
+            run.forward()
+        return self.check(linker)
+
+    def with_recipe(self, linker: linkers.Linker, pad_size: int) -> Run:
+        """Run the linker with our arguments, its output kept back."""
+        machine = self.command.machine
+        assert machine is not None  # noqa: S101  # doubt() has seen to it
+        from hugealign.elf.objectfile import pad_object
+
+        pad = _memory_file("pad.o", pad_object(machine, linker.pad_section, pad_size))
+        script = self.script(linker, machine) if linker.script else None
+        words = linker.arguments(self.arguments, self.settings.page_size, pad, script)
+        self.debug(f"{self.real} as {linker.name}: {' '.join(linker.flags(self.settings.page_size))}")
+        return self.spawn([self.real, *words], capture=True)
+
+    def script(self, linker: linkers.Linker, machine: int) -> str:
+        """Return the path of the script for *linker*, with the pad threshold that is asked for."""
+        from hugealign.resources import directory
+
+        path = os.path.join(directory("ld-scripts"), linker.script_name(machine))
+        if self.settings.pad_threshold == linkers.SCRIPT_THRESHOLD:
+            return path
+        with open(path, encoding="ascii") as file:
+            text = file.read()
+        text = text.replace(f"> {linkers.SCRIPT_THRESHOLD} ?", f"> {self.settings.pad_threshold} ?")
+        return _memory_file("pad.ld", text.encode())
+
+    def without_recipe(self, failed: Run, quiet: bool) -> int:
+        """Link without our arguments after a link with them has *failed*; say so if that helps."""
+        run = self.plain() if not quiet else self.spawn([self.real, *self.arguments], capture=True)
+        if run.status == 0:
+            lines = failed.stderr.decode("utf-8", "replace").splitlines() or [f"status {failed.status}"]
+            self.warn(f"linked without huge-page layout, because with it the linker said: {lines[0].strip()}")
+        return run.status
+
+    def missing_pad(self, image: "Image") -> int:
+        """Return the bytes of padding that a second link needs, in the 64-byte steps that code is aligned to."""
+        if len(image.text_segments) != 1:
+            return 0
+        tail = image.text_segments[0].p_memsz % self.settings.page_size
+        if tail <= self.settings.pad_threshold:
+            return 0
+        return (self.settings.page_size - tail) // 64 * 64
+
+    def check(self, linker: linkers.Linker) -> int:
+        """Hold the output against the rules, mend it where that can be done; return the exit status."""
+        from hugealign.elf import edit
+        from hugealign.verify import rules
+
+        image = self.output()
+        if image and not linker.script:
+            image = self.mend(image)
+            edit.dig_holes(self.command.output, image)
+        if self.settings.check == "off" or image is None:
+            return 0
+        policy = rules.Policy(self.settings.page_size, self.settings.min_text, self.settings.pad_threshold)
+        findings = rules.check(image, policy)
+        if not findings:
+            return 0
+        finding = findings[0]
+        more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
+        mend = finding.rule.fix if linker.script else "relink with -fuse-ld=bfd"
+        self.warn(f"{finding.message}{more} [{finding.rule.id}]; {mend}")
+        if self.settings.check == "error":
+            os.unlink(self.command.output)
+            return 1
+        return 0
+
+    def mend(self, image: "Image") -> "Image":
+        """Grow the text of the output to the end of its last window, where that can be done; return what is there now."""
+        from hugealign.elf import edit
+
+        segments = image.text_segments
+        if len(segments) != 1 or segments[0].p_memsz % self.settings.page_size <= self.settings.pad_threshold:
+            return image
+        plan = edit.plan_tail(image, self.settings.page_size)
+        if isinstance(plan, str):
+            self.debug(f"the tail cannot be mended: {plan}")
+            return image
+        fd = os.open(self.command.output, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            edit.apply(fd, plan)
+        finally:
+            os.close(fd)
+        return self.output() or image
+
+    def is_small(self, image: "Image | None" = None) -> bool:
+        """Return whether the output has less text than is worth it, or is nothing that has text at all."""
+        image = image or self.output()
+        if image is None:
+            return True
+        from hugealign.verify.rules import coverage
+
+        return coverage(image, self.settings.page_size).text < self.settings.min_text
+
+    def output(self) -> "Image | None":
+        """Return the headers of the output, or None if there is no ELF file."""
+        from hugealign.elf.image import read_file
+
+        try:
+            return read_file(self.command.output)
+        except (OSError, HugealignError):
+            return None
+
+    def spawn(self, argv: list[str], capture: bool) -> Run:
+        """Run the linker and wait for it; with *capture* its output goes to memory."""
+        streams = []
+        actions = []
+        if capture:
+            streams = [os.memfd_create(name, os.MFD_CLOEXEC) for name in ("stdout", "stderr")]
+            actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(streams, 1)]
+        pid = os.posix_spawn(argv[0], argv, os.environ, file_actions=actions)
+        # Loaded while the linker works.
+        import hugealign.elf.edit
+        import hugealign.verify.rules
+
+        _, status = os.waitpid(pid, 0)
+        return Run(os.waitstatus_to_exitcode(status), *(_contents(fd) for fd in streams))
+
+    def warn(self, message: str) -> None:
+        """Print one line about the output."""
+        from hugealign.units import printable
+
+        _say("warning", f"{printable(self.command.output)}: {printable(message)}")
+
+    def debug(self, message: str) -> None:
+        """Print one line if HUGEALIGN_DEBUG asks for it."""
+        if self.settings.debug:
+            from hugealign.units import printable
+
+            _say("debug", f"{printable(self.command.output)}: {printable(message)}")
+
+
+def _say(kind: str, message: str) -> None:
+    os.write(2, f"hugealign: {kind}: {message}\n".encode("utf-8", "backslashreplace"))
+
+
+def _read_response(path: str) -> str:
+    with open(path, "rb") as file:
+        return os.fsdecode(file.read())
+
+
+def _script_text(path: str, library_paths: list[str]) -> str:
+    """Return the text of the linker script *path*, sought as GNU ld seeks it; empty if it cannot be read."""
+    for directory in ("", *library_paths):
+        candidate = os.path.join(directory, path)
+        if os.path.isfile(candidate):
+            try:
+                with open(candidate, "rb") as file:
+                    return file.read(_SCRIPT_LIMIT).decode("latin-1")
+            except OSError:
+                return ""
+    return ""
+
+
+def _wanted(output: str, settings: Settings) -> bool:
+    """Return whether *output* is chosen by ONLY and not by SKIP: globs of the name, or of the path if they hold a slash."""
+    if not settings.only and not settings.skip:
+        return True
+    from fnmatch import fnmatchcase
+
+    def matches(globs: tuple[str, ...]) -> bool:
+        return any(fnmatchcase(output if "/" in glob else os.path.basename(output), glob) for glob in globs)
+
+    return (not settings.only or matches(settings.only)) and not matches(settings.skip)
+
+
+def _memory_file(name: str, data: bytes) -> str:
+    """Return a path, good in our children too, of a file that vanishes with us however we end."""
+    fd = os.memfd_create(name, 0)
+    os.write(fd, data)
+    return f"/proc/self/fd/{fd}"
+
+
+def _contents(fd: int) -> bytes:
+    size = os.fstat(fd).st_size
+    data = os.pread(fd, size, 0)
+    os.close(fd)
+    return data
+
+
+def _leave(status: int) -> "NoReturn":
+    """End as the linker ended: with its status, or by its signal, so that the driver sees what it would have seen."""
+    if status < 0:
+        signal.signal(-status, signal.SIG_DFL) if -status not in (signal.SIGKILL, signal.SIGSTOP) else None
+        os.kill(os.getpid(), -status)
+    os._exit(status)
+
+
+def main(argv: list[str]) -> "NoReturn":
+    """Run as a linker: *argv* is the real linker's path and the user's arguments."""
+    # Python ignores or catches these; the linker that we start or become must find them as a linker would.
+    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+    real, arguments = argv[0], argv[1:]
+    try:
+        settings = from_environ(os.environ)
+    except HugealignError as error:
+        _say("error", str(error))
+        os._exit(125)
+    shim = Shim(real, arguments, settings)
+    try:
+        status = shim.link()
+    except Exception as error:  # noqa: BLE001  # whatever is wrong with us, the user's link comes first
+        shim.warn(f"linked without a check, because hugealign failed: {type(error).__name__}: {error}")
+        if not shim.linked:
+            os.execv(real, [real, *arguments])  # noqa: S606
+        status = 0
+    _leave(status)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

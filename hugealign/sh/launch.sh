@@ -1,0 +1,87 @@
+# The launcher, sourced by bin/hugealign with $package set: a command of the tool, or a compiler to run.
+# The compiler's arguments are not parsed: -B in front of them leads it to the linker shims, and everything else
+# stays as it was.
+# shellcheck shell=sh
+
+fail() {
+    printf 'hugealign: error: %s\n' "$2" >&2
+    exit "$1"
+}
+
+# run COMMAND [ARGUMENT...]: become it, with the statuses of env(1) where that cannot be.
+run() {
+    if ! command -v -- "$1" >/dev/null; then
+        [ ! -e "$1" ] || fail 126 "$1: not executable"
+        fail 127 "$1: command not found"
+    fi
+    [ ! -d "$1" ] || fail 126 "$1: is a directory"
+    exec "$@"
+}
+
+name=${0##*/}
+case $name in
+    hugealign-?*) set -- "${name#hugealign-}" "$@" ;;
+    *)
+        while :; do
+            case ${1-} in
+                --page-size=*) export HUGEALIGN_PAGE_SIZE="${1#*=}" ;;
+                *) break ;;
+            esac
+            shift
+        done
+        case ${1-} in
+            '' | -h | --help | -V | --version | verify | ps | warm | path | explain)
+                # shellcheck source=hugealign/sh/python.sh
+                . "$package/sh/python.sh"
+                # shellcheck disable=SC2154
+                find_python "$package" || fail 125 'no python3 of version 3.11 or newer found; install python3'
+                exec "$python" -I -S "$package/__main__.py" "$@"
+                ;;
+            -*) set -- cc "$@" ;; # build systems drop the second word of "hugealign gcc"
+        esac
+        ;;
+esac
+
+case ${HUGEALIGN_DISABLE-} in
+    '' | 0) ;;
+    1) run "$@" ;;
+    *) fail 125 'HUGEALIGN_DISABLE: not 0 or 1' ;;
+esac
+case ${HUGEALIGN_CHECK-} in '' | off | warn | error) ;; *) fail 125 'HUGEALIGN_CHECK: not one of off, warn, error' ;; esac
+case ${HUGEALIGN_DEBUG-} in '' | 0 | 1) ;; *) fail 125 'HUGEALIGN_DEBUG: not 0 or 1' ;; esac
+case ${HUGEALIGN_MIN_TEXT-}${HUGEALIGN_PAD_THRESHOLD-}${HUGEALIGN_PAGE_SIZE-} in
+    *[!0-9KMGiBkmgb]*) fail 125 'HUGEALIGN_MIN_TEXT, _PAD_THRESHOLD or _PAGE_SIZE: not a size (examples: 4096, 64K, 2M)' ;;
+esac
+
+# Words that mean that nothing is linked: then the compiler runs exactly as without us, and a compiler cache sees
+# the very same command.  Should one be the argument of another option, the link is merely done without us.
+previous=
+for word do
+    case $previous in
+        -Xlinker | -o) ;;
+        *)
+            case $word in
+                -c | -S | -E | -M | -MM | -fsyntax-only | -cc1 | -cc1as | -'###' | -print-* | --print-* | -dump* | --version | --help)
+                    run "$@"
+                    ;;
+            esac
+            ;;
+    esac
+    previous=$word
+done
+
+# A compiler cache or another launcher in front of the compiler takes no compiler options of its own.
+case ${1##*/} in
+    ccache | sccache | distcc | icecc | buildcache | hugealign)
+        launcher=$1
+        case ${2-} in
+            '' | -*) run "$@" ;;
+        esac
+        compiler=$2
+        shift 2
+        run "$launcher" "$compiler" "-B$package/libexec/" "$@"
+        ;;
+esac
+compiler=$1
+shift
+run "$compiler" "-B$package/libexec/" "$@"

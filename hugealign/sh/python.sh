@@ -1,0 +1,25 @@
+# Finding the Python that runs hugealign, without starting one to ask.
+# shellcheck shell=sh
+
+# find_python PACKAGE: set $python, or return 1.  The one that the package was installed for comes first.
+find_python() {
+    python=
+    case $1 in
+        */lib*/python3.*/*-packages/hugealign)
+            root=${1%/lib*/python3.*/*-packages/hugealign}
+            version=${1%/*-packages/hugealign}
+            version=${version##*/}
+            for candidate in "$root/bin/$version" "/usr/bin/$version" "$root/bin/python3"; do
+                [ -x "$candidate" ] && python=$candidate && return 0
+            done
+            ;;
+        *)
+            [ -x "${1%/*}/.venv/bin/python3" ] && python=${1%/*}/.venv/bin/python3 && return 0
+            ;;
+    esac
+    # By full path: a version manager's stand-in for python3 on PATH can take 90 ms to start.
+    for candidate in /usr/bin/python3.1[1-9] /usr/local/bin/python3.1[1-9]; do
+        [ -x "$candidate" ] && python=$candidate && return 0
+    done
+    python=$(command -v python3) && "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+}

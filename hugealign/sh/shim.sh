@@ -1,0 +1,140 @@
+# The linker shim, sourced by each file in libexec/: find the linker that the compiler driver would have run,
+# run it at once if the link is certainly small, and leave every other link to hugealign.link.shim.
+# No Python starts for a conftest.  Variables of the environment are data: they are never evaluated.
+# shellcheck shell=sh
+
+shims=${0%/*}
+name=${0##*/}
+package=${shims%/libexec}
+real=
+
+fail() {
+    printf 'hugealign: error: %s\n' "$2" >&2
+    exit "$1"
+}
+
+# try DIRECTORY: take its linker, unless it is a shim: this one, or one that has already handed on to us.
+try() {
+    [ -z "$real" ] && [ -x "$1/$name" ] && [ ! -d "$1/$name" ] && [ ! "$1" -ef "$shims" ] || return 0
+    case ":${_HUGEALIGN_SHIMS-}:" in
+        *":$1:"*) ;;
+        *) real=$1/$name ;;
+    esac
+}
+
+# try_list LIST: the same for each directory of a colon-separated list; an empty entry is the current one.
+try_list() {
+    set -f
+    IFS=:
+    # shellcheck disable=SC2086
+    set -- $1
+    unset IFS
+    set +f
+    for directory do
+        try "${directory:-.}"
+        [ -z "$real" ] || return 0
+    done
+}
+
+# clang hands its children no search path: ask its own command line for -B, then look beside it.
+try_clang() {
+    parent=$(readlink "/proc/$PPID/exe" 2>/dev/null) || return 0
+    case ${parent##*/} in
+        clang* | flang*) ;;
+        *) return 0 ;;
+    esac
+    takes_next=
+    # A newline in a -B directory would split it; then the linker beside clang is used.
+    while IFS= read -r word; do
+        case $takes_next$word in
+            1*) try "${word%/}" ;;
+            -B?*) try "${word#-B}" ;;
+        esac
+        case $word in
+            -B) takes_next=1 ;;
+            *) takes_next= ;;
+        esac
+    done <<WORDS
+$(tr '\0' '\n' <"/proc/$PPID/cmdline" 2>/dev/null)
+WORDS
+    try_list "${COMPILER_PATH-}"
+    try "${parent%/*}"
+}
+
+if [ -n "${COLLECT_GCC-}" ]; then
+    try_list "${COMPILER_PATH-}" # set by gcc for its children: its own directories, and -B of the user's
+else
+    try_clang
+    [ -z "${COMPILER_PATH-}" ] || try_list "$COMPILER_PATH"
+fi
+try_list "$PATH"
+[ -n "$real" ] || fail 127 "$name: no such linker behind the shim; install it, or drop -fuse-ld"
+
+nested=${_HUGEALIGN_SHIMS-}
+export _HUGEALIGN_SHIMS="$shims${nested:+:$nested}"
+
+case ${HUGEALIGN_DISABLE-} in
+    '' | 0) ;;
+    1) exec "$real" "$@" ;;
+    *) fail 125 'HUGEALIGN_DISABLE: not 0 or 1' ;;
+esac
+# An outer shim, or the linker that it runs, has called us: the work is already being done.
+[ -z "$nested" ] || exec "$real" "$@"
+
+# certainly_small ARGUMENT...: all that goes in is under 64 KiB, a quarter of the least text that is laid out.
+# Libraries count as nothing only where the shared one is what the linker will find.
+certainly_small() {
+    [ -z "${HUGEALIGN_MIN_TEXT-}${HUGEALIGN_DEBUG-}" ] || return 1
+    for word do
+        case $word in
+            -lgcc) ;;
+            -l*)
+                library=${word#-l}
+                for other do
+                    case $other in
+                        -L?*)
+                            [ ! -e "${other#-L}/lib$library.so" ] || continue 2
+                            [ ! -e "${other#-L}/lib$library.a" ] || return 1
+                            ;;
+                    esac
+                done
+                return 1
+                ;;
+            @* | -static | --static | -Bstatic | -dn | --whole-archive) return 1 ;;
+        esac
+    done
+    total=0
+    # shellcheck disable=SC2046
+    for size in $(sizes "$@"); do
+        total=$((total + size))
+    done
+    [ "$total" -lt 65536 ]
+}
+
+# sizes ARGUMENT...: the sizes of the files among the arguments that are not shared libraries or the loader.
+sizes() {
+    count=$#
+    for word do
+        case $word in
+            -* | *.so | *.so.*) ;;
+            *) set -- "$@" "$word" ;;
+        esac
+    done
+    shift "$count"
+    [ $# -eq 0 ] || exec stat -L -c %s -- "$@" 2>/dev/null
+}
+
+if certainly_small "$@"; then
+    exec "$real" "$@"
+fi
+
+# shellcheck source=hugealign/sh/python.sh
+. "$package/sh/python.sh"
+if ! find_python "$package"; then
+    printf 'hugealign: warning: no python3 of version 3.11 or newer found: linked as without hugealign\n' >&2
+    exec "$real" "$@"
+fi
+# -I -S: no site packages, no user site, no PYTHON* variables; half the start-up time and nothing foreign.
+# The package's own directory is appended, so that nothing beside it can shadow the standard library.
+exec "$python" -I -S -c 'import sys; sys.path.append(sys.argv.pop(1)); from hugealign.link.shim import main; main(sys.argv[1:])' \
+    "${package%/*}" "$real" "$@"
