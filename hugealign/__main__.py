@@ -7,6 +7,6 @@ import sys
 # not put first, so that nothing beside the package can shadow the standard library.
 sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from hugealign.cli import main  # noqa: E402
+from hugealign.cli import main
 
 sys.exit(main(sys.argv[1:]))

@@ -41,13 +41,15 @@ def format_size(size: int) -> str:
 
 
 def printable(text: str) -> str:
-    """Return *text* fit for a terminal: control characters and undecodable bytes as ``\\xNN`` escapes.
+    r"""Return *text* fit for a terminal: control characters and undecodable bytes as ``\xNN`` escapes.
 
     File, symbol and section names are untrusted; unescaped they could move the cursor or forge lines.
     """
     if text.isprintable():
         return text
     return "".join(
-        c if c.isprintable() else c.encode("utf-8", "surrogateescape").decode("latin-1").encode("unicode_escape").decode()
+        c
+        if c.isprintable()
+        else c.encode("utf-8", "surrogateescape").decode("latin-1").encode("unicode_escape").decode()
         for c in text
     )

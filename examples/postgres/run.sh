@@ -349,8 +349,22 @@ for variant in plain hugealign; do
     step $variant-make "$variant: make -j$jobs" in_dir "$tree" make -s -j"$jobs"
     step $variant-install "$variant: make install" in_dir "$tree" make -s install
 done
-cmp -s "$build/plain/src/include/pg_config.h" "$build/hugealign/src/include/pg_config.h" ||
-    promise_broken "configure found something else: diff $build/{plain,hugealign}/src/include/pg_config.h"
+
+# What configure found must be the same in both, but for the compiler's words and the directories' names.
+settings() { # VARIANT FILE
+    sed -e 's/hugealign gcc/gcc/g' -e "s|$build/$1|VARIANT|g" "$build/$1/$2"
+}
+for file in config.status src/include/pg_config.h src/Makefile.global; do
+    settings plain $file >"$logs/plain-settings"
+    settings hugealign $file >"$logs/hugealign-settings"
+    diff "$logs/plain-settings" "$logs/hugealign-settings" >"$logs/settings.diff" || {
+        cat "$logs/settings.diff" >&2
+        promise_broken "configure found something else with the wrapper: $file"
+    }
+done
+for name in hugealign-configure hugealign-make; do
+    if grep 'hugealign: ' "$logs/$name.log" >&2; then promise_broken "the wrapper printed something (log: $logs/$name.log)"; fi
+done
 
 # ---- 4. PostgreSQL's own regression suite ------------------------------------------------------
 

@@ -52,9 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="ask for PCT per cent of the bytes, not for all windows",
     )
     parser.add_argument("--page-size", metavar="SIZE", help="window size (default: the kernel's huge page)")
-    parser.add_argument(
-        "--after", metavar="SECONDS", type=_seconds, help="look at CMD once, then, and end it"
-    )
+    parser.add_argument("--after", metavar="SECONDS", type=_seconds, help="look at CMD once, then, and end it")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="json: schema " + SCHEMA)
 
 
@@ -69,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
         page_size = parse_page_size(args.page_size, "--page-size")
     errors: list[tuple[str, str]] = []
     if args.command_line:
-        from hugealign.host.sampling import sample  # noqa: PLC0415
+        from hugealign.host.sampling import sample
 
         seen = [sample(args.command_line, args.after)]
     else:
@@ -108,9 +106,7 @@ def table(verdicts: Sequence[Verdict], page_size: int) -> list[str]:
     return lines
 
 
-def document(
-    verdicts: Sequence[Verdict], errors: Sequence[tuple[str, str]], page_size: int
-) -> dict[str, Any]:
+def document(verdicts: Sequence[Verdict], errors: Sequence[tuple[str, str]], page_size: int) -> dict[str, Any]:
     """Return the JSON document ``hugealign.ps/1``; all sizes and addresses are integers, in bytes.
 
     ``processes``: ``pid``, ``name``, ``program``, ``deleted`` (its file is gone), ``thp_disabled``, ``met``,

@@ -1,4 +1,4 @@
-"""``hugealign verify``: is all of the text of these files in whole huge-page windows?"""
+"""``hugealign verify``: hold files against the rules of placement."""
 
 import argparse
 import os

@@ -31,15 +31,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Warm or check ``args.files``, print one line for each and return the exit status."""
-    from hugealign.host import kernel, pagecache  # noqa: PLC0415 -- ctypes is slow to import
+    from hugealign.host import kernel, pagecache
 
     page_size = kernel.huge_page_size()
     if args.page_size:
         page_size = parse_page_size(args.page_size, "--page-size")
         if page_size % kernel.huge_page_size():
-            raise UsageError(
-                f"--page-size: this kernel's huge pages are {format_size(kernel.huge_page_size())}"
-            )
+            raise UsageError(f"--page-size: this kernel's huge pages are {format_size(kernel.huge_page_size())}")
     statuses = set()
     for path in args.files:
         try:
@@ -69,7 +67,7 @@ def _count(text: str) -> int:
 
 def _reason(path: str, info: os.stat_result, page_size: int, huge: list[bool], check: bool) -> str:
     """Return why windows of *path* are not huge, and the command that mends it."""
-    from hugealign.host import kernel, processes  # noqa: PLC0415
+    from hugealign.host import kernel, processes
 
     name = printable(shlex.quote(path))
     if not huge:

@@ -11,6 +11,9 @@ from hugealign.elf.image import SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image, Sec
 from hugealign.elf.objectfile import TRAP
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up
 
+#: FALLOC_FL_KEEP_SIZE and FALLOC_FL_PUNCH_HOLE of include/uapi/linux/falloc.h.
+_PUNCH_HOLE = 3
+
 
 class Edit:
     """What is to be written: (file offset, bytes) in order, each step leaving a file that runs."""
@@ -112,8 +115,7 @@ def dig_holes(path: str, image: Image) -> None:
         return
     try:
         for start, end in gaps:
-            # FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE (include/uapi/linux/falloc.h)
-            libc.fallocate64(fd, 3, ctypes.c_long(start), ctypes.c_long(end - start))
+            libc.fallocate64(fd, _PUNCH_HOLE, ctypes.c_long(start), ctypes.c_long(end - start))
     finally:
         os.close(fd)
 

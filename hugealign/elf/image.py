@@ -190,15 +190,11 @@ def _segments(fd: int, order: str, layout: Layout, offset: int, count: int) -> t
         else:
             p_type, p_offset, p_vaddr, _, p_filesz, p_memsz, p_flags, p_align = fields
         header = offset + index * size
-        segments.append(
-            Segment(p_type, p_flags, p_offset, p_vaddr, p_filesz, p_memsz, p_align, index, header)
-        )
+        segments.append(Segment(p_type, p_flags, p_offset, p_vaddr, p_filesz, p_memsz, p_align, index, header))
     return tuple(segments)
 
 
-def _sections(
-    fd: int, order: str, layout: Layout, offset: int, count: int, names_index: int
-) -> tuple[Section, ...]:
+def _sections(fd: int, order: str, layout: Layout, offset: int, count: int, names_index: int) -> tuple[Section, ...]:
     size = layout.shentsize
     table = _read(fd, offset, count * size, "section header table")
     headers = list(struct.iter_unpack(order + layout.shdr, table))
@@ -211,7 +207,5 @@ def _sections(
         sh_name, sh_type, sh_flags, sh_addr, sh_offset, sh_size = fields[:6]
         end = names.find(b"\0", sh_name, sh_name + _NAME_LIMIT)
         name = names[sh_name : end if end >= 0 else sh_name + _NAME_LIMIT].decode("utf-8", "backslashreplace")
-        sections.append(
-            Section(name, sh_type, sh_flags, sh_addr, sh_offset, sh_size, offset + index * size)
-        )
+        sections.append(Section(name, sh_type, sh_flags, sh_addr, sh_offset, sh_size, offset + index * size))
     return tuple(sections)

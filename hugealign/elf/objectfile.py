@@ -58,9 +58,7 @@ def pad_object(machine: int, section_name: str, size: int = 0) -> bytes:
         data = names if data is None else data  # noqa: PLW2901
         body += b"\0" * (-len(body) % alignment)
         offset = _EHDR.size + len(body)
-        headers += _SHDR.pack(
-            name_offset, sh_type, flags, 0, offset, len(data), link, info, alignment, entry_size
-        )
+        headers += _SHDR.pack(name_offset, sh_type, flags, 0, offset, len(data), link, info, alignment, entry_size)
         body += data
     body += b"\0" * (-len(body) % 8)
     ident = b"\x7fELF\x02\x01\x01" + b"\0" * 9

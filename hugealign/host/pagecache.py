@@ -178,9 +178,7 @@ def _mapped(fd: int, offsets: Sequence[int], page_size: int) -> Iterator[list[in
     if base == ctypes.c_void_p(-1).value:
         raise MappingError(f"no address space: {os.strerror(ctypes.get_errno())}")
     try:
-        addresses = [
-            -(-base // page_size) * page_size + 2 * page_size * index for index in range(len(offsets))
-        ]
+        addresses = [-(-base // page_size) * page_size + 2 * page_size * index for index in range(len(offsets))]
         for address, offset in zip(addresses, offsets, strict=True):
             for protection in (
                 mmap.PROT_READ | mmap.PROT_EXEC,

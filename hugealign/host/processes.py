@@ -34,7 +34,7 @@ class Process:
         """Whether *mapping* is of the program's own file, not of a library."""
         # btrfs and overlayfs show another device in /proc/PID/maps than in stat, so the name counts as well.
         same_file = (os.makedev(*mapping.device), mapping.inode) == self.exe_id
-        return same_file or (mapping.is_file and mapping.path == self.exe)
+        return mapping.is_file and (same_file or mapping.path == self.exe)
 
     def text(self, libraries: bool = False, anonymous: bool = False) -> tuple[smaps.Mapping, ...]:
         """Return the executable mappings of the program, on demand those of other files and of no file."""
@@ -42,11 +42,7 @@ class Process:
             m
             for m in self.mappings
             if m.executable
-            and (
-                self.is_program(m)
-                or (libraries and m.is_file)
-                or (anonymous and not m.path.startswith(("/", "[v")))
-            )
+            and (self.is_program(m) or (libraries and m.is_file) or (anonymous and not m.path.startswith(("/", "[v"))))
         )
 
 
@@ -59,13 +55,11 @@ def look(pid: int) -> Process:
         status = dict(line.partition(":")[::2] for line in _lines("status", directory))
         if "VmSize" not in status:  # no address space: task_mem in fs/proc/task_mmu.c is not called
             ended = status.get("State", "").strip().startswith(("Z", "X"))
-            raise ProcessError(
-                f"process {pid} {'has ended' if ended else 'is a kernel thread: it has no text'}"
-            )
+            raise ProcessError(f"process {pid} {'has ended' if ended else 'is a kernel thread: it has no text'}")
         exe = os.readlink("exe", dir_fd=directory)
         info = os.stat("exe", dir_fd=directory)
         mappings = tuple(smaps.parse(_lines("smaps", directory)))
-        comm = next(_lines("comm", directory), "").rstrip("\n")
+        comm = "".join(_lines("comm", directory)).removesuffix("\n")
     except (FileNotFoundError, ProcessLookupError):
         raise ProcessError(f"no process {pid}") from None
     except PermissionError:
@@ -117,7 +111,7 @@ def users(info: os.stat_result, path: str) -> list[int]:
 
 def _has_name(pid: int, name: str) -> bool:
     try:
-        comm = next(_lines(f"{_PROC}/{pid}/comm"), "").rstrip("\n")
+        comm = "".join(_lines(f"{_PROC}/{pid}/comm")).removesuffix("\n")
     except OSError:
         return False
     try:

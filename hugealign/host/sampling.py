@@ -8,10 +8,8 @@ from collections.abc import Sequence
 from hugealign.host.processes import Process, ProcessError, look
 from hugealign.units import printable
 
-_INTERVAL = 0.02  # seconds between looks
-_SHARE = (
-    20  # at most 1/20 of the time is spent looking: smaps takes the process's mmap lock and walks its pages
-)
+_INTERVAL = 0.02  # seconds between looks, less at first
+_SHARE = 4  # wait that many times as long as a look took: smaps takes the mmap lock of the process
 _PATIENCE = 2.0  # seconds between SIGTERM and SIGKILL
 
 
@@ -53,10 +51,10 @@ def _watch(child: subprocess.Popen[bytes], after: float | None) -> Process | Non
                 raise
         if after is not None and before - start >= after:
             return seen
-        cost = time.monotonic() - before
-        pause = max(_INTERVAL, _SHARE * cost)
+        now = time.monotonic()
+        pause = max(min(_INTERVAL, now - start), _SHARE * (now - before))
         if after is not None:
-            pause = min(pause, max(0.0, start + after - time.monotonic()))
+            pause = min(pause, max(0.0, start + after - now))
         try:
             child.wait(pause)
         except subprocess.TimeoutExpired:

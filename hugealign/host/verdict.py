@@ -13,7 +13,7 @@ class Verdict:
     """What one process shows.
 
     *text* and *huge* are bytes; *windows*, the huge ones, and *possible* are windows.  *met*: as asked for.
-    *reason* says why not all windows are huge, *mend* what to do; both fit for a terminal, empty when all are.
+    *reason* says why not all windows are huge, *mend* what to do; both fit a terminal, and are empty when all are.
     """
 
     process: Process
@@ -78,7 +78,7 @@ def _shortfall(process: Process, mappings: tuple[Mapping, ...], page_size: int) 
     if worst.deleted:
         return "its file was deleted or replaced since it started", "start it again"
     if not any(m.small for m in short):
-        return "the others were not touched yet", "look again later"
+        return "what is in use is huge; the other windows were not touched yet", "look again later"
     if not worst.is_file:
         return "code in anonymous memory is on small pages", ""
     return "the page cache holds its text in small pages", f"stop it, then: hugealign warm {name}"

@@ -97,7 +97,12 @@ def identify(path: str, version: str | None = None) -> Linker | None:
         return Gold("gold")
     if version is None:
         return None
-    for mark, linker in (("GNU ld", Bfd("bfd")), ("GNU gold", Gold("gold")), ("LLD", Lld("lld")), ("mold", Mold("mold"))):
+    for mark, linker in (
+        ("GNU ld", Bfd("bfd")),
+        ("GNU gold", Gold("gold")),
+        ("LLD", Lld("lld")),
+        ("mold", Mold("mold")),
+    ):
         if mark in version:
             return linker
     return Linker("unknown")

@@ -5,8 +5,6 @@ real linker runs with the user's arguments untouched.
 """
 
 import os
-import signal
-import sys
 
 from hugealign.errors import HugealignError
 from hugealign.link import command as commands
@@ -20,6 +18,7 @@ if TYPE_CHECKING:
     from hugealign.elf.image import Image
 
 _SCRIPT_LIMIT = 1 << 20  # bytes of a user's linker script that are read
+_IGNORED_BY_PYTHON = (13, 25)  # SIGPIPE and SIGXFSZ; the module `signal` costs a third of our start-up time
 
 
 class Run:
@@ -35,8 +34,9 @@ class Run:
     def forward(self) -> None:
         """Print what the linker printed."""
         for fd, data in ((1, self.stdout), (2, self.stderr)):
-            while data:
-                data = data[os.write(fd, data) :]
+            written = 0
+            while written < len(data):
+                written += os.write(fd, data[written:])
 
 
 class Shim:
@@ -100,7 +100,7 @@ class Shim:
     def keep_out(self, reason: str) -> "NoReturn":
         """Become the real linker."""
         self.debug(f"left alone: {reason}")
-        os.execv(self.real, [self.real, *self.arguments])  # noqa: S606
+        _become([self.real, *self.arguments])
 
     def version(self) -> str:
         """Return what the real linker's ``--version`` prints."""
@@ -196,7 +196,7 @@ class Shim:
         return 0
 
     def mend(self, image: "Image") -> "Image":
-        """Grow the text of the output to the end of its last window, where that can be done; return what is there now."""
+        """Grow the text of the output to the end of its last window, where that can be done; return the new image."""
         from hugealign.elf import edit
 
         segments = image.text_segments
@@ -238,10 +238,9 @@ class Shim:
         if capture:
             streams = [os.memfd_create(name, os.MFD_CLOEXEC) for name in ("stdout", "stderr")]
             actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(streams, 1)]
-        pid = os.posix_spawn(argv[0], argv, os.environ, file_actions=actions)
-        # Loaded while the linker works.
+        pid = os.posix_spawn(argv[0], argv, os.environ, file_actions=actions, setsigdef=_IGNORED_BY_PYTHON)
         import hugealign.elf.edit
-        import hugealign.verify.rules
+        import hugealign.verify.rules  # noqa: F401  # loaded while the linker works
 
         _, status = os.waitpid(pid, 0)
         return Run(os.waitstatus_to_exitcode(status), *(_contents(fd) for fd in streams))
@@ -283,7 +282,7 @@ def _script_text(path: str, library_paths: list[str]) -> str:
 
 
 def _wanted(output: str, settings: Settings) -> bool:
-    """Return whether *output* is chosen by ONLY and not by SKIP: globs of the name, or of the path if they hold a slash."""
+    """Return whether *output* is chosen by ONLY and not by SKIP: globs of its name, or of its path if with a slash."""
     if not settings.only and not settings.skip:
         return True
     from fnmatch import fnmatchcase
@@ -308,19 +307,27 @@ def _contents(fd: int) -> bytes:
     return data
 
 
+def _become(argv: list[str]) -> "NoReturn":
+    import signal
+
+    for number in _IGNORED_BY_PYTHON:
+        signal.signal(number, signal.SIG_DFL)
+    os.execv(argv[0], argv)  # noqa: S606
+
+
 def _leave(status: int) -> "NoReturn":
     """End as the linker ended: with its status, or by its signal, so that the driver sees what it would have seen."""
     if status < 0:
-        signal.signal(-status, signal.SIG_DFL) if -status not in (signal.SIGKILL, signal.SIGSTOP) else None
+        import signal
+
+        if -status not in (signal.SIGKILL, signal.SIGSTOP):
+            signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)
     os._exit(status)
 
 
 def main(argv: list[str]) -> "NoReturn":
     """Run as a linker: *argv* is the real linker's path and the user's arguments."""
-    # Python ignores or catches these; the linker that we start or become must find them as a linker would.
-    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
-        signal.signal(number, signal.SIG_DFL)
     real, arguments = argv[0], argv[1:]
     try:
         settings = from_environ(os.environ)
@@ -330,13 +337,11 @@ def main(argv: list[str]) -> "NoReturn":
     shim = Shim(real, arguments, settings)
     try:
         status = shim.link()
+    except KeyboardInterrupt:
+        _leave(-2)
     except Exception as error:  # noqa: BLE001  # whatever is wrong with us, the user's link comes first
         shim.warn(f"linked without a check, because hugealign failed: {type(error).__name__}: {error}")
         if not shim.linked:
-            os.execv(real, [real, *arguments])  # noqa: S606
+            _become([real, *arguments])
         status = 0
     _leave(status)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

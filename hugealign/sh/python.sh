@@ -13,9 +13,6 @@ find_python() {
                 [ -x "$candidate" ] && python=$candidate && return 0
             done
             ;;
-        *)
-            [ -x "${1%/*}/.venv/bin/python3" ] && python=${1%/*}/.venv/bin/python3 && return 0
-            ;;
     esac
     # By full path: a version manager's stand-in for python3 on PATH can take 90 ms to start.
     for candidate in /usr/bin/python3.1[1-9] /usr/local/bin/python3.1[1-9]; do

@@ -60,10 +60,7 @@ def _file_lines(report: FileReport) -> list[str]:
     if report.reason:
         return [f"{name}: could not check: {report.reason}"]
     assert report.coverage is not None  # noqa: S101  # always there when there is no reason
-    if report.verdict == OK:
-        lines = [f"{name}: ok  {summary(report)}"]
-    else:
-        lines = [f"{name}: FAILED  {summary(report)}"]
+    lines = [f"{name}: {'ok' if report.verdict == OK else 'FAILED'}  {summary(report)}"]
     for finding in report.findings:
         segment = finding.segment
         lines.append(f"  {finding.rule.severity}[{finding.rule.id}]: {finding.message}")

@@ -134,7 +134,7 @@ class Finding:
 
 
 class Coverage:
-    """How much of the text lies in whole windows: *huge* of *text* bytes, in *windows* windows, with *pad* bytes of padding."""
+    """How much of the text lies in whole windows: *huge* of *text* bytes; *pad* bytes of padding fill the *windows*."""
 
     __slots__ = ("huge", "pad", "text", "windows")
 
@@ -179,9 +179,7 @@ def check(image: "Image", policy: Policy) -> list[Finding]:
     """
     findings = [finding for segment in image.text_segments for finding in _structure(image, segment)]
     if len(image.text_segments) > 1:
-        findings += [
-            Finding("HA007", segment, "a second executable segment") for segment in image.text_segments[1:]
-        ]
+        findings += [Finding("HA007", segment, "a second executable segment") for segment in image.text_segments[1:]]
     if coverage(image, policy.page_size).text >= policy.min_text:
         for segment in image.text_segments:
             findings += _placement(image, segment, policy)

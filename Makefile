@@ -1,0 +1,49 @@
+# Everything that a contributor or a user of the checkout runs.  `make help` lists it.
+
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+SHELL_FILES := bin/hugealign bin/hugealign-gcc hugealign/libexec/ld tests/setup.sh .ci/run $(wildcard examples/*/*.sh)
+
+.PHONY: help demo test test-links test-postgres check format bench wheel setup clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
+
+demo: ## the main job: build, verify, warm, run; one table
+	python3 examples/demo/demo.py build/demo
+
+test: setup ## the tests; installs what they need
+	$(PYTHON) -m pytest -q -m 'not matrix' $(ARGS)
+
+test-links: setup ## the long link matrix
+	$(PYTHON) -m pytest -q -m matrix $(ARGS)
+
+test-postgres: ## build PostgreSQL with hugealign, run its tests, warm it, look at it
+	examples/postgres/run.sh
+
+check: setup ## lint, format, types, shell
+	$(VENV)/bin/ruff check
+	$(VENV)/bin/ruff format --check
+	$(VENV)/bin/mypy
+	shellcheck -x -P SCRIPTDIR -P . $(SHELL_FILES)
+	@test -z "$$(find lld-plugin -name '*.cpp' -o -name '*.h')" || clang-format-14 --dry-run -Werror lld-plugin/*.cpp
+
+format: setup ## format the Python
+	$(VENV)/bin/ruff check --fix
+	$(VENV)/bin/ruff format
+
+bench: setup ## benchmarks: ratios, side by side
+	$(PYTHON) -m tests.bench
+
+wheel: setup ## build the wheel
+	$(PYTHON) -m build --no-isolation --wheel
+
+setup: $(VENV)/installed
+
+# Debian's packages and the Python packages of pyproject.toml's extras; done again when either list changes.
+$(VENV)/installed: pyproject.toml tests/setup.sh
+	tests/setup.sh $(VENV)
+	@touch $@
+
+clean: ## remove what was built
+	rm -rf build dist $(VENV) .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,31 @@
+"""The programs of live_programs, built once."""
+
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from live_programs import WINDOW, Programs
+
+
+@pytest.fixture(scope="session")
+def built() -> Iterator[Programs]:
+    # Not pytest's own directory: an ordinary user, as whom some tests run, could not enter it.
+    with tempfile.TemporaryDirectory(prefix="hugealign-live-") as name:
+        Path(name).chmod(0o755)
+        found = Programs(Path(name))
+        found.build()
+        yield found
+
+
+@pytest.fixture(scope="session")
+def programs(built: Programs) -> Programs:
+    """The programs, on a file system that can hold them in huge folios; the test is skipped on any other."""
+    pmd = Path("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size")
+    if not pmd.exists() or int(pmd.read_text(encoding="ascii")) != WINDOW:
+        pytest.skip("the huge page of this kernel is not 2 MiB")
+    status = subprocess.run([built.directory / "probe", built.copy("probed")], check=False).returncode
+    if status:
+        pytest.skip(f"no huge folios on the file system of {tempfile.gettempdir()}")
+    return built

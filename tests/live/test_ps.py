@@ -1,0 +1,302 @@
+"""``hugealign ps`` on this kernel: what it says of real processes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from live_programs import NO_THP, ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
+
+
+@pytest.fixture
+def warmed(programs: Programs, request: pytest.FixtureRequest) -> Iterator[Path]:
+    path = programs.copy(f"ps{abs(hash(request.node.name)) % 10**6}")
+    assert hugealign("warm", path).returncode == 0
+    yield path
+    path.unlink(missing_ok=True)
+
+
+def row(output: str, mapping: str) -> list[str]:
+    """The cells of the line of the table for *mapping*."""
+    (line,) = (line for line in output.splitlines() if f"  {mapping}  " in line)
+    return [cell for cell in line.split("  ") if cell]
+
+
+def test_warmed_program(warmed: Path) -> None:
+    with running(warmed, "5") as child:
+        assert huge_kib(child.pid, warmed) == WINDOWS * WINDOW >> 10  # what the next lines are measured against
+        done = hugealign("ps", str(child.pid))
+        assert (done.returncode, done.stderr) == (0, "")
+        assert [cell.strip() for cell in row(done.stdout, str(warmed))][1:] == [
+            str(warmed), "6.0 MiB", "3/3", "100.0%", "file THP" if "file" in done.stdout else "shmem THP"
+        ]  # fmt: skip
+        assert done.stdout.endswith(f"{warmed.name}[{child.pid}]: all 3 windows are huge\n")
+        assert "libc" not in done.stdout
+
+
+def test_by_name(warmed: Path) -> None:
+    with running(warmed, "5") as one, running(warmed, "5") as other:
+        done = hugealign("ps", warmed.name)
+        assert done.returncode == 0
+        for child in (one, other):
+            assert f"{warmed.name}[{child.pid}]: all 3 windows are huge\n" in done.stdout
+
+
+def test_by_long_name(programs: Programs) -> None:
+    path = programs.copy("a-name-that-comm-cannot-hold")
+    with running(path, "5") as child:
+        assert f"[{child.pid}]" in hugealign("ps", path.name).stdout
+        assert f"[{child.pid}]" in hugealign("ps", path.name[:15]).stdout
+        assert hugealign("ps", path.name[:16]).returncode == 3
+    path.unlink()
+
+
+def test_libraries(warmed: Path) -> None:
+    with running(warmed, "5") as child:
+        done = hugealign("ps", "--libs", str(child.pid))
+        assert done.returncode == 0  # what cannot be huge is not counted against the program
+        (line,) = (line for line in done.stdout.splitlines() if "libc" in line)
+        assert line.split()[-4:] == ["--", "below", "2.0", "MiB"]
+
+
+def test_not_warmed(warmed: Path) -> None:
+    chill(warmed)
+    with running(warmed, "5") as child:
+        done = hugealign("ps", str(child.pid))
+        assert done.returncode == 1
+        assert done.stdout.splitlines()[-3:] == [
+            f"{warmed.name}[{child.pid}]: 0 of 3 windows are huge",
+            "  the page cache holds its text in small pages",
+            f"  stop it, then: hugealign warm {warmed}",
+        ]
+
+
+def test_not_touched_yet_is_told_apart(warmed: Path) -> None:
+    with running(warmed, "1") as child:
+        assert huge_kib(child.pid, warmed) < WINDOWS * WINDOW >> 10
+        done = hugealign("ps", str(child.pid))
+        assert done.returncode == 1
+        assert "not touched yet" in done.stdout
+
+
+def test_coverage(warmed: Path) -> None:
+    chill(warmed)
+    assert hugealign("warm", "--windows", "1", warmed).returncode == 0
+    with running(warmed, "5") as child:
+        pid = str(child.pid)
+        done = hugealign("ps", "--min-coverage", "33", pid)
+        assert done.returncode == 0
+        assert row(done.stdout, str(warmed))[-2].strip() == "33.3%"
+        assert hugealign("ps", "--min-coverage", "34%", pid).returncode == 1
+        assert hugealign("ps", pid).returncode == 1
+
+
+def test_larger_windows(warmed: Path) -> None:
+    with running(warmed, "5") as child:
+        done = hugealign("ps", "--page-size", "32M", str(child.pid))
+        assert done.returncode == 1
+        assert "0/0" in done.stdout
+        assert "its text, 6.0 MiB, is below 32.0 MiB\n" in done.stdout
+
+
+def test_program_that_is_not_aligned(built: Programs) -> None:
+    for _ in range(8):  # one address in 512 is aligned by chance
+        with running(built.plain, "5") as child:
+            done = hugealign("ps", str(child.pid))
+        if "not aligned" in done.stdout:
+            break
+    assert done.returncode == 1
+    assert f"plain[{child.pid}]: no window can be huge\n" in done.stdout
+    assert f"  see: hugealign verify {built.plain}\n" in done.stdout
+    assert row(done.stdout, str(built.plain))[-2].strip() == "--"
+
+
+def test_disabled_by_prctl(warmed: Path) -> None:
+    with running(*NO_THP, warmed, "5") as child:
+        assert huge_kib(child.pid, warmed) == 0
+        done = hugealign("ps", str(child.pid))
+        assert done.returncode == 1
+        assert "prctl(PR_SET_THP_DISABLE)" in done.stdout
+
+
+def test_deleted_program(warmed: Path) -> None:
+    with running(warmed, "5") as child:
+        warmed.unlink()
+        done = hugealign("ps", str(child.pid))
+        assert done.returncode == 0
+        assert row(done.stdout, str(warmed))[-3].strip() == "3/3"
+
+
+def test_deleted_program_in_small_pages(warmed: Path) -> None:
+    chill(warmed)
+    with running(warmed, "5") as child:
+        warmed.unlink()
+        done = hugealign("ps", str(child.pid))
+        assert done.returncode == 1
+        assert "deleted or replaced since it started\n  start it again\n" in done.stdout
+
+
+def test_json(warmed: Path) -> None:
+    with running(warmed, "5") as child:
+        done = hugealign("ps", "--format", "json", str(child.pid), "4194304999")
+        document: dict[str, Any] = json.loads(done.stdout)
+        huge = huge_kib(child.pid, warmed) << 10
+    assert done.returncode == 3
+    assert document["schema"] == "hugealign.ps/1"
+    assert document["page_size"] == WINDOW
+    assert document["errors"] == [{"target": "4194304999", "message": "no process 4194304999"}]
+    (process,) = document["processes"]
+    assert (process["pid"], process["name"], process["program"]) == (child.pid, warmed.name, str(warmed))
+    assert (process["met"], process["reason"], process["deleted"]) == (True, None, False)
+    (mapping,) = process["mappings"]
+    assert mapping["huge_bytes"] == process["huge_bytes"] == huge
+    assert mapping["end"] - mapping["start"] == mapping["text_bytes"] == WINDOWS * WINDOW
+    assert mapping["windows_huge"] == mapping["windows_possible"] == WINDOWS
+
+
+def test_process_that_is_gone() -> None:
+    with subprocess.Popen(["true"]) as child:
+        while Path(f"/proc/{child.pid}/stat").read_text(encoding="utf-8").split()[2] != "Z":
+            time.sleep(0.01)
+        zombie = hugealign("ps", str(child.pid))
+    assert (zombie.returncode, zombie.stderr) == (3, f"hugealign: error: process {child.pid} has ended\n")
+    gone = hugealign("ps", str(child.pid))
+    assert (gone.returncode, gone.stderr) == (3, f"hugealign: error: no process {child.pid}\n")
+
+
+def test_process_that_ends_while_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hugealign.host import processes
+
+    with subprocess.Popen(["sleep", "100"]) as child:
+        lines = processes._lines
+
+        def ending(path: str, directory: int | None = None) -> Iterator[str]:
+            if path == "smaps":
+                child.kill()
+                child.wait()
+            return lines(path, directory)
+
+        monkeypatch.setattr(processes, "_lines", ending)
+        with pytest.raises(processes.ProcessError, match=r"^no process|has ended$"):
+            processes.look(child.pid)
+
+
+def test_kernel_thread() -> None:
+    comm = Path("/proc/2/comm")
+    if not comm.exists() or comm.read_text(encoding="utf-8") != "kthreadd\n":
+        pytest.skip("kernel threads are not visible here: a PID namespace")
+    done = hugealign("ps", "2")
+    assert (done.returncode, done.stderr) == (
+        3, "hugealign: error: process 2 is a kernel thread: it has no text\n"
+    )  # fmt: skip
+
+
+def test_process_of_another_user(warmed: Path) -> None:
+    nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+    if os.geteuid() or subprocess.run([*nobody, sys.executable, "-c", ""], check=False).returncode:
+        pytest.skip("not root, or this Python does not run as nobody")
+    with running(warmed, "5") as child:
+        done = hugealign("ps", str(child.pid), prefix=nobody)
+        assert (done.returncode, done.stdout) == (3, "")
+        assert "no permission" in done.stderr
+
+
+def test_name_of_no_process() -> None:
+    done = hugealign("ps", "no such\x1bprogram")
+    assert (done.returncode, done.stderr) == (3, "hugealign: error: no process is named no such\\x1bprogram\n")
+
+
+def test_hostile_name(programs: Programs) -> None:
+    path = programs.copy("x\x1b]0;\ny")
+    with running(path, "5") as child:
+        done = hugealign("ps", str(child.pid))
+    path.unlink()
+    assert f"{programs.directory}/x\\x1b]0;\\ny" in done.stdout
+    assert f"\nx\\x1b]0;\\ny[{child.pid}]: " in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["--"],
+        ["--after", "1", "1"],
+        ["1", "--", "true"],
+        ["--min-coverage", "101", "1"],
+        ["--page-size", "3M", "1"],
+    ],
+)
+def test_usage(words: list[str]) -> None:
+    assert hugealign("ps", *words).returncode == 2
+
+
+def test_command_runs_to_its_end(warmed: Path) -> None:
+    # The options after -- are the command's own.
+    done = hugealign("ps", "--", "timeout", "--foreground", "--preserve-status", "-s", "KILL", "0.3", warmed, "5")
+    assert done.stdout.startswith("ready\n")  # the table follows what the command writes
+    assert done.returncode == 1  # timeout itself is a small program
+    assert "/timeout " in done.stdout
+
+
+def test_last_look_counts(warmed: Path) -> None:
+    # One process is two programs: first the shell, then ours.
+    done = hugealign("ps", "--", "sh", "-c", f"sleep 0.1; exec timeout -s KILL 0.1 {warmed} 5")
+    assert "/timeout " in done.stdout
+    done = hugealign("ps", "--after", "0.4", "--", "sh", "-c", f"sleep 0.1; exec {warmed} 5")
+    assert f"{warmed.name}[" in done.stdout
+    assert done.returncode == 0
+
+
+def test_command_that_is_ended_after_a_while(warmed: Path) -> None:
+    start = time.monotonic()
+    done = hugealign("ps", "--after", "0.3", "--", warmed, "5")
+    assert 0.3 < time.monotonic() - start < 5
+    assert done.returncode == 0
+    assert done.stdout.startswith("ready\n")
+    assert "all 3 windows are huge\n" in done.stdout
+    with pytest.raises(subprocess.CalledProcessError):
+        subprocess.run(["pgrep", "-x", warmed.name], check=True)
+
+
+def test_command_that_ignores_sigterm_is_killed(warmed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from hugealign.host import sampling
+
+    monkeypatch.setattr(sampling, "_PATIENCE", 0.1)
+    process = sampling.sample(["sh", "-c", f"trap '' TERM; exec {warmed} 5"], 0.3)
+    assert process.comm == warmed.name
+    with pytest.raises(ProcessLookupError):
+        os.kill(process.pid, 0)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_ends_the_command_and_the_table_is_printed(warmed: Path, number: signal.Signals) -> None:
+    words = [sys.executable, "-m", "hugealign", "ps", "--", str(warmed), "5"]
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, text=True, start_new_session=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    ) as ps:
+        assert ps.stdout
+        assert ps.stdout.readline() == "ready\n"
+        time.sleep(0.2)
+        if number == signal.SIGINT:  # as the terminal does it: to the whole group
+            os.killpg(ps.pid, number)
+        else:
+            ps.send_signal(number)
+        output = ps.stdout.read()
+    assert ps.returncode == 0
+    assert "all 3 windows are huge\n" in output
+
+
+def test_command_that_cannot_run(tmp_path: Path) -> None:
+    missing, data = tmp_path / "missing", tmp_path / "data"
+    data.touch()
+    for path, reason in ((missing, "No such file or directory"), (data, "Permission denied")):
+        done = hugealign("ps", "--", path)
+        assert (done.returncode, done.stdout) == (3, "")
+        assert done.stderr == f"hugealign: error: cannot run {path}: {reason}\n"

@@ -1,0 +1,309 @@
+"""``hugealign warm`` on this kernel: does a process that asks for nothing get huge pages afterwards?"""
+
+import os
+import shutil
+import struct
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from live_programs import NO_THP, ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
+
+from hugealign.host import pagecache
+
+ALL = f"{WINDOWS} of {WINDOWS} windows huge (6.0 MiB)"
+NONE = f"0 of {WINDOWS} windows huge (0 B)"
+NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+
+
+@pytest.fixture
+def cold(programs: Programs, request: pytest.FixtureRequest) -> Iterator[Path]:
+    path = programs.copy(f"warm-{request.node.name}")
+    yield path
+    path.unlink()
+
+
+def test_warm_makes_every_window_huge_in_a_process(cold: Path) -> None:
+    with running(cold, "5") as child:
+        assert huge_kib(child.pid, cold) == 0
+    before = hugealign("warm", "--check", cold)
+    assert (before.returncode, before.stdout) == (
+        1,
+        f"{cold}: {NONE}\n  not warmed; run: hugealign warm {cold}\n",
+    )
+    done = hugealign("warm", cold)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{cold}: {ALL}\n", "")
+    with running(cold, "5") as child:
+        assert huge_kib(child.pid, cold) == WINDOWS * WINDOW >> 10
+    assert hugealign("warm", "--check", cold).returncode == 0
+
+
+def test_file_stays_the_same(cold: Path) -> None:
+    cold.chmod(0o555)
+    before = cold.read_bytes(), cold.stat()
+    assert hugealign("warm", cold).returncode == 0
+    after = cold.read_bytes(), cold.stat()
+    assert before[0] == after[0]
+    assert before[1].st_mtime_ns == after[1].st_mtime_ns
+    assert before[1].st_ctime_ns == after[1].st_ctime_ns
+
+
+def test_windows_is_an_exact_budget(cold: Path) -> None:
+    done = hugealign("warm", "--windows", "1", cold)
+    assert (done.returncode, done.stdout) == (0, f"{cold}: 1 of 1 windows huge (2.0 MiB)\n")
+    with running(cold, "5") as child:
+        assert huge_kib(child.pid, cold) == WINDOW >> 10
+
+
+def test_budget_is_exact_where_nothing_was_cached(cold: Path) -> None:
+    fd = os.open(cold, os.O_RDONLY)
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.close(fd)
+    assert hugealign("warm", "--windows", "1", cold).returncode == 0
+    with running(cold, "5") as child:
+        assert huge_kib(child.pid, cold) == WINDOW >> 10
+
+
+def test_check_of_a_file_that_is_not_cached_reads_nothing(cold: Path) -> None:
+    fd = os.open(cold, os.O_RDONLY)
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    assert pagecache.measure(fd, [WINDOW, 2 * WINDOW], WINDOW) == [False, False]
+    # Still not cached: now that it is read, it comes in huge folios without any eviction.
+    pagecache._read(fd, [WINDOW, 2 * WINDOW], WINDOW)
+    assert pagecache.measure(fd, [WINDOW, 2 * WINDOW], WINDOW) == [True, True]
+    os.close(fd)
+
+
+def test_truth_is_per_window(cold: Path) -> None:
+    with pagecache.opened(str(cold)) as fd:
+        offsets = pagecache.text_windows(fd, WINDOW)
+        assert pagecache.warm(fd, offsets[1:2], WINDOW) == [True]
+        assert pagecache.measure(fd, offsets, WINDOW) == [False, True, False]
+
+
+def test_more_windows_than_one_batch(cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pagecache, "_BATCH", 2)
+    with pagecache.opened(str(cold)) as fd:
+        assert pagecache.warm(fd, pagecache.text_windows(fd, WINDOW), WINDOW) == [True] * WINDOWS
+
+
+def test_what_is_huge_is_left_alone(cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert hugealign("warm", cold).returncode == 0
+    with running(cold, "5") as child:
+        done = hugealign("warm", cold)
+        assert (done.returncode, done.stdout) == (0, f"{cold}: {ALL}\n")
+        assert huge_kib(child.pid, cold) == WINDOWS * WINDOW >> 10
+    monkeypatch.setattr(os, "posix_fadvise", lambda *_: pytest.fail("evicted a huge window"))
+    monkeypatch.setattr(os, "fsync", lambda *_: pytest.fail("nothing to clean"))
+    with pagecache.opened(str(cold)) as fd:
+        assert pagecache.warm(fd, pagecache.text_windows(fd, WINDOW), WINDOW) == [True] * WINDOWS
+
+
+def test_file_in_use_is_short_and_names_the_process(cold: Path) -> None:
+    if not huge_by_eviction_only(cold):
+        pytest.skip("MADV_COLLAPSE works on files here: a running program is no obstacle")
+    with running(cold, "5") as child:
+        done = hugealign("warm", cold)
+        assert done.returncode == 1
+        reason = f"in use by process {child.pid}; stop it, then: hugealign warm {cold}"
+        assert done.stdout == f"{cold}: {NONE}\n  {reason}\n"
+        assert child.poll() is None
+    assert hugealign("warm", cold).returncode == 0
+
+
+def huge_by_eviction_only(path: Path) -> bool:
+    chill(path)
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        pagecache._collapse(fd, [WINDOW], WINDOW)
+        return pagecache.measure(fd, [WINDOW], WINDOW) == [False]
+    finally:
+        os.close(fd)
+        chill(path)
+
+
+def test_ordinary_user_can_warm_a_file_of_another(cold: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("every other test runs as an ordinary user already")
+    if subprocess.run([*NOBODY, sys.executable, "-c", ""], check=False).returncode:
+        pytest.skip("setpriv or this Python does not run as nobody")
+    done = hugealign("warm", cold, prefix=NOBODY)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{cold}: {ALL}\n", "")
+    cold.chmod(0o711)
+    denied = hugealign("warm", cold, prefix=NOBODY)
+    assert (denied.returncode, denied.stderr) == (3, f"hugealign: error: {cold}: Permission denied\n")
+
+
+def test_kernel_without_populate_read(cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pagecache, "_MADV_POPULATE_READ", 9999)  # EINVAL, as before Linux 5.14
+    with pagecache.opened(str(cold)) as fd:
+        assert pagecache.warm(fd, pagecache.text_windows(fd, WINDOW), WINDOW) == [True] * WINDOWS
+
+
+@pytest.mark.parametrize("advice", [22, 9999])
+def test_file_that_shrinks_meanwhile_is_no_crash(cold: Path, advice: int) -> None:
+    code = f"""
+import os
+from hugealign.host import pagecache
+pagecache._MADV_POPULATE_READ = {advice}
+with pagecache.opened({str(cold)!r}) as fd:
+    offsets = pagecache.text_windows(fd, {WINDOW})
+    assert len(offsets) == {WINDOWS}
+    os.truncate({str(cold)!r}, 0)
+    assert pagecache.warm(fd, offsets, {WINDOW}) == [False] * {WINDOWS}
+    with pagecache._mapped(fd, offsets, {WINDOW}) as addresses:
+        pagecache._touch(addresses[0], {WINDOW})
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=False, env={"PYTHONPATH": str(ROOT)})
+    assert done.returncode == 0  # a SIGBUS would be -7
+
+
+def test_parent_that_disabled_huge_pages_does_not_hide_them(cold: Path) -> None:
+    assert hugealign("warm", cold, prefix=NO_THP).stdout == f"{cold}: {ALL}\n"
+
+
+def test_tmpfs(programs: Programs) -> None:
+    if not os.access("/dev/shm", os.W_OK) or os.statvfs("/dev/shm").f_flag & os.ST_NOEXEC:
+        pytest.skip("no /dev/shm where programs may run")
+    path = Path(f"/dev/shm/hugealign-test-{os.getpid()}")
+    try:
+        path.write_bytes(programs.good.read_bytes())
+        path.chmod(0o755)
+        if subprocess.run([programs.directory / "probe", path], check=False).returncode:
+            pytest.skip("this kernel does not collapse pages of tmpfs")
+        assert hugealign("warm", path).stdout == f"{path}: {ALL}\n"
+        with running(path, "5") as child:
+            assert huge_kib(child.pid, path) == WINDOWS * WINDOW >> 10
+    finally:
+        path.unlink(missing_ok=True)
+
+
+@pytest.fixture
+def mounted(cold: Path, tmp_path: Path) -> Callable[[str], tuple[str, ...]]:
+    """Make the words that run a command where ``/mnt/good`` lies on an ext4 mounted with the options given."""
+    image = tmp_path / "ext4"
+    with image.open("wb") as file:
+        file.truncate(64 << 20)
+    script = f'mount -o loop,"$0" {image} /mnt && cp {cold} /mnt/good && sync && exec "$@"'
+
+    def prefix(options: str) -> tuple[str, ...]:
+        words = ("unshare", "-m", "sh", "-c", script, options)
+        for command in (("mkfs.ext4", "-qF", image), (*words, "true")):
+            if not shutil.which(command[0]) or subprocess.run(command, check=False, capture_output=True).returncode:
+                pytest.skip(f"{command[0]} does not work here: root and loop devices are needed")
+        return words
+
+    return prefix
+
+
+def test_file_system_without_huge_folios(mounted: Callable[[str], tuple[str, ...]]) -> None:
+    # Files whose data are journalled have none (ext4_should_enable_large_folio in fs/ext4/inode.c).
+    done = hugealign("warm", "/mnt/good", prefix=mounted("data=journal"))
+    reason = "ext4 gives this file no huge folios; move /mnt/good to XFS (Linux 5.18), ext4 (6.16) or tmpfs"
+    assert done.stdout == f"/mnt/good: {NONE}\n  {reason}, then warm it\n"
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize("options", ["noexec", "nodev"])
+def test_mount_options_do_not_matter(mounted: Callable[[str], tuple[str, ...]], options: str) -> None:
+    done = hugealign("warm", "/mnt/good", prefix=mounted(options))
+    assert (done.returncode, done.stdout) == (0, f"/mnt/good: {ALL}\n")
+
+
+def test_text_without_windows(built: Programs) -> None:
+    done = hugealign("warm", built.plain)
+    assert done.returncode == 1
+    reason = f"no whole 2.0 MiB window of text; see: hugealign verify {built.plain}"
+    assert done.stdout == f"{built.plain}: 0 of 0 windows huge (0 B)\n  {reason}\n"
+
+
+def test_page_size_of_another_kernel(built: Programs) -> None:
+    done = hugealign("warm", "--page-size", "64K", built.good)
+    assert done.returncode == 2
+    assert "this kernel's huge pages are 2.0 MiB" in done.stderr
+
+
+def test_several_pmds_in_a_window(programs: Programs) -> None:
+    done = hugealign("warm", "--page-size", "4M", programs.good)
+    assert done.stdout.startswith(f"{programs.good}: 0 of 0 windows")  # p_align is 2 MiB
+
+
+@pytest.fixture
+def odd(tmp_path: Path, built: Programs) -> dict[str, Path]:
+    """Files that are not programs, by what `warm` must say of them."""
+    fifo, empty, text, cut, short = (tmp_path / name for name in ("fifo", "empty", "text", "cut", "short"))
+    os.mkfifo(fifo)
+    empty.touch()
+    text.write_text("#!/bin/sh\n", encoding="ascii")
+    cut.write_bytes(built.good.read_bytes()[:80])
+    short.write_bytes(built.good.read_bytes()[:40])
+    return {
+        "not a regular file": fifo,
+        "the file is empty": empty,
+        "not an ELF file": text,
+        "larger than the file": cut,
+        "truncated": short,
+    }
+
+
+def test_what_is_no_program_is_an_error_of_one_line(odd: dict[str, Path], tmp_path: Path) -> None:
+    cases = {
+        **odd,
+        "No such file or directory": tmp_path / "missing",
+        "Not a directory": odd["not an ELF file"] / "x",
+    }
+    for message, path in (*cases.items(), ("not a regular file", tmp_path), ("not a regular file", Path("/dev/zero"))):
+        done = hugealign("warm", path)
+        assert (done.returncode, done.stdout) == (3, "")
+        assert done.stderr.startswith(f"hugealign: error: {path}: ")
+        assert message in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+def test_one_bad_file_does_not_hide_the_others(odd: dict[str, Path], cold: Path) -> None:
+    fifo = odd["not a regular file"]
+    done = hugealign("warm", fifo, cold)
+    assert (done.returncode, done.stdout) == (3, f"{cold}: {ALL}\n")
+    chill(cold)
+    done = hugealign("warm", "--check", fifo, cold)
+    assert done.returncode == 1  # findings win
+
+
+def test_text_cut_off_counts_only_what_is_there(programs: Programs, cold: Path) -> None:
+    image = programs.good.read_bytes()
+    cold.write_bytes(image[: 2 * WINDOW + 5000])  # text begins at one window; no section headers any more
+    data = bytearray(cold.read_bytes())
+    struct.pack_into("<Q", data, 40, 0)  # e_shoff
+    struct.pack_into("<H", data, 60, 0)  # e_shnum
+    cold.write_bytes(data)
+    assert hugealign("warm", cold).stdout == f"{cold}: 1 of 1 windows huge (2.0 MiB)\n"
+
+
+def test_huge_hostile_file_is_refused_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "hostile"
+    size = 4 << 40
+    ident = b"\x7fELF\x02\x01\x01" + bytes(9)
+    header = ident + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 0, 0, 64, 56, 1, 64, 0, 0)
+    path.write_bytes(header + struct.pack("<IIQQQQQQ", 1, 5, 0, 0, 0, size, size, WINDOW))
+    try:
+        os.truncate(path, size)
+    except OSError as error:
+        pytest.skip(f"no sparse file of 4 TiB here: {error}")
+    for words in ((), ("--check",)):
+        done = hugealign("warm", *words, path)
+        assert done.returncode == 3
+        assert "2097152 windows of text are more than the" in done.stderr
+
+
+def test_name_is_printed_harmlessly(programs: Programs) -> None:
+    path = programs.copy("a\x1b[31m\nb")
+    done = hugealign("warm", path)
+    assert done.stdout == f"{programs.directory}/a\\x1b[31m\\nb: {ALL}\n"
+    path.unlink()
+
+
+@pytest.mark.parametrize("words", [["warm"], ["warm", "--windows", "0", "x"], ["warm", "--page-size", "3M", "x"]])
+def test_usage(words: list[str]) -> None:
+    assert hugealign(*words).returncode == 2

@@ -1,0 +1,46 @@
+#!/bin/sh
+# Install what the tests need: tools from Debian's packages, Python packages into the environment named by $1.
+# What cannot be installed is said in one line; the tests that need it are then skipped with that reason.
+set -eu
+venv=$1
+packages='gcc g++ binutils clang-14 clang-19 clang lld-14 lld-19 mold cmake ninja-build shellcheck
+    clang-format-14 elfutils patchelf llvm-14 python3-venv'
+
+missing=
+for package in $packages; do
+    # shellcheck disable=SC2016
+    status=$(dpkg-query -W -f '${Status}' "$package" 2>/dev/null || true)
+    [ "$status" = 'install ok installed' ] || missing="$missing $package"
+done
+
+if [ -n "$missing" ]; then
+    as_root=
+    if [ "$(id -u)" != 0 ]; then
+        as_root='sudo -n'
+        sudo -n true 2>/dev/null || as_root=none
+    fi
+    if [ "$as_root" = none ] || ! command -v apt-get >/dev/null; then
+        echo "setup: cannot install, for want of root or apt:$missing" >&2
+    else
+        export DEBIAN_FRONTEND=noninteractive
+        options='-y -q --no-install-recommends -o DPkg::Lock::Timeout=300'
+        $as_root apt-get -q update >/dev/null || echo 'setup: apt-get update failed; trying with the lists there are' >&2
+        # shellcheck disable=SC2086
+        if ! $as_root apt-get install $options $missing >/dev/null; then
+            for package in $missing; do
+                $as_root apt-get install $options "$package" >/dev/null 2>&1 || echo "setup: cannot install $package" >&2
+            done
+        fi
+    fi
+fi
+
+python=/usr/bin/python3
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || python=python3
+"$python" -m venv "$venv"
+# The extras alone, read from pyproject.toml: hugealign itself runs from the checkout.
+"$venv/bin/python" - >"$venv/requirements.txt" <<'LIST'
+import tomllib
+extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]
+print("\n".join(extras["test"] + extras["check"]))
+LIST
+"$venv/bin/python" -m pip install -q --disable-pip-version-check -r "$venv/requirements.txt"
