@@ -31,7 +31,7 @@ def build(compiler: list[str], sources: list[Path], directory: Path) -> Path:
     objects = [directory / f"{source.stem}.o" for source in sources]
     jobs: list[subprocess.Popen[bytes]] = []
     for source, target in zip(sources, objects, strict=True):
-        jobs.append(subprocess.Popen([*compiler, "-O1", "-c", str(source), "-o", str(target)]))
+        jobs.append(subprocess.Popen([*compiler, "-O0", "-c", str(source), "-o", str(target)]))
         if len(jobs) == (os.cpu_count() or 1):
             finish(jobs.pop(0))
     while jobs:

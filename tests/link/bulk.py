@@ -1,0 +1,75 @@
+"""Bulk text for link tests, assembled in a blink: functions of 1 KiB that really run."""
+
+from pathlib import Path
+
+from tests.support import run
+
+FUNCTIONS = 3000
+
+
+def bulk_source(functions: int = FUNCTIONS) -> str:
+    """Assembly of *functions* functions of 1 KiB each, and ``big_sum``, which adds up what they return."""
+    return f"""
+    .text
+    .macro function n
+    .type bulk\\n, @function
+bulk\\n:
+    .cfi_startproc
+    mov $\\n, %eax
+    jmp 1f
+    .fill 1008, 1, 0x90
+1:  ret
+    .p2align 10, 0x90
+    .cfi_endproc
+    .size bulk\\n, . - bulk\\n
+    .endm
+    .p2align 10, 0x90
+first:
+    .altmacro
+    .set i, 0
+    .rept {functions}
+    function %i
+    .set i, i + 1
+    .endr
+    .globl big_sum
+    .type big_sum, @function
+big_sum:
+    .cfi_startproc
+    push %rbx
+    .cfi_adjust_cfa_offset 8
+    push %r12
+    .cfi_adjust_cfa_offset 8
+    push %r13
+    .cfi_adjust_cfa_offset 8
+    xor %ebx, %ebx
+    xor %r12d, %r12d
+    lea first(%rip), %r13
+2:  mov %r12, %rax
+    shl $10, %rax
+    add %r13, %rax
+    call *%rax
+    add %eax, %ebx
+    inc %r12
+    cmp ${functions}, %r12
+    jne 2b
+    mov %ebx, %eax
+    pop %r13
+    .cfi_adjust_cfa_offset -8
+    pop %r12
+    .cfi_adjust_cfa_offset -8
+    pop %rbx
+    .cfi_adjust_cfa_offset -8
+    ret
+    .cfi_endproc
+    .size big_sum, . - big_sum
+    .section .note.GNU-stack, "", @progbits
+"""
+
+
+def bulk_object(directory: Path, functions: int = FUNCTIONS) -> Path:
+    """Assemble the bulk into *directory* and return the object; it is position-independent."""
+    source = directory / f"bulk{functions}.s"
+    source.write_text(bulk_source(functions))
+    target = source.with_suffix(".o")
+    run("gcc", "-c", source, "-o", target, check=True)
+    return target

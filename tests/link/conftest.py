@@ -1,0 +1,31 @@
+"""Objects that the link tests share, compiled once."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.link.bulk import bulk_object
+from tests.support import SRC, TOOLCHAINS, Toolchain, run
+
+
+@pytest.fixture(scope="session")
+def bulk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An object with 2.9 MiB of text."""
+    return bulk_object(tmp_path_factory.mktemp("bulk"))
+
+
+@pytest.fixture(scope="session")
+def features(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The C++ program that tries everything, as a position-independent object."""
+    target = tmp_path_factory.mktemp("features") / "features.o"
+    run("g++", "-O1", "-fPIC", "-c", SRC / "features.cc", "-o", target, check=True)
+    return target
+
+
+@pytest.fixture(params=TOOLCHAINS, ids=lambda toolchain: toolchain.name)
+def toolchain(request: pytest.FixtureRequest) -> Toolchain:
+    """Each compiler with each linker."""
+    chosen: Toolchain = request.param
+    if missing := chosen.missing():
+        pytest.skip(f"{missing} is not installed")
+    return chosen

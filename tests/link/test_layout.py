@@ -1,0 +1,108 @@
+"""Every linker, every kind of output: the text is exactly whole windows, and the program works.
+
+The layout is judged by pyelftools, not by hugealign's own reader.
+"""
+
+import ctypes
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.support import HUGEALIGN, SRC, Elf, Toolchain, run
+
+MODES = {
+    "pie": ("-pie",),
+    "no-pie": ("-no-pie",),
+    "static": ("-static",),
+    "static-pie": ("-static-pie",),
+}
+#: What a linker cannot do with or without hugealign.
+CANNOT = {
+    ("gold", "static-pie"): "gold knows no static-pie (--no-dynamic-linker)",
+}
+
+
+def link(toolchain: Toolchain, target: Path, *words: str | Path, cxx: bool = True) -> None:
+    """Link with hugealign; silence is part of the promise."""
+    compiler = toolchain.cxx if cxx else toolchain.cc
+    done = run(HUGEALIGN, compiler, *toolchain.flags, *words, "-o", target, check=True)
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+def assert_whole(path: Path, toolchain: Toolchain) -> Elf:
+    """Assert the placement; gold fills the last window only to its last 64 bytes, which is whole once mapped."""
+    elf = Elf(path)
+    assert elf.faults(exact=toolchain.linker != "gold") == []
+    assert set(elf.pad()) <= {0xCC}
+    assert elf.has("PT_GNU_RELRO")
+    return elf
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_program(mode: str, toolchain: Toolchain, features: Path, bulk: Path, tmp_path: Path) -> None:
+    if reason := CANNOT.get((toolchain.linker, mode)):
+        pytest.skip(reason)
+    program = tmp_path / "program"
+    link(toolchain, program, *MODES[mode], features, bulk, "-Wl,--gc-sections,--build-id")
+    elf = assert_whole(program, toolchain)
+    assert elf.has("PT_TLS")
+    assert ".note.gnu.build-id" in elf.sections
+    assert elf.type == ("ET_EXEC" if mode in ("no-pie", "static") else "ET_DYN")
+    done = run(program)
+    assert (done.returncode, done.stdout) == (0, "")
+    for strip in ("strip", "llvm-strip-19", "eu-strip"):
+        if not shutil.which(strip):
+            continue
+        stripped = tmp_path / strip
+        run(strip, program, "-o", stripped, check=True)
+        assert_whole(stripped, toolchain)
+        assert run(stripped).returncode == 0, strip
+
+
+def test_shared_library(toolchain: Toolchain, bulk: Path, tmp_path: Path) -> None:
+    library = tmp_path / "libbulk.so"
+    link(toolchain, library, "-shared", bulk, "-Wl,-soname,libbulk.so", cxx=False)
+    elf = Elf(library)
+    assert elf.faults(exact=toolchain.linker != "gold") == []
+    assert ctypes.CDLL(str(library)).big_sum() == 3000 * 2999 // 2
+    symbols = run("nm", "-D", "--defined-only", library, check=True).stdout
+    assert "hugealign" not in symbols
+    main = tmp_path / "main.c"
+    main.write_text("unsigned big_sum(void); int main(void) { return big_sum() != 3000u * 2999u / 2u; }")
+    program = tmp_path / "main"
+    run(HUGEALIGN, toolchain.cc, *toolchain.flags, main, library, f"-Wl,-rpath,{tmp_path}", "-o", program, check=True)
+    assert run(program).returncode == 0
+
+
+def test_c_program_links_byte_identical_twice(toolchain: Toolchain, bulk: Path, tmp_path: Path) -> None:
+    main = tmp_path / "main.c"
+    main.write_text("unsigned big_sum(void); int main(void) { return big_sum() != 3000u * 2999u / 2u; }")
+    for name in ("first", "second"):
+        link(toolchain, tmp_path / name, main, bulk, "-g0", cxx=False)
+    assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
+    assert run(tmp_path / "first").returncode == 0
+
+
+def test_relro_is_really_protected(toolchain: Toolchain, bulk: Path, tmp_path: Path) -> None:
+    program = tmp_path / "relro"
+    link(toolchain, program, "-O0", SRC / "relro.c", bulk, "-Wl,-z,relro,-z,now", cxx=False)
+    assert run(program).returncode == 0
+    assert run(program, "write").returncode == 42  # the handler of SIGSEGV ran
+
+
+def test_holes_take_no_disk(toolchain: Toolchain, bulk: Path, tmp_path: Path) -> None:
+    """What is added to the file's blocks is at most the pad itself, less than one window."""
+    main = tmp_path / "main.c"
+    main.write_text("unsigned big_sum(void); int main(void) { return (int) big_sum(); }")
+    plain, padded = tmp_path / "plain", tmp_path / "padded"
+    run(toolchain.cc, *toolchain.flags, main, bulk, "-o", plain, check=True)
+    link(toolchain, padded, main, bulk, cxx=False)
+    sparse = tmp_path / "sparse"
+    with sparse.open("wb") as stream:
+        stream.truncate(1 << 20)
+    if sparse.stat().st_blocks * 512 >= 1 << 20:
+        pytest.skip("the file system keeps no holes")
+    added = (padded.stat().st_blocks - plain.stat().st_blocks) * 512
+    pad = len(Elf(padded).pad())
+    assert added <= pad + (64 << 10)

@@ -1,0 +1,136 @@
+"""What the tests share: running commands, the compilers and linkers there are, and an independent look at ELF files."""
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from elftools.elf.elffile import ELFFile
+
+ROOT = Path(__file__).resolve().parents[1]
+BIN = ROOT / "bin"
+HUGEALIGN = BIN / "hugealign"
+SRC = ROOT / "tests" / "link" / "src"
+PAGE = 2 << 20
+LLVM = {"lld14": "/usr/lib/llvm-14/bin", "lld19": "/usr/lib/llvm-19/bin"}
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """The environment of a user: bin/ on PATH, no HUGEALIGN_* but those asked for, messages in English."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("HUGEALIGN_", "_HUGEALIGN"))}
+    return kept | {"PATH": f"{BIN}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8"} | changes
+
+
+def run(
+    *argv: str | Path, cwd: Path | None = None, env: dict[str, str] | None = None, check: bool = False, **settings: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a command and return what it printed and its status; *settings* are variables added to the environment."""
+    done = subprocess.run(
+        [str(word) for word in argv],
+        cwd=cwd,
+        env=(environment() if env is None else env) | settings,
+        capture_output=True,
+        text=True,
+        errors="surrogateescape",
+        stdin=subprocess.DEVNULL,
+        timeout=300,
+        check=False,
+    )
+    assert not check or done.returncode == 0, f"{argv}: status {done.returncode}\n{done.stdout}{done.stderr}"
+    return done
+
+
+@dataclass(frozen=True, slots=True)
+class Toolchain:
+    """A compiler and a linker, as words for its command line."""
+
+    name: str
+    cc: str
+    flags: tuple[str, ...]
+
+    @property
+    def cxx(self) -> str:
+        return self.cc.replace("clang", "clang++").replace("gcc", "g++")
+
+    @property
+    def linker(self) -> str:
+        return self.name.split("-")[-1]
+
+    def missing(self) -> str | None:
+        """The tool that is not installed here, or None."""
+        tools = {"bfd": "ld.bfd", "gold": "ld.gold", "mold": "mold"}
+        tool = tools.get(self.linker) or f"{LLVM[self.linker]}/ld.lld"
+        return next((t for t in (self.cc, self.cxx, tool) if not shutil.which(t)), None)
+
+
+TOOLCHAINS = (
+    Toolchain("gcc-bfd", "gcc", ("-fuse-ld=bfd",)),
+    Toolchain("gcc-gold", "gcc", ("-fuse-ld=gold",)),
+    Toolchain("gcc-lld14", "gcc", ("-fuse-ld=lld", f"-B{LLVM['lld14']}")),
+    Toolchain("gcc-lld19", "gcc", ("-fuse-ld=lld", f"-B{LLVM['lld19']}")),
+    Toolchain("gcc-mold", "gcc", ("-fuse-ld=mold",)),
+    Toolchain("clang14-lld14", "clang-14", ("-fuse-ld=lld",)),
+    Toolchain("clang19-lld19", "clang-19", ("-fuse-ld=lld",)),
+    Toolchain("clang19-bfd", "clang-19", ("-fuse-ld=bfd",)),
+    Toolchain("clang19-mold", "clang-19", ("-fuse-ld=mold",)),
+)
+
+
+class Elf:
+    """An ELF file as pyelftools sees it: nothing here goes through hugealign's own reader."""
+
+    def __init__(self, path: Path) -> None:
+        with path.open("rb") as stream:
+            elf = ELFFile(stream)
+            self.type: str = elf["e_type"]
+            self.segments = [dict(s.header) for s in elf.iter_segments()]
+            self.sections = {s.name: dict(s.header) for s in elf.iter_sections()}
+        self.data = path.read_bytes()
+
+    @property
+    def loads(self) -> list[dict[str, int]]:
+        return [s for s in self.segments if s["p_type"] == "PT_LOAD"]
+
+    @property
+    def text(self) -> list[dict[str, int]]:
+        return [s for s in self.loads if s["p_flags"] & 1]
+
+    def has(self, p_type: str) -> bool:
+        return any(s["p_type"] == p_type for s in self.segments)
+
+    def faults(self, page: int = PAGE, exact: bool = True) -> list[str]:
+        """What keeps the text from being exactly whole windows; empty when it is. Not *exact*: to the 4 KiB page."""
+        if len(self.text) != 1:
+            return [f"{len(self.text)} executable segments"]
+        text = self.text[0]
+        step = page if exact else 4096
+        end = text["p_vaddr"] + text["p_filesz"]
+        wrong = {
+            "flags": text["p_flags"] != 5,
+            "p_vaddr": text["p_vaddr"] % page,
+            "p_offset": text["p_offset"] % page,
+            "p_align": text["p_align"] < page,
+            "p_filesz": text["p_filesz"] % step if exact else -(-text["p_filesz"] // step) * step % page,
+            "p_memsz": text["p_memsz"] != text["p_filesz"],
+            "file too short": len(self.data) < text["p_offset"] + text["p_filesz"],
+            "foreign segment": any(
+                other is not text and other["p_vaddr"] < end and other["p_vaddr"] + other["p_memsz"] > text["p_vaddr"]
+                for other in self.loads
+            ),
+            "foreign section": [
+                name
+                for name, s in self.sections.items()
+                if s["sh_flags"] & 6 == 2 and s["sh_size"] and text["p_vaddr"] <= s["sh_addr"] < end
+            ],
+        }
+        return [f"{name}: {value}" for name, value in wrong.items() if value]
+
+    def pad(self) -> bytes:
+        """The bytes of our section, and what the text segment holds behind its last section."""
+        text = self.text[0]
+        code = [s for s in self.sections.values() if s["sh_flags"] & 4]
+        end = max(s["sh_offset"] + s["sh_size"] for s in code)
+        ours = next(s for name, s in self.sections.items() if "hugealign.pad" in name)
+        behind = self.data[end : text["p_offset"] + text["p_filesz"]]
+        return self.data[ours["sh_offset"] : ours["sh_offset"] + ours["sh_size"]] + behind
