@@ -120,6 +120,7 @@ fi
 
 stamps=$build/stamps
 logs=$build/logs
+results=$build/results # what the table is made of
 home=$build/home
 data=$build/data
 source=$build/source/postgresql-15
@@ -151,7 +152,7 @@ if [ $clean = yes ]; then
     say "removing $build"
     rm -rf "$build"
 fi
-mkdir -p "$stamps" "$logs"
+mkdir -p "$stamps" "$logs" "$results"
 # What the ordinary user writes into; the directory itself, stamps and logs stay ours.
 for name in apt source plain plain-install hugealign hugealign-install data home; do
     if [ ! -d "$build/$name" ]; then
@@ -355,10 +356,10 @@ settings() { # VARIANT FILE
     sed -e 's/hugealign gcc/gcc/g' -e "s|$build/$1|VARIANT|g" "$build/$1/$2"
 }
 for file in config.status src/include/pg_config.h src/Makefile.global; do
-    settings plain $file >"$logs/plain-settings"
-    settings hugealign $file >"$logs/hugealign-settings"
-    diff "$logs/plain-settings" "$logs/hugealign-settings" >"$logs/settings.diff" || {
-        cat "$logs/settings.diff" >&2
+    settings plain $file >"$results/plain-settings"
+    settings hugealign $file >"$results/hugealign-settings"
+    diff "$results/plain-settings" "$results/hugealign-settings" >"$results/settings.diff" || {
+        cat "$results/settings.diff" >&2
         promise_broken "configure found something else with the wrapper: $file"
     }
 done
@@ -438,14 +439,14 @@ text_in_smaps() { # VARIANT: KiB mapped with PMDs and KiB mapped, of the server'
         END { printf "%d of %d KiB\n", huge, size }'
 }
 for variant in plain hugealign; do
-    text_in_smaps $variant >"$logs/$variant-smaps"
+    text_in_smaps $variant >"$results/$variant-smaps"
 done
-case $(cat "$logs/hugealign-smaps") in
+case $(cat "$results/hugealign-smaps") in
 "0 of"*) promise_broken 'no text of the postmaster is mapped with PMDs' ;;
 esac
 
 rounds=2
-rm -f "$logs/plain-tps" "$logs/hugealign-tps"
+rm -f "$results/plain-tps" "$results/hugealign-tps"
 for round in $(seq $rounds); do
     for variant in plain hugealign; do
         say "$variant: pgbench -S -T 10, round $round of $rounds"
@@ -453,7 +454,7 @@ for round in $(seq $rounds); do
             cat "$logs/$variant-pgbench-$round.log" >&2
             promise_broken "$variant: pgbench failed"
         }
-        sed -n 's/^tps = \([0-9]*\).*/\1/p' "$logs/$variant-pgbench-$round.log" >>"$logs/$variant-tps"
+        sed -n 's/^tps = \([0-9]*\).*/\1/p' "$logs/$variant-pgbench-$round.log" >>"$results/$variant-tps"
     done
 done
 stop_servers
@@ -462,32 +463,32 @@ stop_servers
 
 file_coverage() { # VARIANT: share of the text that lies in whole windows, and how many those are
     # The exit status says that there are findings, which is what is expected of the plain build.
-    as_user hugealign verify --format json "$build/$1-install/bin/postgres" >"$logs/$1-verify.json" || :
+    as_user hugealign verify --format json "$build/$1-install/bin/postgres" >"$results/$1-verify.json" || :
     # shellcheck disable=SC2016 # Perl's variables
     perl -MJSON::PP -0777 -e '
         my $c = decode_json(<>)->{files}[0]{coverage};
-        printf "%.1f %% (%d windows)\n", 100 * $c->{huge_bytes} / $c->{text_bytes}, $c->{windows}' "$logs/$1-verify.json"
+        printf "%.1f %% (%d windows)\n", 100 * $c->{huge_bytes} / $c->{text_bytes}, $c->{windows}' "$results/$1-verify.json"
 }
 
 for variant in plain hugealign; do
     binary=$build/$variant-install/bin/postgres
     {
         file_coverage $variant
-        cat "$logs/$variant-smaps"
+        cat "$results/$variant-smaps"
         echo "$(($(stat -c %s "$binary") / 1024)) KiB"
         echo "$(($(stat -c '%b * %B' "$binary") / 1024)) KiB"
-        paste -s -d ' ' "$logs/$variant-tps"
-    } >"$logs/$variant-column"
+        paste -s -d ' ' "$results/$variant-tps"
+    } >"$results/$variant-column"
 done
 
 printf '\nPostgreSQL %s, %s\n\n' "$version" "$(gcc --version | head -n 1)"
 {
     printf '%s\n' 'bin/postgres' 'file: text in whole windows' 'live postmaster: text PMD-mapped' \
-        'file: apparent size' 'file: on disk' "pgbench -S, tps ($rounds rounds)" >"$logs/words-column"
+        'file: apparent size' 'file: on disk' "pgbench -S, tps ($rounds rounds)" >"$results/words-column"
     for variant in plain hugealign; do
-        { echo $variant; cat "$logs/$variant-column"; } >"$logs/$variant-table"
+        { echo $variant; cat "$results/$variant-column"; } >"$results/$variant-table"
     done
-    paste -d '|' "$logs/words-column" "$logs/plain-table" "$logs/hugealign-table"
+    paste -d '|' "$results/words-column" "$results/plain-table" "$results/hugealign-table"
 } | awk -F '|' '{ printf "%-34s %20s %20s\n", $1, $2, $3 }'
 cat <<'NOTE'
 

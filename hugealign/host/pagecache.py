@@ -124,10 +124,10 @@ def warm(fd: int, offsets: Sequence[int], page_size: int) -> list[bool]:
     """Bring the windows at *offsets* into the page cache in huge folios and return what `measure` then says.
 
     Windows that are huge already are left alone, so this is safe for a file that runs; the others are evicted
-    as the last means, after reading and MADV_COLLAPSE gave nothing.  Raises MappingError.
+    as the last means, where MADV_COLLAPSE gave nothing.  Raises MappingError.
     """
     huge = measure(fd, offsets, page_size)
-    for attempt in (_clean, _read, _collapse, _evict, _read):
+    for attempt in (_clean, _collapse, _evict, _read):
         missing = [offset for offset, good in zip(offsets, huge, strict=True) if not good]
         if not missing:
             break

@@ -10,12 +10,24 @@ fail() {
 
 # run COMMAND [ARGUMENT...]: become it, with the statuses of env(1) where that cannot be.
 run() {
-    if ! command -v -- "$1" >/dev/null; then
-        [ ! -e "$1" ] || fail 126 "$1: not executable"
-        fail 127 "$1: command not found"
-    fi
-    [ ! -d "$1" ] || fail 126 "$1: is a directory"
+    case $1 in
+        */*)
+            [ -e "$1" ] || fail 127 "$1: command not found"
+            [ ! -d "$1" ] || fail 126 "$1: is a directory"
+            [ -x "$1" ] || fail 126 "$1: not executable"
+            ;;
+        *) command -v -- "$1" >/dev/null || fail 127 "$1: command not found" ;;
+    esac
     exec "$@"
+}
+
+# check_size NAME VALUE: end with a message unless the value is empty or a number with a unit.
+check_size() {
+    case ${2#"${2%%[!0-9]*}"} in
+        "$2") [ -z "$2" ] || fail 125 "$1: not a size (examples: 4096, 64K, 2M)" ;;
+        '' | [KMGkmg] | [KMGkmg]B | [KMGkmg]iB) ;;
+        *) fail 125 "$1: not a size (examples: 4096, 64K, 2M)" ;;
+    esac
 }
 
 name=${0##*/}
@@ -49,9 +61,9 @@ case ${HUGEALIGN_DISABLE-} in
 esac
 case ${HUGEALIGN_CHECK-} in '' | off | warn | error) ;; *) fail 125 'HUGEALIGN_CHECK: not one of off, warn, error' ;; esac
 case ${HUGEALIGN_DEBUG-} in '' | 0 | 1) ;; *) fail 125 'HUGEALIGN_DEBUG: not 0 or 1' ;; esac
-case ${HUGEALIGN_MIN_TEXT-}${HUGEALIGN_PAD_THRESHOLD-}${HUGEALIGN_PAGE_SIZE-} in
-    *[!0-9KMGiBkmgb]*) fail 125 'HUGEALIGN_MIN_TEXT, _PAD_THRESHOLD or _PAGE_SIZE: not a size (examples: 4096, 64K, 2M)' ;;
-esac
+check_size HUGEALIGN_MIN_TEXT "${HUGEALIGN_MIN_TEXT-}"
+check_size HUGEALIGN_PAD_THRESHOLD "${HUGEALIGN_PAD_THRESHOLD-}"
+check_size HUGEALIGN_PAGE_SIZE "${HUGEALIGN_PAGE_SIZE-}"
 
 # Words that mean that nothing is linked: then the compiler runs exactly as without us, and a compiler cache sees
 # the very same command.  Should one be the argument of another option, the link is merely done without us.

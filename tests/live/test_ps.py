@@ -170,7 +170,8 @@ def test_process_that_is_gone() -> None:
     assert (gone.returncode, gone.stderr) == (3, f"hugealign: error: no process {child.pid}\n")
 
 
-def test_process_that_ends_while_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("reaped", [False, True])
+def test_process_that_ends_while_it_is_read(monkeypatch: pytest.MonkeyPatch, reaped: bool) -> None:
     from hugealign.host import processes
 
     with subprocess.Popen(["sleep", "100"]) as child:
@@ -179,7 +180,7 @@ def test_process_that_ends_while_it_is_read(monkeypatch: pytest.MonkeyPatch) -> 
         def ending(path: str, directory: int | None = None) -> Iterator[str]:
             if path == "smaps":
                 child.kill()
-                child.wait()
+                os.waitid(os.P_PID, child.pid, os.WEXITED | (0 if reaped else os.WNOWAIT))
             return lines(path, directory)
 
         monkeypatch.setattr(processes, "_lines", ending)
@@ -213,12 +214,12 @@ def test_name_of_no_process() -> None:
 
 
 def test_hostile_name(programs: Programs) -> None:
-    path = programs.copy("x\x1b]0;\ny")
+    path = programs.copy("x\x1b]0;\r\ny")
     with running(path, "5") as child:
         done = hugealign("ps", str(child.pid))
     path.unlink()
-    assert f"{programs.directory}/x\\x1b]0;\\ny" in done.stdout
-    assert f"\nx\\x1b]0;\\ny[{child.pid}]: " in done.stdout
+    assert f"{programs.directory}/x\\x1b]0;\\r\\ny" in done.stdout
+    assert f"\nx\\x1b]0;\\r\\ny[{child.pid}]: " in done.stdout
     assert "\x1b" not in done.stdout
 
 

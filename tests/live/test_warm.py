@@ -40,6 +40,14 @@ def test_warm_makes_every_window_huge_in_a_process(cold: Path) -> None:
     assert hugealign("warm", "--check", cold).returncode == 0
 
 
+def test_file_that_was_just_written(programs: Programs, cold: Path) -> None:
+    image = programs.good.read_bytes()
+    with cold.open("wb", buffering=0) as file:
+        for start in range(0, len(image), 4096):
+            file.write(image[start : start + 4096])
+    assert hugealign("warm", cold).stdout == f"{cold}: {ALL}\n"
+
+
 def test_file_stays_the_same(cold: Path) -> None:
     cold.chmod(0o555)
     before = cold.read_bytes(), cold.stat()
