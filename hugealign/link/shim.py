@@ -149,10 +149,10 @@ class Shim:
         path = os.path.join(directory("ld-scripts"), linker.script_name(machine))
         if self.settings.pad_threshold == linkers.SCRIPT_THRESHOLD:
             return path
-        with open(path, encoding="ascii") as file:
+        with open(path, "rb") as file:
             text = file.read()
-        text = text.replace(f"> {linkers.SCRIPT_THRESHOLD} ?", f"> {self.settings.pad_threshold} ?")
-        return _memory_file("pad.ld", text.encode())
+        default, asked = (b"> %d ?" % size for size in (linkers.SCRIPT_THRESHOLD, self.settings.pad_threshold))
+        return _memory_file("pad.ld", text.replace(default, asked))
 
     def without_recipe(self, failed: Run, quiet: bool) -> int:
         """Link without our arguments after a link with them has *failed*; say so if that helps."""

@@ -29,3 +29,9 @@ def toolchain(request: pytest.FixtureRequest) -> Toolchain:
     if missing := chosen.missing():
         pytest.skip(f"{missing} is not installed")
     return chosen
+
+
+@pytest.fixture(scope="session")
+def toolchains() -> dict[str, Toolchain]:
+    """All of them, by name."""
+    return {toolchain.name: toolchain for toolchain in TOOLCHAINS}

@@ -1,0 +1,94 @@
+"""Small programs stay small; the limits are where the variables say."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.link.bulk import bulk_object
+from tests.support import HUGEALIGN, Elf, Toolchain, run
+
+HELLO = '#include <stdio.h>\nint main(void) { puts("hello"); return 0; }\n'
+
+
+def both(toolchain: Toolchain, tmp_path: Path, *words: str | Path, **settings: str) -> tuple[bytes, Path]:
+    """The plain output's bytes, and the path of the one that hugealign made at the same place."""
+    output = tmp_path / "out"
+    run(toolchain.cc, *toolchain.flags, *words, "-o", output, check=True)
+    plain = output.read_bytes()
+    done = run(HUGEALIGN, toolchain.cc, *toolchain.flags, *words, "-o", output, check=True, **settings)
+    assert done.stderr == ""
+    return plain, output
+
+
+def test_hello_is_byte_identical(toolchain: Toolchain, tmp_path: Path) -> None:
+    (tmp_path / "hello.c").write_text(HELLO)
+    run(toolchain.cc, "-c", tmp_path / "hello.c", "-o", tmp_path / "hello.o", check=True)
+    plain, output = both(toolchain, tmp_path, tmp_path / "hello.o")
+    assert output.read_bytes() == plain
+
+
+def test_hello_is_laid_out_on_demand(toolchain: Toolchain, tmp_path: Path) -> None:
+    (tmp_path / "hello.c").write_text(HELLO)
+    run(toolchain.cc, "-c", tmp_path / "hello.c", "-o", tmp_path / "hello.o", check=True)
+    _, output = both(toolchain, tmp_path, tmp_path / "hello.o", HUGEALIGN_MIN_TEXT="0", HUGEALIGN_PAD_THRESHOLD="0")
+    assert Elf(output).faults(exact=toolchain.linker != "gold") == []
+    assert run(output).stdout == "hello\n"
+
+
+@pytest.mark.parametrize("in_archive", [False, True], ids=["object", "archive"])
+@pytest.mark.parametrize(("functions", "laid_out"), [(60, False), (250, False), (260, True), (2100, True)])
+def test_limit_of_256_kib(functions: int, laid_out: bool, in_archive: bool, tmp_path: Path) -> None:
+    """The functions are 1 KiB each; whether they come as an object or through -l decides nothing."""
+    code = bulk_object(tmp_path, functions)
+    main = tmp_path / "main.c"
+    main.write_text(f"unsigned big_sum(void); int main(void) {{ return big_sum() != {functions * (functions - 1) // 2}; }}")
+    run("gcc", "-c", main, "-o", tmp_path / "main.o", check=True)
+    words: list[str | Path] = [tmp_path / "main.o", code]
+    if in_archive:
+        run("ar", "rc", tmp_path / "libbulk.a", code, check=True)
+        words = [tmp_path / "main.o", f"-L{tmp_path}", "-lbulk"]
+    plain, output = both(Toolchain("gcc-bfd", "gcc", ()), tmp_path, *words)
+    assert (output.read_bytes() != plain) == laid_out
+    assert (Elf(output).faults() == []) == laid_out
+    assert run(output).returncode == 0
+
+
+def test_an_archive_of_which_little_is_used(tmp_path: Path) -> None:
+    """Judged too large before the link; what comes out is small, and so byte-identical to the plain link."""
+    code = bulk_object(tmp_path, 400)
+    (tmp_path / "little.c").write_text("int little(void) { return 0; }")
+    run("gcc", "-c", tmp_path / "little.c", "-o", tmp_path / "little.o", check=True)
+    run("ar", "rc", tmp_path / "libmixed.a", code, tmp_path / "little.o", check=True)
+    (tmp_path / "main.c").write_text("int little(void); int main(void) { return little(); }")
+    run("gcc", "-c", tmp_path / "main.c", "-o", tmp_path / "main.o", check=True)
+    words = [tmp_path / "main.o", f"-L{tmp_path}", "-lmixed"]
+    plain, output = both(Toolchain("gcc-bfd", "gcc", ()), tmp_path, *words)
+    assert output.read_bytes() == plain
+
+
+def test_whole_windows_need_no_pad(tmp_path: Path) -> None:
+    """Tail within the threshold: no pad, no further window; beyond it, padded."""
+    code = bulk_object(tmp_path, 2048)  # 2 MiB and a little
+    (tmp_path / "main.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }")
+    run("gcc", "-c", tmp_path / "main.c", "-o", tmp_path / "main.o", check=True)
+    _, output = both(Toolchain("gcc-bfd", "gcc", ()), tmp_path, tmp_path / "main.o", code)
+    text = Elf(output).text[0]
+    assert 0 < text["p_filesz"] - (2 << 20) <= 4096
+    assert run(HUGEALIGN, "verify", output).returncode == 0
+    assert run(output).returncode == 0
+
+
+@pytest.mark.parametrize("name", ["gcc-bfd", "gcc-lld19", "gcc-mold", "gcc-gold"])
+@pytest.mark.parametrize(("threshold", "padded"), [("900K", True), ("1M", False), ("0", True)])
+def test_pad_threshold(name: str, threshold: str, padded: bool, bulk: Path, toolchains: dict[str, Toolchain], tmp_path: Path) -> None:
+    """The bulk's tail is about 952 KiB."""
+    toolchain = toolchains[name]
+    if missing := toolchain.missing():
+        pytest.skip(f"{missing} is not installed")
+    main = tmp_path / "main.c"
+    main.write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }")
+    _, output = both(toolchain, tmp_path, main, bulk, HUGEALIGN_PAD_THRESHOLD=threshold)
+    text = Elf(output).text[0]
+    tail = (text["p_vaddr"] + text["p_filesz"]) % (2 << 20)
+    assert (tail == 0 or (2 << 20) - tail < 4096) == padded
+    assert run(HUGEALIGN, "verify", "--pad-threshold", threshold, output).returncode == 0
