@@ -15,10 +15,11 @@ fail() {
 
 # try DIRECTORY: take its linker, unless it is a shim: this one, or one that has already handed on to us.
 try() {
-    [ -z "$real" ] && [ -x "$1/$name" ] && [ ! -d "$1/$name" ] && [ ! "$1" -ef "$shims" ] || return 0
+    directory=${1%/}
+    [ -z "$real" ] && [ -x "$directory/$name" ] && [ ! -d "$directory/$name" ] && [ ! "$directory" -ef "$shims" ] || return 0
     case ":${_HUGEALIGN_SHIMS-}:" in
-        *":$1:"*) ;;
-        *) real=$1/$name ;;
+        *":$directory:"*) ;;
+        *) real=$directory/$name ;;
     esac
 }
 
@@ -30,8 +31,8 @@ try_list() {
     set -- $1
     unset IFS
     set +f
-    for directory do
-        try "${directory:-.}"
+    for entry do
+        try "${entry:-.}"
         [ -z "$real" ] || return 0
     done
 }
@@ -47,7 +48,7 @@ try_clang() {
     # A newline in a -B directory would split it; then the linker beside clang is used.
     while IFS= read -r word; do
         case $takes_next$word in
-            1*) try "${word%/}" ;;
+            1*) try "$word" ;;
             -B?*) try "${word#-B}" ;;
         esac
         case $word in
@@ -136,5 +137,14 @@ if ! find_python "$package"; then
 fi
 # -I -S: no site packages, no user site, no PYTHON* variables; half the start-up time and nothing foreign.
 # The package's own directory is appended, so that nothing beside it can shadow the standard library.
-exec "$python" -I -S -c 'import sys; sys.path.append(sys.argv.pop(1)); from hugealign.link.shim import main; main(sys.argv[1:])' \
-    "${package%/*}" "$real" "$@"
+exec "$python" -I -S -c '
+import os, sys
+sys.path.append(sys.argv[1])
+try:
+    from hugealign.link.shim import main
+except Exception as error:
+    message = f"hugealign: warning: linked as without hugealign, which does not load: {error!r}; install it again\n"
+    os.write(2, message.encode())
+    os.execv(sys.argv[2], sys.argv[2:])
+main(sys.argv[2:])
+' "${package%/*}" "$real" "$@"

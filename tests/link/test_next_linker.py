@@ -1,0 +1,133 @@
+"""The shim runs the linker that the driver would have run."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support import BIN, HUGEALIGN, LLVM, ROOT, Elf, environment, run
+
+SHIMS = ROOT / "hugealign" / "libexec"
+WHO = "#!/bin/sh\necho FAKE >&2\nexit 9\n"
+
+
+def linker_of(*words: str | Path, cwd: Path, **settings: str) -> str:
+    """Return the path of the linker that a link through hugealign runs, as HUGEALIGN_DEBUG tells."""
+    done = run(HUGEALIGN, *words, cwd=cwd, HUGEALIGN_DEBUG="1", HUGEALIGN_MIN_TEXT="0", **settings)
+    assert done.returncode == 0, done.stderr
+    line = next(line for line in done.stderr.splitlines() if " as " in line)
+    return line.split(": ")[3].split(" as ")[0]
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    (tmp_path / "main.c").write_text("int main(void) { return 0; }\n")
+    return tmp_path
+
+
+def need(*tools: str) -> None:
+    for tool in tools:
+        if not shutil.which(tool):
+            pytest.skip(f"{tool} is not installed")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("gcc", "ld"),
+        ("gcc -fuse-ld=bfd", "ld.bfd"),
+        ("gcc -fuse-ld=gold", "ld.gold"),
+        ("gcc -fuse-ld=mold", "ld.mold"),
+        ("clang-14", "/usr/bin/ld"),
+        ("clang-14 -fuse-ld=lld", f"{LLVM['lld14']}/ld.lld"),
+        ("clang-19 -fuse-ld=lld", f"{LLVM['lld19']}/ld.lld"),
+        ("clang-19 -flto -fuse-ld=lld", f"{LLVM['lld19']}/ld.lld"),
+        ("clang-19 -flto=thin -fuse-ld=lld", f"{LLVM['lld19']}/ld.lld"),
+        ("gcc -fuse-ld=lld -B/usr/lib/llvm-19/bin", f"{LLVM['lld19']}/ld.lld"),
+        ("gcc -fuse-ld=lld -B /usr/lib/llvm-14/bin/", f"{LLVM['lld14']}/ld.lld"),
+        ("gcc -B/usr/libexec/mold", "/usr/libexec/mold/ld"),
+        ("clang-19 -B/usr/libexec/mold", "/usr/libexec/mold/ld"),
+        ("clang-14 -B /usr/libexec/mold", "/usr/libexec/mold/ld"),
+    ],
+)
+def test_real_linkers(words: str, expected: str, work: Path) -> None:
+    need(words.split()[0])
+    if "/" in expected and not Path(expected).exists():
+        pytest.skip(f"{expected} is not installed")
+    found = linker_of(*words.split(), "main.c", "-o", "main", cwd=work)
+    assert found == expected or found.endswith("/" + expected)
+    assert run(work / "main").returncode == 0
+
+
+def test_compiler_path_of_the_user(work: Path) -> None:
+    need("ld.mold")
+    directory = work / "mine"
+    directory.mkdir()
+    (directory / "ld").symlink_to(shutil.which("mold") or "")
+    assert linker_of("gcc", "main.c", "-o", "main", cwd=work, COMPILER_PATH=str(directory)) == f"{directory}/ld"
+
+
+def test_shim_called_directly(work: Path) -> None:
+    """As libtool and others call what -print-prog-name told them: PATH decides."""
+    run("gcc", "-c", "main.c", "-o", "main.o", cwd=work, check=True)
+    done = run(SHIMS / "ld", "-r", "main.o", "-o", "again.o", cwd=work)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "GNU ld" in run(SHIMS / "ld", "--version").stdout
+    assert "GNU gold" in run(SHIMS / "ld.gold", "--version").stdout
+
+
+def test_shims_do_not_call_each_other_forever(work: Path) -> None:
+    """A second installation behind the first, each finding the other: the link is done once, by the first."""
+    other = work / "other"
+    for part in ("bin", "hugealign", "ld-scripts"):
+        shutil.copytree(ROOT / part, other / part, ignore=shutil.ignore_patterns("__pycache__"))
+    words = [HUGEALIGN, other / "bin" / "hugealign", "gcc", f"-B{SHIMS}/", f"-B{other}/hugealign/libexec/"]
+    done = run(*words, "main.c", "-o", "main", cwd=work, HUGEALIGN_MIN_TEXT="0", HUGEALIGN_PAD_THRESHOLD="0")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert Elf(work / "main").faults() == []
+
+
+def test_nothing_behind_the_shim(work: Path) -> None:
+    empty = work / "empty"
+    empty.mkdir()
+    for tool in ("sh", "env"):
+        (empty / tool).symlink_to(shutil.which(tool) or "")
+    env = environment() | {"PATH": str(empty)}
+    done = subprocess.run([SHIMS / "ld.mold", "x.o"], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 127
+    assert done.stderr.startswith("hugealign: error: ld.mold: no such linker behind the shim")
+    assert done.stderr.count("\n") == 1
+
+
+def test_path_holds_only_the_shims(work: Path) -> None:
+    env = environment() | {"PATH": f"{SHIMS}:{SHIMS}/:{SHIMS}/../libexec"}
+    done = subprocess.run(["/bin/sh", SHIMS / "ld.mold", "x.o"], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 127
+    assert "no such linker behind the shim" in done.stderr
+
+
+def test_one_word_form_links_too(work: Path) -> None:
+    done = run(BIN / "hugealign-gcc", "main.c", "-o", "main", cwd=work, HUGEALIGN_MIN_TEXT="0", HUGEALIGN_PAD_THRESHOLD="0")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert Elf(work / "main").faults() == []
+
+
+def test_linker_that_hugealign_does_not_know(work: Path) -> None:
+    """An unknown linker is given the flags; if it takes offence, the plain link is done, and said."""
+    directory = work / "strange"
+    directory.mkdir()
+    linker = directory / "ld"
+    linker.write_text(
+        '#!/bin/sh\ncase "$*" in\n*--version*) echo "strange linker 1.0"; exit ;;\n'
+        "*max-page-size*) echo 'strange: what is max-page-size?' >&2; exit 3 ;;\nesac\nexec /usr/bin/ld \"$@\"\n"
+    )
+    linker.chmod(0o755)
+    words = ("gcc", f"-B{directory}", "main.c", "-o", "main")
+    done = run(HUGEALIGN, *words, cwd=work, HUGEALIGN_MIN_TEXT="0")
+    assert done.returncode == 0
+    assert done.stderr == (
+        "hugealign: warning: main: linked without huge-page layout, because with it the linker said: "
+        "strange: what is max-page-size?\n"
+    )
+    assert run(work / "main").returncode == 0
