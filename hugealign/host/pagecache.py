@@ -180,11 +180,9 @@ def _mapped(fd: int, offsets: Sequence[int], page_size: int) -> Iterator[list[in
     try:
         addresses = [-(-base // page_size) * page_size + 2 * page_size * index for index in range(len(offsets))]
         for address, offset in zip(addresses, offsets, strict=True):
-            for protection in (
-                mmap.PROT_READ | mmap.PROT_EXEC,
-                mmap.PROT_READ,
-            ):  # the second for noexec mounts
-                flags = mmap.MAP_PRIVATE | _MAP_FIXED
+            flags = mmap.MAP_PRIVATE | _MAP_FIXED
+            # The second protection is for noexec mounts.
+            for protection in (mmap.PROT_READ | mmap.PROT_EXEC, mmap.PROT_READ):
                 if libc.mmap(address, page_size, protection, flags, fd, offset) == address:
                     break
             else:

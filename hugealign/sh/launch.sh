@@ -32,6 +32,7 @@ check_size() {
 
 name=${0##*/}
 case $name in
+    hugealign-*gcc-ar | hugealign-*gcc-nm | hugealign-*gcc-ranlib) run "${name#hugealign-}" "$@" ;;
     hugealign-?*) set -- "${name#hugealign-}" "$@" ;;
     *)
         while :; do

@@ -1,4 +1,4 @@
-"""The programs of live_programs, built once."""
+"""The programs of tests.live.programs, built once."""
 
 import subprocess
 import tempfile
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from live_programs import WINDOW, Programs
+from tests.live.programs import WINDOW, Programs
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from live_programs import NO_THP, ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
+from tests.live.programs import NO_THP, ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
 
 from hugealign.host import pagecache
 
@@ -46,6 +46,17 @@ def test_file_that_was_just_written(programs: Programs, cold: Path) -> None:
         for start in range(0, len(image), 4096):
             file.write(image[start : start + 4096])
     assert hugealign("warm", cold).stdout == f"{cold}: {ALL}\n"
+
+
+def test_dirty_pages_are_written_before_the_eviction_that_skips_them(
+    cold: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda _: calls.append("fsync"))
+    monkeypatch.setattr(os, "posix_fadvise", lambda *_: calls.append("evict"))
+    with pagecache.opened(str(cold)) as fd:
+        pagecache.warm(fd, pagecache.text_windows(fd, WINDOW), WINDOW)
+    assert calls in (["fsync", *["evict"] * WINDOWS], ["fsync"])  # the second where MADV_COLLAPSE does it
 
 
 def test_file_stays_the_same(cold: Path) -> None:

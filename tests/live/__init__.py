@@ -1,0 +1,1 @@
+"""Tests that need this kernel: the page cache and real processes."""
