@@ -66,7 +66,7 @@ def why_none(mapping: Mapping, page_size: int) -> str:
 
 def _shortfall(process: Process, mappings: tuple[Mapping, ...], page_size: int) -> tuple[str, str]:
     short = [m for m in mappings if m.windows_huge(page_size) < m.windows_possible(page_size)]
-    worst = max(short or mappings, key=lambda m: m.size, default=None)
+    worst = max(short or mappings, key=lambda m: (process.is_program(m), m.size), default=None)
     if worst is None:
         return "it maps no text of its program", ""
     name = printable(shlex.quote(worst.path))

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -95,14 +96,16 @@ class Programs:
     def copy(self, name: str) -> Path:
         """Return a fresh copy of ``good``, in the page cache in small pages."""
         path = self.directory / name
-        path.write_bytes(self.good.read_bytes())
-        path.chmod(0o755)
+        shutil.copy(self.good, path)
         chill(path)
         return path
 
 
 def chill(path: Path) -> None:
-    """Bring *path*, which nobody may have mapped, into the page cache in small folios."""
+    """Bring *path* into the page cache in small folios; it becomes a new file."""
+    new = path.with_name("new")
+    shutil.copy(path, new)  # on tmpfs this alone does it; elsewhere the kernel may write in huge folios
+    new.replace(path)
     fd = os.open(path, os.O_RDONLY)
     os.fsync(fd)
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
