@@ -23,7 +23,7 @@ def environment(**changes: str) -> dict[str, str]:
 
 
 def run(
-    *argv: str | Path, cwd: Path | None = None, env: dict[str, str] | None = None, check: bool = False, **settings: str
+    *argv: object, cwd: Path | None = None, env: dict[str, str] | None = None, check: bool = False, **settings: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a command and return what it printed and its status; *settings* are variables added to the environment."""
     done = subprocess.run(

@@ -158,7 +158,7 @@ def read_image(fd: int) -> Image:
     return Image(e_type, e_machine, segments, sections, file_size, layout.is64, order == "<", e_shoff)
 
 
-def read_file(path: str | bytes) -> Image:
+def read_file(path: "str | bytes | os.PathLike[str]") -> Image:
     """Read the headers of the file at *path*.  Raises NotElfError, MalformedElfError, OSError."""
     # O_NONBLOCK: opening a FIFO that nobody writes to must not hang; without effect on regular files.
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)

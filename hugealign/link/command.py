@@ -147,9 +147,11 @@ def parse(words: list[str]) -> Command:
     command = Command()
     remaining = iter(words)
     for word in remaining:
-        if not word.startswith("-") or word == "-":
+        if not word.startswith("-"):
             if word:
                 command.inputs.append(word)
+            continue
+        if word.strip("-") == "":
             continue
         name, value = _option(word)
         if value is None and (name in _WITH_ARGUMENT or (len(name) == 1 and name in _SHORT_WITH_ARGUMENT)):

@@ -97,12 +97,13 @@ def identify(path: str, version: str | None = None) -> Linker | None:
         return Gold("gold")
     if version is None:
         return None
+    named = version.partition("(")[0]  # what follows may name another that it is compatible with
     for mark, linker in (
         ("GNU ld", Bfd("bfd")),
         ("GNU gold", Gold("gold")),
         ("LLD", Lld("lld")),
         ("mold", Mold("mold")),
     ):
-        if mark in version:
+        if mark in named:
             return linker
     return Linker("unknown")

@@ -68,8 +68,7 @@ def _file_lines(report: FileReport) -> list[str]:
             f"    --> LOAD {segment.index}  {segment.flags}  vaddr {segment.p_vaddr:#x}  offset {segment.p_offset:#x}"
             f"  {format_size(segment.p_memsz)}  align {segment.p_align:#x}"
         )
-    for fix in dict.fromkeys(finding.rule.fix for finding in report.findings):
-        lines.append(f"    fix: {fix}")
+    lines.extend(f"    fix: {fix}" for fix in dict.fromkeys(finding.rule.fix for finding in report.findings))
     return lines
 
 

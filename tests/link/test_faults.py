@@ -15,13 +15,17 @@ from tests.support import HUGEALIGN, ROOT, SRC, Elf, Toolchain, environment, run
 @pytest.fixture
 def main(tmp_path: Path) -> Path:
     """An object with a main that runs the bulk."""
-    (tmp_path / "main.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() != 3000u * 2999u / 2u; }")
+    (tmp_path / "main.c").write_text(
+        "unsigned big_sum(void); int main(void) { return big_sum() != 3000u * 2999u / 2u; }"
+    )
     run("gcc", "-c", tmp_path / "main.c", "-o", tmp_path / "main.o", check=True)
     return tmp_path / "main.o"
 
 
 def test_errors_of_the_user_are_shown_once_and_as_they_are(toolchain: Toolchain, bulk: Path, tmp_path: Path) -> None:
-    (tmp_path / "bad.c").write_text("int nowhere(void); unsigned big_sum(void); int main(void) { return nowhere() + big_sum(); }")
+    (tmp_path / "bad.c").write_text(
+        "int nowhere(void); unsigned big_sum(void); int main(void) { return nowhere() + big_sum(); }"
+    )
     run(toolchain.cc, "-c", tmp_path / "bad.c", "-o", tmp_path / "bad.o", check=True)
     words = (toolchain.cc, *toolchain.flags, tmp_path / "bad.o", bulk, "-o", tmp_path / "out")
     plain, wrapped = run(*words), run(HUGEALIGN, *words)
@@ -84,7 +88,9 @@ def test_module_that_does_not_even_load(broken: Path, main: Path, bulk: Path, tm
 @pytest.mark.parametrize(("check", "status"), [("off", 0), ("warn", 0), ("error", 1)])
 def test_shortfall_is_one_line(check: str, status: int, main: Path, bulk: Path, tmp_path: Path) -> None:
     """A section that is writable and executable makes a second executable segment; no edit mends that."""
-    (tmp_path / "wx.s").write_text('.section awx, "awx", @progbits\n.fill 64, 1, 0x90\n.section .note.GNU-stack,"",@progbits\n')
+    (tmp_path / "wx.s").write_text(
+        '.section awx, "awx", @progbits\n.fill 64, 1, 0x90\n.section .note.GNU-stack,"",@progbits\n'
+    )
     run("gcc", "-c", tmp_path / "wx.s", "-o", tmp_path / "wx.o", check=True)
     words = (HUGEALIGN, "gcc", "-Wl,--no-warn-rwx-segments", main, bulk, tmp_path / "wx.o", "-o", tmp_path / "out")
     done = run(*words, HUGEALIGN_CHECK=check)
@@ -121,13 +127,26 @@ def test_interrupt_leaves_no_linker_behind(main: Path, bulk: Path, tmp_path: Pat
     linker = tmp_path / "bin" / "ld.bfd"
     linker.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/started\nexec sleep 60\n")
     linker.chmod(0o755)
-    words = [HUGEALIGN, "gcc", "-fuse-ld=bfd", f"-B{tmp_path / 'bin'}", main, bulk, "-o", tmp_path / "out"]
+    words = [
+        str(HUGEALIGN),
+        "gcc",
+        "-fuse-ld=bfd",
+        f"-B{tmp_path / 'bin'}",
+        str(main),
+        str(bulk),
+        "-o",
+        str(tmp_path / "out"),
+    ]
 
     def as_in_the_foreground() -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
     with subprocess.Popen(
-        words, env=environment(), start_new_session=True, stderr=subprocess.PIPE, preexec_fn=as_in_the_foreground
+        words,
+        env=environment(),
+        start_new_session=True,
+        stderr=subprocess.PIPE,
+        preexec_fn=as_in_the_foreground,  # noqa: PLW1509
     ) as process:
         while not (tmp_path / "started").exists() or not (tmp_path / "started").read_text().strip():
             assert process.poll() is None
@@ -149,11 +168,24 @@ def test_response_files(main: Path, bulk: Path, tmp_path: Path) -> None:
     assert done.stderr == ""
     assert Elf(tmp_path / "out put").faults() == []
     (tmp_path / "relocatable").write_text("-r")
-    run(HUGEALIGN, "gcc", "-no-pie", "-nostdlib", f"-Wl,@{tmp_path / 'relocatable'}", main, bulk, "-o", tmp_path / "r.o", check=True)
+    run(
+        HUGEALIGN,
+        "gcc",
+        "-no-pie",
+        "-nostdlib",
+        f"-Wl,@{tmp_path / 'relocatable'}",
+        main,
+        bulk,
+        "-o",
+        tmp_path / "r.o",
+        check=True,
+    )
     assert Elf(tmp_path / "r.o").type == "ET_REL"
 
 
-@pytest.mark.parametrize("name", ["with space", "quo'te\"s", "new\nline", "dollar$(touch hacked)", "tab\t*?[a]", "\udcff\udcfe", "ünïcode"])
+@pytest.mark.parametrize(
+    "name", ["with space", "quo'te\"s", "new\nline", "dollar$(touch hacked)", "tab\t*?[a]", "\udcff\udcfe", "ünïcode"]
+)
 def test_names_that_a_shell_would_trip_over(name: str, main: Path, bulk: Path, tmp_path: Path) -> None:
     directory = tmp_path / name
     directory.mkdir()
@@ -167,7 +199,9 @@ def test_names_that_a_shell_would_trip_over(name: str, main: Path, bulk: Path, t
 
 def test_warning_escapes_the_name_of_the_output(main: Path, bulk: Path, tmp_path: Path) -> None:
     run("gcc", "-c", SRC / "relro.c", "-o", tmp_path / "x.o", check=True)
-    (tmp_path / "wx.s").write_text('.section awx, "awx", @progbits\n.fill 64, 1, 0x90\n.section .note.GNU-stack,"",@progbits\n')
+    (tmp_path / "wx.s").write_text(
+        '.section awx, "awx", @progbits\n.fill 64, 1, 0x90\n.section .note.GNU-stack,"",@progbits\n'
+    )
     run("gcc", "-c", tmp_path / "wx.s", "-o", tmp_path / "wx.o", check=True)
     output = tmp_path / "\x1b[31mred\n"
     done = run(HUGEALIGN, "gcc", "-Wl,--no-warn-rwx-segments", main, bulk, tmp_path / "wx.o", "-o", output)

@@ -1,6 +1,7 @@
 """Links that are none of hugealign's business come out byte-identical to the plain ones; silence included."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,12 +14,13 @@ SECTIONS { . = 0x400000 + SIZEOF_HEADERS; .text : { *(.text*) } .data : { *(.dat
 PHDRS_SCRIPT = """
 ENTRY(_start)
 PHDRS { text PT_LOAD FILEHDR PHDRS FLAGS(5); data PT_LOAD FLAGS(6); }
-SECTIONS { . = 0x400000 + SIZEOF_HEADERS; .text : { *(.text*) } :text .eh_frame : { *(.eh_frame) } :data /DISCARD/ : { *(.note*) } }
+SECTIONS { . = 0x400000 + SIZEOF_HEADERS; .text : { *(.text*) } :text
+  .eh_frame : { *(.eh_frame) } :data /DISCARD/ : { *(.note*) } }
 """
 INSERT_SCRIPT = "SECTIONS { .user.code : { KEEP(*(.user.code)) } } INSERT AFTER .fini;\n"
 START = (
     "__attribute__((force_align_arg_pointer)) void _start(void)"
-    " { unsigned big_sum(void); big_sum(); __asm__ volatile(\"mov $60, %eax; xor %edi, %edi; syscall\"); }\n"
+    ' { unsigned big_sum(void); big_sum(); __asm__ volatile("mov $60, %eax; xor %edi, %edi; syscall"); }\n'
 )
 
 
@@ -40,7 +42,7 @@ def main(tmp_path: Path) -> Path:
     return tmp_path / "main.o"
 
 
-def same(tmp_path: Path, *words: str | Path, **settings: str) -> Path:
+def same(tmp_path: Path, *words: str | Path, **settings: Any) -> Path:
     """Link both ways, assert that nothing differs, and return the output."""
     outputs = []
     for name, prefix in (("plain", []), ("wrapped", [HUGEALIGN])):
@@ -60,7 +62,9 @@ def test_relocatable(word: str, start: Path, bulk: Path, tmp_path: Path) -> None
     assert Elf(output).type == "ET_REL"
 
 
-@pytest.mark.parametrize("form", ["-T {}", "-T{}", "-Wl,-T,{}", "-Wl,--script={}", "-Wl,--script,{}", "-Xlinker -T -Xlinker {}"])
+@pytest.mark.parametrize(
+    "form", ["-T {}", "-T{}", "-Wl,-T,{}", "-Wl,--script={}", "-Wl,--script,{}", "-Xlinker -T -Xlinker {}"]
+)
 @pytest.mark.parametrize("script", [FULL_SCRIPT, PHDRS_SCRIPT], ids=["SECTIONS", "PHDRS"])
 def test_full_script_of_the_user(form: str, script: str, start: Path, bulk: Path, tmp_path: Path) -> None:
     (tmp_path / "user.ld").write_text(script)
@@ -144,7 +148,7 @@ def test_insert_script_of_the_user_is_no_hindrance(order: int, bulk: Path, tmp_p
         ("-Wl,-z,norelro",),
         ("-g", "-Wl,--compress-debug-sections=zlib"),
     ],
-    ids=lambda words: " ".join(words),
+    ids=" ".join,
 )
 def test_options_of_the_user_keep_their_meaning_and_the_layout_is_ours(
     words: tuple[str, ...], main: Path, bulk: Path, tmp_path: Path
@@ -166,7 +170,7 @@ def test_version_script_does_not_export_the_pad(bulk: Path, tmp_path: Path) -> N
     assert sorted(line.split()[-1] for line in symbols.splitlines()) == ["V1", "big_sum@@V1"]
 
 
-def test_control_flow_protection_is_not_lost(bulk: Path, tmp_path: Path) -> None:
+def test_control_flow_protection_is_not_lost(tmp_path: Path) -> None:
     """The pad object claims IBT and SHSTK; without the claim the linker would drop the mark of the others."""
     objects = []
     for name, text in (("a", "int a(void) { return 1; }"), ("b", "int a(void); int b(void) { return a(); }")):
@@ -181,7 +185,7 @@ def test_control_flow_protection_is_not_lost(bulk: Path, tmp_path: Path) -> None
 
 
 def test_only_and_skip(main: Path, bulk: Path, tmp_path: Path) -> None:
-    def laid_out(name: str, **settings: str) -> bool:
+    def laid_out(name: str, **settings: Any) -> bool:
         done = run(HUGEALIGN, "gcc", main, bulk, "-o", tmp_path / name, check=True, **settings)
         assert done.stderr == ""
         return Elf(tmp_path / name).faults() == []

@@ -60,7 +60,18 @@ FORMS = {
     "link -Wl,-Map": "good.c -Wl,-Map,good.map -o good",
     "link -Xlinker -E": "good.c -Xlinker -E -o good",
 }
-COMPILERS = ("gcc", "g++", "cc", "c++", "gcc-12", "x86_64-linux-gnu-gcc-12", "clang-14", "clang++-14", "clang-19", "clang")
+COMPILERS = (
+    "gcc",
+    "g++",
+    "cc",
+    "c++",
+    "gcc-12",
+    "x86_64-linux-gnu-gcc-12",
+    "clang-14",
+    "clang++-14",
+    "clang-19",
+    "clang",
+)
 ONE_WORD = ("gcc", "g++", "cc", "c++", "clang", "clang++")
 
 
@@ -94,7 +105,7 @@ def outcome(argv: list[str], directory: Path) -> tuple[int, str, str, dict[str, 
 def first_difference(one: object, other: object) -> str:
     a, b = repr(one), repr(other)
     at = max(0, next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))) - 60)
-    return f"{a[at:at + 300]} / {b[at:at + 300]}"
+    return f"{a[at : at + 300]} / {b[at : at + 300]}"
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
@@ -134,7 +145,10 @@ def test_any_name_through_a_symlink(tmp_path: Path) -> None:
 def test_option_as_first_word_goes_to_cc() -> None:
     # Build systems drop the second word of CC="hugealign gcc".
     assert run(HUGEALIGN, "-dumpmachine").stdout == run("cc", "-dumpmachine").stdout
-    assert run(HUGEALIGN, "-E", "-dM", "-x", "c", "/dev/null").stdout == run("cc", "-E", "-dM", "-x", "c", "/dev/null").stdout
+    assert (
+        run(HUGEALIGN, "-E", "-dM", "-x", "c", "/dev/null").stdout
+        == run("cc", "-E", "-dM", "-x", "c", "/dev/null").stdout
+    )
 
 
 def test_disable_is_the_bare_compiler(bulk: Path, tmp_path: Path) -> None:
@@ -152,7 +166,9 @@ def test_signal_and_pid_are_the_compilers_own(tmp_path: Path) -> None:
     compiler = tmp_path / "compiler"
     compiler.write_text("#!/bin/sh\necho $$\nkill -TERM $$\n")
     compiler.chmod(0o755)
-    with subprocess.Popen([HUGEALIGN, compiler, "x.c"], env=environment(), stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [HUGEALIGN, compiler, "x.c"], env=environment(), stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout
         assert process.stdout.read() == f"{process.pid}\n"
     assert process.returncode == -signal.SIGTERM
@@ -237,7 +253,7 @@ def test_hugealign_in_front_of_hugealign(bulk: Path, tmp_path: Path) -> None:
 
 
 def test_a_checkout_with_spaces_and_quotes_in_its_path(bulk: Path, tmp_path: Path) -> None:
-    home = tmp_path / "it's a \"home\" $HOME"
+    home = tmp_path / 'it\'s a "home" $HOME'
     home.mkdir()
     root = Path(BIN).parent
     for part in ("bin", "hugealign", "ld-scripts"):

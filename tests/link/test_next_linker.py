@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,12 +13,12 @@ SHIMS = ROOT / "hugealign" / "libexec"
 WHO = "#!/bin/sh\necho FAKE >&2\nexit 9\n"
 
 
-def linker_of(*words: str | Path, cwd: Path, **settings: str) -> str:
+def linker_of(*words: str | Path, cwd: Path, **settings: Any) -> str:
     """Return the path of the linker that a link through hugealign runs, as HUGEALIGN_DEBUG tells."""
     done = run(HUGEALIGN, *words, cwd=cwd, HUGEALIGN_DEBUG="1", HUGEALIGN_MIN_TEXT="0", **settings)
     assert done.returncode == 0, done.stderr
     line = next(line for line in done.stderr.splitlines() if " as " in line)
-    return line.split(": ")[3].split(" as ")[0]
+    return line.split(": ", 3)[3].partition(" as ")[0]
 
 
 @pytest.fixture
@@ -100,7 +101,7 @@ def test_nothing_behind_the_shim(work: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_path_holds_only_the_shims(work: Path) -> None:
+def test_path_holds_only_the_shims() -> None:
     env = environment() | {"PATH": f"{SHIMS}:{SHIMS}/:{SHIMS}/../libexec"}
     done = subprocess.run(["/bin/sh", SHIMS / "ld.mold", "x.o"], env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 127
@@ -108,7 +109,9 @@ def test_path_holds_only_the_shims(work: Path) -> None:
 
 
 def test_one_word_form_links_too(work: Path) -> None:
-    done = run(BIN / "hugealign-gcc", "main.c", "-o", "main", cwd=work, HUGEALIGN_MIN_TEXT="0", HUGEALIGN_PAD_THRESHOLD="0")
+    done = run(
+        BIN / "hugealign-gcc", "main.c", "-o", "main", cwd=work, HUGEALIGN_MIN_TEXT="0", HUGEALIGN_PAD_THRESHOLD="0"
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert Elf(work / "main").faults() == []
 

@@ -1,6 +1,7 @@
 """Small programs stay small; the limits are where the variables say."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from tests.support import HUGEALIGN, Elf, Toolchain, run
 HELLO = '#include <stdio.h>\nint main(void) { puts("hello"); return 0; }\n'
 
 
-def both(toolchain: Toolchain, tmp_path: Path, *words: str | Path, **settings: str) -> tuple[bytes, Path]:
+def both(toolchain: Toolchain, tmp_path: Path, *words: object, **settings: Any) -> tuple[bytes, Path]:
     """The plain output's bytes, and the path of the one that hugealign made at the same place."""
     output = tmp_path / "out"
     run(toolchain.cc, *toolchain.flags, *words, "-o", output, check=True)
@@ -41,7 +42,9 @@ def test_limit_of_256_kib(functions: int, laid_out: bool, in_archive: bool, tmp_
     """The functions are 1 KiB each; whether they come as an object or through -l decides nothing."""
     code = bulk_object(tmp_path, functions)
     main = tmp_path / "main.c"
-    main.write_text(f"unsigned big_sum(void); int main(void) {{ return big_sum() != {functions * (functions - 1) // 2}; }}")
+    main.write_text(
+        f"unsigned big_sum(void); int main(void) {{ return big_sum() != {functions * (functions - 1) // 2}; }}"
+    )
     run("gcc", "-c", main, "-o", tmp_path / "main.o", check=True)
     words: list[str | Path] = [tmp_path / "main.o", code]
     if in_archive:
@@ -80,7 +83,9 @@ def test_whole_windows_need_no_pad(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["gcc-bfd", "gcc-lld19", "gcc-mold", "gcc-gold"])
 @pytest.mark.parametrize(("threshold", "padded"), [("900K", True), ("1M", False), ("0", True)])
-def test_pad_threshold(name: str, threshold: str, padded: bool, bulk: Path, toolchains: dict[str, Toolchain], tmp_path: Path) -> None:
+def test_pad_threshold(
+    name: str, threshold: str, padded: bool, bulk: Path, toolchains: dict[str, Toolchain], tmp_path: Path
+) -> None:
     """The bulk's tail is about 952 KiB."""
     toolchain = toolchains[name]
     if missing := toolchain.missing():

@@ -73,11 +73,15 @@ int main(int argc, char **argv) {
 
 
 class Programs:
-    """The directory with the programs ``good`` (three whole windows), ``plain`` (none) and ``probe``."""
+    """The directory with the programs and ``probe``.
+
+    ``good`` has three whole windows, ``plain`` none, ``fixed`` one: an address that nothing moves.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.good = directory / "good"
+        self.fixed = directory / "fixed"
         self.plain = directory / "plain"
 
     def build(self) -> None:
@@ -89,6 +93,7 @@ class Programs:
             "gcc -c -O1 main.c text.s pad.s",
             "gcc -o probe probe.c",
             "gcc -fuse-ld=bfd -o plain main.o text.o -Wl,-z,max-page-size=0x1000",
+            "gcc -fuse-ld=bfd -no-pie -o fixed main.o text.o -Wl,-z,max-page-size=0x1000",
             f"gcc -fuse-ld=bfd -o good main.o text.o pad.o {flags}",
         ):
             subprocess.run(command.split(), cwd=self.directory, check=True)

@@ -240,6 +240,14 @@ def test_text_without_windows(built: Programs) -> None:
     assert done.stdout == f"{built.plain}: 0 of 0 windows huge (0 B)\n  {reason}\n"
 
 
+def test_program_at_a_fixed_address_needs_no_alignment(programs: Programs) -> None:
+    chill(programs.fixed)
+    assert hugealign("warm", programs.fixed).stdout == f"{programs.fixed}: 1 of 1 windows huge (2.0 MiB)\n"
+    with running(programs.fixed, "5") as child:
+        assert huge_kib(child.pid, programs.fixed) == WINDOW >> 10
+        assert hugealign("ps", str(child.pid)).returncode == 0
+
+
 def test_page_size_of_another_kernel(built: Programs) -> None:
     done = hugealign("warm", "--page-size", "64K", built.good)
     assert done.returncode == 2

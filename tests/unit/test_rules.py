@@ -1,0 +1,115 @@
+"""The rules on images made by hand: each rule fires on its own fault, and on nothing when all is well."""
+
+import pytest
+
+from hugealign.elf.image import Image, Section, Segment
+from hugealign.verify.rules import RULES, Policy, check, coverage
+
+M = 2 << 20
+R, RW, RX, RWX = 4, 6, 5, 7
+
+
+def load(flags: int, vaddr: int, size: int, offset: int | None = None, **fields: int) -> Segment:
+    values = {"p_filesz": size, "p_memsz": size, "p_align": M} | fields
+    return Segment(1, flags, vaddr if offset is None else offset, vaddr, **values)
+
+
+def image(*segments: Segment, sections: tuple[Section, ...] = (), file_size: int = 1 << 40) -> Image:
+    return Image(3, 62, segments, sections, file_size)
+
+
+def ids(*segments: Segment, **fields: object) -> list[str]:
+    return [finding.rule.id for finding in check(image(*segments, **fields), Policy())]  # type: ignore[arg-type]
+
+
+def test_nothing_to_find() -> None:
+    assert ids(load(R, 0, 0x1000), load(RX, M, 2 * M), load(RW, 3 * M, 0x1000)) == []
+    assert ids(load(R, 0, 0x1000)) == []
+    assert ids() == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "segments"),
+    [
+        ("HA001", [load(RX, M, M, p_align=0x1000)]),
+        ("HA001", [load(RX, M, M, p_align=0)]),
+        ("HA002", [load(RX, M, M, offset=M + 0x1000)]),
+        ("HA003", [load(RX, M + 0x1000, M - 0x1000)]),
+        ("HA004", [load(RX, M, M + 0x2000)]),
+        ("HA005", [load(RX, M, M), load(RW, 2 * M - 0x1000, 0x1000)]),
+        ("HA005", [load(R, 0, M + 1), load(RX, M, M)]),
+        ("HA006", [load(RX, M, M, p_filesz=M - 1)]),
+        ("HA007", [load(RX, M, M), load(RX, 4 * M, M)]),
+        ("HA008", [load(RWX, M, M)]),
+    ],
+)
+def test_each_fault_alone(rule: str, segments: list[Segment]) -> None:
+    assert ids(*segments) == [rule]
+
+
+def test_file_that_ends_too_soon() -> None:
+    assert ids(load(RX, M, M), file_size=M + 5) == ["HA006"]
+
+
+def test_data_among_the_text_is_a_warning() -> None:
+    sections = (
+        Section(".text", 1, 6, M, M, 0x1000),
+        Section(".rodata", 1, 2, M + 0x1000, M + 0x1000, 0x1000),
+        Section(".comment", 1, 0, 0, 0, 64),
+    )
+    findings = check(image(load(RX, M, M), sections=sections), Policy())
+    assert [(f.rule.id, f.rule.severity) for f in findings] == [("HA009", "warning")]
+    assert ".rodata" in findings[0].message
+
+
+def test_names_of_sections_are_escaped() -> None:
+    sections = (Section("\x1b[31m", 1, 2, M, M, 1),)
+    (finding,) = check(image(load(RX, M, M), sections=sections), Policy())
+    assert "\x1b" not in finding.message
+
+
+def test_thresholds() -> None:
+    tail = load(RX, M, M + 0x1000)
+    assert check(image(tail), Policy()) == []
+    assert [f.rule.id for f in check(image(tail), Policy(pad_threshold=0))] == ["HA004"]
+    small = load(RX, 0x1000, 0x3FFFF, p_align=0x1000)
+    assert check(image(small), Policy()) == []
+    assert [f.rule.id for f in check(image(small), Policy(min_text=0))] == ["HA001", "HA003"]
+
+
+def test_coverage_counts_text_and_not_padding() -> None:
+    pad = Section(".hugealign.pad", 1, 6, M + 0x5000, M + 0x5000, M - 0x5000)
+    result = coverage(image(load(RX, M, M), sections=(pad,)), M)
+    assert (result.text, result.huge, result.windows, result.pad) == (0x5000, 0x5000, 1, M - 0x5000)
+    result = coverage(image(load(RX, M + 0x1000, 2 * M)), M)
+    assert (result.text, result.huge, result.windows) == (2 * M, M, 1)
+    result = coverage(image(load(RX, M, M, p_align=0x1000)), M)
+    assert (result.text, result.huge, result.windows) == (M, 0, 0)
+    assert coverage(image(), M).text == 0
+
+
+def test_a_pad_section_that_lies_is_not_believed() -> None:
+    for section in (
+        Section(".hugealign.pad", 1, 6, 0, 0, 1 << 60),
+        Section(".hugealign.pad", 1, 6, M, M, 0x10),
+        Section(".hugealign.pad", 1, 0, M, M, M),
+    ):
+        assert coverage(image(load(RX, M, M), sections=(section,)), M).text == M
+
+
+def test_other_page_sizes() -> None:
+    page = 32 << 20
+    segment = load(RX, page, page, p_align=page)
+    assert check(image(segment), Policy(page_size=page)) == []
+    assert [f.rule.id for f in check(image(load(RX, M, page, p_align=M)), Policy(page_size=page))] == [
+        "HA001", "HA003", "HA004",
+    ]  # fmt: skip
+
+
+def test_every_rule_says_why_and_how() -> None:
+    for rule_id, rule in RULES.items():
+        assert rule.id == rule_id
+        assert rule.severity in ("error", "warning")
+        assert rule.title
+        assert len(rule.why) > 60
+        assert rule.fix
