@@ -48,11 +48,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--min-coverage",
         metavar="PCT",
-        type=_percent,
+        type=percentage,
         help="ask for PCT per cent of the bytes, not for all windows",
     )
     parser.add_argument("--page-size", metavar="SIZE", help="window size (default: the kernel's huge page)")
-    parser.add_argument("--after", metavar="SECONDS", type=_seconds, help="look at CMD once, then, and end it")
+    parser.add_argument("--after", metavar="SECONDS", type=seconds, help="look at CMD once, then, and end it")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="json: schema " + SCHEMA)
 
 
@@ -172,14 +172,16 @@ def _look(targets: Sequence[str]) -> tuple[list[Process], list[tuple[str, str]]]
     return list(seen.values()), errors
 
 
-def _percent(text: str) -> float:
+def percentage(text: str) -> float:
+    """Return the number in ``95`` or ``95%``; raises ValueError.  argparse shows the name of this function."""
     number = float(text.removesuffix("%"))
     if not 0 <= number <= 100:
         raise ValueError
     return number
 
 
-def _seconds(text: str) -> float:
+def seconds(text: str) -> float:
+    """Return the number in ``0.5``; raises ValueError.  argparse shows the name of this function."""
     number = float(text)
     if not 0 <= number <= 1e6:
         raise ValueError

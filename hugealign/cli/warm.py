@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EPILOG
     parser.add_argument("files", nargs="+", metavar="FILE", help="an executable or a shared library")
-    parser.add_argument("--windows", metavar="N", type=_count, help="only the leading N windows of each file")
+    parser.add_argument("--windows", metavar="N", type=count, help="only the leading N windows of each file")
     parser.add_argument("--check", action="store_true", help="only measure, evict and read nothing")
     parser.add_argument("--page-size", metavar="SIZE", help="window size (default: the kernel's huge page)")
 
@@ -58,7 +58,8 @@ def run(args: argparse.Namespace) -> int:
     return 1 if 1 in statuses else max(statuses)
 
 
-def _count(text: str) -> int:
+def count(text: str) -> int:
+    """Return the number in ``3``, at least 1; raises ValueError.  argparse shows the name of this function."""
     number = int(text)
     if number < 1:
         raise ValueError

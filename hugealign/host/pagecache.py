@@ -14,6 +14,7 @@ import contextlib
 import ctypes
 import errno
 import functools
+import itertools
 import mmap
 import os
 import stat
@@ -96,7 +97,7 @@ def text_windows(fd: int, page_size: int, limit: int | None = None) -> list[int]
         raise FileError(
             f"{count} windows of text are more than the {memory >> 20} MiB of memory available; use --windows"
         )
-    return [offset for offsets in found for offset in offsets][:count]
+    return list(itertools.islice(itertools.chain.from_iterable(found), count))
 
 
 def measure(fd: int, offsets: Sequence[int], page_size: int) -> list[bool]:

@@ -81,4 +81,7 @@ def _shortfall(process: Process, mappings: tuple[Mapping, ...], page_size: int) 
         return "what is in use is huge; the other windows were not touched yet", "look again later"
     if not worst.is_file:
         return "code in anonymous memory is on small pages", ""
+    if all(m.small <= m.size - m.windows_possible(page_size) * page_size for m in short):
+        # The small pages may all be of head and tail.
+        return "the others are in small pages, or not touched yet", f"see: hugealign warm --check {name}"
     return "the page cache holds its text in small pages", f"stop it, then: hugealign warm {name}"

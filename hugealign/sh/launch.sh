@@ -67,21 +67,15 @@ check_size HUGEALIGN_PAD_THRESHOLD "${HUGEALIGN_PAD_THRESHOLD-}"
 check_size HUGEALIGN_PAGE_SIZE "${HUGEALIGN_PAGE_SIZE-}"
 
 # Words that mean that nothing is linked: then the compiler runs exactly as without us, and a compiler cache sees
-# the very same command.  Should one be the argument of another option, the link is merely done without us.
-previous=
-for word do
-    case $previous in
-        -Xlinker | -o) ;;
-        *)
-            case $word in
-                -c | -S | -E | -M | -MM | -fsyntax-only | -cc1 | -cc1as | -'###' | -print-* | --print-* | -dump* | --version | --help)
-                    run "$@"
-                    ;;
-            esac
-            ;;
-    esac
-    previous=$word
-done
+# the very same command.  Should one be the argument of another option, the link is merely done without us.  The
+# words are looked through joined, since a loop over a thousand of them takes as long as starting a process.
+case " $* " in
+    *' -Xlinker '[-]*) ;; # -Xlinker -E is for the linker
+    *' -c '* | *' -S '* | *' -E '* | *' -M '* | *' -MM '* | *' -fsyntax-only '* | *' -cc1'* | *' -### '* | *' -print-'* | \
+        *' --print-'* | *' -dump'* | *' --version '* | *' --help '*)
+        run "$@"
+        ;;
+esac
 
 # A compiler cache or another launcher in front of the compiler takes no compiler options of its own.
 case ${1##*/} in

@@ -14,9 +14,12 @@ find_python() {
             done
             ;;
     esac
-    # By full path: a version manager's stand-in for python3 on PATH can take 90 ms to start.
-    for candidate in /usr/bin/python3.1[1-9] /usr/local/bin/python3.1[1-9]; do
-        [ -x "$candidate" ] && python=$candidate && return 0
+    # By full path, tried one by one: a version manager's stand-in for python3 on PATH can take 90 ms to start, and
+    # expanding a pattern reads all of /usr/bin.
+    for version in 11 12 13 14 15 16 17 18 19; do
+        for candidate in "/usr/bin/python3.$version" "/usr/local/bin/python3.$version"; do
+            [ -x "$candidate" ] && python=$candidate && return 0
+        done
     done
     python=$(command -v python3) && "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
 }

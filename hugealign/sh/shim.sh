@@ -83,9 +83,10 @@ esac
 [ -z "$nested" ] || exec "$real" "$@"
 
 # certainly_small ARGUMENT...: all that goes in is under 64 KiB, a quarter of the least text that is laid out.
-# Libraries count as nothing only where the shared one is what the linker will find.
+# Libraries count as nothing only where the shared one is what the linker will find.  More words than a small
+# program has are not looked through: that would take longer than what it saves.
 certainly_small() {
-    [ -z "${HUGEALIGN_MIN_TEXT-}${HUGEALIGN_DEBUG-}" ] || return 1
+    [ $# -lt 100 ] && [ -z "${HUGEALIGN_MIN_TEXT-}${HUGEALIGN_DEBUG-}" ] || return 1
     for word do
         case $word in
             -lgcc) ;;

@@ -324,6 +324,7 @@ def test_huge_hostile_file_is_refused_at_once(tmp_path: Path) -> None:
         done = hugealign("warm", *words, path)
         assert done.returncode == 3
         assert "2097152 windows of text are more than the" in done.stderr
+    assert " of 1 windows huge " in hugealign("warm", "--windows", "1", path).stdout
 
 
 def test_name_is_printed_harmlessly(programs: Programs) -> None:

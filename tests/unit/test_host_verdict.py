@@ -11,6 +11,7 @@ WINDOW = 2 * M
 APP = Mapping(0x400000, 0xA00000, 0x200000, "/srv/app", device=(8, 1), inode=5, rss=6 * M, file_pmd=6 * M)
 SMALL = Mapping(0x400000, 0xA00000, 0x200000, "/srv/app", rss=6 * M, file_pmd=4 * M)
 COLD = Mapping(0x400000, 0xA00000, 0x200000, "/srv/app", rss=4 * M, file_pmd=4 * M)
+HEAD = Mapping(0x3F0000, 0xA00000, 0x1F0000, "/srv/app", rss=4 * M + (64 << 10), file_pmd=4 * M)
 SHIFTED = Mapping(0x401000, 0xA01000, 0x200000, "/srv/a b", rss=6 * M)
 TINY = Mapping(0x400000, 0x410000, 0x200000, "/srv/app", rss=M)
 GONE = Mapping(0x400000, 0xA00000, 0x200000, "/srv/app", deleted=True, rss=6 * M)
@@ -39,6 +40,12 @@ def process(*mappings: Mapping, thp_disabled: bool = False) -> Process:
             "2 of 3 windows are huge",
             "what is in use is huge; the other windows were not touched yet",
             "look again later",
+        ),
+        (
+            HEAD,
+            "2 of 3 windows are huge",
+            "the others are in small pages, or not touched yet",
+            "see: hugealign warm --check /srv/app",
         ),
         (
             GONE,

@@ -1,0 +1,112 @@
+"""Benchmarks: each pair of commands runs in turn, A B A B …, in one go; medians, differences and ratios are printed.
+
+Run by ``make bench``.  Not tests: times on a shared machine vary, so nothing here passes or fails.  PostgreSQL's link
+and configure are measured where ``make test-postgres`` has built it.
+"""
+
+import os
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.link.bulk import bulk_object
+from tests.support import HUGEALIGN, ROOT, environment
+
+POSTGRES = ROOT / "build" / "postgres"
+
+
+def milliseconds(argv: list[str], cwd: Path) -> float:
+    """Run a command that must succeed and return its wall time."""
+    began = time.perf_counter()
+    subprocess.run(argv, cwd=cwd, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    return (time.perf_counter() - began) * 1000
+
+
+def compare(title: str, plain: list[str], ours: list[str], runs: int, cwd: Path) -> None:
+    """Run both in turn and print a line."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for argv, kept in zip((plain, ours), times, strict=True):
+        milliseconds(argv, cwd)  # warm
+        kept.clear()
+    for _ in range(runs):
+        for argv, kept in zip((plain, ours), times, strict=True):
+            kept.append(milliseconds(argv, cwd))
+    a, b = (statistics.median(kept) for kept in times)
+    low = min(times[1]) / min(times[0])
+    print(f"{title:34} {a:9.1f} {b:9.1f} {b - a:+8.1f} {b / a:8.3f} {low:8.3f}", flush=True)
+
+
+def alone(title: str, argv: list[str], runs: int, cwd: Path) -> None:
+    """Time one command and print a line."""
+    median = statistics.median(milliseconds(argv, cwd) for _ in range(runs))
+    print(f"{title:34} {'--':>9} {median:9.1f}", flush=True)
+
+
+def demo_objects(directory: Path) -> list[str]:
+    """Compile the demo's program of 5 MiB of text, with debug information."""
+    subprocess.run([sys.executable, ROOT / "examples" / "demo" / "generate.py", directory], check=True)
+    sources = sorted(directory.glob("*.c"))
+    for source in sources:
+        subprocess.run(["gcc", "-g", "-c", source, "-o", source.with_suffix(".o")], check=True)
+    return [str(source.with_suffix(".o")) for source in sources]
+
+
+def postgres_link() -> tuple[list[str], Path] | None:
+    """Return the command that links the plain build's server, and its directory, if it has been built."""
+    directory = POSTGRES / "plain" / "src" / "backend"
+    if not (directory / "postgres").exists():
+        return None
+    # -W: as if an input had just changed; -n: only print.
+    words = ["make", "-n", "-W", "main/main.o", "postgres"]
+    lines = subprocess.run(words, cwd=directory, capture_output=True, text=True, check=False).stdout.splitlines()
+    line = next((line for line in lines if " -o postgres" in line), None)
+    return (shlex.split(line), directory) if line else None
+
+
+def main() -> None:
+    """Run them all."""
+    gcc, hugealign_gcc = ["gcc"], [str(HUGEALIGN), "gcc"]
+    print(f"{'milliseconds (medians)':34} {'plain':>9} {'hugealign':>9} {'more':>8} {'ratio':>8} {'of min':>8}")
+    with tempfile.TemporaryDirectory(prefix="hugealign-bench-") as name:
+        work = Path(name)
+        (work / "hello.c").write_text('#include <stdio.h>\nint main(void) { puts("hello"); return 0; }\n')
+        words = ["-c", "hello.c", "-o", "hello.o"]
+        compare("compile hello", gcc + words, hugealign_gcc + words, 50, work)
+        words = ["hello.o", "-o", "hello"]
+        compare("link hello", gcc + words, hugealign_gcc + words, 50, work)
+        words = [*demo_objects(work / "demo"), "-o", "demo.out"]
+        compare("link 8 objects, 5 MiB text, -g", gcc + words, hugealign_gcc + words, 30, work)
+
+        data = work / "data"
+        data.write_bytes(os.urandom(1 << 20) * 295)
+        (work / "data.s").write_text(f'.section .rodata\n.incbin "{data}"\n.section .note.GNU-stack,"",@progbits\n')
+        bulk = bulk_object(work)
+        (work / "big.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }")
+        subprocess.run([*hugealign_gcc, "big.c", "data.s", str(bulk), "-o", "big"], cwd=work, check=True)
+        size = (work / "big").stat().st_size >> 20
+        alone(f"verify of {size} MiB", [str(HUGEALIGN), "verify", "big"], 20, work)
+        alone("--help", [str(HUGEALIGN), "--help"], 20, work)
+
+        found = postgres_link()
+        if found is None:
+            print("PostgreSQL: not built (make test-postgres); its link and configure are not measured")
+            return
+        command, directory = found
+        command[command.index("-o") + 1] = str(work / "postgres")
+        compare("link postgres, 5 MiB text", command, [str(HUGEALIGN), *command], 20, directory)
+        source = next((POSTGRES / "source").glob("postgresql-*/configure"))
+        for kind in ("plain", "ours"):
+            (work / kind).mkdir()
+        plain, ours = (
+            ["sh", "-c", f'cd {kind} && exec {shlex.quote(str(source))} CC="{cc}"']
+            for kind, cc in (("plain", "gcc"), ("ours", "hugealign gcc"))
+        )
+        compare("PostgreSQL's ./configure", plain, ours, 3, work)
+
+
+if __name__ == "__main__":
+    main()
