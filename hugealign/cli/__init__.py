@@ -54,7 +54,11 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
     parser.add_argument("-V", "--version", action="version", version=f"hugealign {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, summary in COMMANDS.items():
-        sub = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
+        sub = commands.add_parser(
+            name,
+            help=summary,
+            description=summary[0].upper() + summary[1:].rstrip("?") + ("?" if summary.endswith("?") else "."),
+        )
         if name == command:
             module = importlib.import_module(f"hugealign.cli.{name}")
             module.configure(sub)

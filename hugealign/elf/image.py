@@ -114,6 +114,11 @@ class Image:
         self.e_shoff = e_shoff
 
     @property
+    def fixed(self) -> bool:
+        """Whether the addresses in the file are those in memory: no randomisation moves ET_EXEC."""
+        return self.e_type == ET_EXEC
+
+    @property
     def load_segments(self) -> tuple[Segment, ...]:
         """The segments that the kernel maps."""
         return tuple(s for s in self.segments if s.p_type == PT_LOAD)

@@ -23,16 +23,18 @@ def align_up(value: int, alignment: int) -> int:
     return value + -value % alignment
 
 
-def whole_windows(segment: "Segment", page_size: int) -> tuple[int, int]:
+def whole_windows(segment: "Segment", page_size: int, fixed: bool = False) -> tuple[int, int]:
     """Return the addresses where the whole windows of *segment* begin and end; equal when there is none.
 
     The mapping that the kernel makes of a segment reaches out to 4 KiB pages on both sides
-    (``elf_map`` in fs/binfmt_elf.c).  ``p_align`` below the window lets ASLR move the segment off the grid.
+    (``elf_map`` in fs/binfmt_elf.c).  ``p_align`` below the window lets ASLR move the segment off the grid, unless
+    its address is *fixed* (ET_EXEC).
     """
     start = align_up(align_down(segment.p_vaddr, BASE_PAGE), page_size)
     end = align_down(align_up(segment.p_vaddr + segment.p_filesz, BASE_PAGE), page_size)
     congruent = (segment.p_vaddr - segment.p_offset) % page_size == 0
-    if end <= start or not congruent or segment.p_align % page_size or not segment.p_align:
+    stays = fixed or (segment.p_align and segment.p_align % page_size == 0)
+    if end <= start or not congruent or not stays:
         return start, start
     return start, end
 

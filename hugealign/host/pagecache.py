@@ -20,7 +20,7 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 
-from hugealign.elf.image import ET_EXEC, read_image
+from hugealign.elf.image import read_image
 from hugealign.elf.windows import file_offset, whole_windows
 from hugealign.errors import HugealignError
 from hugealign.host import kernel, smaps
@@ -85,9 +85,7 @@ def text_windows(fd: int, page_size: int, limit: int | None = None) -> list[int]
     image = read_image(fd)
     found: list[range] = []
     for segment in image.text_segments:
-        if image.e_type == ET_EXEC:
-            segment.p_align = page_size  # never moved, so it need not ask (load_elf_binary in fs/binfmt_elf.c)
-        first, end = (file_offset(segment, vaddr) for vaddr in whole_windows(segment, page_size))
+        first, end = (file_offset(segment, vaddr) for vaddr in whole_windows(segment, page_size, image.fixed))
         # No folio reaches beyond the end of the file (page_cache_ra_order in mm/readahead.c).
         in_file = -(-image.file_size // mmap.PAGESIZE) * mmap.PAGESIZE
         found.append(range(first, min(end, in_file) - page_size + 1, page_size))

@@ -44,7 +44,8 @@ RULES = {
             "the text segment is not aligned to the huge page",
             "The kernel honours p_align when it chooses where a position-independent program or library goes "
             "(since Linux 5.10, commit ce81bb256a22). With a smaller alignment, address space randomisation "
-            "moves the text off the grid of huge pages, and not one window of it can be mapped huge.",
+            "moves the text off the grid of huge pages, and not one window of it can be mapped huge. A program that "
+            "is not position-independent stays where it is, and needs none.",
         ),
         Rule(
             "HA002",
@@ -163,7 +164,7 @@ def coverage(image: "Image", page_size: int) -> Coverage:
     text = huge = windows = pad = 0
     for segment in image.text_segments:
         end = text_end(image, segment)
-        first, last = whole_windows(segment, page_size)
+        first, last = whole_windows(segment, page_size, image.fixed)
         text += end - segment.p_vaddr
         pad += segment.p_vaddr + segment.p_memsz - end
         windows += (last - first) // page_size
@@ -199,7 +200,7 @@ def _structure(image: "Image", segment: "Segment") -> "Iterator[Finding]":
 def _placement(image: "Image", segment: "Segment", policy: Policy) -> "Iterator[Finding]":
     page = policy.page_size
     start, end = segment.p_vaddr, segment.p_vaddr + segment.p_memsz
-    if not segment.p_align or segment.p_align % page:
+    if not image.fixed and (not segment.p_align or segment.p_align % page):
         yield Finding(
             "HA001", segment, f"text is aligned to {format_size(segment.p_align)}; huge pages need {format_size(page)}"
         )
@@ -217,7 +218,7 @@ def _placement(image: "Image", segment: "Segment", policy: Policy) -> "Iterator[
 
 
 def _foreign(image: "Image", segment: "Segment", page: int) -> "Iterator[Finding]":
-    first, last = whole_windows(segment, page)
+    first, last = whole_windows(segment, page, image.fixed)
     for other in image.load_segments:
         if other is segment or first == last:
             continue

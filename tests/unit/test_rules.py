@@ -14,8 +14,8 @@ def load(flags: int, vaddr: int, size: int, offset: int | None = None, **fields:
     return Segment(1, flags, vaddr if offset is None else offset, vaddr, **values)
 
 
-def image(*segments: Segment, sections: tuple[Section, ...] = (), file_size: int = 1 << 40) -> Image:
-    return Image(3, 62, segments, sections, file_size)
+def image(*segments: Segment, sections: tuple[Section, ...] = (), file_size: int = 1 << 40, e_type: int = 3) -> Image:
+    return Image(e_type, 62, segments, sections, file_size)
 
 
 def ids(*segments: Segment, **fields: object) -> list[str]:
@@ -45,6 +45,13 @@ def test_nothing_to_find() -> None:
 )
 def test_each_fault_alone(rule: str, segments: list[Segment]) -> None:
     assert ids(*segments) == [rule]
+
+
+def test_fixed_addresses_need_no_alignment() -> None:
+    segment = load(RX, 3 * M, M, p_align=0x1000)
+    assert check(image(segment, e_type=2), Policy()) == []
+    assert coverage(image(segment, e_type=2), M).windows == 1
+    assert coverage(image(segment), M).windows == 0
 
 
 def test_file_that_ends_too_soon() -> None:
