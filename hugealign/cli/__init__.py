@@ -17,6 +17,7 @@ COMMANDS = {
     "verify": "check files: is all of the text in whole huge-page windows?",
     "ps": "is the text of a running process on huge pages?",
     "warm": "bring a file's text into the page cache in huge folios",
+    "build": "run a build with the linker shims active, without changing its compiler",
     "path": "print where the parts for other build tools lie",
     "explain": "print what a rule of `verify` means and how to mend it",
 }

@@ -97,13 +97,15 @@ def _in_the_way(image: Image, text: Segment, start: int, end: int, new_size: int
     return None
 
 
-def dig_holes(path: str, image: Image) -> None:
-    """Free the disk blocks between the segments of the file at *path*, where the file system can.
+def dig_holes(path: str, image: Image, pad_section: str) -> None:
+    """Free the disk blocks of the file at *path* that hold only zeros of no use, where the file system can.
 
-    Only gaps that no header table, section or segment claims are dug; they read as zeros afterwards, as linkers
-    write them.  A failure costs nothing but disk.
+    That is the gaps between segments, which no header table, section or segment claims, and our padding where the
+    trap instruction is all zeros.  Both read as zeros before and after.  A failure costs nothing but disk.
     """
     gaps = _gaps(image)
+    if not any(TRAP.get(image.e_machine, b"x")):
+        gaps += [_whole_pages(s.sh_offset, s.sh_offset + s.sh_size) for s in image.sections if s.name == pad_section]
     if not gaps:
         return
     import ctypes
@@ -128,8 +130,12 @@ def _gaps(image: Image) -> list[tuple[int, int]]:
     gaps = []
     reached = BASE_PAGE
     for start, end in sorted(claimed):
-        gap = align_up(reached, BASE_PAGE), align_down(start, BASE_PAGE)
+        gap = _whole_pages(reached, start)
         if gap[1] - gap[0] >= 1 << 16:
             gaps.append(gap)
         reached = max(reached, end)
     return gaps
+
+
+def _whole_pages(start: int, end: int) -> tuple[int, int]:
+    return align_up(start, BASE_PAGE), max(align_up(start, BASE_PAGE), align_down(end, BASE_PAGE))

@@ -44,6 +44,9 @@ _HANDS_OFF = {
 }
 #: Options that say whether an archive is to be preferred from here on.
 _STATIC = {"static": True, "Bstatic": True, "dn": True, "non_shared": True, "Bdynamic": False, "dy": False}
+_POSITION_INDEPENDENT = {
+    "pie": True, "pic-executable": True, "shared": True, "Bshareable": True, "no-pie": False,
+}  # fmt: skip
 _ELF_FORMATS = ("default", "elf", "elf64-x86-64", "elf64-littleaarch64")
 _MACHINES = {
     "elf_x86_64": 62,
@@ -66,6 +69,7 @@ class Command:
         "machine",
         "max_page_size",
         "output",
+        "position_independent",
         "scripts",
         "static",
     )
@@ -81,6 +85,7 @@ class Command:
         self.max_page_size = 0
         self.image_base: int | None = None
         self.static = False
+        self.position_independent = False
 
 
 def expand(arguments: list[str], read: "Callable[[str], str]") -> list[str]:
@@ -191,6 +196,8 @@ def _apply(command: Command, name: str, value: str | None) -> None:
         command.library_paths.append(value or "")
     elif name in _STATIC:
         command.static = _STATIC[name]
+    elif name in _POSITION_INDEPENDENT:
+        command.position_independent = _POSITION_INDEPENDENT[name]
     elif name in ("Ttext-segment", "image-base"):
         command.image_base = number(value or "")
         if command.image_base is None:

@@ -8,9 +8,13 @@ import os
 
 from hugealign.elf.image import EM_AARCH64, EM_X86_64
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hugealign.link.command import Command
+
 _ARCH = {EM_X86_64: "x86_64", EM_AARCH64: "aarch64"}
 #: ``e_machine`` of the targets that there are recipes for.
-SUPPORTED = (EM_X86_64,)
+SUPPORTED = (EM_X86_64, EM_AARCH64)
 #: What the scripts say in place of HUGEALIGN_PAD_THRESHOLD.
 SCRIPT_THRESHOLD = 4096
 
@@ -41,6 +45,14 @@ class Linker:
         before = ["-T", script] if script else []
         return [*before, *user, pad, *self.flags(page_size)]
 
+    def base(self, _command: "Command", _page_size: int) -> list[str]:
+        """Return the options that put the image itself on a window, where the linker does not see to it."""
+        return []
+
+    def dense(self, _machine: int) -> bool:
+        """Return whether the linker writes zeros to disk that could be holes."""
+        return False
+
     def flags(self, page_size: int) -> list[str]:
         """Return the options that put the text on a window boundary of its own."""
         return ["-z", f"max-page-size={page_size:#x}", "-z", "separate-code"]
@@ -50,6 +62,10 @@ class Bfd(Linker):
     """GNU ld."""
 
     script = True
+
+    def dense(self, machine: int) -> bool:
+        """Return whether the pad is zeros, which GNU ld writes out; other gaps it seeks over."""
+        return machine == EM_AARCH64
 
 
 class Lld(Linker):
@@ -67,6 +83,18 @@ class Mold(Linker):
         """Return the options of the default, and ``-u`` so that --gc-sections keeps the pad."""
         return ["-u", "__hugealign_pad", *super().flags(page_size)]
 
+    def base(self, command: "Command", page_size: int) -> list[str]:
+        """Return --image-base for a program of fixed addresses: mold's own, 2 MiB, must be a multiple of the page."""
+        fixed = not command.position_independent and command.image_base is None
+        return [f"--image-base={page_size:#x}"] if fixed and _MOLD_BASE % page_size else []
+
+    def dense(self, _machine: int) -> bool:
+        """Return True: mold allocates all of its output."""
+        return True
+
+
+_MOLD_BASE = 2 << 20
+
 
 class Gold(Linker):
     """gold knows no ``-z separate-code``; ``--rosegment`` keeps read-only data out of the text segment.
@@ -75,6 +103,10 @@ class Gold(Linker):
     """
 
     two_pass = True
+
+    def dense(self, _machine: int) -> bool:
+        """Return True: gold allocates all of its output."""
+        return True
 
     def flags(self, page_size: int) -> list[str]:
         """Return the options that gold has for it."""

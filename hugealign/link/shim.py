@@ -139,6 +139,7 @@ class Shim:
         pad = _memory_file("pad.o", pad_object(machine, linker.pad_section, pad_size))
         script = self.script(linker, machine) if linker.script else None
         words = linker.arguments(self.arguments, self.settings.page_size, pad, script)
+        words += linker.base(self.command, self.settings.page_size)
         self.debug(f"{self.real} as {linker.name}: {' '.join(linker.flags(self.settings.page_size))}")
         return self.spawn([self.real, *words], capture=True)
 
@@ -179,7 +180,8 @@ class Shim:
         image = self.output()
         if image and not linker.script:
             image = self.mend(image)
-            edit.dig_holes(self.command.output, image)
+        if image and linker.dense(image.e_machine):
+            edit.dig_holes(self.command.output, image, linker.pad_section)
         if self.settings.check == "off" or image is None:
             return 0
         policy = rules.Policy(self.settings.page_size, self.settings.min_text, self.settings.pad_threshold)

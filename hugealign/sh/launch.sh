@@ -43,7 +43,7 @@ case $name in
             shift
         done
         case ${1-} in
-            '' | -h | --help | -V | --version | verify | ps | warm | path | explain)
+            '' | -h | --help | -V | --version | verify | ps | warm | build | path | explain)
                 # shellcheck source=hugealign/sh/python.sh
                 . "$package/sh/python.sh"
                 # shellcheck disable=SC2154

@@ -6,6 +6,7 @@
 shims=${0%/*}
 name=${0##*/}
 package=${shims%/libexec}
+prefix= # of the linker's name, where clang compiles for another target: aarch64-linux-gnu-
 real=
 
 fail() {
@@ -16,11 +17,11 @@ fail() {
 # try DIRECTORY: take its linker, unless it is a shim: this one, or one that has already handed on to us.
 try() {
     directory=${1%/}
-    [ -z "$real" ] && [ -x "$directory/$name" ] && [ ! -d "$directory/$name" ] && [ ! "$directory" -ef "$shims" ] || return 0
-    case ":${_HUGEALIGN_SHIMS-}:" in
-        *":$directory:"*) ;;
-        *) real=$directory/$name ;;
-    esac
+    [ -z "$real" ] && [ ! "$directory" -ef "$shims" ] || return 0
+    case ":${_HUGEALIGN_SHIMS-}:" in *":$directory:"*) return 0 ;; esac
+    for candidate in ${prefix:+"$directory/$prefix$name"} "$directory/$name"; do
+        [ ! -x "$candidate" ] || [ -d "$candidate" ] || { real=$candidate && return 0; }
+    done
 }
 
 # try_list LIST: the same for each directory of a colon-separated list; an empty entry is the current one.
@@ -37,27 +38,40 @@ try_list() {
     done
 }
 
-# clang hands its children no search path: ask its own command line for -B, then look beside it.
+# clang hands its children no search path: ask its own command line for -B and the target, then look beside it.
 try_clang() {
     parent=$(readlink "/proc/$PPID/exe" 2>/dev/null) || return 0
     case ${parent##*/} in
         clang* | flang*) ;;
         *) return 0 ;;
     esac
-    takes_next=
-    # A newline in a -B directory would split it; then the linker beside clang is used.
-    while IFS= read -r word; do
-        case $takes_next$word in
-            1*) try "$word" ;;
+    # A newline in a word would split it; then the linker beside clang is used.
+    words=$(tr '\0' '\n' <"/proc/$PPID/cmdline" 2>/dev/null)
+    set -f
+    IFS='
+'
+    # shellcheck disable=SC2086
+    set -- $words
+    unset IFS
+    set +f
+    case ${1##*/} in
+        *-clang*) prefix=${1##*/} prefix=${prefix%%-clang*}- ;;
+    esac
+    option=
+    for word do
+        case $option$word in
+            --target=* | -target=*) prefix=${word#*=}- ;;
+            -target?*) prefix=$word- ;;
+        esac
+        [ "$word" = -target ] && option=$word || option=
+    done
+    for word do
+        case $option$word in
+            -B-B*) ;;
             -B?*) try "${word#-B}" ;;
         esac
-        case $word in
-            -B) takes_next=1 ;;
-            *) takes_next= ;;
-        esac
-    done <<WORDS
-$(tr '\0' '\n' <"/proc/$PPID/cmdline" 2>/dev/null)
-WORDS
+        [ "$word" = -B ] && option=$word || option=
+    done
     try_list "${COMPILER_PATH-}"
     try "${parent%/*}"
 }

@@ -146,30 +146,32 @@ class Coverage:
         self.pad = pad
 
 
-def text_end(image: "Image", segment: "Segment") -> int:
-    """Return the address where the text of *segment* ends and our padding, if any, begins."""
-    end = segment.p_vaddr + segment.p_memsz
+def pad_range(image: "Image", segment: "Segment") -> tuple[int, int]:
+    """Return the addresses between which *segment* holds our padding; equal where it holds none."""
+    start, end = segment.p_vaddr, segment.p_vaddr + segment.p_memsz
     for section in image.sections:
-        if (
-            section.name in PAD_SECTIONS
-            and section.sh_flags & _SHF_ALLOC
-            and segment.p_vaddr <= section.sh_addr <= end == section.sh_addr + section.sh_size
-        ):
-            return section.sh_addr
-    return end
+        inside = start < section.sh_addr and section.sh_addr + section.sh_size <= end
+        if inside and section.sh_flags & _SHF_ALLOC and section.name in PAD_SECTIONS:
+            return section.sh_addr, section.sh_addr + section.sh_size
+    return end, end
 
 
 def coverage(image: "Image", page_size: int) -> Coverage:
     """Return the coverage of all text of *image* by whole windows of *page_size* bytes."""
     text = huge = windows = pad = 0
     for segment in image.text_segments:
-        end = text_end(image, segment)
+        start, end = segment.p_vaddr, segment.p_vaddr + segment.p_memsz
         first, last = whole_windows(segment, page_size, image.fixed)
-        text += end - segment.p_vaddr
-        pad += segment.p_vaddr + segment.p_memsz - end
+        pad_first, pad_last = pad_range(image, segment)
+        pad += pad_last - pad_first
+        text += end - start - (pad_last - pad_first)
         windows += (last - first) // page_size
-        huge += max(0, min(last, end) - max(first, segment.p_vaddr)) if last > first else 0
+        huge += _overlap(first, last, start, end) - _overlap(first, last, pad_first, pad_last)
     return Coverage(text, huge, windows, pad)
+
+
+def _overlap(first: int, last: int, start: int, end: int) -> int:
+    return max(0, min(last, end) - max(first, start))
 
 
 def check(image: "Image", policy: Policy) -> list[Finding]:

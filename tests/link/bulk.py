@@ -66,10 +66,58 @@ big_sum:
 """
 
 
-def bulk_object(directory: Path, functions: int = FUNCTIONS) -> Path:
-    """Assemble the bulk into *directory* and return the object; it is position-independent."""
+def bulk_source_aarch64(functions: int = FUNCTIONS) -> str:
+    """The same for aarch64."""
+    return f"""
+    .text
+    .macro function n
+    .type bulk\\n, %function
+bulk\\n:
+    mov w0, #\\n
+    ret
+    .fill 254, 4, 0xd503201f
+    .size bulk\\n, . - bulk\\n
+    .endm
+    .p2align 10
+first:
+    .altmacro
+    .set i, 0
+    .rept {functions}
+    function %i
+    .set i, i + 1
+    .endr
+    .globl big_sum
+    .type big_sum, %function
+big_sum:
+    stp x29, x30, [sp, #-48]!
+    stp x19, x20, [sp, #16]
+    str x21, [sp, #32]
+    mov w19, #0
+    mov w20, #0
+    adrp x21, first
+    add x21, x21, :lo12:first
+1:  lsl x0, x20, #10
+    add x0, x21, x0
+    blr x0
+    add w19, w19, w0
+    add w20, w20, #1
+    mov w1, #{functions}
+    cmp w20, w1
+    b.ne 1b
+    mov w0, w19
+    ldr x21, [sp, #32]
+    ldp x19, x20, [sp, #16]
+    ldp x29, x30, [sp], #48
+    ret
+    .size big_sum, . - big_sum
+    .section .note.GNU-stack, "", %progbits
+"""
+
+
+def bulk_object(directory: Path, functions: int = FUNCTIONS, compiler: str = "gcc") -> Path:
+    """Assemble the bulk with *compiler* into *directory* and return the object; it is position-independent."""
     source = directory / f"bulk{functions}.s"
-    source.write_text(bulk_source(functions))
+    source.write_text((bulk_source_aarch64 if "aarch64" in compiler else bulk_source)(functions))
     target = source.with_suffix(".o")
-    run("gcc", "-c", source, "-o", target, check=True)
+    run(compiler, "-c", source, "-o", target, check=True)
     return target

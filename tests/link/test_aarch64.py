@@ -1,0 +1,108 @@
+"""aarch64 by cross compilers, run under qemu-user: the same promises, and the traps of that processor."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.link.bulk import bulk_object
+from tests.support import HUGEALIGN, LLVM, SRC, Elf, run
+
+GCC = "aarch64-linux-gnu-gcc"
+QEMU = ("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu")
+TOOLCHAINS = {
+    "gcc-bfd": (GCC,),
+    "gcc-gold": (GCC, "-fuse-ld=gold"),
+    "gcc-lld14": (GCC, "-fuse-ld=lld", f"-B{LLVM['lld14']}"),
+    "gcc-lld19": (GCC, "-fuse-ld=lld", f"-B{LLVM['lld19']}"),
+    "gcc-mold": (GCC, "-B/usr/libexec/mold"),  # gcc 12 for another target finds no linker by -fuse-ld=mold
+    "clang14-lld14": ("clang-14", "--target=aarch64-linux-gnu", "-fuse-ld=lld"),
+    "clang19-lld19": ("clang-19", "--target=aarch64-linux-gnu", "-fuse-ld=lld"),
+    "clang19-bfd": ("clang-19", "-target", "aarch64-linux-gnu"),
+}
+CANNOT = {
+    ("gold", "static-pie"): "gold knows no static-pie (--no-dynamic-linker)",
+    ("gold", "static"): "gold's static programs with IFUNC abort here, without hugealign as well",
+}
+MODES = {"pie": ("-pie",), "no-pie": ("-no-pie",), "static": ("-static",), "static-pie": ("-static-pie",)}
+
+pytestmark = pytest.mark.skipif(
+    not shutil.which(GCC) or not shutil.which(QEMU[0]), reason="no aarch64 cross compiler or qemu-aarch64"
+)
+
+
+@pytest.fixture(scope="session")
+def bulk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return bulk_object(tmp_path_factory.mktemp("bulk-aarch64"), compiler=GCC)
+
+
+@pytest.fixture(scope="session")
+def features(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("features-aarch64") / "features.o"
+    run("aarch64-linux-gnu-g++", "-O1", "-fPIC", "-c", SRC / "features.cc", "-o", target, check=True)
+    return target
+
+
+@pytest.fixture(params=TOOLCHAINS)
+def toolchain(request: pytest.FixtureRequest) -> tuple[str, tuple[str, ...]]:
+    words = TOOLCHAINS[request.param]
+    if not shutil.which(words[0]):
+        pytest.skip(f"{words[0]} is not installed")
+    return request.param.split("-")[1], words
+
+
+def cxx(words: tuple[str, ...]) -> tuple[str, ...]:
+    return (words[0].replace("gcc", "g++").replace("clang", "clang++"), *words[1:])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_program(mode: str, toolchain: tuple[str, tuple[str, ...]], features: Path, bulk: Path, tmp_path: Path) -> None:
+    linker, words = toolchain
+    if reason := CANNOT.get((linker, mode)):
+        pytest.skip(reason)
+    output = tmp_path / "out"
+    plain = run(*cxx(words), *MODES[mode], features, bulk, "-Wl,--gc-sections", "-o", tmp_path / "plain")
+    assert plain.returncode == 0, plain.stderr
+    done = run(HUGEALIGN, *cxx(words), *MODES[mode], features, bulk, "-Wl,--gc-sections", "-o", output)
+    assert (done.returncode, done.stdout, done.stderr) == (0, plain.stdout, plain.stderr)
+    elf = Elf(output)
+    assert elf.faults(exact=linker != "gold") == []  # GNU ld's default here would put data among the text
+    assert set(elf.pad()) <= {0}  # UDF #0
+    assert run(*QEMU, output).returncode == 0
+
+
+def test_shared_library(toolchain: tuple[str, tuple[str, ...]], bulk: Path, tmp_path: Path) -> None:
+    linker, words = toolchain
+    library = tmp_path / "libbulk.so"
+    done = run(HUGEALIGN, *words, "-shared", bulk, "-o", library, check=True)
+    assert done.stderr == ""
+    assert Elf(library).faults(exact=linker != "gold") == []
+
+
+def test_pad_of_zeros_is_a_hole(toolchain: tuple[str, tuple[str, ...]], bulk: Path, tmp_path: Path) -> None:
+    _, words = toolchain
+    (tmp_path / "main.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }")
+    for name, prefix in (("plain", ()), ("padded", (HUGEALIGN,))):
+        run(*prefix, *words, tmp_path / "main.c", bulk, "-o", tmp_path / name, check=True)
+    with (tmp_path / "sparse").open("wb") as stream:
+        stream.truncate(1 << 20)
+    if (tmp_path / "sparse").stat().st_blocks * 512 >= 1 << 20:
+        pytest.skip("the file system keeps no holes")
+    added = ((tmp_path / "padded").stat().st_blocks - (tmp_path / "plain").stat().st_blocks) * 512
+    assert added <= 64 << 10
+
+
+def test_small_stays_small(tmp_path: Path) -> None:
+    (tmp_path / "hello.c").write_text("int main(void) { return 0; }\n")
+    for name, prefix in (("plain", ()), ("wrapped", (HUGEALIGN,))):
+        run(*prefix, GCC, tmp_path / "hello.c", "-o", tmp_path / name, check=True)
+    assert (tmp_path / "plain").read_bytes() == (tmp_path / "wrapped").read_bytes()
+
+
+def test_branch_protection_is_not_lost(tmp_path: Path) -> None:
+    (tmp_path / "a.c").write_text("int a(void) { return 1; }\n")
+    output = tmp_path / "lib.so"
+    words = (GCC, "-mbranch-protection=standard", "-fPIC", "-shared", "-nostdlib", tmp_path / "a.c", "-o", output)
+    run(HUGEALIGN, *words, check=True, HUGEALIGN_MIN_TEXT="0", HUGEALIGN_PAD_THRESHOLD="0")
+    assert Elf(output).faults() == []
+    assert "BTI, PAC" in run("readelf", "-n", output).stdout
