@@ -86,7 +86,12 @@ class Elf:
             self.type: str = elf["e_type"]
             self.segments = [dict(s.header) for s in elf.iter_segments()]
             self.sections = {s.name: dict(s.header) for s in elf.iter_sections()}
-        self.data = path.read_bytes()
+        self.path = path
+        self.size = path.stat().st_size
+
+    @property
+    def data(self) -> bytes:
+        return self.path.read_bytes()
 
     @property
     def loads(self) -> list[dict[str, int]]:
@@ -113,7 +118,7 @@ class Elf:
             "p_align": text["p_align"] < page,
             "p_filesz": text["p_filesz"] % step if exact else -(-text["p_filesz"] // step) * step % page,
             "p_memsz": text["p_memsz"] != text["p_filesz"],
-            "file too short": len(self.data) < text["p_offset"] + text["p_filesz"],
+            "file too short": self.size < text["p_offset"] + text["p_filesz"],
             "foreign segment": any(
                 other is not text and other["p_vaddr"] < end and other["p_vaddr"] + other["p_memsz"] > text["p_vaddr"]
                 for other in self.loads
@@ -132,5 +137,6 @@ class Elf:
         code = [s for s in self.sections.values() if s["sh_flags"] & 4]
         end = max(s["sh_offset"] + s["sh_size"] for s in code)
         ours = next(s for name, s in self.sections.items() if "hugealign.pad" in name)
-        behind = self.data[end : text["p_offset"] + text["p_filesz"]]
-        return self.data[ours["sh_offset"] : ours["sh_offset"] + ours["sh_size"]] + behind
+        data = self.data
+        behind = data[end : text["p_offset"] + text["p_filesz"]]
+        return data[ours["sh_offset"] : ours["sh_offset"] + ours["sh_size"]] + behind

@@ -128,7 +128,7 @@ source=$build/source/postgresql-15
 stop_servers() {
     for variant in plain hugealign; do
         if [ -e "$data/$variant/postmaster.pid" ]; then
-            as_user "$build/$variant-install/bin/pg_ctl" -D "$data/$variant" -m fast -w stop \
+            as_user "$build/postgres-$variant/bin/pg_ctl" -D "$data/$variant" -m fast -w stop \
                 >>"$logs/server-stop.log" 2>&1 || :
         fi
     done
@@ -153,8 +153,9 @@ if [ $clean = yes ]; then
     rm -rf "$build"
 fi
 mkdir -p "$stamps" "$logs" "$results"
+# Debian's PostgreSQL installs parts of itself outside a --prefix that has no "postgres" in it; ours always has.
 # What the ordinary user writes into; the directory itself, stamps and logs stay ours.
-for name in apt source plain plain-install hugealign hugealign-install data home; do
+for name in apt source plain postgres-plain hugealign postgres-hugealign data home; do
     if [ ! -d "$build/$name" ]; then
         mkdir "$build/$name"
         if [ "$(id -u)" -eq 0 ]; then chown "$user:$group" "$build/$name"; fi
@@ -348,14 +349,14 @@ for variant in plain hugealign; do
     if [ $variant = plain ]; then cc=gcc; else cc='hugealign gcc'; fi
     tree=$build/$variant
     step $variant-configure "$variant: ./configure CC=\"$cc\"" \
-        in_dir "$tree" "$source/configure" --prefix="$build/$variant-install" "CC=$cc"
+        in_dir "$tree" "$source/configure" --prefix="$build/postgres-$variant" "CC=$cc"
     step $variant-make "$variant: make -j$jobs" in_dir "$tree" make -s -j"$jobs"
     step $variant-install "$variant: make install" in_dir "$tree" make -s install
 done
 
 # What configure found must be the same in both, but for the compiler's words and the directories' names.
 settings() { # VARIANT FILE
-    sed -e 's/hugealign gcc/gcc/g' -e "s|$build/$1|VARIANT|g" "$build/$1/$2"
+    sed -e 's/hugealign gcc/gcc/g' -e "s|$build/$1|BUILD|g" -e "s|$build/postgres-$1|PREFIX|g" "$build/$1/$2"
 }
 for file in config.status src/include/pg_config.h src/Makefile.global; do
     settings plain $file >"$results/plain-settings"
@@ -379,8 +380,8 @@ fi
 # ---- 5. verify ---------------------------------------------------------------------------------
 
 say 'hugealign verify: the server and every installed shared library'
-set -- "$build/hugealign/src/backend/postgres" "$build/hugealign-install/bin/postgres"
-for library in $(find "$build/hugealign-install/lib" -name '*.so*' -type f | sort); do
+set -- "$build/hugealign/src/backend/postgres" "$build/postgres-hugealign/bin/postgres"
+for library in $(find "$build/postgres-hugealign/lib" -name '*.so*' -type f | sort); do
     set -- "$@" "$library"
 done
 if as_user hugealign verify "$@" >"$logs/verify.log" 2>&1; then
@@ -396,7 +397,7 @@ fi
 stop_servers
 as_user find "$data" -mindepth 1 -delete
 say 'hugealign warm: bin/postgres into huge folios of the page cache'
-as_user hugealign warm "$build/hugealign-install/bin/postgres" >"$logs/warm.log" 2>&1 || {
+as_user hugealign warm "$build/postgres-hugealign/bin/postgres" >"$logs/warm.log" 2>&1 || {
     cat "$logs/warm.log" >&2
     promise_broken 'hugealign warm did not succeed'
 }
@@ -405,14 +406,14 @@ sockets=$(mktemp -d /tmp/hugealign-postgres.XXXXXX) # short: a socket's path has
 if [ "$(id -u)" -eq 0 ]; then chown "$user" "$sockets"; fi
 
 client() { # VARIANT PROGRAM [ARGUMENT...]
-    program=$build/$1-install/bin/$2 socket=$sockets/$1
+    program=$build/postgres-$1/bin/$2 socket=$sockets/$1
     shift 2
     as_user "$program" -h "$socket" -U postgres "$@"
 }
 
 for variant in plain hugealign; do
     say "$variant: initdb, start, pgbench -i -s 5"
-    bin=$build/$variant-install/bin
+    bin=$build/postgres-$variant/bin
     as_user mkdir "$sockets/$variant"
     {
         as_user "$bin/initdb" -D "$data/$variant" -U postgres -A trust --no-locale -E UTF8 &&
@@ -434,7 +435,7 @@ as_user hugealign ps "$(postmaster hugealign)" >"$logs/ps.log" 2>&1 ||
 cat "$logs/ps.log"
 
 text_in_smaps() { # VARIANT: KiB mapped with PMDs and KiB mapped, of the server's executable mappings
-    as_user cat "/proc/$(postmaster "$1")/smaps" | awk -v file="$build/$1-install/bin/postgres" '
+    as_user cat "/proc/$(postmaster "$1")/smaps" | awk -v file="$build/postgres-$1/bin/postgres" '
         /^[0-9a-f]+-[0-9a-f]+ / { mine = ($2 == "r-xp" && $6 == file) }
         mine && $1 == "Size:" { size += $2 }
         mine && $1 == "FilePmdMapped:" { huge += $2 }
@@ -468,7 +469,7 @@ stop_servers
 
 file_coverage() { # VARIANT: share of the text that lies in whole windows, and how many those are
     # The exit status says that there are findings, which is what is expected of the plain build.
-    as_user hugealign verify --format json "$build/$1-install/bin/postgres" >"$results/$1-verify.json" || :
+    as_user hugealign verify --format json "$build/postgres-$1/bin/postgres" >"$results/$1-verify.json" || :
     # shellcheck disable=SC2016 # Perl's variables
     perl -MJSON::PP -0777 -e '
         my $c = decode_json(<>)->{files}[0]{coverage};
@@ -476,7 +477,7 @@ file_coverage() { # VARIANT: share of the text that lies in whole windows, and h
 }
 
 for variant in plain hugealign; do
-    binary=$build/$variant-install/bin/postgres
+    binary=$build/postgres-$variant/bin/postgres
     {
         file_coverage $variant
         cat "$results/$variant-smaps"

@@ -12,7 +12,7 @@ LINKERS = ("gcc-bfd", "gcc-lld14", "gcc-lld19", "gcc-mold", "gcc-gold")
 
 def cannot(linker: str, size: str, mode: str) -> str | None:
     """Why a combination cannot be, or None."""
-    if size == "512M" and mode in ("-no-pie", "-static") and linker != "lld14" and linker != "lld19":
+    if size == "512M" and mode in ("-no-pie", "-static") and linker not in {"lld14", "lld19"}:
         return "three windows of 512 MiB pass the 2 GiB that the small code model reaches from address 0"
     if size == "512M" and linker == "gold":
         return "gold writes the gigabyte out, twice: half a minute"
@@ -34,10 +34,7 @@ def test_layout(
     objects = [bulk] if mode == "-shared" else [features, bulk]
     done = run(HUGEALIGN, f"--page-size={size}", toolchain.cxx, *toolchain.flags, mode, *objects, "-o", output)
     assert (done.returncode, done.stderr) == (0, "")
-    elf = Elf(output)
-    elf.data = b""  # half a gigabyte
-    faults = elf.faults(SIZES[size], exact=toolchain.linker != "gold")
-    assert [fault for fault in faults if not fault.startswith("file too short")] == []
+    assert Elf(output).faults(SIZES[size], exact=toolchain.linker != "gold") == []
     assert run(HUGEALIGN, "verify", "--page-size", size, output).returncode == 0
     if mode != "-shared":
         assert run(output).returncode == 0
