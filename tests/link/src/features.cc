@@ -16,7 +16,7 @@ thread_local int tls_zero;
 extern "C" {
 static int resolved_one() { return 11; }
 typedef int (*resolved_type)();
-static resolved_type resolve() { return resolved_one; }
+resolved_type resolve(void) { return resolved_one; } // not static: clang would mangle it
 int resolved(void) __attribute__((ifunc("resolve")));
 __attribute__((weak)) int absent(void);
 __attribute__((weak)) int overridden(void) { return 5; }
