@@ -105,7 +105,10 @@ class Elf:
         return any(s["p_type"] == p_type for s in self.segments)
 
     def faults(self, page: int = PAGE, exact: bool = True) -> list[str]:
-        """What keeps the text from being exactly whole windows; empty when it is. Not *exact*: to the 4 KiB page."""
+        """What keeps the text from being exactly whole windows; empty when it is.
+
+        Not *exact*, for gold: data may share the segment, which need fill its last window only to the 4 KiB page.
+        """
         if len(self.text) != 1:
             return [f"{len(self.text)} executable segments"]
         text = self.text[0]
@@ -123,7 +126,8 @@ class Elf:
                 other is not text and other["p_vaddr"] < end and other["p_vaddr"] + other["p_memsz"] > text["p_vaddr"]
                 for other in self.loads
             ),
-            "foreign section": [
+            "foreign section": exact
+            and [
                 name
                 for name, s in self.sections.items()
                 if s["sh_flags"] & 6 == 2 and s["sh_size"] and text["p_vaddr"] <= s["sh_addr"] < end
@@ -134,8 +138,9 @@ class Elf:
     def pad(self) -> bytes:
         """The bytes of our section, and what the text segment holds behind its last section."""
         text = self.text[0]
-        code = [s for s in self.sections.values() if s["sh_flags"] & 4]
-        end = max(s["sh_offset"] + s["sh_size"] for s in code)
+        last = text["p_vaddr"] + text["p_filesz"]
+        inside = [s for s in self.sections.values() if s["sh_flags"] & 2 and s["sh_addr"] < last]
+        end = max(s["sh_offset"] + s["sh_size"] for s in inside)
         ours = next(s for name, s in self.sections.items() if "hugealign.pad" in name)
         data = self.data
         behind = data[end : text["p_offset"] + text["p_filesz"]]

@@ -97,9 +97,10 @@ _MOLD_BASE = 2 << 20
 
 
 class Gold(Linker):
-    """gold knows no ``-z separate-code``; ``--rosegment`` keeps read-only data out of the text segment.
+    """gold, deprecated since binutils 2.44, knows no ``-z separate-code``: read-only data share the text segment.
 
-    The next segment begins at the very next byte of the file, so the pad must have its full size in the link.
+    ``--rosegment`` would part them, but patchelf (0.14) makes programs with that layout crash.  The next segment
+    begins at the very next byte of the file, so the pad must have its full size in the link.
     """
 
     two_pass = True
@@ -110,7 +111,7 @@ class Gold(Linker):
 
     def flags(self, page_size: int) -> list[str]:
         """Return the options that gold has for it."""
-        return ["-z", f"max-page-size={page_size:#x}", "--rosegment", "-u", "__hugealign_pad"]
+        return ["-z", f"max-page-size={page_size:#x}", "-u", "__hugealign_pad"]
 
 
 def identify(path: str, version: str | None = None) -> Linker | None:

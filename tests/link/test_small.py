@@ -82,11 +82,11 @@ def test_whole_windows_need_no_pad(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["gcc-bfd", "gcc-lld19", "gcc-mold", "gcc-gold"])
-@pytest.mark.parametrize(("threshold", "padded"), [("900K", True), ("1M", False), ("0", True)])
+@pytest.mark.parametrize(("threshold", "padded"), [("900K", True), ("1200K", False), ("0", True)])
 def test_pad_threshold(
     name: str, threshold: str, padded: bool, bulk: Path, toolchains: dict[str, Toolchain], tmp_path: Path
 ) -> None:
-    """The bulk's tail is about 952 KiB."""
+    """The tail is about 952 KiB, with gold, which counts data as text, about 1060 KiB."""
     toolchain = toolchains[name]
     if missing := toolchain.missing():
         pytest.skip(f"{missing} is not installed")

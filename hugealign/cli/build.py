@@ -1,0 +1,90 @@
+"""``hugealign build -- COMMAND``: run a build with the linker shims active, its compiler unchanged.
+
+gcc and clang look for their linker in the directories of ``COMPILER_PATH`` before their own.  Nothing else is set, and
+the command takes the place of this process: status, signals and output are its own.
+"""
+
+import argparse
+import os
+import sys
+
+from hugealign.errors import UsageError, WrapperError
+
+_EPILOG = """\
+COMPILER_PATH leads every gcc and clang that COMMAND runs to the linker shims;
+CC and the compilers' arguments stay as they are.  Example:
+
+  hugealign build -- make -j8
+
+What does not look there links as without hugealign: a -B of the build's own to
+a directory with a linker in it (-B/usr/libexec/mold; rustc 1.90 and newer,
+unless told -Clinker-features=-lld), clang's --ld-path=, ld run by itself, and
+builds that empty the environment.  CC="hugealign gcc" goes before a -B too.
+ccache counts COMPILER_PATH as another compiler: its first build is not cached.
+
+exit status: COMMAND's own; 2 wrong usage; 125 hugealign failed; 126 COMMAND
+not executable; 127 COMMAND not found.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the command that is run."""
+    parser.usage = "hugealign build [-h] [--] COMMAND [ARGUMENT ...]"
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _EPILOG
+    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND", help="the build, for example make")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Become the command; return 126 or 127 if there is no such thing."""
+    words = args.words[1:] if args.words[:1] == ["--"] else args.words
+    if not words:
+        raise UsageError("build: no command; example: hugealign build -- make")
+    environ = _environment()
+    if environ.get(b"HUGEALIGN_DISABLE") != b"1":
+        _activate(environ)
+    _default_signals()
+    try:
+        os.execvpe(words[0], words, environ)  # noqa: S606  # no shell on purpose
+    except (FileNotFoundError, NotADirectoryError):
+        status, reason = 127, "command not found"
+    except OSError as error:
+        status, reason = 126, "is a directory" if os.path.isdir(words[0]) else f"not executable: {error.strerror}"
+    from hugealign.units import printable
+
+    print(f"hugealign: error: {printable(words[0])}: {reason}", file=sys.stderr)
+    return status
+
+
+def _environment() -> dict[bytes, bytes]:
+    """Return the environment that we were given: Python may have put LC_CTYPE into its own (PEP 538)."""
+    try:
+        with open("/proc/self/environ", "rb") as file:
+            entries = file.read().split(b"\0")
+    except OSError:
+        return dict(os.environb)
+    return {name: value for name, equals, value in (entry.partition(b"=") for entry in entries) if equals}
+
+
+def _activate(environ: dict[bytes, bytes]) -> None:
+    """Put the shims first into COMPILER_PATH; raises WrapperError where no link could be laid out."""
+    from hugealign import settings
+    from hugealign.resources import PACKAGE
+
+    shims = os.path.join(PACKAGE, "libexec")
+    if ":" in shims:
+        raise WrapperError(f"COMPILER_PATH cannot name {shims}, for its colon; install hugealign elsewhere")
+    try:
+        settings.from_environ(os.environ)
+    except UsageError as error:
+        raise WrapperError(str(error)) from None
+    users = environ.get(b"COMPILER_PATH")
+    environ[b"COMPILER_PATH"] = os.fsencode(shims) + (b":" + users if users else b"")
+
+
+def _default_signals() -> None:
+    """Undo what Python has done to signals, since the command would inherit it."""
+    import signal
+
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
