@@ -5,7 +5,8 @@ set -eu
 venv=$1
 packages='gcc g++ binutils clang-14 clang-19 clang lld-14 lld-19 mold cmake ninja-build shellcheck
     clang-format-14 elfutils patchelf llvm-14 python3-venv
-    gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user'
+    gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user musl-tools dwz chrpath cpio
+    libclang-rt-14-dev libclang-rt-19-dev llvm-19'
 
 missing=
 for package in $packages; do

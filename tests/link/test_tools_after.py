@@ -34,7 +34,7 @@ TOOLS = {
     "cp --sparse=never": "cp --sparse=never {i} {o}",
     "tar": "tar -C {d} -cf {o}.tar in && mkdir {o}.d && tar -C {o}.d -xf {o}.tar && mv {o}.d/in {o}",
     "tar -S": "tar -C {d} -cSf {o}.tar in && mkdir {o}.d && tar -C {o}.d -xf {o}.tar && mv {o}.d/in {o}",
-    "cpio": "cd {d} && echo in | cpio -o -H newc >{o}.cpio && mkdir {o}.d && cd {o}.d && cpio -i <{o}.cpio && mv in {o}",
+    "cpio": "cd {d} && echo in | cpio -o -H newc >{o}.c && mkdir {o}.d && cd {o}.d && cpio -i <{o}.c && mv in {o}",
 }
 #: Losses that `verify` finds, and which the documentation names.
 LOST: dict[tuple[str, str], str] = {}

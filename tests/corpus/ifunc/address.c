@@ -1,5 +1,6 @@
 // The address of a library's IFUNC is the same in the program and in the library.
 //# Library: LIBRARY
+//# Args: -Wno-unused-function
 //# Variants: pie no-pie+O2
 //# Output: same 5
 int answer(void);

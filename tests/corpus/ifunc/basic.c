@@ -1,4 +1,5 @@
 // The resolver picks an implementation; direct calls and calls by pointer agree.
+//# Args: -Wno-unused-function
 //# Variants: pie no-pie+O2 static static-pie pie+now pie+lazy pie+gc
 //# Output: fast fast same
 #include <stdio.h>

@@ -1,4 +1,5 @@
 // A resolver that asks the processor, before any constructor has run.
+//# Args: -Wno-unused-function
 //# Variants: pie static no-pie+O2
 //# Output: 42
 #include <stdio.h>

@@ -1,5 +1,6 @@
 // IFUNCs that a library exports, one of them called inside the library too.
 //# Library: LIBRARY
+//# Args: -Wno-unused-function
 //# Variants: pie no-pie pie+now pie+bsymbolic
 //# Output: 10 11
 int answer(void);

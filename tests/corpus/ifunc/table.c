@@ -1,4 +1,5 @@
 // Addresses of IFUNCs in initialised data need relocations of their own.
+//# Args: -Wno-unused-function
 //# Variants: no-pie static static-pie pie pie+relr
 //# Output: 1 2 1
 #include <stdio.h>

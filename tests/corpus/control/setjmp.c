@@ -1,0 +1,14 @@
+// longjmp over several frames, with values in memory and in registers.
+//# Variants: pie no-pie+O2 static static-pie pie+lto
+//# Output: back with 3 after 10
+#include <setjmp.h>
+#include <stdio.h>
+static jmp_buf target;
+static void dig(int depth) { if (depth == 0) longjmp(target, 3); dig(depth - 1); }
+int main(void) {
+    volatile int before = 10;
+    int value = setjmp(target);
+    if (value == 0) dig(20);
+    printf("back with %d after %d\n", value, before);
+    return 0;
+}

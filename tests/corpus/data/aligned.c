@@ -1,0 +1,15 @@
+// Data and zero data with alignments up to a window, and read-only data with a page.
+//# SkipLinker: lld14 pie (lld 14 gives a segment no alignment above the page size asked for)
+//# Variants: no-pie static
+//# Output: 0 0 0 9
+#include <stdint.h>
+#include <stdio.h>
+static char zero[10] __attribute__((aligned(2 << 20)));
+static char data[10] __attribute__((aligned(1 << 16))) = {9};
+static const char constant[10] __attribute__((aligned(4096))) = {1};
+int main(void) {
+    const char *volatile addresses[] = {zero, data, constant};
+    printf("%d %d %d %d\n", (int)((uintptr_t)addresses[0] % (2 << 20)), (int)((uintptr_t)addresses[1] % (1 << 16)),
+           (int)((uintptr_t)addresses[2] % 4096), addresses[1][0]);
+    return 0;
+}

@@ -1,0 +1,18 @@
+// --exclude-libs keeps what comes out of an archive from being exported.
+//# Archive: HELPER
+//# Link: -Wl,--exclude-libs,ALL -rdynamic -ldl
+//# Variants: pie no-pie
+//# Output: helper 1 0
+#ifdef HELPER
+int helper(void);
+int helper(void) { return 1; }
+#else
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+int helper(void);
+int main(void) {
+    printf("helper %d %d\n", helper(), dlsym(RTLD_DEFAULT, "helper") != NULL);
+    return dlsym(RTLD_DEFAULT, "main") == NULL;
+}
+#endif
