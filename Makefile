@@ -4,7 +4,7 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 SHELL_FILES := bin/hugealign bin/hugealign-gcc hugealign/libexec/ld tests/setup.sh .ci/run $(wildcard examples/*/*.sh)
 
-.PHONY: help demo test test-links test-postgres check format bench wheel setup clean
+.PHONY: help demo test test-links test-postgres check format bench docs wheel setup clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -34,6 +34,10 @@ format: setup ## format the Python
 
 bench: setup ## benchmarks: ratios, side by side
 	$(PYTHON) -m tests.bench
+
+docs: setup ## write docs/links.md from a run of the link tests
+	$(PYTHON) -m pytest -q -m 'not matrix' --junitxml=build/junit.xml tests/link
+	$(PYTHON) -m tests.table build/junit.xml docs/links.md
 
 wheel: setup ## build the wheel
 	$(PYTHON) -m build --no-isolation --wheel

@@ -55,7 +55,12 @@ def test_program(mode: str, toolchain: Toolchain, features: Path, bulk: Path, tm
         if not shutil.which(strip):
             continue
         stripped = tmp_path / strip
-        run(strip, program, "-o", stripped, check=True)
+        if run(strip, program, "-o", stripped).returncode:
+            # llvm-strip refuses GNU ld's static programs, whoever laid them out.
+            words = (toolchain.cxx, *toolchain.flags, *MODES[mode], features, bulk, "-o", tmp_path / "plain")
+            run(*words, check=True)
+            assert run(strip, tmp_path / "plain", "-o", stripped).returncode != 0
+            continue
         assert_whole(stripped, toolchain)
         assert run(stripped).returncode == 0, strip
 

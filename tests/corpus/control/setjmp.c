@@ -4,7 +4,7 @@
 #include <setjmp.h>
 #include <stdio.h>
 static jmp_buf target;
-static void dig(int depth) { if (depth == 0) longjmp(target, 3); dig(depth - 1); }
+static void dig(int depth) { if (depth) dig(depth - 1); else longjmp(target, 3); }
 int main(void) {
     volatile int before = 10;
     int value = setjmp(target);

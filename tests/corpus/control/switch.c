@@ -2,7 +2,7 @@
 //# Variants: pie+O2 no-pie+O2 static+O2 pie+O0
 //# Output: 1683
 #include <stdio.h>
-#define CASE(n) case n: return x * n + (n ^ 5);
+#define CASE(n) case (n): return x * (n) + ((n) ^ 5);
 #define CASES(n) CASE(n) CASE(n + 1) CASE(n + 2) CASE(n + 3) CASE(n + 4) CASE(n + 5) CASE(n + 6) CASE(n + 7)
 __attribute__((noinline)) static int choose(int n, int x) {
     switch (n) {

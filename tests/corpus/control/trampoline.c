@@ -1,6 +1,7 @@
 // The address of a nested function: code on the stack, so the program asks for an executable one.
 //# SkipLinker: clang (clang knows no nested functions)
-//# SkipLinker: mold (mold 1.10 leaves PT_GNU_STACK without X unless -z execstack is given)
+//# SkipLinker: mold (mold gives an executable stack only for -z execstack)
+//# SkipLinker: lld (lld gives an executable stack only for -z execstack)
 //# Args: -Wno-trampolines
 //# Variants: pie no-pie+O2 static
 //# Output: 60

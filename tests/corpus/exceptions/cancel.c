@@ -9,7 +9,7 @@
 #include <unistd.h>
 static void cleanup(int *value) { puts(*value == 5 ? "cleanup" : "wrong"); }
 static void *body(void *argument) {
-    __attribute__((cleanup(cleanup))) int value = 5;
+    __attribute__((cleanup(cleanup), unused)) int value = 5;
     for (;;) pause();
     return argument;
 }

@@ -1,6 +1,7 @@
 // A constructor in an archive runs only if something pulls its member in.
 //# Archive: WANTED
 //# Archive: UNWANTED
+//# Link: libUNWANTED.a libWANTED.a
 //# Variants: pie static no-pie+gc
 //# Output: wanted 1
 #include <stdio.h>

@@ -1,19 +1,16 @@
-// Two archives that need each other, in a group.
-//# Archive: FIRST
-//# Archive: SECOND
-//# Link: -Wl,--start-group libFIRST.a libSECOND.a -Wl,--end-group
-//# Variants: pie static
+// Two archives that need each other, in a group: the first is needed again after the second.
+//# Archive: LOW
+//# Archive: HIGH
+//# Link: -Wl,--start-group libLOW.a libHIGH.a -Wl,--end-group
+//# Variants: pie static no-pie
 //# Output: 3
-#ifdef FIRST
-int second(int);
-int first(int);
-int first(int x) { return x ? second(x - 1) + 1 : 0; }
-#elif defined SECOND
-int first(int);
-int second(int);
-int second(int x) { return first(x); }
+int low(int);
+int high(int);
+#ifdef LOW
+int low(int x) { return x ? high(x - 1) + 1 : 0; }
+#elif defined HIGH
+int high(int x) { return low(x); }
 #else
 #include <stdio.h>
-int first(int);
-int main(void) { printf("%d\n", first(3)); return 0; }
+int main(void) { printf("%d\n", high(3)); return 0; }
 #endif

@@ -1,6 +1,6 @@
 // --exclude-libs keeps what comes out of an archive from being exported.
 //# Archive: HELPER
-//# Link: -Wl,--exclude-libs,ALL -rdynamic -ldl
+//# Link: libHELPER.a -Wl,--exclude-libs,ALL -rdynamic -ldl
 //# Variants: pie no-pie
 //# Output: helper 1 0
 #ifdef HELPER

@@ -17,8 +17,7 @@ int local(int add) { first += add; second += 10 * add; return exported + first +
 static void *body(void *argument) {
     long number = (long)argument;
     *general() *= (int)number;
-    *(long *)&argument = local((int)number - 1);
-    return argument;
+    return (void *)(long)local((int)number - 1);
 }
 int main(void) {
     long results[3];

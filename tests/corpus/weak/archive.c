@@ -1,6 +1,7 @@
 // A weak reference pulls nothing out of an archive; a strong one does, and then the weak one is bound too.
 //# Archive: LEFT
 //# Archive: TAKEN
+//# Link: libLEFT.a libTAKEN.a
 //# Variants: static pie no-pie
 //# Output: left 0 taken 1
 #ifdef LEFT
