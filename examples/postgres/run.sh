@@ -262,7 +262,7 @@ source_entries='
         my ($uri, $field) = @$entry;
         next if $uri =~ /^cdrom:/;
         next unless grep { $_ eq "main" } split " ", $field->{components} // "";
-        for my $suite (grep { /^\Q$codename\E(-updates|-security|\/updates)?$/ } split " ", $field->{suites} // "") {
+        for my $suite (grep { /^\Q$codename\E$/ } split " ", $field->{suites} // "") {
             next if $seen{"$uri $suite"}++;
             print "Types: deb-src\nURIs: $uri\nSuites: $suite\nComponents: main\n";
             for my $name ("Signed-By", "Trusted", "Check-Valid-Until") {
