@@ -121,22 +121,22 @@ def identify(path: str, version: str | None = None) -> Linker | None:
     """
     name = os.path.basename(os.path.realpath(path))
     if name.endswith("ld.bfd"):
-        return Bfd("bfd")
+        return named("bfd")
     if name in ("lld", "ld.lld") or name.startswith(("lld-", "ld.lld-")):
-        return Lld("lld")
+        return named("lld")
     if name in ("mold", "ld.mold", "ld64.mold", "sold"):
-        return Mold("mold")
+        return named("mold")
     if name.endswith(("ld.gold", "gold")):
-        return Gold("gold")
+        return named("gold")
     if version is None:
         return None
-    named = version.partition("(")[0]  # what follows may name another that it is compatible with
-    for mark, linker in (
-        ("GNU ld", Bfd("bfd")),
-        ("GNU gold", Gold("gold")),
-        ("LLD", Lld("lld")),
-        ("mold", Mold("mold")),
-    ):
-        if mark in named:
-            return linker
+    claimed = version.partition("(")[0]  # what follows may name another that it is compatible with
+    for mark, kind in (("GNU ld", "bfd"), ("GNU gold", "gold"), ("LLD", "lld"), ("mold", "mold")):
+        if mark in claimed:
+            return named(kind)
     return Linker("unknown")
+
+
+def named(kind: str) -> Linker:
+    """Return the linker that the recipes call *kind*: bfd, lld, mold or gold."""
+    return {"bfd": Bfd, "lld": Lld, "mold": Mold, "gold": Gold}[kind](kind)

@@ -40,9 +40,13 @@ class Run:
 
 
 class Shim:
-    """One call of the shim: the *real* linker, the user's *arguments* and what the environment asks for."""
+    """One call of the shim: the *real* linker, the user's *arguments* and what the environment asks for.
 
-    def __init__(self, real: str, arguments: list[str], settings: Settings) -> None:
+    *started* names the recipe with which sh/shim.sh has started the link already, if it has.
+    """
+
+    def __init__(self, real: str, arguments: list[str], settings: Settings, started: str = "") -> None:
+        self.started = started
         self.real = real
         self.arguments = arguments
         self.settings = settings
@@ -57,6 +61,10 @@ class Shim:
             self.keep_out("response files name each other")
         self.command = commands.parse(words)
         reason = self.doubt()
+        if self.started:
+            run = self.wait_for_started()
+            if reason is None:
+                return self.laid_out(linkers.named(self.started), run=run)
         linker = linkers.identify(self.real)
         if not reason and linker is None:
             linker = linkers.identify(self.real, self.version())
@@ -71,6 +79,20 @@ class Shim:
             if run.status or self.is_small():
                 return run.status
         return self.laid_out(linker, quiet=small)
+
+    def wait_for_started(self) -> Run:
+        """Return the outcome of the link that sh/shim.sh has started; it comes from stdin, the status last."""
+        import hugealign.elf.edit
+        import hugealign.verify.rules  # noqa: F401  # loaded while the linker works
+
+        printed = bytearray()
+        while chunk := os.read(0, 1 << 16):
+            printed += chunk
+        os.close(0)
+        os.open(os.devnull, os.O_RDONLY)
+        stderr, _, status = bytes(printed).rpartition(b"\n")
+        number = int(status)
+        return Run(number if number <= 128 else 128 - number, b"", stderr)
 
     def doubt(self) -> str | None:
         """Return why this link is none of our business, or None."""
@@ -111,9 +133,9 @@ class Shim:
         """Link as without us."""
         return self.spawn([self.real, *self.arguments], capture=False)
 
-    def laid_out(self, linker: linkers.Linker, quiet: bool) -> int:
-        """Link with our arguments; *quiet* if a plain link before has already printed what there is to print."""
-        run = self.with_recipe(linker, pad_size=0)
+    def laid_out(self, linker: linkers.Linker, quiet: bool = False, run: Run | None = None) -> int:
+        """Link with our arguments, unless *run* did; *quiet* if a plain link before has printed what there is."""
+        run = run or self.with_recipe(linker, pad_size=0)
         image = self.output() if run.status == 0 else None
         if image and linker.two_pass and (pad_size := self.missing_pad(image)):
             run = self.with_recipe(linker, pad_size)
@@ -330,14 +352,14 @@ def _leave(status: int) -> "NoReturn":
 
 
 def main(argv: list[str]) -> "NoReturn":
-    """Run as a linker: *argv* is the real linker's path and the user's arguments."""
-    real, arguments = argv[0], argv[1:]
+    """Run as a linker: *argv* is the recipe started with or an empty word, the real linker, the user's arguments."""
+    started, real, *arguments = argv
     try:
         settings = from_environ(os.environ)
     except HugealignError as error:
         _say("error", str(error))
         os._exit(125)
-    shim = Shim(real, arguments, settings)
+    shim = Shim(real, arguments, settings, started)
     try:
         status = shim.link()
     except KeyboardInterrupt:
@@ -347,4 +369,6 @@ def main(argv: list[str]) -> "NoReturn":
         if not shim.linked:
             _become([real, *arguments])
         status = 0
+    if started and status < 0:
+        os._exit(128 - status)  # sh/shim.sh waits for us, and passes the signal on
     _leave(status)

@@ -96,11 +96,21 @@ esac
 # An outer shim, or the linker that it runs, has called us: the work is already being done.
 [ -z "$nested" ] || exec "$real" "$@"
 
-# certainly_small ARGUMENT...: all that goes in is under 64 KiB, a quarter of the least text that is laid out.
-# Libraries count as nothing only where the shared one is what the linker will find.  More words than a small
-# program has are not looked through: that would take longer than what it saves.
-certainly_small() {
-    [ $# -lt 100 ] && [ -z "${HUGEALIGN_MIN_TEXT-}${HUGEALIGN_DEBUG-}" ] || return 1
+# sizes ARGUMENT...: the sizes of the files among the arguments that are not shared libraries or the loader.
+sizes() {
+    count=$#
+    for word do
+        case $word in
+            -* | *.so | *.so.*) ;;
+            *) set -- "$@" "$word" ;;
+        esac
+    done
+    shift "$count"
+    [ $# -eq 0 ] || exec stat -L -c %s -- "$@" 2>/dev/null
+}
+
+# only_shared ARGUMENT...: every library is one for which the linker will find a shared object, or is libgcc.
+only_shared() {
     for word do
         case $word in
             -lgcc) ;;
@@ -119,28 +129,43 @@ certainly_small() {
             @* | -static | --static | -Bstatic | -dn | --whole-archive) return 1 ;;
         esac
     done
-    total=0
+}
+
+# usual ARGUMENT...: nothing but what every build gives, for x86-64; in other words, hugealign.link.shim would not
+# keep out of this link, and the linker will print nothing on stdout.
+usual() {
+    previous=
+    for word do
+        case $previous$word in
+            -m | -z | -[eho] | -soname | -dynamic-linker | -plugin | -rpath | -rpath-link) previous=$word && continue ;;
+            -zmax-page-size*) return 1 ;;
+            -melf_x86_64 | -z?* | -pie | -shared | -static) ;;
+            -e* | -h* | -o* | -soname* | -dynamic-linker* | -plugin* | -rpath*) ;;
+            -l* | -L?* | -O* | -s | -S | -x | -E | --build-id* | --eh-frame-hdr | --hash-style=* | --sysroot=*) ;;
+            --as-needed | --no-as-needed | --push-state | --pop-state | --start-group | --end-group | '-(' | '-)') ;;
+            --gc-sections | --export-dynamic | -export-dynamic | --no-undefined | --version-script=*) ;;
+            --enable-new-dtags | --disable-new-dtags | --whole-archive | --no-whole-archive | -Bstatic | -Bdynamic) ;;
+            -* | @*) return 1 ;;
+        esac
+        previous=
+    done
+}
+
+settings=${HUGEALIGN_MIN_TEXT-}${HUGEALIGN_PAD_THRESHOLD-}${HUGEALIGN_PAGE_SIZE-}${HUGEALIGN_CHECK-}
+settings=$settings${HUGEALIGN_ONLY-}${HUGEALIGN_SKIP-}${HUGEALIGN_DEBUG-}
+# All that goes in, in bytes; not looked up for a hundred words and more, which no small program has.
+total=0
+if [ $# -ge 100 ]; then
+    total=4194304
+elif [ -z "$settings" ]; then
     # shellcheck disable=SC2046
     for size in $(sizes "$@"); do
         total=$((total + size))
     done
-    [ "$total" -lt 65536 ]
-}
+fi
 
-# sizes ARGUMENT...: the sizes of the files among the arguments that are not shared libraries or the loader.
-sizes() {
-    count=$#
-    for word do
-        case $word in
-            -* | *.so | *.so.*) ;;
-            *) set -- "$@" "$word" ;;
-        esac
-    done
-    shift "$count"
-    [ $# -eq 0 ] || exec stat -L -c %s -- "$@" 2>/dev/null
-}
-
-if certainly_small "$@"; then
+# A link of less than 64 KiB, a quarter of the least text that is laid out, is done at once: no Python for a conftest.
+if [ -z "$settings" ] && [ "$total" -lt 65536 ] && only_shared "$@"; then
     exec "$real" "$@"
 fi
 
@@ -150,9 +175,12 @@ if ! find_python "$package"; then
     printf 'hugealign: warning: no python3 of version 3.11 or newer found: linked as without hugealign\n' >&2
     exec "$real" "$@"
 fi
+
+# run_python WORD...: become hugealign.link.shim; the last words are the linker and its arguments.
 # -I -S: no site packages, no user site, no PYTHON* variables; half the start-up time and nothing foreign.
 # The package's own directory is appended, so that nothing beside it can shadow the standard library.
-exec "$python" -I -S -c '
+run_python() {
+    exec "$python" -I -S -c '
 import os, sys
 sys.path.append(sys.argv[1])
 try:
@@ -160,6 +188,31 @@ try:
 except Exception as error:
     message = f"hugealign: warning: linked as without hugealign, which does not load: {error!r}; install it again\n"
     os.write(2, message.encode())
-    os.execv(sys.argv[2], sys.argv[2:])
+    os.execv(sys.argv[3], sys.argv[3:])
 main(sys.argv[2:])
-' "${package%/*}" "$real" "$@"
+' "${package%/*}" "$@"
+}
+
+# A large and usual link starts at once, with what hugealign.link.shim would add, and Python loads beside it: that
+# hides its start, 10 ms, which is what a link costs more.  What the linker prints goes to Python, its status last.
+# Python looks at the command line all the same, and does the link again should it disagree.
+scripts=$package/ld-scripts
+[ -d "$scripts" ] || scripts=${package%/*}/ld-scripts
+dialect=
+[ -n "$settings" ] || [ "$total" -lt 4194304 ] || if [ "$real" -ef "${real%/*}/ld.bfd" ]; then
+    dialect=bfd
+elif [ "${real##*/}" = ld.lld ]; then
+    dialect=lld
+fi
+if [ -n "$dialect" ] && [ -e /proc/self/fd ] && usual "$@"; then
+    {
+        "$real" -T "$scripts/$dialect-x86_64.ld" "$@" "$scripts/pad-x86_64.o" \
+            -z max-page-size=0x200000 -z separate-code 2>&1 >&3 3>&-
+        printf '\n%s' "$?" # 2>/dev/null below: the shell itself has nothing to say of a linker that was killed
+    } 3>&1 2>/dev/null | run_python "$dialect" "$real" "$@"
+    status=$?
+    # Killed by a signal: so are we, and the driver sees what it would have seen.
+    [ "$status" -le 128 ] || kill -"$((status - 128))" $$
+    exit "$status"
+fi
+run_python '' "$real" "$@"

@@ -1,7 +1,6 @@
 // No C library, no start files: _start, system calls, nothing else.
 //# Link: -nostdlib
-//# Variants: static no-pie pie
-//# SkipLinker: gcc pie (the loader finds no dynamic section to work on)
+//# Variants: static static-pie
 //# Expect: 3
 //# Output: bare
         .globl _start

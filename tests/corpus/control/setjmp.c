@@ -1,4 +1,5 @@
 // longjmp over several frames, with values in memory and in registers.
+//# Args: -Wno-unknown-warning-option -Wno-infinite-recursion
 //# Variants: pie no-pie+O2 static static-pie pie+lto
 //# Output: back with 3 after 10
 #include <setjmp.h>

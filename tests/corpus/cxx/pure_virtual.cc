@@ -1,5 +1,5 @@
 // A pure virtual call during construction ends the program.
-//# Variants: pie static
+//# Variants: pie no-pie+O2
 //# Expect: -6
 #include <sys/resource.h>
 struct Base { Base(); virtual void pure() = 0; virtual ~Base() = default; };

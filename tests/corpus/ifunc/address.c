@@ -1,7 +1,7 @@
 // The address of a library's IFUNC is the same in the program and in the library.
 //# Library: LIBRARY
-//# Args: -Wno-unused-function
-//# Variants: pie no-pie+O2
+//# Args: -fsemantic-interposition -Wno-unused-function
+//# Variants: pie no-pie+O2 pie+now
 //# Output: same 5
 int answer(void);
 int (*address(void))(void);

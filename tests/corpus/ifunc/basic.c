@@ -1,5 +1,6 @@
 // The resolver picks an implementation; direct calls and calls by pointer agree.
 //# Args: -Wno-unused-function
+//# SkipLinker: clang19-mold static (mold 1.10 puts an IRELATIVE relocation into read-only memory, which a static program cannot bear)
 //# Variants: pie no-pie+O2 static static-pie pie+now pie+lazy pie+gc
 //# Output: fast fast same
 #include <stdio.h>

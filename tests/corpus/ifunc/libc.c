@@ -1,5 +1,6 @@
 // The C library's own IFUNCs, linked in statically, with calls by pointer.
 //# Args: -fno-builtin
+//# SkipLinker: clang19-mold static (mold 1.10 puts an IRELATIVE relocation into read-only memory, which a static program cannot bear)
 //# Variants: static static-pie+O2 pie
 //# Link: -lm
 //# Output: 5 1 bcd 8.0 7

@@ -1,5 +1,6 @@
 // Addresses of IFUNCs in initialised data need relocations of their own.
 //# Args: -Wno-unused-function
+//# SkipLinker: mold static (mold 1.10 puts an IRELATIVE relocation into read-only memory, which a static program cannot bear)
 //# Variants: no-pie static static-pie pie pie+relr
 //# Output: 1 2 1
 #include <stdio.h>

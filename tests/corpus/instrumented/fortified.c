@@ -1,5 +1,5 @@
 // A fortified function sees an overrun.
-//# Args: -O2 -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -Wno-stringop-overflow -Wno-fortify-source
+//# Args: -O2 -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -Wno-unknown-warning-option -Wno-stringop-overflow -Wno-fortify-source
 //# Variants: pie static
 //# Expect: -6
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // RTLD_NEXT: the program wraps a function of a library.
 //# Library: LIBRARY
-//# Link: -ldl
+//# Link: -Wl,--no-as-needed libLIBRARY.so -ldl
 //# Variants: pie no-pie
 //# Output: 11
 #define _GNU_SOURCE

@@ -8,7 +8,7 @@
 #include <threads.h>
 static _Atomic int sum;
 static thread_local int mine = 1;
-static int body(void *argument) { mine += (int)(long)argument; return sum += mine - 1; }
+static int body(void *argument) { mine += (int)(long)argument; sum += mine - 1; return 0; }
 int main(void) {
     thrd_t threads[3];
     for (long i = 0; i < 3; i++) thrd_create(&threads[i], body, (void *)(i + 1));

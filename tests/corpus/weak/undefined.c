@@ -1,4 +1,5 @@
 // Weak references to functions and data that nobody defines are null.
+//# SkipLinker: gold pie (gold 1.16 takes a hidden weak reference that nobody defines for the start of a PIE)
 //# Variants: no-pie pie static static-pie pie+O2+gc pie+noplt
 //# Output: 0 0 0
 #include <stdio.h>

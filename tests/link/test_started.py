@@ -1,0 +1,132 @@
+"""Large links, which sh/shim.sh starts before Python has loaded: the same promises."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from hugealign.elf.image import EM_X86_64
+from hugealign.elf.objectfile import pad_object
+from tests.link.bulk import bulk_object
+from tests.support import HUGEALIGN, ROOT, Elf, Toolchain, run
+
+LINKERS = ("gcc-bfd", "gcc-lld14", "gcc-lld19", "clang19-lld19", "gcc-mold")
+FUNCTIONS = 4500  # more than 4 MiB
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An object of 4.4 MiB."""
+    return bulk_object(tmp_path_factory.mktemp("large"), FUNCTIONS)
+
+
+@pytest.fixture(params=LINKERS)
+def linker(request: pytest.FixtureRequest, toolchains: dict[str, Toolchain]) -> Toolchain:
+    toolchain = toolchains[request.param]
+    if missing := toolchain.missing():
+        pytest.skip(f"{missing} is not installed")
+    return toolchain
+
+
+@pytest.fixture
+def main(tmp_path: Path) -> Path:
+    total = FUNCTIONS * (FUNCTIONS - 1) // 2 % (1 << 32)
+    (tmp_path / "main.c").write_text(f"unsigned big_sum(void); int main(void) {{ return big_sum() != {total}u; }}\n")
+    run("gcc", "-c", tmp_path / "main.c", "-o", tmp_path / "main.o", check=True)
+    return tmp_path / "main.o"
+
+
+def command(linker: Toolchain, *words: object) -> list[str]:
+    return [str(word) for word in (linker.cc, *linker.flags, *words)]
+
+
+@pytest.mark.parametrize("mode", ["-pie", "-no-pie", "-static"])
+def test_layout(mode: str, linker: Toolchain, main: Path, large: Path, tmp_path: Path) -> None:
+    done = run(HUGEALIGN, *command(linker, mode, main, large, "-Wl,-rpath,/x", "-o", tmp_path / "out"))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert Elf(tmp_path / "out").faults() == []
+    assert run(tmp_path / "out").returncode == 0
+
+
+def test_it_is_started_early_and_not_run_twice(main: Path, large: Path, tmp_path: Path) -> None:
+    """A linker that writes down how it is called."""
+    (tmp_path / "bin").mkdir()
+    for name in ("ld", "ld.bfd"):
+        (tmp_path / "bin" / name).write_text(f'#!/bin/sh\necho "$PPID $*" >>{tmp_path}/calls\nexec /usr/bin/ld "$@"\n')
+        (tmp_path / "bin" / name).chmod(0o755)
+    (tmp_path / "bin" / "ld").unlink()
+    (tmp_path / "bin" / "ld").hardlink_to(tmp_path / "bin" / "ld.bfd")
+    run(HUGEALIGN, "gcc", f"-B{tmp_path / 'bin'}", main, large, "-o", tmp_path / "out", check=True)
+    (call,) = (tmp_path / "calls").read_text().splitlines()
+    assert "pad-x86_64.o -z max-page-size=0x200000 -z separate-code" in call
+    assert Elf(tmp_path / "out").faults() == []
+
+
+def test_errors_are_the_plain_ones(linker: Toolchain, large: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad.c").write_text("int nowhere(void); int main(void) { return nowhere(); }\n")
+    run("gcc", "-c", tmp_path / "bad.c", "-o", tmp_path / "bad.o", check=True)
+    words = command(linker, tmp_path / "bad.o", large, "-o", tmp_path / "out")
+    plain, wrapped = run(*words), run(HUGEALIGN, *words)
+    assert plain.returncode != 0
+    assert (wrapped.returncode, wrapped.stdout, wrapped.stderr) == (plain.returncode, plain.stdout, plain.stderr)
+
+
+def test_warnings_are_shown_once(main: Path, large: Path, tmp_path: Path) -> None:
+    (tmp_path / "warn.c").write_text(
+        'static const char text[] __attribute__((section(".gnu.warning.puts"), used)) = "puts is loud";\n'
+        '#include <stdio.h>\nvoid loud(void) { puts("x"); }\n'
+    )
+    run("gcc", "-c", tmp_path / "warn.c", "-o", tmp_path / "warn.o", check=True)
+    words = ("gcc", main, tmp_path / "warn.o", large, "-o", tmp_path / "out")
+    plain, wrapped = run(*words), run(HUGEALIGN, *words)
+    assert "puts is loud" in plain.stderr
+    assert (wrapped.returncode, wrapped.stderr) == (0, plain.stderr)
+    assert Elf(tmp_path / "out").faults() == []
+
+
+def test_large_objects_and_little_text(linker: Toolchain, tmp_path: Path) -> None:
+    """Five megabytes of data and a hello: started with the layout, seen to be small, linked again without it."""
+    (tmp_path / "data.c").write_text("char data[5 << 20] = {1}; int main(void) { return data[1]; }\n")
+    run("gcc", "-c", tmp_path / "data.c", "-o", tmp_path / "data.o", check=True)
+    run(*command(linker, tmp_path / "data.o", "-o", tmp_path / "out"), check=True)
+    plain = (tmp_path / "out").read_bytes()
+    done = run(HUGEALIGN, *command(linker, tmp_path / "data.o", "-o", tmp_path / "out"), check=True)
+    assert done.stderr == ""
+    assert (tmp_path / "out").read_bytes() == plain
+
+
+@pytest.mark.parametrize(
+    "words", [("-nostdlib", "-r", "-no-pie"), ("-Wl,-Ttext-segment=0x10001000", "-no-pie"), ("-o", "/dev/null")]
+)
+def test_links_to_keep_out_of(words: tuple[str, ...], main: Path, large: Path, tmp_path: Path) -> None:
+    for name, wrap in (("plain", ()), ("out", (HUGEALIGN,))):
+        run(*wrap, "gcc", main, large, "-o", tmp_path / name, *words, check=True)
+    if "/dev/null" not in words:
+        assert (tmp_path / "plain").read_bytes() == (tmp_path / "out").read_bytes()
+    assert Path("/dev/null").is_char_device()
+
+
+@pytest.mark.parametrize("number", [11, 15, 9])
+def test_linker_killed_by_a_signal(number: int, main: Path, large: Path, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "ld.bfd").write_text(f"#!/bin/sh\nkill -{number} $$\n")
+    (tmp_path / "bin" / "ld.bfd").chmod(0o755)
+    (tmp_path / "bin" / "ld").hardlink_to(tmp_path / "bin" / "ld.bfd")
+    words = ("gcc", f"-B{tmp_path / 'bin'}", main, large, "-o", tmp_path / "out")
+    plain, wrapped = run(*words), run(HUGEALIGN, *words)
+    assert (wrapped.returncode, wrapped.stderr) == (plain.returncode, plain.stderr)
+
+
+def test_installation_that_does_not_load(main: Path, large: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    for part in ("bin", "hugealign", "ld-scripts"):
+        shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
+    (copy / "hugealign" / "settings.py").write_text("broken on purpose\n")
+    done = run(copy / "bin" / "hugealign", "gcc", main, large, "-o", tmp_path / "out")
+    assert done.returncode == 0
+    assert done.stderr.count("\n") == 1
+    assert run(tmp_path / "out").returncode == 0
+
+
+def test_pad_object_is_what_the_generator_writes() -> None:
+    assert (ROOT / "ld-scripts" / "pad-x86_64.o").read_bytes() == pad_object(EM_X86_64, ".hugealign.pad")
