@@ -4,7 +4,7 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 SHELL_FILES := bin/hugealign bin/hugealign-gcc hugealign/libexec/ld tests/setup.sh .ci/run $(wildcard examples/*/*.sh)
 
-.PHONY: help demo test test-links test-postgres check format bench docs wheel setup clean
+.PHONY: help demo test test-links test-postgres check format bench docs pad wheel setup clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -38,6 +38,10 @@ bench: setup ## benchmarks: ratios, side by side
 docs: setup ## write docs/links.md from a run of the link tests
 	$(PYTHON) -m pytest -q -m 'not matrix' --junitxml=build/junit.xml tests/link
 	$(PYTHON) -m tests.table build/junit.xml docs/links.md
+
+pad: ## write ld-scripts/pad-x86_64.o
+	python3 -c 'from hugealign.elf import image, objectfile; import sys; \
+	  sys.stdout.buffer.write(objectfile.pad_object(image.EM_X86_64, ".hugealign.pad"))' >ld-scripts/pad-x86_64.o
 
 wheel: setup ## build the wheel
 	$(PYTHON) -m build --no-isolation --wheel

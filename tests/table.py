@@ -6,7 +6,7 @@ passed, and for those skipped the number of the reason below the tables.
 
 import re
 import sys
-import xml.etree.ElementTree as ET  # noqa: S405  # our own test runner's file
+import xml.etree.ElementTree as ET
 from collections import defaultdict
 from pathlib import Path
 
@@ -82,8 +82,8 @@ def main() -> None:
     """Turn the JUnit file named first into the document named second."""
     junit, target = map(Path, sys.argv[1:])
     head = (
-        "# Links that are tested\n\nWritten by `make docs` from a run of the tests; not by hand. `ok`: the program runs "
-        "as without hugealign and its\ntext is whole windows, or the link is left alone where that is the promise. "
+        "# Links that are tested\n\nWritten by `make docs` from a run of the tests; not by hand. `ok`: the program "
+        "runs as without hugealign and its\ntext is whole windows, or the link is left alone where that is the promise. "
         "`--`: not tried with that linker.\n\n"
     )
     target.write_text(head + tables(junit))

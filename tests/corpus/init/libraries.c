@@ -1,7 +1,6 @@
 // Libraries are initialised before the program, in the order of their dependencies, and finished after it.
 //# Library: LOW
 //# Library: HIGH -Wl,--no-as-needed libLOW.so
-//# Link: -Wl,--no-as-needed
 //# Variants: pie no-pie pie+now+gc
 //# Output: up LOW
 //# Output: up HIGH

@@ -1,5 +1,5 @@
 // RTLD_NEXT: the program wraps a function of a library.
-//# Library: LIBRARY
+//# Plugin: LIBRARY
 //# Link: -Wl,--no-as-needed libLIBRARY.so -ldl
 //# Variants: pie no-pie
 //# Output: 11
