@@ -6,7 +6,8 @@ venv=$1
 packages='gcc g++ binutils clang-14 clang-19 clang lld-14 lld-19 mold cmake ninja-build shellcheck
     clang-format-14 elfutils patchelf llvm-14 python3-venv
     gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user musl-tools dwz chrpath cpio
-    libclang-rt-14-dev libclang-rt-19-dev llvm-19'
+    libclang-rt-14-dev libclang-rt-19-dev llvm-19 ccache sccache distcc libtool libtool-bin autoconf automake
+    meson python3-setuptools python3-dev make'
 
 missing=
 for package in $packages; do

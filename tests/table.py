@@ -83,8 +83,8 @@ def main() -> None:
     junit, target = map(Path, sys.argv[1:])
     head = (
         "# Links that are tested\n\nWritten by `make docs` from a run of the tests; not by hand. `ok`: the program "
-        "runs as without hugealign and its\ntext is whole windows, or the link is left alone where that is the promise. "
-        "`--`: not tried with that linker.\n\n"
+        "runs as without hugealign and its\ntext is whole windows, or the link is left alone where that is "
+        "the promise. `--`: not tried with that linker.\n\n"
     )
     target.write_text(head + tables(junit))
 

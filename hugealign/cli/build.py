@@ -8,6 +8,7 @@ import argparse
 import os
 import sys
 
+from hugealign.environment import as_given
 from hugealign.errors import UsageError, WrapperError
 
 _EPILOG = """\
@@ -40,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     words = args.words[1:] if args.words[:1] == ["--"] else args.words
     if not words:
         raise UsageError("build: no command; example: hugealign build -- make")
-    environ = _environment()
+    environ = as_given()
     if environ.get(b"HUGEALIGN_DISABLE") != b"1":
         _activate(environ)
     _default_signals()
@@ -54,16 +55,6 @@ def run(args: argparse.Namespace) -> int:
 
     print(f"hugealign: error: {printable(words[0])}: {reason}", file=sys.stderr)
     return status
-
-
-def _environment() -> dict[bytes, bytes]:
-    """Return the environment that we were given: Python may have put LC_CTYPE into its own (PEP 538)."""
-    try:
-        with open("/proc/self/environ", "rb") as file:
-            entries = file.read().split(b"\0")
-    except OSError:
-        return dict(os.environb)
-    return {name: value for name, equals, value in (entry.partition(b"=") for entry in entries) if equals}
 
 
 def _activate(environ: dict[bytes, bytes]) -> None:

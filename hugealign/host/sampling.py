@@ -5,6 +5,7 @@ import subprocess
 import time
 from collections.abc import Sequence
 
+from hugealign.environment import as_given
 from hugealign.host.processes import Process, ProcessError, look
 from hugealign.units import printable
 
@@ -20,7 +21,7 @@ def sample(command: Sequence[str], after: float | None = None) -> Process:
     An interrupt from the terminal reaches the command as well and is left to it; SIGTERM is passed on.
     """
     try:
-        child = subprocess.Popen(command)
+        child = subprocess.Popen(command, env=as_given())
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ProcessError(f"cannot run {printable(command[0])}: {reason}") from error

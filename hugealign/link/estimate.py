@@ -56,7 +56,7 @@ def machine_of(command: "Command") -> int | None:
 
 def _inputs(command: "Command") -> "list[str]":
     """Return the object files and archives of *command*; libraries that resolve to shared objects are left out."""
-    paths = [path for path in command.inputs if not (path.endswith(".so") or ".so." in path)]
+    paths = [path for path in command.inputs if not _is_shared(path.rpartition("/")[2])]
     for name, static in command.libraries:
         if name == "gcc":
             continue  # always given, large as an archive, and next to nothing of it is used
@@ -73,6 +73,10 @@ def _inputs(command: "Command") -> "list[str]":
         if found and found.endswith(".a"):
             paths.append(found)
     return paths
+
+
+def _is_shared(name: str) -> bool:
+    return name.endswith(".so") or ".so." in name
 
 
 def _file(fd: int, limit: int) -> int:

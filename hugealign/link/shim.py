@@ -6,6 +6,7 @@ real linker runs with the user's arguments untouched.
 
 import os
 
+from hugealign.environment import as_given
 from hugealign.errors import HugealignError
 from hugealign.link import command as commands
 from hugealign.link import estimate, linkers
@@ -263,7 +264,7 @@ class Shim:
         if capture:
             streams = [os.memfd_create(name, os.MFD_CLOEXEC) for name in ("stdout", "stderr")]
             actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(streams, 1)]
-        pid = os.posix_spawn(argv[0], argv, os.environ, file_actions=actions, setsigdef=_IGNORED_BY_PYTHON)
+        pid = os.posix_spawn(argv[0], argv, as_given(), file_actions=actions, setsigdef=_IGNORED_BY_PYTHON)
         import hugealign.elf.edit
         import hugealign.verify.rules  # noqa: F401  # loaded while the linker works
 
@@ -337,7 +338,7 @@ def _become(argv: list[str]) -> "NoReturn":
 
     for number in _IGNORED_BY_PYTHON:
         signal.signal(number, signal.SIG_DFL)
-    os.execv(argv[0], argv)  # noqa: S606
+    os.execve(argv[0], argv, as_given())  # noqa: S606
 
 
 def _leave(status: int) -> "NoReturn":

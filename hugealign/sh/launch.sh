@@ -77,16 +77,12 @@ case " $* " in
         ;;
 esac
 
-# A compiler cache or another launcher in front of the compiler takes no compiler options of its own.
+# A compiler cache or another program in front of the compiler would take -B for an option of its own.  For the
+# compiler behind it COMPILER_PATH does the same, unless a -B of the user's own leads to a linker.
 case ${1##*/} in
-    ccache | sccache | distcc | icecc | buildcache | hugealign)
-        launcher=$1
-        case ${2-} in
-            '' | -*) run "$@" ;;
-        esac
-        compiler=$2
-        shift 2
-        run "$launcher" "$compiler" "-B$package/libexec/" "$@"
+    ccache | sccache | distcc | icecc | buildcache | hugealign | env | nice | ionice | taskset)
+        export COMPILER_PATH="$package/libexec${COMPILER_PATH:+:$COMPILER_PATH}"
+        run "$@"
         ;;
 esac
 compiler=$1

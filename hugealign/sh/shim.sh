@@ -101,8 +101,8 @@ sizes() {
     count=$#
     for word do
         case $word in
-            -* | *.so | *.so.*) ;;
-            *) set -- "$@" "$word" ;;
+            -*) ;;
+            *) case ${word##*/} in *.so | *.so.[0-9]*) ;; *) set -- "$@" "$word" ;; esac ;;
         esac
     done
     shift "$count"

@@ -12,6 +12,7 @@ CORPUS = Path(__file__).parent
 DIRECTIVES = frozenset(
     "Args Link Object Archive Library Plugin File Variants Run Expect Output SkipLinker NoLayout".split()
 )
+#: The kinds of program, each with its flag for compiling; for the link it is the word itself.
 MODES = {"pie": "-fPIE", "no-pie": "-fno-pie", "static": "-fno-pie", "static-pie": "-fPIE"}
 #: What the other words of a variant mean, as flags for the compiler and for the link.
 WORDS = {

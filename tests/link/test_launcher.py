@@ -232,15 +232,24 @@ def test_impossible_page_sizes(value: str, tmp_path: Path) -> None:
 
 
 def test_launchers_in_front_of_the_compiler(tmp_path: Path) -> None:
-    # A compiler cache takes no -B; it must come after the compiler's name.
+    # A compiler cache takes no -B.
     cache = tmp_path / "ccache"
-    cache.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    cache.write_text('#!/bin/sh\nprintf "%s\\n" "$COMPILER_PATH" "$@"\n')
     cache.chmod(0o755)
-    words = run(HUGEALIGN, cache, "gcc", "x.o", "-o", "x").stdout.split()
-    assert words[0] == "gcc"
-    assert words[1].startswith("-B")
-    assert words[2:] == ["x.o", "-o", "x"]
-    assert run(HUGEALIGN, cache, "-s").stdout == "-s\n"
+    path, *words = run(HUGEALIGN, cache, "gcc", "x.o", "-o", "x", COMPILER_PATH="/mine").stdout.split()
+    assert path.endswith("/hugealign/libexec:/mine")
+    assert words == ["gcc", "x.o", "-o", "x"]
+    assert run(HUGEALIGN, cache, "-s").stdout.split()[1:] == ["-s"]
+
+
+@pytest.mark.parametrize("front", ["env A=1", "nice", "{h}", "{h} {h}", "env {h} nice {h}", "env A=1 B=2 nice"])
+def test_programs_in_front_of_the_compiler(front: str, bulk: Path, tmp_path: Path) -> None:
+    main = tmp_path / "main.c"
+    main.write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }")
+    words = front.format(h=HUGEALIGN).split()
+    done = run(HUGEALIGN, *words, "gcc", main, bulk, "-o", tmp_path / "out")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert run(HUGEALIGN, "verify", tmp_path / "out").returncode == 0
 
 
 def test_hugealign_in_front_of_hugealign(bulk: Path, tmp_path: Path) -> None:

@@ -1,0 +1,3 @@
+from tests.link.conftest import bulk
+
+__all__ = ["bulk"]

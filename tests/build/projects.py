@@ -1,0 +1,58 @@
+"""What the tests of build systems share: a program with enough text, and what must be true of a build."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.link.bulk import FUNCTIONS, bulk_source
+from tests.support import HUGEALIGN, Elf, run
+
+Settings = dict[str, Any]  # variables of the environment; Any, since mypy checks ** against every parameter
+
+MAIN = "unsigned big_sum(void);\nint main(void) { return big_sum() != 3000u * 2999u / 2u; }\n"
+EVEN_IF_SMALL: Settings = {"HUGEALIGN_MIN_TEXT": "0", "HUGEALIGN_PAD_THRESHOLD": "0"}
+
+
+def need(*tools: str) -> None:
+    """Skip the test unless all *tools* are installed."""
+    for tool in tools:
+        if not shutil.which(tool):
+            pytest.skip(f"{tool} is not installed")
+
+
+def write(directory: Path, files: dict[str, str]) -> Path:
+    """Write *files*, by their names in *directory*, and return the directory."""
+    for name, text in files.items():
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return directory
+
+
+def program(directory: Path, functions: int = FUNCTIONS) -> Path:
+    """Write ``main.c`` and ``bulk.s``, a program of 2.9 MiB of text."""
+    return write(directory, {"main.c": MAIN.replace("3000", str(functions)), "bulk.s": bulk_source(functions)})
+
+
+def quiet(*argv: object, cwd: Path, **settings: Any) -> subprocess.CompletedProcess[str]:
+    """Run a part of a build: it succeeds, and hugealign says nothing."""
+    done = run(*argv, cwd=cwd, check=True, **settings)
+    assert "hugealign:" not in done.stdout + done.stderr, done.stdout + done.stderr
+    return done
+
+
+def laid_out(path: Path, exact: bool = True) -> None:
+    """Assert that the text of *path* is whole windows; unless it is a library it must also run."""
+    assert Elf(path).faults(exact=exact) == [], path
+    if not re.search(r"\.(so|node)\b", path.name):
+        done = run(path)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def shims() -> str:
+    """The directory of the linker shims, as the tool tells it."""
+    return run(HUGEALIGN, "path", "--shims", check=True).stdout.rstrip("\n")
