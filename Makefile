@@ -26,7 +26,7 @@ check: setup ## lint, format, types, shell
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/mypy
 	shellcheck -x -P SCRIPTDIR -P . $(SHELL_FILES)
-	@test -z "$$(find lld-plugin -name '*.cpp' -o -name '*.h')" || clang-format-14 --dry-run -Werror lld-plugin/*.cpp
+	clang-format-14 --dry-run -Werror $$(git ls-files '*.c' '*.cc' '*.cpp' '*.h')
 
 format: setup ## format the Python
 	$(VENV)/bin/ruff check --fix

@@ -74,10 +74,18 @@ class Segment:
 class Section:
     """One section header.  *header* is its own file offset."""
 
-    __slots__ = ("header", "name", "sh_addr", "sh_flags", "sh_offset", "sh_size", "sh_type")
+    __slots__ = ("header", "name", "sh_addr", "sh_addralign", "sh_flags", "sh_offset", "sh_size", "sh_type")
 
     def __init__(
-        self, name: str, sh_type: int, sh_flags: int, sh_addr: int, sh_offset: int, sh_size: int, header: int = 0
+        self,
+        name: str,
+        sh_type: int,
+        sh_flags: int,
+        sh_addr: int,
+        sh_offset: int,
+        sh_size: int,
+        header: int = 0,
+        sh_addralign: int = 1,
     ) -> None:
         self.name = name
         self.sh_type = sh_type
@@ -86,6 +94,7 @@ class Section:
         self.sh_offset = sh_offset
         self.sh_size = sh_size
         self.header = header
+        self.sh_addralign = sh_addralign
 
 
 class Image:
@@ -212,5 +221,5 @@ def _sections(fd: int, order: str, layout: Layout, offset: int, count: int, name
         sh_name, sh_type, sh_flags, sh_addr, sh_offset, sh_size = fields[:6]
         end = names.find(b"\0", sh_name, sh_name + _NAME_LIMIT)
         name = names[sh_name : end if end >= 0 else sh_name + _NAME_LIMIT].decode("utf-8", "backslashreplace")
-        sections.append(Section(name, sh_type, sh_flags, sh_addr, sh_offset, sh_size, offset + index * size))
+        sections.append(Section(name, sh_type, sh_flags, sh_addr, sh_offset, sh_size, offset + index * size, fields[8]))
     return tuple(sections)

@@ -187,13 +187,20 @@ class Shim:
         return run.status
 
     def missing_pad(self, image: "Image") -> int:
-        """Return the bytes of padding that a second link needs, in the 64-byte steps that code is aligned to."""
+        """Return the bytes of padding that a second link needs.
+
+        In steps of the largest alignment in the segment, so that what lies behind the pad moves by just as much.
+        """
         if len(image.text_segments) != 1:
             return 0
-        tail = image.text_segments[0].p_memsz % self.settings.page_size
+        segment = image.text_segments[0]
+        tail = segment.p_memsz % self.settings.page_size
         if tail <= self.settings.pad_threshold:
             return 0
-        return (self.settings.page_size - tail) // 64 * 64
+        end = segment.p_vaddr + segment.p_memsz
+        inside = (s for s in image.sections if s.sh_size and segment.p_vaddr <= s.sh_addr < end)
+        step = max([64, *(s.sh_addralign for s in inside)])
+        return (self.settings.page_size - tail) // step * step
 
     def check(self, linker: linkers.Linker) -> int:
         """Hold the output against the rules, mend it where that can be done; return the exit status."""

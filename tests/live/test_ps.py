@@ -280,8 +280,17 @@ def test_command_that_ignores_sigterm_is_killed(warmed: Path, monkeypatch: pytes
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signal_ends_the_command_and_the_table_is_printed(warmed: Path, number: signal.Signals) -> None:
     words = [sys.executable, "-m", "hugealign", "ps", "--", str(warmed), "5"]
+
+    def as_in_the_foreground() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a job in the background of a script ignores it
+
     with subprocess.Popen(
-        words, stdout=subprocess.PIPE, text=True, start_new_session=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
+        words,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        preexec_fn=as_in_the_foreground,  # noqa: PLW1509
     ) as ps:
         assert ps.stdout
         assert ps.stdout.readline() == "ready\n"

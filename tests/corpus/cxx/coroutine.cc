@@ -1,5 +1,4 @@
 // Coroutines: functions split into parts with frames on the heap.
-//# SkipLinker: clang14 (clang 14 and the library of GCC 12 disagree about <coroutine>)
 //# Args: -std=gnu++20
 //# Variants: pie+O2 static no-pie
 //# Output: 0 1 1 2 3 5 8

@@ -1,6 +1,5 @@
 // Absolute symbols, from the command line and from assembly.
 //# Link: -Wl,--defsym=SIZE=0x1234
-//# SkipLinker: clang pie (a reference without relocation against an absolute symbol of another file needs its address)
 //# Variants: no-pie static
 //# Output: 1234 55
 #include <stdint.h>

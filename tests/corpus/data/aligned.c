@@ -1,6 +1,5 @@
 // Data and zero data with alignments up to a window, and read-only data with a page.
-//# SkipLinker: lld14 pie (lld 14 gives a segment no alignment above the page size asked for)
-//# Variants: no-pie static
+//# Variants: no-pie pie static
 //# Output: 0 0 0 9
 #include <stdint.h>
 #include <stdio.h>

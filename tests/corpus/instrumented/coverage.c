@@ -1,5 +1,4 @@
 // Coverage: counters and constructors that the compiler adds.
-//# SkipLinker: clang (its counters are written by a library of another kind)
 //# Args: --coverage
 //# Link: --coverage
 //# Variants: pie no-pie

@@ -1,5 +1,4 @@
 // std::thread, atomics, futures, and a 16-byte atomic where it has a lock.
-//# SkipLinker: clang static (Debian ships libatomic.a in the directories of GCC alone)
 //# Args: -pthread
 //# Link: -pthread -latomic
 //# Variants: pie static no-pie+O2

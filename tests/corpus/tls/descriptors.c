@@ -1,6 +1,6 @@
 // TLS descriptors instead of __tls_get_addr.
 //# Args: -mtls-dialect=gnu2
-//# SkipLinker: clang (clang 14 knows no -mtls-dialect)
+//# SkipLinker: clang14 (clang 14 knows no -mtls-dialect)
 //# Library: LIBRARY
 //# Variants: pie+O2 no-pie
 //# Output: 6 11
