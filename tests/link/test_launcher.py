@@ -93,7 +93,9 @@ def prepare(directory: Path) -> Path:
 def outcome(argv: list[str], directory: Path) -> tuple[int, str, str, dict[str, bytes]]:
     """Status, output with temporary names levelled, and the files that were made."""
     done = run(*argv, cwd=directory, env=environment(TMPDIR="/tmp"))
-    files = {path.name: path.read_bytes() for path in directory.iterdir() if path.suffix != ".map"}
+    # Precompiled headers hold the time of their header.
+    kept = [path for path in directory.iterdir() if path.suffix not in {".map", ".gch"}]
+    files = {path.name: path.read_bytes() for path in kept}
     shutil.rmtree(directory)
 
     def level(text: str) -> str:

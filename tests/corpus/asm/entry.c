@@ -8,4 +8,7 @@
 #include <stdlib.h>
 __asm__(".text\n.globl begin\nbegin: xor %ebp, %ebp\n and $-16, %rsp\n call begin_c\n hlt");
 void begin_c(void);
-__attribute__((used)) void begin_c(void) { puts("own entry"); exit(8); }
+__attribute__((used)) void begin_c(void) {
+    puts("own entry");
+    exit(8);
+}

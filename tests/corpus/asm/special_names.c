@@ -7,4 +7,7 @@ IN(".text.unlikely.one") static int one(void) { return 1; }
 IN(".text.hot.two") static int two(void) { return 2; }
 IN("~tilde") static int three(void) { return 3; }
 IN(".hugealign") static int four(void) { return 4; }
-int main(void) { printf("%d %d %d %d\n", one(), two(), three(), four()); return 0; }
+int main(void) {
+    printf("%d %d %d %d\n", one(), two(), three(), four());
+    return 0;
+}

@@ -5,10 +5,23 @@
 #include <cstdio>
 int other(const char **name);
 #ifdef OTHER
-namespace { struct Thing { const char *name() { return "two"; } }; int value = 2; }
-int other(const char **name) { *name = Thing().name(); return value; }
+namespace {
+struct Thing {
+    const char *name() { return "two"; }
+};
+int value = 2;
+} // namespace
+int other(const char **name) {
+    *name = Thing().name();
+    return value;
+}
 #else
-namespace { struct Thing { const char *name() { return "one"; } }; int value = 1; }
+namespace {
+struct Thing {
+    const char *name() { return "one"; }
+};
+int value = 1;
+} // namespace
 int main() {
     const char *name;
     int theirs = other(&name);

@@ -2,7 +2,7 @@
 //# Object: OTHER
 //# Variants: pie no-pie+gc static
 //# Output: 13 13
-#define GROUP \
+#define GROUP                                                                                                \
     ".section .text.grouped, \"axG\", @progbits, grouped, comdat\n.weak grouped\n.type grouped, @function\n" \
     "grouped: mov $13, %eax\n ret\n.size grouped, . - grouped\n.text\n"
 __asm__(GROUP);
@@ -12,5 +12,8 @@ int other(void);
 int other(void) { return grouped(); }
 #else
 #include <stdio.h>
-int main(void) { printf("%d %d\n", grouped(), other()); return 0; }
+int main(void) {
+    printf("%d %d\n", grouped(), other());
+    return 0;
+}
 #endif

@@ -2,8 +2,13 @@
 //# Object: OTHER
 //# Variants: pie no-pie+O2 static pie+gc pie+lto
 //# Output: 1 2 3 same
-struct Counter { int value = 0; };
-inline Counter &counter() { static Counter counter; return counter; }
+struct Counter {
+    int value = 0;
+};
+inline Counter &counter() {
+    static Counter counter;
+    return counter;
+}
 inline int next() { return ++counter().value; }
 Counter *other_counter();
 int other_next();

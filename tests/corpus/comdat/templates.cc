@@ -2,7 +2,10 @@
 //# Object: OTHER
 //# Variants: static pie pie+O2+gc no-pie+lto pie+icf
 //# Output: 6 6 42
-template <typename T> struct Holder { static T value; static T add(T x) { return value += x; } };
+template <typename T> struct Holder {
+    static T value;
+    static T add(T x) { return value += x; }
+};
 template <typename T> T Holder<T>::value = 1;
 inline int variable = 42;
 template <typename T> T twice(T x) { return x + x; }

@@ -8,7 +8,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 static char stack[65536];
-static void handler(int number) { (void)number; _exit(write(1, "overflow\n", 9) == 9 ? 5 : 9); }
+static void handler(int number) {
+    (void)number;
+    _exit(write(1, "overflow\n", 9) == 9 ? 5 : 9);
+}
 static volatile int guard = 1;
 __attribute__((noinline)) static int dig(volatile char *above) {
     volatile char frame[1024];

@@ -8,11 +8,20 @@ static int run(const unsigned char *code) {
 #define NEXT goto *labels[*code++]
     const unsigned char *start = code;
     NEXT;
-push: counter = *code++; NEXT;
-multiply: accumulator *= counter; NEXT;
-decrement: counter--; NEXT;
-jump: code = counter ? start + *code : code + 1; NEXT;
-halt: return accumulator;
+push:
+    counter = *code++;
+    NEXT;
+multiply:
+    accumulator *= counter;
+    NEXT;
+decrement:
+    counter--;
+    NEXT;
+jump:
+    code = counter ? start + *code : code + 1;
+    NEXT;
+halt:
+    return accumulator;
 }
 int main(void) {
     const unsigned char program[] = {0, 5, 1, 2, 3, 2, 4};

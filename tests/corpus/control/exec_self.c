@@ -13,11 +13,14 @@ int main(int argc, char **argv) {
     static const char *const names[] = {"first", "second", "third"};
     puts(names[argc - 1]);
     fflush(stdout);
-    if (argc == 1) return execve("/proc/self/exe", again, environ);
-    if (argc == 3) return 0;
+    if (argc == 1)
+        return execve("/proc/self/exe", again, environ);
+    if (argc == 3)
+        return 0;
     pid_t child;
     int status;
-    if (posix_spawn(&child, "/proc/self/exe", NULL, NULL, again, environ)) return 1;
+    if (posix_spawn(&child, "/proc/self/exe", NULL, NULL, again, environ))
+        return 1;
     waitpid(child, &status, 0);
     return WEXITSTATUS(status);
 }

@@ -16,12 +16,19 @@ int main(void) {
         action.sa_handler = handler;
         sigaction(numbers[i], &action, NULL);
         int got = sigsetjmp(target, 1);
-        if (got) { printf("%s", got == numbers[i] ? names[i] : "wrong "); continue; }
+        if (got) {
+            printf("%s", got == numbers[i] ? names[i] : "wrong ");
+            continue;
+        }
         int high = 0, zero = 0;
-        if (i == 0) __asm__ volatile("mov (%0), %%eax" : : "r"(16L) : "eax", "memory");
-        if (i == 1) __asm__ volatile("idivl %2" : "+a"(high), "+d"(zero) : "r"(0));
-        if (i == 2) __asm__ volatile("ud2");
-        if (i == 3) __asm__ volatile("int3");
+        if (i == 0)
+            __asm__ volatile("mov (%0), %%eax" : : "r"(16L) : "eax", "memory");
+        if (i == 1)
+            __asm__ volatile("idivl %2" : "+a"(high), "+d"(zero) : "r"(0));
+        if (i == 2)
+            __asm__ volatile("ud2");
+        if (i == 3)
+            __asm__ volatile("int3");
     }
     return 0;
 }

@@ -10,7 +10,12 @@ static int value = 1;
 int main(void) {
     int status;
     pid_t child = fork();
-    if (child == 0) { value = 2; printf("child %d\n", value); fflush(stdout); _exit(7); }
+    if (child == 0) {
+        value = 2;
+        printf("child %d\n", value);
+        fflush(stdout);
+        _exit(7);
+    }
     waitpid(child, &status, 0);
     printf("parent %d\n", value);
     return WEXITSTATUS(status);

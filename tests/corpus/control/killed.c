@@ -4,4 +4,9 @@
 //# Output: going
 #include <signal.h>
 #include <stdio.h>
-int main(void) { puts("going"); fflush(stdout); raise(SIGTERM); return 0; }
+int main(void) {
+    puts("going");
+    fflush(stdout);
+    raise(SIGTERM);
+    return 0;
+}

@@ -8,9 +8,16 @@ int main(void) {
     int step = 0;
 #define NEXT goto *(&&a + offsets[order[step++]])
     NEXT;
-a: putchar('a'); NEXT;
-b: putchar('b'); NEXT;
-c: putchar('c'); NEXT;
-end: putchar('\n');
+a:
+    putchar('a');
+    NEXT;
+b:
+    putchar('b');
+    NEXT;
+c:
+    putchar('c');
+    NEXT;
+end:
+    putchar('\n');
     return 0;
 }

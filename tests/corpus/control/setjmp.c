@@ -5,11 +5,17 @@
 #include <setjmp.h>
 #include <stdio.h>
 static jmp_buf target;
-static void dig(int depth) { if (depth) dig(depth - 1); else longjmp(target, 3); }
+static void dig(int depth) {
+    if (depth)
+        dig(depth - 1);
+    else
+        longjmp(target, 3);
+}
 int main(void) {
     volatile int before = 10;
     int value = setjmp(target);
-    if (value == 0) dig(20);
+    if (value == 0)
+        dig(20);
     printf("back with %d after %d\n", value, before);
     return 0;
 }

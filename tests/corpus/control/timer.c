@@ -10,7 +10,8 @@ int main(void) {
     const struct itimerval soon = {{0, 0}, {0, 2000}};
     signal(SIGALRM, handler);
     setitimer(ITIMER_REAL, &soon, NULL);
-    while (!done) {}
+    while (!done) {
+    }
     puts(done == SIGALRM ? "interrupted" : "odd");
     return 0;
 }

@@ -4,7 +4,9 @@
 //# Output: 10 3.5 xyz 15
 #include <stdarg.h>
 #include <stdio.h>
-struct three { char text[4]; };
+struct three {
+    char text[4];
+};
 static void take(char *out, int size, ...) {
     va_list list;
     va_start(list, size);
@@ -16,8 +18,10 @@ static void take(char *out, int size, ...) {
 }
 static int sum(int count) {
     int values[count], total = 0;
-    for (int i = 0; i < count; i++) values[i] = i;
-    for (int i = 0; i < count; i++) total += values[i];
+    for (int i = 0; i < count; i++)
+        values[i] = i;
+    for (int i = 0; i < count; i++)
+        total += values[i];
     return total;
 }
 int main(void) {

@@ -11,15 +11,24 @@ struct Numbers {
         Numbers get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
         std::suspend_always initial_suspend() { return {}; }
         std::suspend_always final_suspend() noexcept { return {}; }
-        std::suspend_always yield_value(int value) { current = value; return {}; }
+        std::suspend_always yield_value(int value) {
+            current = value;
+            return {};
+        }
         void return_void() {}
         void unhandled_exception() { std::terminate(); }
     };
     std::coroutine_handle<promise_type> handle;
 };
-static Numbers fibonacci() { for (int a = 0, b = 1;; b = a + b, a = b - a) co_yield a; }
+static Numbers fibonacci() {
+    for (int a = 0, b = 1;; b = a + b, a = b - a)
+        co_yield a;
+}
 int main() {
     Numbers numbers = fibonacci();
-    for (int i = 0; i < 7; i++) { numbers.handle.resume(); std::printf("%d%c", numbers.handle.promise().current, i < 6 ? ' ' : '\n'); }
+    for (int i = 0; i < 7; i++) {
+        numbers.handle.resume();
+        std::printf("%d%c", numbers.handle.promise().current, i < 6 ? ' ' : '\n');
+    }
     numbers.handle.destroy();
 }

@@ -6,9 +6,21 @@
 #include <new>
 #include <string>
 static long made, live;
-void *operator new(std::size_t size) { made++; live++; if (void *p = std::malloc(size)) return p; throw std::bad_alloc(); }
-void operator delete(void *p) noexcept { live -= p != nullptr; std::free(p); }
-void operator delete(void *p, std::size_t) noexcept { live -= p != nullptr; std::free(p); }
+void *operator new(std::size_t size) {
+    made++;
+    live++;
+    if (void *p = std::malloc(size))
+        return p;
+    throw std::bad_alloc();
+}
+void operator delete(void *p) noexcept {
+    live -= p != nullptr;
+    std::free(p);
+}
+void operator delete(void *p, std::size_t) noexcept {
+    live -= p != nullptr;
+    std::free(p);
+}
 int main() {
     long before = live;
     std::string(1000, 'x').append(5000, 'y');

@@ -4,7 +4,11 @@
 //# Variants: pie static
 //# Output: v2 of lib
 #include <string>
-namespace lib { inline namespace v2 { std::string name(); } }
+namespace lib {
+inline namespace v2 {
+std::string name();
+}
+} // namespace lib
 #ifdef OTHER
 std::string lib::v2::name() { return "v2 of lib"; }
 #else

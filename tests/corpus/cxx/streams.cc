@@ -7,11 +7,12 @@
 #include <vector>
 int main() {
     std::ostringstream list;
-    for (int value : std::vector<int>{1, 2, 3}) list << (value > 1 ? "," : "") << value;
+    for (int value : std::vector<int>{1, 2, 3})
+        list << (value > 1 ? "," : "") << value;
     std::istringstream input("42 text");
     int number;
     std::string word;
     input >> number >> word;
-    std::cout << number << " 0x" << std::hex << number << std::dec << ' ' << std::fixed << std::setprecision(2) << 3.14159
-              << ' ' << word << ' ' << list.str() << std::endl;
+    std::cout << number << " 0x" << std::hex << number << std::dec << ' ' << std::fixed
+              << std::setprecision(2) << 3.14159 << ' ' << word << ' ' << list.str() << std::endl;
 }

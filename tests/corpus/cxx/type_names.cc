@@ -6,7 +6,11 @@
 template <typename T> struct Widget { virtual ~Widget() = default; };
 const std::type_info &of_library();
 #ifdef LIBRARY
-const std::type_info &of_library() { Widget<int> widget; const Widget<int> &reference = widget; return typeid(reference); }
+const std::type_info &of_library() {
+    Widget<int> widget;
+    const Widget<int> &reference = widget;
+    return typeid(reference);
+}
 #else
 #include <cstdio>
 #include <cstdlib>

@@ -6,4 +6,7 @@
 #include <stdio.h>
 extern char SIZE[], CONSTANT[];
 __asm__(".globl CONSTANT\n.set CONSTANT, 0x55");
-int main(void) { printf("%x %x\n", (unsigned)(uintptr_t)SIZE, (unsigned)(uintptr_t)CONSTANT); return 0; }
+int main(void) {
+    printf("%x %x\n", (unsigned)(uintptr_t)SIZE, (unsigned)(uintptr_t)CONSTANT);
+    return 0;
+}

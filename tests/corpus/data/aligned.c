@@ -8,7 +8,8 @@ static char data[10] __attribute__((aligned(1 << 16))) = {9};
 static const char constant[10] __attribute__((aligned(4096))) = {1};
 int main(void) {
     const char *volatile addresses[] = {zero, data, constant};
-    printf("%d %d %d %d\n", (int)((uintptr_t)addresses[0] % (2 << 20)), (int)((uintptr_t)addresses[1] % (1 << 16)),
-           (int)((uintptr_t)addresses[2] % 4096), addresses[1][0]);
+    printf("%d %d %d %d\n", (int)((uintptr_t)addresses[0] % (2 << 20)),
+           (int)((uintptr_t)addresses[1] % (1 << 16)), (int)((uintptr_t)addresses[2] % 4096),
+           addresses[1][0]);
     return 0;
 }

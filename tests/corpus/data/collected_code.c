@@ -9,7 +9,8 @@ HOT static int one(void) { return 1; }
 HOT static int two(void) { return 2; }
 extern const char __start_hot_code[], __stop_hot_code[];
 static int inside(int (*function)(void)) {
-    return (uintptr_t)function >= (uintptr_t)__start_hot_code && (uintptr_t)function < (uintptr_t)__stop_hot_code;
+    return (uintptr_t)function >= (uintptr_t)__start_hot_code &&
+           (uintptr_t)function < (uintptr_t)__stop_hot_code;
 }
 int main(void) {
     int within = inside(one) && inside(two) && !inside((int (*)(void))main);

@@ -9,7 +9,10 @@ static const int constant = 5;
 static sigjmp_buf back;
 static void handler(int number) { siglongjmp(back, number); }
 static void try_write(uintptr_t address, const char *name) {
-    if (sigsetjmp(back, 1)) { printf("%s ", name); return; }
+    if (sigsetjmp(back, 1)) {
+        printf("%s ", name);
+        return;
+    }
     *(volatile char *)address = 1;
     printf("%s is writable ", name);
 }

@@ -10,8 +10,10 @@ extern char end[];
 int main(void) {
     char *old = sbrk(0);
     char *more = sbrk(8 << 20);
-    if (more == (void *)-1) return 1;
+    if (more == (void *)-1)
+        return 1;
     memset(more, 1, 8 << 20);
-    printf("%s, %s\n", (uintptr_t)old >= (uintptr_t)end ? "behind" : "inside", more == old ? "grown" : "moved");
+    printf("%s, %s\n", (uintptr_t)old >= (uintptr_t)end ? "behind" : "inside",
+           more == old ? "grown" : "moved");
     return 0;
 }

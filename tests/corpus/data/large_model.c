@@ -11,5 +11,8 @@ int other(int x) { return x + 1; }
 #include <stdio.h>
 int other(int x);
 extern int variable;
-int main(void) { printf("%d %d\n", other(3), variable); return 0; }
+int main(void) {
+    printf("%d %d\n", other(3), variable);
+    return 0;
+}
 #endif

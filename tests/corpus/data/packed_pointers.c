@@ -3,7 +3,11 @@
 //# Args: -Wno-address-of-packed-member
 //# Output: abc 3
 #include <stdio.h>
-struct __attribute__((packed)) odd { char pad; const char *text; int (*function)(int); };
+struct __attribute__((packed)) odd {
+    char pad;
+    const char *text;
+    int (*function)(int);
+};
 static int identity(int x) { return x; }
 static struct odd odds[] = {{1, "a", identity}, {2, "b", NULL}, {3, "c", identity}};
 int main(void) {

@@ -10,9 +10,11 @@ int main(void) {
     int before = answer();
     uintptr_t address = (uintptr_t)answer;
     void *page = (void *)(address & ~(uintptr_t)4095);
-    if (mprotect(page, 8192, PROT_READ | PROT_WRITE | PROT_EXEC)) return 1;
+    if (mprotect(page, 8192, PROT_READ | PROT_WRITE | PROT_EXEC))
+        return 1;
     *(volatile unsigned char *)(address + 1) = 2;
-    if (mprotect(page, 8192, PROT_READ | PROT_EXEC)) return 2;
+    if (mprotect(page, 8192, PROT_READ | PROT_EXEC))
+        return 2;
     printf("%d %d\n", before, answer());
     return 0;
 }

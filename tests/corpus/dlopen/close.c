@@ -25,5 +25,9 @@ static void twice(const char *name) {
         dlclose(plugin);
     }
 }
-int main(void) { twice("libGOES.so"); twice("libSTAYS.so"); return 0; }
+int main(void) {
+    twice("libGOES.so");
+    twice("libSTAYS.so");
+    return 0;
+}
 #endif

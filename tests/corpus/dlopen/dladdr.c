@@ -16,12 +16,15 @@ int mine(void);
 int mine(void) { return 0; }
 static void show(void *address) {
     Dl_info info;
-    if (!dladdr(address, &info)) { puts("unknown"); return; }
+    if (!dladdr(address, &info)) {
+        puts("unknown");
+        return;
+    }
     printf("%s in %s\n", info.dli_sname, strrchr(info.dli_fname, '/') + 1);
 }
 int main(void) {
     void *addresses[2];
-    *(int (**)(void))&addresses[0] = mine;
+    *(int (**)(void)) & addresses[0] = mine;
     addresses[1] = dlsym(RTLD_DEFAULT, "theirs");
     show(addresses[0]);
     show(addresses[1]);

@@ -18,12 +18,15 @@ static int visit(struct dl_phdr_info *info, size_t size, void *unused) {
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *header = &info->dlpi_phdr[i];
         uintptr_t start = info->dlpi_addr + header->p_vaddr;
-        if (header->p_type != PT_LOAD || !(header->p_flags & PF_X)) continue;
+        if (header->p_type != PT_LOAD || !(header->p_flags & PF_X))
+            continue;
         executable++;
         found |= (uintptr_t)main - start < header->p_memsz;
     }
-    if (!info->dlpi_name[0]) of_program = executable;
-    if (strstr(info->dlpi_name, "LIBRARY")) of_library = executable;
+    if (!info->dlpi_name[0])
+        of_program = executable;
+    if (strstr(info->dlpi_name, "LIBRARY"))
+        of_library = executable;
     (void)size;
     (void)unused;
     return 0;

@@ -10,7 +10,8 @@ int something = 1;
 #include <dlfcn.h>
 #include <stdio.h>
 int main(void) {
-    if (!dlopen("libnowhere.so", RTLD_NOW)) puts(dlerror());
+    if (!dlopen("libnowhere.so", RTLD_NOW))
+        puts(dlerror());
     void *plugin = dlopen("libPLUGIN.so", RTLD_NOW);
     puts(dlsym(plugin, "something_else") ? "symbol" : "no symbol");
     return !dlsym(plugin, "something");

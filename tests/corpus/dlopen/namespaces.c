@@ -13,7 +13,10 @@ int next(void) { return ++value; }
 #include <stdio.h>
 static int call(void *plugin) {
     int (*next)(void);
-    if (!plugin) { puts(dlerror()); return -1; }
+    if (!plugin) {
+        puts(dlerror());
+        return -1;
+    }
     *(void **)&next = dlsym(plugin, "next");
     return next();
 }

@@ -15,7 +15,10 @@ int provide(int x) { return x + 1; }
 int main(void) {
     void *plugin = dlopen("libPLUGIN.so", RTLD_NOW | RTLD_LOCAL);
     int (*run)(void);
-    if (!plugin) { puts(dlerror()); return 1; }
+    if (!plugin) {
+        puts(dlerror());
+        return 1;
+    }
     *(void **)&run = dlsym(plugin, "run");
     printf("plugin of %s %d\n", dlsym(NULL, "provide") ? "program" : "nobody", run());
     return dlclose(plugin);

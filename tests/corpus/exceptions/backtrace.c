@@ -14,8 +14,10 @@ static _Unwind_Reason_Code step(struct _Unwind_Context *context, void *unused) {
 }
 __attribute__((noinline)) static int low(int depth) {
     volatile int after = 1;
-    if (depth == 0) _Unwind_Backtrace(step, NULL);
-    else after += low(depth - 1);
+    if (depth == 0)
+        _Unwind_Backtrace(step, NULL);
+    else
+        after += low(depth - 1);
     return after;
 }
 int main(void) {

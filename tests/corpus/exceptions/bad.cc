@@ -8,11 +8,16 @@
 #include <new>
 #include <variant>
 #include <vector>
-struct Base { virtual ~Base() = default; };
+struct Base {
+    virtual ~Base() = default;
+};
 struct Other : Base {};
 template <typename Error, typename Action> void expect(const char *name, Action action) {
-    try { action(); }
-    catch (const Error &) { std::printf("%s", name); }
+    try {
+        action();
+    } catch (const Error &) {
+        std::printf("%s", name);
+    }
 }
 int main() {
     Base base;

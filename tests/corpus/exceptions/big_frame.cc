@@ -9,10 +9,14 @@ __attribute__((noinline)) static int dig(int depth, int sum) {
     alignas(64) volatile char aligned[64] = {1};
     char *room = static_cast<char *>(alloca(depth * 100 + 1));
     std::memset(room, depth, depth * 100 + 1);
-    if (depth == 0) throw sum;
+    if (depth == 0)
+        throw sum;
     return dig(depth - 1, sum + room[depth]) + aligned[0];
 }
 int main() {
-    try { dig(15, 0); }
-    catch (int sum) { std::printf("%d at depth 0\n", sum); }
+    try {
+        dig(15, 0);
+    } catch (int sum) {
+        std::printf("%d at depth 0\n", sum);
+    }
 }

@@ -10,7 +10,8 @@
 static void cleanup(int *value) { puts(*value == 5 ? "cleanup" : "wrong"); }
 static void *body(void *argument) {
     __attribute__((cleanup(cleanup), unused)) int value = 5;
-    for (;;) pause();
+    for (;;)
+        pause();
     return argument;
 }
 int main(void) {

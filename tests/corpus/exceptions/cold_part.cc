@@ -4,11 +4,16 @@
 #include <cstdio>
 __attribute__((cold, noinline)) static void fail(int value) { throw value; }
 __attribute__((hot, noinline)) static int work(int value) {
-    if (__builtin_expect(value == 42, 0)) fail(value);
+    if (__builtin_expect(value == 42, 0))
+        fail(value);
     return value;
 }
 int main() {
     int reached = 0;
-    try { for (int i = 0; i < 100; i++) reached = work(i); }
-    catch (int) { std::printf("%d caught\n", reached); }
+    try {
+        for (int i = 0; i < 100; i++)
+            reached = work(i);
+    } catch (int) {
+        std::printf("%d caught\n", reached);
+    }
 }

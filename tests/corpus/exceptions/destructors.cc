@@ -5,16 +5,24 @@
 static int count;
 struct Noisy {
     int id;
-    Noisy() : id(++count) { if (id == 6) throw id; }
+    Noisy() : id(++count) {
+        if (id == 6)
+            throw id;
+    }
     ~Noisy() { std::printf("~%d ", id); }
 };
-struct Pair { Noisy first, second; };
+struct Pair {
+    Noisy first, second;
+};
 static void build() {
     Noisy one;
     Pair pair;
     Noisy rest[4];
 }
 int main() {
-    try { build(); }
-    catch (int id) { std::printf("caught %d\n", id); }
+    try {
+        build();
+    } catch (int id) {
+        std::printf("caught %d\n", id);
+    }
 }

@@ -15,6 +15,9 @@ static void handler(int) {
 int main() {
     std::signal(SIGSEGV, handler);
     volatile int *volatile nowhere = reinterpret_cast<int *>(16);
-    try { return *nowhere; }
-    catch (const char *text) { std::puts(text); }
+    try {
+        return *nowhere;
+    } catch (const char *text) {
+        std::puts(text);
+    }
 }

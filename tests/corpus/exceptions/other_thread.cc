@@ -10,10 +10,16 @@
 int main() {
     std::exception_ptr carried;
     std::thread thread([&] {
-        try { throw std::runtime_error("from the thread"); }
-        catch (...) { carried = std::current_exception(); }
+        try {
+            throw std::runtime_error("from the thread");
+        } catch (...) {
+            carried = std::current_exception();
+        }
     });
     thread.join();
-    try { std::rethrow_exception(carried); }
-    catch (const std::exception &error) { std::puts(error.what()); }
+    try {
+        std::rethrow_exception(carried);
+    } catch (const std::exception &error) {
+        std::puts(error.what());
+    }
 }

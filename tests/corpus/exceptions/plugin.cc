@@ -12,8 +12,14 @@ void run() { throw std::runtime_error("plugin failed"); }
 #include <dlfcn.h>
 int main() {
     void *plugin = dlopen("libPLUGIN.so", RTLD_NOW);
-    if (!plugin) { std::puts(dlerror()); return 1; }
-    try { reinterpret_cast<void (*)()>(dlsym(plugin, "run"))(); }
-    catch (const std::exception &error) { std::puts(error.what()); }
+    if (!plugin) {
+        std::puts(dlerror());
+        return 1;
+    }
+    try {
+        reinterpret_cast<void (*)()>(dlsym(plugin, "run"))();
+    } catch (const std::exception &error) {
+        std::puts(error.what());
+    }
 }
 #endif

@@ -7,17 +7,29 @@
 #include <exception>
 #include <stdexcept>
 static void inner() {
-    try { throw std::runtime_error("low"); }
-    catch (...) { std::puts("inner"); throw; }
+    try {
+        throw std::runtime_error("low");
+    } catch (...) {
+        std::puts("inner");
+        throw;
+    }
 }
 static void outer() {
-    try { inner(); }
-    catch (const std::exception &) { std::puts("outer"); std::throw_with_nested(std::logic_error("high")); }
+    try {
+        inner();
+    } catch (const std::exception &) {
+        std::puts("outer");
+        std::throw_with_nested(std::logic_error("high"));
+    }
 }
 int main() {
-    try { outer(); }
-    catch (const std::exception &error) {
-        try { std::rethrow_if_nested(error); }
-        catch (const std::exception &nested) { std::printf("nested: %s\n", nested.what()); }
+    try {
+        outer();
+    } catch (const std::exception &error) {
+        try {
+            std::rethrow_if_nested(error);
+        } catch (const std::exception &nested) {
+            std::printf("nested: %s\n", nested.what());
+        }
     }
 }

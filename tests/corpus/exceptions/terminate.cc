@@ -8,6 +8,10 @@
 static void thrower() { throw 1; }
 static void promise() noexcept { thrower(); }
 int main() {
-    std::set_terminate([] { std::puts("terminating"); std::fflush(stdout); std::_Exit(3); });
+    std::set_terminate([] {
+        std::puts("terminating");
+        std::fflush(stdout);
+        std::_Exit(3);
+    });
     promise();
 }

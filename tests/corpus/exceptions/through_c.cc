@@ -15,7 +15,10 @@ static void sort() {
     std::qsort(values, 3, sizeof *values, compare);
 }
 int main() {
-    try { middle(sort); }
-    catch (const char *text) { std::puts(text); }
+    try {
+        middle(sort);
+    } catch (const char *text) {
+        std::puts(text);
+    }
 }
 #endif

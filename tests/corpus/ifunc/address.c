@@ -12,5 +12,8 @@ int answer(void) __attribute__((ifunc("resolve")));
 int (*address(void))(void) { return answer; }
 #else
 #include <stdio.h>
-int main(void) { printf("%s %d\n", address() == answer ? "same" : "different", address()()); return 0; }
+int main(void) {
+    printf("%s %d\n", address() == answer ? "same" : "different", address()());
+    return 0;
+}
 #endif

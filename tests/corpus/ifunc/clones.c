@@ -5,12 +5,14 @@
 int sum(const int *values, int count);
 __attribute__((target_clones("avx2", "default"))) int sum(const int *values, int count) {
     int total = 0;
-    for (int i = 0; i < count; i++) total += values[i];
+    for (int i = 0; i < count; i++)
+        total += values[i];
     return total;
 }
 int main(void) {
     int values[1000];
-    for (int i = 0; i < 1000; i++) values[i] = i;
+    for (int i = 0; i < 1000; i++)
+        values[i] = i;
     printf("%d\n", sum(values, 1000));
     return 0;
 }

@@ -10,4 +10,7 @@ static int (*resolve(void))(int) {
     return __builtin_cpu_supports("avx2") ? vector : plain;
 }
 int add(int x) __attribute__((ifunc("resolve")));
-int main(void) { printf("%d\n", add(40)); return 0; }
+int main(void) {
+    printf("%d\n", add(40));
+    return 0;
+}

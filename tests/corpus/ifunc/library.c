@@ -12,5 +12,8 @@ int answer(void) __attribute__((ifunc("resolve")));
 int inside(void) { return answer() + 1; }
 #else
 #include <stdio.h>
-int main(void) { printf("%d %d\n", answer(), inside()); return 0; }
+int main(void) {
+    printf("%d %d\n", answer(), inside());
+    return 0;
+}
 #endif

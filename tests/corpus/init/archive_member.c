@@ -13,5 +13,8 @@ int unwanted;
 __attribute__((constructor)) static void up(void) { puts("unwanted"); }
 #else
 extern int wanted;
-int main(void) { printf("wanted %d\n", wanted); return 0; }
+int main(void) {
+    printf("wanted %d\n", wanted);
+    return 0;
+}
 #endif

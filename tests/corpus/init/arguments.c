@@ -4,7 +4,11 @@
 //# Output: preinit, init with 3 arguments: two, environment
 #include <stdio.h>
 static int seen;
-static void before(int count, char **words, char **variables) { (void)words; (void)variables; seen = count; }
+static void before(int count, char **words, char **variables) {
+    (void)words;
+    (void)variables;
+    seen = count;
+}
 static void entry(int count, char **words, char **variables) {
     printf("%s, init with %d arguments: %s, ", seen == count ? "preinit" : "nothing", count, words[2]);
     puts(variables && variables[0] ? "environment" : "none");

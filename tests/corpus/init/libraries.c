@@ -27,8 +27,10 @@ int high(void);
 int high(void) { return low(); }
 #endif
 __attribute__((constructor)) static void up(void) {
-    if (write(1, "up " NAME, sizeof "up " NAME - 1) < 0) _exit(9);
+    if (write(1, "up " NAME, sizeof "up " NAME - 1) < 0)
+        _exit(9);
 }
 __attribute__((destructor)) static void down(void) {
-    if (write(1, "down " NAME, sizeof "down " NAME - 1) < 0) _exit(9);
+    if (write(1, "down " NAME, sizeof "down " NAME - 1) < 0)
+        _exit(9);
 }

@@ -11,4 +11,8 @@ static Noisy first("first");
 static Noisy second("second");
 static Noisy early __attribute__((init_priority(200))) = Noisy("early");
 static void use() { static Noisy local("local"); }
-int main() { std::printf("main "); use(); use(); }
+int main() {
+    std::printf("main ");
+    use();
+    use();
+}

@@ -6,7 +6,8 @@
 #include <unistd.h>
 void say(int what);
 __attribute__((used)) void say(int what) {
-    if (write(1, what ? "fini\n" : "init\n", 5) != 5) _exit(9);
+    if (write(1, what ? "fini\n" : "init\n", 5) != 5)
+        _exit(9);
 }
 __asm__(".pushsection .init\n xor %edi, %edi\n call say\n .popsection\n"
         ".pushsection .fini\n mov $1, %edi\n call say\n .popsection");

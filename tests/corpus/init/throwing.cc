@@ -5,8 +5,11 @@
 struct Careful {
     int caught = 0;
     Careful() {
-        try { throw 1; }
-        catch (int value) { caught = value; }
+        try {
+            throw 1;
+        } catch (int value) {
+            caught = value;
+        }
     }
 };
 static Careful careful;

@@ -4,4 +4,8 @@
 //# Variants: pie no-pie
 //# Output: even
 #include <stdio.h>
-int main(int argc, char **argv) { (void)argv; puts(argc % 2 ? "even" : "odd"); return 0; }
+int main(int argc, char **argv) {
+    (void)argv;
+    puts(argc % 2 ? "even" : "odd");
+    return 0;
+}

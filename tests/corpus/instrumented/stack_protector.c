@@ -5,7 +5,8 @@
 #include <string.h>
 #include <sys/resource.h>
 __attribute__((noinline)) static void overrun(volatile char *out, int size) {
-    for (int i = 0; i < size; i++) out[i] = 'x';
+    for (int i = 0; i < size; i++)
+        out[i] = 'x';
 }
 __attribute__((noinline)) static int victim(int size) {
     char small[8];

@@ -12,7 +12,8 @@ int main(int argc, char **argv) {
     char line[20];
     FILE *file = tmpfile();
     qsort(argv + 1, (size_t)argc - 1, sizeof *argv, compare);
-    for (int i = 1; i < argc; i++) fprintf(file, "%s ", argv[i]);
+    for (int i = 1; i < argc; i++)
+        fprintf(file, "%s ", argv[i]);
     rewind(file);
     setenv("HUGE_TEST", "set", 1);
     printf("%s%s %s\n", fgets(line, 20, file), program_invocation_short_name, getenv("HUGE_TEST"));

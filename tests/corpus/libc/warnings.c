@@ -8,7 +8,8 @@
 int main(int argc, char **argv) {
     char buffer[L_tmpnam];
     (void)argv;
-    if (argc > 5 && getpwnam("root")) return 1;
+    if (argc > 5 && getpwnam("root"))
+        return 1;
     puts(tmpnam(buffer) ? "name" : "none");
     return 0;
 }

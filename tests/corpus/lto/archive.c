@@ -13,5 +13,8 @@ __attribute__((constructor)) static void up(void) { state = "constructed"; }
 #include <stdio.h>
 extern const char *state;
 int member(void);
-int main(void) { printf("%d %s\n", member(), state); return 0; }
+int main(void) {
+    printf("%d %s\n", member(), state);
+    return 0;
+}
 #endif

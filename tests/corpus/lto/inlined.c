@@ -13,5 +13,8 @@ int square(int x);
 __attribute__((used, visibility("hidden"))) int kept(void) { return 9; }
 __asm__(".text\nby_assembly: jmp kept");
 int by_assembly(void) __attribute__((visibility("hidden")));
-int main(void) { printf("%d %d\n", square(3) + 3, by_assembly()); return 0; }
+int main(void) {
+    printf("%d %d\n", square(3) + 3, by_assembly());
+    return 0;
+}
 #endif

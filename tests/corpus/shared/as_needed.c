@@ -12,5 +12,8 @@ int needed(void) { return 1; }
 __attribute__((constructor)) static void up(void) { puts("unneeded is loaded"); }
 #else
 int needed(void);
-int main(void) { printf("needed %d\n", needed()); return 0; }
+int main(void) {
+    printf("needed %d\n", needed());
+    return 0;
+}
 #endif

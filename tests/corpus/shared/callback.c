@@ -9,5 +9,8 @@ int apply(int x) { return callback(x) * 2; }
 #else
 #include <stdio.h>
 int callback(int x) { return x + 2; }
-int main(void) { printf("%d\n", apply(10)); return 0; }
+int main(void) {
+    printf("%d\n", apply(10));
+    return 0;
+}
 #endif

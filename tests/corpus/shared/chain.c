@@ -11,5 +11,8 @@ int low(void) { return 1; }
 int high(void) { return low() + 1; }
 #else
 #include <stdio.h>
-int main(void) { printf("%d\n", high()); return 0; }
+int main(void) {
+    printf("%d\n", high());
+    return 0;
+}
 #endif

@@ -18,7 +18,8 @@ int *address(void) { return &number; }
 #include <stdio.h>
 int main(void) {
     const char *how = (uintptr_t)strict % 128 ? "skew" : "aligned";
-    printf("%d %d %d %s %s\n", number, table[999], constant, how, address() == &number ? "same" : "different");
+    printf("%d %d %d %s %s\n", number, table[999], constant, how,
+           address() == &number ? "same" : "different");
     return 0;
 }
 #endif

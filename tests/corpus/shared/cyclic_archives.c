@@ -12,5 +12,8 @@ int low(int x) { return x ? high(x - 1) + 1 : 0; }
 int high(int x) { return low(x); }
 #else
 #include <stdio.h>
-int main(void) { printf("%d\n", high(3)); return 0; }
+int main(void) {
+    printf("%d\n", high(3));
+    return 0;
+}
 #endif

@@ -3,9 +3,19 @@
 //# Variants: pie no-pie pie+O2+gc pie+lto
 //# Output: derived library 3
 //# Output: gone
-struct Left { virtual ~Left(); virtual const char *left() { return "left"; } };
-struct Right { virtual ~Right(); virtual int right(); int value = 3; };
-struct Both : Left, Right { ~Both() override; const char *left() override; };
+struct Left {
+    virtual ~Left();
+    virtual const char *left() { return "left"; }
+};
+struct Right {
+    virtual ~Right();
+    virtual int right();
+    int value = 3;
+};
+struct Both : Left, Right {
+    ~Both() override;
+    const char *left() override;
+};
 int use(Right &right);
 #ifdef LIBRARY
 Left::~Left() {}

@@ -15,5 +15,8 @@ int value(void) {
     *(void **)&next = dlsym(RTLD_NEXT, "value");
     return next() + 10;
 }
-int main(void) { printf("%d\n", value()); return 0; }
+int main(void) {
+    printf("%d\n", value());
+    return 0;
+}
 #endif

@@ -9,7 +9,10 @@ const char *at(int index);
 #define T1000(x) T10(T10(T10(x)))
 static const char a[] = "a", b[] = "b", c[] = "c", d[] = "d";
 static const char *const table[] = {T1000(a), T1000(b), T1000(c), T1000(d)};
-static struct __attribute__((packed)) { char pad; const char *text; } odd[] = {{1, a}, {2, b}, {3, c}, {4, d}};
+static struct __attribute__((packed)) {
+    char pad;
+    const char *text;
+} odd[] = {{1, a}, {2, b}, {3, c}, {4, d}};
 int count(void) { return (int)(sizeof table / sizeof *table); }
 const char *at(int index) { return index < 0 ? odd[~index].text : table[index]; }
 #else

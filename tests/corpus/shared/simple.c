@@ -11,5 +11,8 @@ const char *const names[] = {"x", "5"};
 int add(int a, int b) { return a + b; }
 #else
 #include <stdio.h>
-int main(void) { printf("%d %d %s\n", variable, add(variable, 1), names[1]); return 0; }
+int main(void) {
+    printf("%d %d %s\n", variable, add(variable, 1), names[1]);
+    return 0;
+}
 #endif

@@ -15,5 +15,8 @@ int *where(void) { return &variable; }
 #include <stdio.h>
 int variable = 1;
 const char *name(void) { return "program"; }
-int main(void) { printf("%s %d\n", ask(), *where()); return name()[0] != 'p'; }
+int main(void) {
+    printf("%s %d\n", ask(), *where());
+    return name()[0] != 'p';
+}
 #endif

@@ -11,7 +11,10 @@ __attribute__((visibility("hidden"))) int hidden = 1;
 __attribute__((visibility("internal"))) int internal = 2;
 __attribute__((visibility("protected"))) const char *name(void);
 const char *name(void) { return "library"; }
-int sum(void) { static int local = 3; return hidden + internal + local; }
+int sum(void) {
+    static int local = 3;
+    return hidden + internal + local;
+}
 const char *ask(void) { return name(); }
 #else
 #define _GNU_SOURCE

@@ -9,5 +9,8 @@ extern const char *registered;
 __attribute__((constructor)) static void up(void) { registered = "registered"; }
 #else
 const char *registered = "nothing";
-int main(void) { puts(registered); return 0; }
+int main(void) {
+    puts(registered);
+    return 0;
+}
 #endif

@@ -14,5 +14,8 @@ int original(void);
 int alias(void);
 int __wrap_measure(int x) { return __real_measure(x) + 100; }
 int original(void) { return 3; }
-int main(void) { printf("%d %d\n", measure(5), alias()); return 0; }
+int main(void) {
+    printf("%d %d\n", measure(5), alias());
+    return 0;
+}
 #endif

@@ -10,7 +10,10 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static char stack[1 << 18] __attribute__((aligned(4096)));
 static void destroy(void *value) { printf("destroyed %ld\n", (long)value); }
-static void make(void) { puts("once"); pthread_key_create(&key, destroy); }
+static void make(void) {
+    puts("once");
+    pthread_key_create(&key, destroy);
+}
 static void *body(void *value) {
     pthread_once(&once, make);
     pthread_setspecific(key, value);

@@ -22,11 +22,14 @@ static void *body(void *unused) {
 }
 int main(void) {
     pthread_t threads[4];
-    for (int i = 0; i < 4; i++) pthread_create(&threads[i], NULL, body, NULL);
+    for (int i = 0; i < 4; i++)
+        pthread_create(&threads[i], NULL, body, NULL);
     pthread_mutex_lock(&mutex);
-    while (finished < 4) pthread_cond_wait(&condition, &mutex);
+    while (finished < 4)
+        pthread_cond_wait(&condition, &mutex);
     pthread_mutex_unlock(&mutex);
-    for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
     printf("%d ready\n", total);
     return 0;
 }

@@ -10,7 +10,8 @@ static int mine = 1;
 int main(void) {
     long sum = 0;
 #pragma omp parallel for num_threads(3) reduction(+ : sum) copyin(mine)
-    for (int i = 0; i < 1000; i++) sum += i * mine;
+    for (int i = 0; i < 1000; i++)
+        sum += i * mine;
     printf("%ld\n", sum);
     return 0;
 }

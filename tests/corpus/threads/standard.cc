@@ -8,13 +8,20 @@
 #include <future>
 #include <thread>
 #include <vector>
-struct Wide { long low, high, more; };
+struct Wide {
+    long low, high, more;
+};
 int main() {
     std::atomic<int> count{0};
     std::atomic<Wide> wide{Wide{1, 2, 3}};
     std::vector<std::thread> threads;
-    for (int i = 0; i < 8; i++) threads.emplace_back([&] { for (int n = 0; n < 1000; n++) count++; });
-    for (auto &thread : threads) thread.join();
+    for (int i = 0; i < 8; i++)
+        threads.emplace_back([&] {
+            for (int n = 0; n < 1000; n++)
+                count++;
+        });
+    for (auto &thread : threads)
+        thread.join();
     auto future = std::async(std::launch::async, [] { return 21; });
     std::printf("%d %d %ld\n", count.load(), future.get(), wide.load().more);
 }

@@ -11,15 +11,18 @@ static __thread char page[4096] __attribute__((aligned(4096)));
 static __thread int data[1024] = {[1023] = 255};
 static void *body(void *unused) {
     long sum = 0;
-    for (int i = 0; i < 1 << 20; i++) sum += zero[i]++;
-    for (int i = 0; i < 1024; i++) sum += data[i];
+    for (int i = 0; i < 1 << 20; i++)
+        sum += zero[i]++;
+    for (int i = 0; i < 1024; i++)
+        sum += data[i];
     (void)unused;
     return (void *)(sum + page[5] + (long)((uintptr_t)page % 4096));
 }
 int main(void) {
     pthread_t threads[4];
     long sum = 0;
-    for (int i = 0; i < 4; i++) pthread_create(&threads[i], NULL, body, NULL);
+    for (int i = 0; i < 4; i++)
+        pthread_create(&threads[i], NULL, body, NULL);
     for (int i = 0; i < 4; i++) {
         void *result;
         pthread_join(threads[i], &result);

@@ -8,10 +8,17 @@
 __thread int exported = 5;
 static __thread int hidden = 10;
 int bump(void);
-int bump(void) { exported++; return ++hidden; }
+int bump(void) {
+    exported++;
+    return ++hidden;
+}
 #else
 #include <stdio.h>
 extern __thread int exported;
 int bump(void);
-int main(void) { int hidden = bump(); printf("%d %d\n", exported, hidden); return 0; }
+int main(void) {
+    int hidden = bump();
+    printf("%d %d\n", exported, hidden);
+    return 0;
+}
 #endif

@@ -10,7 +10,11 @@ int local(int add);
 __thread int exported = 100;
 static __thread int first = 1, second = 10;
 int *general(void) { return &exported; }
-int local(int add) { first += add; second += 10 * add; return exported + first + second; }
+int local(int add) {
+    first += add;
+    second += 10 * add;
+    return exported + first + second;
+}
 #else
 #include <pthread.h>
 #include <stdio.h>

@@ -10,5 +10,8 @@ __thread int library __attribute__((tls_model("initial-exec"))) = 2;
 #else
 #include <stdio.h>
 extern __thread int other, library;
-int main(void) { printf("%d %d\n", other, library); return 0; }
+int main(void) {
+    printf("%d %d\n", other, library);
+    return 0;
+}
 #endif

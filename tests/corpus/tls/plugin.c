@@ -8,7 +8,10 @@
 static __thread int counter = 7;
 static __thread char big[20000];
 int next(void);
-int next(void) { big[counter]++; return ++counter; }
+int next(void) {
+    big[counter]++;
+    return ++counter;
+}
 #else
 #include <dlfcn.h>
 #include <pthread.h>
@@ -28,7 +31,10 @@ int main(void) {
     pthread_create(&thread, NULL, body, NULL);
     pthread_barrier_wait(&barrier);
     void *plugin = dlopen("libPLUGIN.so", RTLD_NOW);
-    if (!plugin) { puts(dlerror()); return 1; }
+    if (!plugin) {
+        puts(dlerror());
+        return 1;
+    }
     *(void **)&next = dlsym(plugin, "next");
     int mine = next();
     pthread_barrier_wait(&barrier);

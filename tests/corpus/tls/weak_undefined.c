@@ -4,4 +4,7 @@
 #include <stdio.h>
 extern int *slot(void) __attribute__((weak));
 static __thread int value = 3;
-int main(void) { puts(slot ? "present" : "absent"); return value != 3; }
+int main(void) {
+    puts(slot ? "present" : "absent");
+    return value != 3;
+}

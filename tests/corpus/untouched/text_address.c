@@ -5,4 +5,7 @@
 //# Output: at its place
 #include <stdint.h>
 #include <stdio.h>
-int main(void) { puts((uintptr_t)main >> 20 == 0x12 ? "at its place" : "elsewhere"); return 0; }
+int main(void) {
+    puts((uintptr_t)main >> 20 == 0x12 ? "at its place" : "elsewhere");
+    return 0;
+}

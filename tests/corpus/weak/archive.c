@@ -17,5 +17,8 @@ int strong(void) { return 0; }
 extern void left(void) __attribute__((weak));
 extern void taken(void) __attribute__((weak));
 int strong(void);
-int main(void) { printf("left %d taken %d\n", left != NULL, taken != NULL); return strong(); }
+int main(void) {
+    printf("left %d taken %d\n", left != NULL, taken != NULL);
+    return strong();
+}
 #endif

@@ -14,5 +14,8 @@ int ask_other(void) { return other_hook ? other_hook() : -1; }
 #include <stdio.h>
 int hook(void);
 int hook(void) { return 9; }
-int main(void) { printf("%d %d\n", ask(), ask_other()); return 0; }
+int main(void) {
+    printf("%d %d\n", ask(), ask_other());
+    return 0;
+}
 #endif

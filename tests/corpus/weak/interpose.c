@@ -10,5 +10,8 @@ const char *ask(void) { return name(); }
 #else
 #include <stdio.h>
 const char *name(void) { return "program"; }
-int main(void) { printf("%s %s\n", name(), ask()); return 0; }
+int main(void) {
+    printf("%s %s\n", name(), ask());
+    return 0;
+}
 #endif

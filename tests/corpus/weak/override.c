@@ -10,5 +10,8 @@ int value = 2;
 #include <stdio.h>
 __attribute__((weak)) const char *name(void) { return "weak"; }
 __attribute__((weak)) int value = 1;
-int main(void) { printf("%s %d\n", name(), value); return 0; }
+int main(void) {
+    printf("%s %d\n", name(), value);
+    return 0;
+}
 #endif

@@ -8,7 +8,9 @@ extern int nothing __attribute__((weak));
 extern void unseen(void) __attribute__((weak, visibility("hidden")));
 int main(void) {
     printf("%d %d %d\n", nowhere != NULL, &nothing != NULL, unseen != NULL);
-    if (nowhere) nowhere();
-    if (unseen) unseen();
+    if (nowhere)
+        nowhere();
+    if (unseen)
+        unseen();
     return 0;
 }

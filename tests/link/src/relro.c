@@ -6,16 +6,16 @@ unsigned big_sum(void);
 unsigned (*const table[])(void) = {big_sum}; /* relocated, so .data.rel.ro in a PIE */
 
 static void handler(int number) {
-  (void)number;
-  _exit(42);
+    (void)number;
+    _exit(42);
 }
 
 int main(int argc, char **argv) {
-  (void)argv;
-  signal(SIGSEGV, handler);
-  if (argc > 1) {
-    *(unsigned (*volatile *)(void))table = 0;
-    return 1;
-  }
-  return table[0]() != 3000u * 2999u / 2u;
+    (void)argv;
+    signal(SIGSEGV, handler);
+    if (argc > 1) {
+        *(unsigned (*volatile *)(void))table = 0;
+        return 1;
+    }
+    return table[0]() != 3000u * 2999u / 2u;
 }
