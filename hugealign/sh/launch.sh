@@ -67,15 +67,21 @@ check_size HUGEALIGN_PAD_THRESHOLD "${HUGEALIGN_PAD_THRESHOLD-}"
 check_size HUGEALIGN_PAGE_SIZE "${HUGEALIGN_PAGE_SIZE-}"
 
 # Words that mean that nothing is linked: then the compiler runs exactly as without us, and a compiler cache sees
-# the very same command.  Should one be the argument of another option, the link is merely done without us.  The
-# words are looked through joined, since a loop over a thousand of them takes as long as starting a process.
-case " $* " in
-    *' -Xlinker '[-]*) ;; # -Xlinker -E is for the linker
-    *' -c '* | *' -S '* | *' -E '* | *' -M '* | *' -MM '* | *' -fsyntax-only '* | *' -cc1'* | *' -### '* | *' -print-'* | \
-        *' --print-'* | *' -dump'* | *' --version '* | *' --help '*)
-        run "$@"
-        ;;
-esac
+# the very same command.  Should one be the argument of another option, the link is merely done without us; but
+# -Xlinker -E is common, and means a link.
+previous=
+for word do
+    case $word in
+        -[cSEMfpd\#-]*)
+            case $previous$word in
+                -c | -S | -E | -M | -MM | -fsyntax-only | -cc1* | -'###' | -print-* | --print-* | -dump* | --version | --help)
+                    run "$@"
+                    ;;
+            esac
+            ;;
+    esac
+    [ "$word" = -Xlinker ] && previous=$word || previous=
+done
 
 # A compiler cache or another program in front of the compiler would take -B for an option of its own.  For the
 # compiler behind it COMPILER_PATH does the same, unless a -B of the user's own leads to a linker.

@@ -137,6 +137,7 @@ usual() {
     previous=
     for word do
         case $previous$word in
+            [!-@]*) continue ;; # an input
             -m | -z | -[eho] | -soname | -dynamic-linker | -plugin | -rpath | -rpath-link) previous=$word && continue ;;
             -zmax-page-size*) return 1 ;;
             -melf_x86_64 | -z?* | -pie | -shared | -static) ;;
