@@ -5,6 +5,8 @@ from pathlib import Path
 from tests.support import run
 
 FUNCTIONS = 3000
+#: A C program that runs the bulk.
+MAIN = "unsigned big_sum(void); int main(void) { return big_sum() != 3000u * 2999u / 2u; }\n"
 
 
 def bulk_source(functions: int = FUNCTIONS) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.link.bulk import bulk_object
+from tests.link.bulk import MAIN, bulk_object
 from tests.support import SRC, TOOLCHAINS, Toolchain, run
 
 
@@ -20,6 +20,14 @@ def features(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("features") / "features.o"
     run("g++", "-O1", "-fPIC", "-c", SRC / "features.cc", "-o", target, check=True)
     return target
+
+
+@pytest.fixture
+def main(tmp_path: Path) -> Path:
+    """An object with a main that runs the bulk and returns 0 if all is well."""
+    (tmp_path / "main.c").write_text(MAIN)
+    run("gcc", "-c", tmp_path / "main.c", "-o", tmp_path / "main.o", check=True)
+    return tmp_path / "main.o"
 
 
 @pytest.fixture(params=TOOLCHAINS, ids=lambda toolchain: toolchain.name)

@@ -12,16 +12,6 @@ import pytest
 from tests.support import HUGEALIGN, ROOT, SRC, Elf, Toolchain, environment, run
 
 
-@pytest.fixture
-def main(tmp_path: Path) -> Path:
-    """An object with a main that runs the bulk."""
-    (tmp_path / "main.c").write_text(
-        "unsigned big_sum(void); int main(void) { return big_sum() != 3000u * 2999u / 2u; }"
-    )
-    run("gcc", "-c", tmp_path / "main.c", "-o", tmp_path / "main.o", check=True)
-    return tmp_path / "main.o"
-
-
 def test_errors_of_the_user_are_shown_once_and_as_they_are(toolchain: Toolchain, bulk: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.c").write_text(
         "int nowhere(void); unsigned big_sum(void); int main(void) { return nowhere() + big_sum(); }"

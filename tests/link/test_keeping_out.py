@@ -33,15 +33,6 @@ def start(tmp_path: Path) -> Path:
     return target
 
 
-@pytest.fixture
-def main(tmp_path: Path) -> Path:
-    """An object with a main that runs the bulk."""
-    source = tmp_path / "main.c"
-    source.write_text("unsigned big_sum(void); int main(void) { return big_sum() != 3000u * 2999u / 2u; }")
-    run("gcc", "-c", source, "-o", tmp_path / "main.o", check=True)
-    return tmp_path / "main.o"
-
-
 def same(tmp_path: Path, *words: str | Path, **settings: Any) -> Path:
     """Link both ways, assert that nothing differs, and return the output."""
     outputs = []

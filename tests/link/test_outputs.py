@@ -27,16 +27,6 @@ def linker(request: pytest.FixtureRequest, toolchains: dict[str, Toolchain]) -> 
     return toolchain
 
 
-@pytest.fixture
-def main(tmp_path: Path) -> Path:
-    """An object with a main that runs the bulk."""
-    (tmp_path / "main.c").write_text(
-        "unsigned big_sum(void); int main(void) { return big_sum() != 3000u * 2999u / 2u; }"
-    )
-    run("gcc", "-c", tmp_path / "main.c", "-o", tmp_path / "main.o", check=True)
-    return tmp_path / "main.o"
-
-
 def command(linker: Toolchain, *words: object) -> list[str]:
     return [str(word) for word in (linker.cc, *linker.flags, *words)]
 

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.link.bulk import bulk_object, bulk_source
+from tests.link.bulk import MAIN, bulk_object, bulk_source
 from tests.support import HUGEALIGN, Elf, Toolchain, run
 
-MAIN = "unsigned big_sum(void); int main(void) { return big_sum() != 3000u * 2999u / 2u; }\n"
 START = (
     '__asm__(".globl _start\\n_start: xor %ebp, %ebp; and $-16, %rsp; call big_sum; xor %edi, %edi; '
     'mov $60, %eax; syscall");\n'
