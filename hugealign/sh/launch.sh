@@ -71,7 +71,9 @@ check_size HUGEALIGN_PAGE_SIZE "${HUGEALIGN_PAGE_SIZE-}"
 # -Xlinker -E is common, and means a link.
 previous=
 for word do
-    case $word in
+    case $previous$word in
+        [!-]*) ;; # an input
+        -Xlinker) previous=$word && continue ;;
         -[cSEMfpd\#-]*)
             case $previous$word in
                 -c | -S | -E | -M | -MM | -fsyntax-only | -cc1* | -'###' | -print-* | --print-* | -dump* | --version | --help)
@@ -80,7 +82,7 @@ for word do
             esac
             ;;
     esac
-    [ "$word" = -Xlinker ] && previous=$word || previous=
+    previous=
 done
 
 # A compiler cache or another program in front of the compiler would take -B for an option of its own.  For the
