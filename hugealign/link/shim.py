@@ -189,17 +189,19 @@ class Shim:
     def missing_pad(self, image: "Image") -> int:
         """Return the bytes of padding that a second link needs.
 
-        In steps of the largest alignment in the segment, so that what lies behind the pad moves by just as much.
+        In steps of the largest alignment behind the pad, so that what lies there moves by just as much.
         """
+        from hugealign.verify.rules import pad_range
+
         if len(image.text_segments) != 1:
             return 0
         segment = image.text_segments[0]
         tail = segment.p_memsz % self.settings.page_size
         if tail <= self.settings.pad_threshold:
             return 0
-        end = segment.p_vaddr + segment.p_memsz
-        inside = (s for s in image.sections if s.sh_size and segment.p_vaddr <= s.sh_addr < end)
-        step = max([64, *(s.sh_addralign for s in inside)])
+        start, end = pad_range(image, segment)[1], segment.p_vaddr + segment.p_memsz
+        behind = (s for s in image.sections if s.sh_size and start <= s.sh_addr < end)
+        step = max([64, *(s.sh_addralign for s in behind)])
         return (self.settings.page_size - tail) // step * step
 
     def check(self, linker: linkers.Linker) -> int:
