@@ -72,7 +72,7 @@ check_size HUGEALIGN_PAGE_SIZE "${HUGEALIGN_PAGE_SIZE-}"
 previous=
 for word do
     case $previous$word in
-        [!-]*) ;; # an input
+        [!-]*) continue ;; # an input
         -Xlinker) previous=$word && continue ;;
         -[cSEMfpd\#-]*)
             case $previous$word in
