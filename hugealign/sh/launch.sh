@@ -8,8 +8,9 @@ fail() {
     exit "$1"
 }
 
-# run COMMAND [ARGUMENT...]: become it, with the statuses of env(1) where that cannot be.
-run() {
+# check_command COMMAND: end with the statuses of env(1) if it cannot be run.  The arguments stay out of this: with a
+# thousand of them, handing them to a function takes as long as starting a process.
+check_command() {
     case $1 in
         */*)
             [ -e "$1" ] || fail 127 "$1: command not found"
@@ -18,7 +19,6 @@ run() {
             ;;
         *) command -v -- "$1" >/dev/null || fail 127 "$1: command not found" ;;
     esac
-    exec "$@"
 }
 
 # check_size NAME VALUE: end with a message unless the value is empty or a number with a unit.
@@ -32,7 +32,10 @@ check_size() {
 
 name=${0##*/}
 case $name in
-    hugealign-*gcc-ar | hugealign-*gcc-nm | hugealign-*gcc-ranlib) run "${name#hugealign-}" "$@" ;;
+    hugealign-*gcc-ar | hugealign-*gcc-nm | hugealign-*gcc-ranlib) 
+        check_command "${name#hugealign-}"
+        exec "${name#hugealign-}" "$@"
+        ;;
     hugealign-?*) set -- "${name#hugealign-}" "$@" ;;
     *)
         while :; do
@@ -57,7 +60,10 @@ esac
 
 case ${HUGEALIGN_DISABLE-} in
     '' | 0) ;;
-    1) run "$@" ;;
+    1)
+        check_command "$1"
+        exec "$@"
+        ;;
     *) fail 125 'HUGEALIGN_DISABLE: not 0 or 1' ;;
 esac
 case ${HUGEALIGN_CHECK-} in '' | off | warn | error) ;; *) fail 125 'HUGEALIGN_CHECK: not one of off, warn, error' ;; esac
@@ -77,7 +83,8 @@ for word do
         -[cSEMfpd\#-]*)
             case $previous$word in
                 -c | -S | -E | -M | -MM | -fsyntax-only | -cc1* | -'###' | -print-* | --print-* | -dump* | --version | --help)
-                    run "$@"
+                    check_command "$1"
+                    exec "$@"
                     ;;
             esac
             ;;
@@ -90,9 +97,11 @@ done
 case ${1##*/} in
     ccache | sccache | distcc | icecc | buildcache | hugealign | env | nice | ionice | taskset)
         export COMPILER_PATH="$package/libexec${COMPILER_PATH:+:$COMPILER_PATH}"
-        run "$@"
+        check_command "$1"
+        exec "$@"
         ;;
 esac
+check_command "$1"
 compiler=$1
 shift
-run "$compiler" "-B$package/libexec/" "$@"
+exec "$compiler" "-B$package/libexec/" "$@"

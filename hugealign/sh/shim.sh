@@ -131,27 +131,6 @@ only_shared() {
     done
 }
 
-# usual ARGUMENT...: nothing but what every build gives, for x86-64; in other words, hugealign.link.shim would not
-# keep out of this link, and the linker will print nothing on stdout.
-usual() {
-    previous=
-    for word do
-        case $previous$word in
-            [!-@]*) continue ;; # an input
-            -m | -z | -[eho] | -soname | -dynamic-linker | -plugin | -rpath | -rpath-link) previous=$word && continue ;;
-            -zmax-page-size*) return 1 ;;
-            -melf_x86_64 | -z?* | -pie | -shared | -static) ;;
-            -e* | -h* | -o* | -soname* | -dynamic-linker* | -plugin* | -rpath*) ;;
-            -l* | -L?* | -O* | -s | -S | -x | -E | --build-id* | --eh-frame-hdr | --hash-style=* | --sysroot=*) ;;
-            --as-needed | --no-as-needed | --push-state | --pop-state | --start-group | --end-group | '-(' | '-)') ;;
-            --gc-sections | --export-dynamic | -export-dynamic | --no-undefined | --version-script=*) ;;
-            --enable-new-dtags | --disable-new-dtags | --whole-archive | --no-whole-archive | -Bstatic | -Bdynamic) ;;
-            -* | @*) return 1 ;;
-        esac
-        previous=
-    done
-}
-
 settings=${HUGEALIGN_MIN_TEXT-}${HUGEALIGN_PAD_THRESHOLD-}${HUGEALIGN_PAGE_SIZE-}${HUGEALIGN_CHECK-}
 settings=$settings${HUGEALIGN_ONLY-}${HUGEALIGN_SKIP-}${HUGEALIGN_DEBUG-}
 # All that goes in, in bytes; not looked up for a hundred words and more, which no small program has.
@@ -205,7 +184,28 @@ dialect=
 elif [ "${real##*/}" = ld.lld ]; then
     dialect=lld
 fi
-if [ -n "$dialect" ] && [ -e /proc/self/fd ] && usual "$@"; then
+if [ -n "$dialect" ] && [ -e /proc/self/fd ]; then
+    # Unusual is what not every build gives, for x86-64: hugealign.link.shim might keep out of such a link, or the
+    # linker might print something on stdout.  A loop here and not a function, since handing a thousand words to
+    # one takes as long as starting a process.
+    previous=
+    for word do
+        case $previous$word in
+            [!-@]*) continue ;; # an input
+            -m | -z | -[eho] | -soname | -dynamic-linker | -plugin | -rpath | -rpath-link) previous=$word && continue ;;
+            -zmax-page-size*) dialect= ;;
+            -melf_x86_64 | -z?* | -pie | -shared | -static) ;;
+            -e* | -h* | -o* | -soname* | -dynamic-linker* | -plugin* | -rpath*) ;;
+            -l* | -L?* | -O* | -s | -S | -x | -E | --build-id* | --eh-frame-hdr | --hash-style=* | --sysroot=*) ;;
+            --as-needed | --no-as-needed | --push-state | --pop-state | --start-group | --end-group | '-(' | '-)') ;;
+            --gc-sections | --export-dynamic | -export-dynamic | --no-undefined | --version-script=*) ;;
+            --enable-new-dtags | --disable-new-dtags | --whole-archive | --no-whole-archive | -Bstatic | -Bdynamic) ;;
+            -* | @*) dialect= ;;
+        esac
+        previous=
+    done
+fi
+if [ -n "$dialect" ] && [ -e /proc/self/fd ]; then
     {
         "$real" -T "$scripts/$dialect-x86_64.ld" "$@" "$scripts/pad-x86_64.o" \
             -z max-page-size=0x200000 -z separate-code 2>&1 >&3 3>&-
