@@ -86,12 +86,7 @@ class Shim:
         import hugealign.elf.edit
         import hugealign.verify.rules  # noqa: F401  # loaded while the linker works
 
-        printed = bytearray()
-        while chunk := os.read(0, 1 << 16):
-            printed += chunk
-        os.close(0)
-        os.open(os.devnull, os.O_RDONLY)
-        stderr, _, status = bytes(printed).rpartition(b"\n")
+        stderr, _, status = _read_to_end(0).rpartition(b"\n")
         number = int(status)
         return Run(number if number <= 128 else 128 - number, b"", stderr)
 
@@ -151,7 +146,7 @@ class Shim:
         self.linked = True
         if not quiet:
             run.forward()
-        return self.check(linker)
+        return self.check(linker, image)
 
     def with_recipe(self, linker: linkers.Linker, pad_size: int) -> Run:
         """Run the linker with our arguments, its output kept back."""
@@ -204,17 +199,16 @@ class Shim:
         step = max([64, *(s.sh_addralign for s in behind)])
         return (self.settings.page_size - tail) // step * step
 
-    def check(self, linker: linkers.Linker) -> int:
-        """Hold the output against the rules, mend it where that can be done; return the exit status."""
+    def check(self, linker: linkers.Linker, image: "Image") -> int:
+        """Hold the output, *image*, against the rules, mend it where that can be done; return the exit status."""
         from hugealign.elf import edit
         from hugealign.verify import rules
 
-        image = self.output()
-        if image and not linker.script:
+        if not linker.script:
             image = self.mend(image)
-        if image and linker.dense(image.e_machine):
+        if linker.dense(image.e_machine):
             edit.dig_holes(self.command.output, image, linker.pad_section)
-        if self.settings.check == "off" or image is None:
+        if self.settings.check == "off":
             return 0
         policy = rules.Policy(self.settings.page_size, self.settings.min_text, self.settings.pad_threshold)
         # Warnings are left to `verify`: of data among the text gold's plain links have as much.
@@ -328,6 +322,13 @@ def _wanted(output: str, settings: Settings) -> bool:
     return (not settings.only or matches(settings.only)) and not matches(settings.skip)
 
 
+def _read_to_end(fd: int) -> bytes:
+    data = bytearray()
+    while chunk := os.read(fd, 1 << 16):
+        data += chunk
+    return bytes(data)
+
+
 def _memory_file(name: str, data: bytes) -> str:
     """Return a path, good in our children too, of a file that vanishes with us however we end."""
     fd = os.memfd_create(name, 0)
@@ -376,6 +377,8 @@ def main(argv: list[str]) -> "NoReturn":
         _leave(-2)
     except Exception as error:  # noqa: BLE001  # whatever is wrong with us, the user's link comes first
         shim.warn(f"linked without a check, because hugealign failed: {type(error).__name__}: {error}")
+        if started:
+            _read_to_end(0)  # the linker that was started must not write beside the one that we become
         if not shim.linked:
             _become([real, *arguments])
         status = 0

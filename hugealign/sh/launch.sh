@@ -32,7 +32,7 @@ check_size() {
 
 name=${0##*/}
 case $name in
-    hugealign-*gcc-ar | hugealign-*gcc-nm | hugealign-*gcc-ranlib) 
+    hugealign-*gcc-ar | hugealign-*gcc-nm | hugealign-*gcc-ranlib)
         check_command "${name#hugealign-}"
         exec "${name#hugealign-}" "$@"
         ;;

@@ -168,6 +168,8 @@ try:
 except Exception as error:
     message = f"hugealign: warning: linked as without hugealign, which does not load: {error!r}; install it again\n"
     os.write(2, message.encode())
+    while sys.argv[2] and os.read(0, 65536):
+        pass # the linker that was started must not write beside the one that we become
     os.execv(sys.argv[3], sys.argv[3:])
 main(sys.argv[2:])
 ' "${package%/*}" "$@"

@@ -3,6 +3,7 @@
 This runs after every link: no imports but our own, no I/O.
 """
 
+from hugealign.elf.image import PF_W, SHF_ALLOC, SHF_EXECINSTR
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up, whole_windows
 from hugealign.units import format_size, printable
 
@@ -16,8 +17,6 @@ ERROR, WARNING = "error", "warning"
 
 #: Sections that hold nothing but our padding; they count as room, not as text.
 PAD_SECTIONS = (".hugealign.pad", "~hugealign.pad")
-
-_SHF_ALLOC, _SHF_EXECINSTR = 2, 4
 
 RELINK = 'relink with CC="hugealign gcc" (or hugealign clang, …)'
 
@@ -151,7 +150,7 @@ def pad_range(image: "Image", segment: "Segment") -> tuple[int, int]:
     start, end = segment.p_vaddr, segment.p_vaddr + segment.p_memsz
     for section in image.sections:
         inside = start < section.sh_addr and section.sh_addr + section.sh_size <= end
-        if inside and section.sh_flags & _SHF_ALLOC and section.name in PAD_SECTIONS:
+        if inside and section.sh_flags & SHF_ALLOC and section.name in PAD_SECTIONS:
             return section.sh_addr, section.sh_addr + section.sh_size
     return end, end
 
@@ -195,7 +194,7 @@ def _structure(image: "Image", segment: "Segment") -> "Iterator[Finding]":
     elif segment.p_offset + segment.p_filesz > image.file_size:
         missing = segment.p_offset + segment.p_filesz - image.file_size
         yield Finding("HA006", segment, f"the file ends {format_size(missing)} before its text does")
-    if segment.p_flags & 2:
+    if segment.p_flags & PF_W:
         yield Finding("HA008", segment, "the text is writable as well as executable")
 
 
@@ -231,7 +230,7 @@ def _foreign(image: "Image", segment: "Segment", page: int) -> "Iterator[Finding
     inside = [
         section.name
         for section in image.sections
-        if section.sh_flags & (_SHF_ALLOC | _SHF_EXECINSTR) == _SHF_ALLOC
+        if section.sh_flags & (SHF_ALLOC | SHF_EXECINSTR) == SHF_ALLOC
         and section.sh_size
         and start <= section.sh_addr < end
     ]
