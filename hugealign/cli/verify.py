@@ -2,19 +2,13 @@
 
 import argparse
 import os
-import stat
 import sys
 
-from hugealign.elf.image import ET_CORE, ET_DYN, ET_EXEC, ET_REL, read_image
-from hugealign.errors import HugealignError, NotElfError
 from hugealign.units import parse_page_size, parse_size
-from hugealign.verify import report, rules
-
-_ARCHIVES = (b"!<arch>\n", b"!<thin>\n")
-_NO_PROGRAM = {
-    ET_REL: "an object file, which has no segments; link it first",
-    ET_CORE: "a core file; give the program that dumped it",
-}
+from hugealign.verify import rules
+from hugealign.verify.checking import check_fd
+from hugealign.verify.formats import json, text
+from hugealign.verify.model import FAILED, UNKNOWN, FileReport
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -43,49 +37,21 @@ def run(args: argparse.Namespace) -> int:
     )
     reports = [check_file(path, policy) for path in args.paths]
     if args.format == "json":
-        sys.stdout.write(report.to_json(reports, policy.page_size))
+        sys.stdout.write(json.render(reports, policy.page_size))
     else:
-        sys.stdout.write(report.text(reports, args.quiet))
+        sys.stdout.write(text.render(reports, args.quiet))
     verdicts = {r.verdict for r in reports}
-    return 1 if report.FAILED in verdicts else 3 if report.UNKNOWN in verdicts else 0
+    return 1 if FAILED in verdicts else 3 if UNKNOWN in verdicts else 0
 
 
-def check_file(path: str, policy: rules.Policy) -> report.FileReport:
+def check_file(path: str, policy: rules.Policy) -> FileReport:
     """Return what is known of the file at *path*; whatever is wrong with it becomes the report's reason."""
     try:
         # O_NONBLOCK: opening a FIFO that nobody writes to must not hang; without effect on regular files.
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except (OSError, ValueError) as error:
-        return report.FileReport(path, reason=getattr(error, "strerror", None) or str(error))
+        return FileReport(path, reason=getattr(error, "strerror", None) or str(error))
     try:
-        return _check_fd(fd, path, policy)
-    except OSError as error:
-        return report.FileReport(path, reason=error.strerror or str(error))
-    except HugealignError as error:
-        return report.FileReport(path, reason=str(error))
+        return check_fd(fd, path, policy)
     finally:
         os.close(fd)
-
-
-def _check_fd(fd: int, path: str, policy: rules.Policy) -> report.FileReport:
-    mode = os.fstat(fd).st_mode
-    if stat.S_ISDIR(mode):
-        return report.FileReport(path, reason="a directory; give the files in it")
-    if not stat.S_ISREG(mode):
-        return report.FileReport(path, reason="not a regular file")
-    try:
-        image = read_image(fd)
-    except NotElfError:
-        if os.pread(fd, 8, 0) in _ARCHIVES:
-            return report.FileReport(path, reason="an archive of object files; link it first")
-        raise
-    if image.e_type in _NO_PROGRAM:
-        return report.FileReport(path, reason=_NO_PROGRAM[image.e_type])
-    if image.e_type not in (ET_EXEC, ET_DYN):
-        return report.FileReport(path, reason=f"ELF type {image.e_type} is neither a program nor a library")
-    coverage = rules.coverage(image, policy.page_size)
-    if not image.load_segments:
-        return report.FileReport(path, reason="no loadable segments (a separate debug file?)")
-    findings = rules.check(image, policy)
-    small = coverage.text < policy.min_text
-    return report.FileReport(path, coverage, findings, image.text_segments, small)

@@ -1,0 +1,1 @@
+"""The forms of the report: one module each, with ``render``."""
