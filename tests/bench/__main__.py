@@ -6,44 +6,16 @@ and configure are measured where ``make test-postgres`` has built it.
 
 import os
 import shlex
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
+from tests.bench.timing import HEADER, alone, compare
 from tests.link.bulk import bulk_object
-from tests.support import HUGEALIGN, ROOT, environment
+from tests.support import HUGEALIGN, ROOT
 
 POSTGRES = ROOT / "build" / "postgres"
-
-
-def milliseconds(argv: list[str], cwd: Path) -> float:
-    """Run a command that must succeed and return its wall time."""
-    began = time.perf_counter()
-    subprocess.run(argv, cwd=cwd, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
-    return (time.perf_counter() - began) * 1000
-
-
-def compare(title: str, plain: list[str], ours: list[str], runs: int, cwd: Path) -> None:
-    """Run both in turn and print a line."""
-    times: tuple[list[float], list[float]] = ([], [])
-    for argv, kept in zip((plain, ours), times, strict=True):
-        milliseconds(argv, cwd)  # warm
-        kept.clear()
-    for _ in range(runs):
-        for argv, kept in zip((plain, ours), times, strict=True):
-            kept.append(milliseconds(argv, cwd))
-    a, b = (statistics.median(kept) for kept in times)
-    low = min(times[1]) / min(times[0])
-    print(f"{title:34} {a:9.1f} {b:9.1f} {b - a:+8.1f} {b / a:8.3f} {low:8.3f}", flush=True)
-
-
-def alone(title: str, argv: list[str], runs: int, cwd: Path) -> None:
-    """Time one command and print a line."""
-    median = statistics.median(milliseconds(argv, cwd) for _ in range(runs))
-    print(f"{title:34} {'--':>9} {median:9.1f}", flush=True)
 
 
 def demo_objects(directory: Path) -> list[str]:
@@ -70,7 +42,7 @@ def postgres_link() -> tuple[list[str], Path] | None:
 def main() -> None:
     """Run them all."""
     gcc, hugealign_gcc = ["gcc"], [str(HUGEALIGN), "gcc"]
-    print(f"{'milliseconds (medians)':34} {'plain':>9} {'hugealign':>9} {'more':>8} {'ratio':>8} {'of min':>8}")
+    print(HEADER)
     with tempfile.TemporaryDirectory(prefix="hugealign-bench-") as name:
         work = Path(name)
         (work / "hello.c").write_text('#include <stdio.h>\nint main(void) { puts("hello"); return 0; }\n')
