@@ -11,6 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.bench.projects import large_program, many_programs
 from tests.bench.timing import HEADER, alone, compare
 from tests.link.bulk import bulk_object
 from tests.support import HUGEALIGN, ROOT
@@ -52,6 +53,16 @@ def main() -> None:
         compare("link hello", gcc + words, hugealign_gcc + words, 50, work)
         words = [*demo_objects(work / "demo"), "-o", "demo.out"]
         compare("link 8 objects, 5 MiB text, -g", gcc + words, hugealign_gcc + words, 30, work)
+        large = ROOT / "build" / "bench" / "large"
+        words = [*large_program(large), "-o", str(work / "large")]
+        compare("link C++, 8 MiB text, -g", ["g++", *words], [str(HUGEALIGN), "g++", *words], 15, large)
+
+        for kind in ("plain", "ours"):
+            (work / kind).mkdir()
+            many_programs(work / kind)
+        make = ["make", "-s", "-B", "-j2"]
+        plain, ours = [*make, "-C", "plain", "CC=gcc"], [*make, "-C", "ours", f"CC={HUGEALIGN} gcc"]
+        compare("make -j2, 352 compiles, 32 links", plain, ours, 4, work, warm=False)
 
         data = work / "data"
         data.write_bytes(os.urandom(1 << 20) * 295)
@@ -71,10 +82,8 @@ def main() -> None:
         command[command.index("-o") + 1] = str(work / "postgres")
         compare("link postgres, 5 MiB text", command, [str(HUGEALIGN), *command], 20, directory)
         source = next((POSTGRES / "source").glob("postgresql-*/configure"))
-        for kind in ("plain", "ours"):
-            (work / kind).mkdir()
         plain, ours = (
-            ["sh", "-c", f'cd {kind} && exec {shlex.quote(str(source))} CC="{cc}"']
+            ["sh", "-c", f'mkdir -p {kind}.out && cd {kind}.out && exec {shlex.quote(str(source))} CC="{cc}"']
             for kind, cc in (("plain", "gcc"), ("ours", "hugealign gcc"))
         )
         compare("PostgreSQL's ./configure", plain, ours, 3, work)

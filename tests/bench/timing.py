@@ -17,12 +17,12 @@ def milliseconds(argv: list[str], cwd: Path) -> float:
     return (time.perf_counter() - began) * 1000
 
 
-def compare(title: str, plain: list[str], ours: list[str], runs: int, cwd: Path) -> None:
-    """Run both in turn and print a line."""
+def compare(title: str, plain: list[str], ours: list[str], runs: int, cwd: Path, warm: bool = True) -> None:
+    """Run both in turn and print a line; with *warm*, once before it counts."""
     times: tuple[list[float], list[float]] = ([], [])
-    for argv, kept in zip((plain, ours), times, strict=True):
-        milliseconds(argv, cwd)  # warm
-        kept.clear()
+    if warm:
+        milliseconds(plain, cwd)
+        milliseconds(ours, cwd)
     for _ in range(runs):
         for argv, kept in zip((plain, ours), times, strict=True):
             kept.append(milliseconds(argv, cwd))
