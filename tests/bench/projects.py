@@ -91,13 +91,13 @@ def many_programs(directory: Path) -> None:
             (directory / f"p{program}_{number}.c").write_text("".join(parts))
         declarations = "".join(f"int {name}(const char *, void *, int);\n" for name in calls)
         body = " ^\n    ".join(f"{name}(argv[0], 0, argc - 1)" for name in calls)
-        main = f"{declarations}int main(int argc, char **argv) {{\n  return ({body}) == 0;\n}}\n"
-        (directory / f"p{program}_main.c").write_text(main)
+        entry = f"{declarations}int main(int argc, char **argv) {{\n  return ({body}) == 0;\n}}\n"
+        (directory / f"p{program}_main.c").write_text(entry)
     programs = [f"p{program}" for program in range(PROGRAMS)]
     rules = [f"CFLAGS = -O2 -g\nall: {' '.join(programs)}\n"]
-    for program in programs:
-        objects = " ".join(f"{program}_{part}.o" for part in (*range(SOURCES), "main"))
-        rules.append(f"{program}: {objects}\n\t$(CC) $(CFLAGS) $^ -o $@\n")
+    for name in programs:
+        objects = " ".join(f"{name}_{part}.o" for part in (*range(SOURCES), "main"))
+        rules.append(f"{name}: {objects}\n\t$(CC) $(CFLAGS) $^ -o $@\n")
     (directory / "Makefile").write_text("".join(rules))
 
 
