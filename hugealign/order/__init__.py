@@ -1,0 +1,1 @@
+"""From a profile's functions to their order in the text.  Pure: no I/O."""
