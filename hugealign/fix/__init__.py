@@ -1,0 +1,1 @@
+"""Making the text of a linked file whole by editing headers: the plan (pure), the record, the output."""
