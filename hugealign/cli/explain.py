@@ -1,10 +1,10 @@
 """``hugealign explain``: what a rule means, why it matters and how to mend what it finds."""
 
 import argparse
-import textwrap
 
 from hugealign.errors import UsageError
-from hugealign.verify.rules import RULES, Rule
+from hugealign.verify import pages
+from hugealign.verify.rules import RULES
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -18,14 +18,8 @@ def run(args: argparse.Namespace) -> int:
         for rule in RULES.values():
             print(f"{rule.id}  {rule.severity:7}  {rule.title}")
         return 0
-    wanted = [RULES.get(name.upper()) for name in args.rule]
-    if None in wanted:
+    wanted = [name.upper() for name in args.rule]
+    if not set(wanted) <= set(RULES):
         raise UsageError("no such rule; `hugealign explain` lists them")
-    print("\n\n".join(_page(rule) for rule in wanted if rule))
+    print("\n\n".join(pages.page(rule_id) for rule_id in wanted))
     return 0
-
-
-def _page(rule: Rule) -> str:
-    why = textwrap.fill(rule.why, 80)
-    fix = textwrap.fill(rule.fix, 80, initial_indent="Mend: ", subsequent_indent="      ", break_on_hyphens=False)
-    return f"{rule.id} ({rule.severity}): {rule.title}\n\n{why}\n\n{fix}"

@@ -103,7 +103,7 @@ def dig_holes(path: str, image: Image, pad_section: str) -> None:
     That is the gaps between segments, which no header table, section or segment claims, and our padding where the
     trap instruction is all zeros.  Both read as zeros before and after.  A failure costs nothing but disk.
     """
-    gaps = _gaps(image)
+    gaps = unclaimed(image)
     if not any(TRAP.get(image.e_machine, b"x")):
         gaps += [_whole_pages(s.sh_offset, s.sh_offset + s.sh_size) for s in image.sections if s.name == pad_section]
     if not gaps:
@@ -122,7 +122,7 @@ def dig_holes(path: str, image: Image, pad_section: str) -> None:
         os.close(fd)
 
 
-def _gaps(image: Image) -> list[tuple[int, int]]:
+def unclaimed(image: Image) -> list[tuple[int, int]]:
     """Return the page-aligned file ranges of 64 KiB and more that nothing in the headers claims."""
     claimed = [(s.p_offset, s.p_offset + s.p_filesz) for s in image.segments if s.p_filesz]
     claimed += [(s.sh_offset, s.sh_offset + s.sh_size) for s in image.sections if s.sh_type not in (0, SHT_NOBITS)]

@@ -20,6 +20,7 @@ PN_XNUM = 0xFFFF
 _SHN_XINDEX = 0xFFFF
 _NAMES_LIMIT = 1 << 20  # bytes of section names that are read; real tables are far smaller
 _NAME_LIMIT = 256  # bytes of one section name
+_PROGRAM_HEADERS_LIMIT = 1 << 16  # load_elf_phdrs in fs/binfmt_elf.c: ENOEXEC beyond
 _TABLE_LIMIT = 1 << 18  # headers in a table; linked files have tens, and a hostile one must not fill memory
 
 
@@ -167,6 +168,8 @@ def read_image(fd: int) -> Image:
         raise MalformedElfError("the header tables are larger than the file")
     if max(e_phnum, e_shnum) > _TABLE_LIMIT:
         raise MalformedElfError(f"more than {_TABLE_LIMIT} entries in a header table")
+    if e_type in (ET_EXEC, ET_DYN) and e_phnum * layout.phentsize > _PROGRAM_HEADERS_LIMIT:
+        raise MalformedElfError(f"{e_phnum} program headers are more than Linux loads")
     segments = _segments(fd, order, layout, e_phoff, e_phnum)
     sections = _sections(fd, order, layout, e_shoff, e_shnum, e_shstrndx) if e_shoff else ()
     return Image(e_type, e_machine, segments, sections, file_size, layout.is64, order == "<", e_shoff)

@@ -6,6 +6,9 @@ import stat
 from hugealign.elf.image import ET_CORE, ET_DYN, ET_EXEC, ET_REL, read_image
 from hugealign.errors import HugealignError, NotElfError
 from hugealign.verify import rules
+from hugealign.verify.examine import examine
+from hugealign.verify.facts import read_facts
+from hugealign.verify.kernels import eligibility
 from hugealign.verify.model import FileReport
 
 _ARCHIVES = (b"!<arch>\n", b"!<thin>\n")
@@ -44,9 +47,22 @@ def _check(fd: int, name: str, policy: rules.Policy) -> FileReport:
         return FileReport(name, reason=_NO_PROGRAM[image.e_type])
     if image.e_type not in (ET_EXEC, ET_DYN):
         return FileReport(name, reason=f"ELF type {image.e_type} is neither a program nor a library")
-    coverage = rules.coverage(image, policy.page_size)
     if not image.load_segments:
         return FileReport(name, reason="no loadable segments (a separate debug file?)")
-    findings = rules.check(image, policy)
-    small = coverage.text < policy.min_text
-    return FileReport(name, coverage, findings, image.text_segments, small)
+    facts = read_facts(fd, image)
+    if facts.debug:
+        report = FileReport(name, rules.Coverage(0, 0, 0, 0), examine(facts, policy), small=True, debug=True)
+    else:
+        coverage = rules.coverage(image, policy.page_size)
+        report = FileReport(
+            name,
+            coverage,
+            rules.check(image, policy) + examine(facts, policy),
+            image.text_segments,
+            coverage.text < policy.min_text,
+            coverages=tuple(rules.coverages(image, policy.page_size)),
+            kernels=eligibility(image, policy.page_size, facts.kind),
+        )
+    report.file_size = image.file_size
+    report.build_id = facts.notes.build_id
+    return report

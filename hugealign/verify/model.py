@@ -1,15 +1,33 @@
 """What is known of one file that was checked."""
 
 from hugealign.elf.image import Segment
+from hugealign.verify.kernels import Eligibility
 from hugealign.verify.rules import ERROR, Coverage, Finding
 
 OK, FAILED, UNKNOWN = "ok", "failed", "unknown"
 
 
 class FileReport:
-    """What is known of one file: *verdict* OK, FAILED or UNKNOWN, and for UNKNOWN the *reason*."""
+    """What is known of one file: *verdict* OK, FAILED or UNKNOWN, and for UNKNOWN the *reason*.
 
-    __slots__ = ("coverage", "findings", "path", "reason", "segments", "small")
+    *coverages* has an entry for each of *segments*, *coverage* is their sum; *file_size* in bytes.
+    *kernels* says what each known kernel and loader would do with the text; *build_id* is hexadecimal, empty without
+    one; *debug*: a separate debug file, which has no text.
+    """
+
+    __slots__ = (
+        "build_id",
+        "coverage",
+        "coverages",
+        "debug",
+        "file_size",
+        "findings",
+        "kernels",
+        "path",
+        "reason",
+        "segments",
+        "small",
+    )
 
     def __init__(
         self,
@@ -19,6 +37,11 @@ class FileReport:
         segments: tuple[Segment, ...] = (),
         small: bool = False,
         reason: str = "",
+        coverages: tuple[Coverage, ...] = (),
+        file_size: int = 0,
+        kernels: tuple[Eligibility, ...] = (),
+        build_id: str = "",
+        debug: bool = False,
     ) -> None:
         self.path = path
         self.coverage = coverage
@@ -26,6 +49,11 @@ class FileReport:
         self.segments = segments
         self.small = small
         self.reason = reason
+        self.coverages = coverages
+        self.file_size = file_size
+        self.kernels = kernels
+        self.build_id = build_id
+        self.debug = debug
 
     @property
     def verdict(self) -> str:

@@ -64,13 +64,16 @@ def test_links_to_the_commands_elsewhere(env: dict[str, str], installed: Path, t
     assert run(tmp_path / "hugealign-gcc", "-dumpmachine", env=env).stdout == "x86_64-linux-gnu\n"
 
 
-def test_toolchain_file_of_the_wheel(env: dict[str, str], bulk: Path, tmp_path: Path) -> None:
+def test_cmake_files_of_the_wheel(env: dict[str, str], installed: Path, bulk: Path, tmp_path: Path) -> None:
     toolchain = run("hugealign", "path", "--toolchain", env=env, check=True).stdout.rstrip()
+    package = run("hugealign", "path", "--cmake", env=env, check=True).stdout.rstrip()
     (tmp_path / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.20)\nproject(p C)\nadd_executable(p main.c)\n"
-        f'target_link_libraries(p "{bulk}")\n'
+        f'target_link_libraries(p "{bulk}")\nfind_package(hugealign REQUIRED)\nhugealign_verify(p)\n'
     )
     (tmp_path / "main.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }")
-    run("cmake", "-S", tmp_path, "-B", tmp_path / "build", "--toolchain", toolchain, env=env, check=True)
+    words = ["-S", tmp_path, "-B", tmp_path / "build", "--toolchain", toolchain, f"-Dhugealign_DIR={package}"]
+    run("cmake", *words, env=env | {"PATH": environment()["PATH"].partition(":")[2]}, check=True)
+    assert f"HUGEALIGN_EXECUTABLE:FILEPATH={installed}/hugealign\n" in (tmp_path / "build/CMakeCache.txt").read_text()
     run("cmake", "--build", tmp_path / "build", env=env, check=True)
     assert Elf(tmp_path / "build" / "p").faults() == []

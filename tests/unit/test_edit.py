@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.elf.edit import Edit, _gaps, apply, plan_tail
+from hugealign.elf.edit import Edit, apply, plan_tail, unclaimed
 from hugealign.elf.image import Image, Section, Segment
 
 M = 2 << 20
@@ -80,7 +80,7 @@ def test_apply_writes_all(tmp_path: Path) -> None:
 def test_gaps_are_only_what_nothing_claims() -> None:
     segments = (load(4, 0, 0x1001), load(5, M, M), load(6, 4 * M, 0x10))
     debug = Section(".debug_info", 1, 0, 0, 5 * M, 100)
-    found = _gaps(image(*segments, sections=(debug,), size=8 * M, e_shoff=7 * M))
+    found = unclaimed(image(*segments, sections=(debug,), size=8 * M, e_shoff=7 * M))
     assert found == [
         (0x2000, M),
         (2 * M, 4 * M),

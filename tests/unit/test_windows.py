@@ -1,8 +1,16 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hugealign.elf.image import PF_R, PF_X, PT_LOAD, Segment
-from hugealign.elf.windows import align_down, align_up, file_offset, whole_windows
+from hugealign.elf.image import ET_DYN, ET_EXEC, PF_R, PF_X, PT_LOAD, Image, Segment
+from hugealign.elf.windows import (
+    align_down,
+    align_up,
+    drift,
+    file_offset,
+    load_alignment,
+    text_windows,
+    whole_windows,
+)
 
 PAGES = st.sampled_from([1 << 16, 1 << 21, 1 << 25, 1 << 29])
 ADDRESSES = st.integers(0, 1 << 47)
@@ -50,3 +58,49 @@ def test_congruence_and_alignment_decide() -> None:
 @given(ADDRESSES, st.integers(0, 1 << 30), ADDRESSES)
 def test_file_offset(vaddr: int, inside: int, offset: int) -> None:
     assert file_offset(text(vaddr, 1 << 30, offset=offset), vaddr + inside) == offset + inside
+
+
+M = 1 << 20
+
+
+def image(*segments: Segment, e_type: int = ET_DYN, file_size: int = 1 << 40) -> Image:
+    for index, segment in enumerate(segments):
+        segment.index = index
+    return Image(e_type, 62, segments, (), file_size)
+
+
+def runs(found: Image, page: int = 2 * M) -> list[tuple[int, int]]:
+    return [(first // M, last // M) for _, first, last in text_windows(found, page)]
+
+
+def other(vaddr: int, size: int, align: int = 2 * M) -> Segment:
+    return Segment(PT_LOAD, PF_R, vaddr, vaddr, size, size, align)
+
+
+def test_windows_end_with_the_file() -> None:
+    assert runs(image(other(0, 1), text(2 * M, 6 * M))) == [(2, 8)]
+    assert runs(image(other(0, 1), text(2 * M, 6 * M), file_size=7 * M)) == [(2, 6)]
+    assert runs(image(other(0, 1), text(2 * M, 6 * M), file_size=8 * M - 4095)) == [(2, 8)]
+    assert runs(image(other(0, 1), text(2 * M, 6 * M), file_size=8 * M - 4096)) == [(2, 6)]
+    assert runs(image(other(0, 1), text(2 * M, 6 * M), file_size=64)) == []
+
+
+def test_what_is_mapped_over_the_text_takes_its_windows() -> None:
+    assert runs(image(other(0, 1), text(2 * M, 6 * M), other(5 * M, 1))) == [(2, 4), (6, 8)]
+    assert runs(image(other(0, 1), text(2 * M, 6 * M), other(0, 2 * M + 1))) == [(4, 8)]
+    assert runs(image(other(0, 1), text(2 * M, 6 * M), other(7 * M, 9 * M))) == [(2, 6)]
+    assert runs(image(other(0, 1), text(2 * M, 6 * M), other(8 * M, 9 * M))) == [(2, 8)]
+    assert runs(image(other(0, 1), text(2 * M, 6 * M), other(3 * M, 0))) == [(2, 8)]
+
+
+def test_the_first_segment_and_the_largest_alignment_decide() -> None:
+    moved = image(other(M, 1), text(3 * M, 4 * M, offset=2 * M))
+    assert drift(moved) == -M
+    assert [(first % (2 * M), last % (2 * M)) for _, first, last in text_windows(moved, 2 * M)] == [(M, M)]
+    assert drift(image(other(M, 1), e_type=ET_EXEC)) == 0
+    assert drift(image()) == 0
+    assert load_alignment(image(other(0, 1, 4096), other(M, 1, 3 * M), other(2 * M, 1, 0))) == 4096
+    assert load_alignment(image()) == 0
+    assert runs(image(other(0, 1, 2 * M), text(2 * M, 2 * M, align=4096))) == [(2, 4)]
+    assert runs(image(other(0, 1, 4096), text(2 * M, 2 * M, align=4096))) == []
+    assert runs(image(other(0, 1, 4096), text(2 * M, 2 * M, align=4096), e_type=ET_EXEC)) == [(2, 4)]

@@ -4,38 +4,46 @@ import json
 
 from hugealign import __version__
 from hugealign.units import printable
-from hugealign.verify.model import FAILED, OK, UNKNOWN, FileReport
+from hugealign.verify.outcome import FileOutcome, Outcome
+from hugealign.verify.rules import Coverage, Finding
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 #: The version of the JSON's shape; ``verify-1.schema.json`` beside this package describes it.
 SCHEMA = "hugealign.verify/1"
+TOOL = {"name": "hugealign", "version": __version__}
 
 
-def render(reports: list[FileReport], page_size: int) -> str:
+def render(outcome: Outcome) -> str:
     """Return the report for programs, in the shape of SCHEMA."""
-    files = [_file_object(report) for report in reports]
-    verdicts = [report.verdict for report in reports]
-    document = {
+    document: dict[str, Any] = {
         "schema": SCHEMA,
-        "tool": {"name": "hugealign", "version": __version__},
-        "page_size": page_size,
-        "files": files,
-        "summary": {verdict: verdicts.count(verdict) for verdict in (OK, FAILED, UNKNOWN)},
+        "tool": TOOL,
+        "page_size": outcome.page_size,
+        "files": [file_object(file) for file in outcome.files],
+        "summary": outcome.verdicts(),
+        "totals": coverage_object(outcome.coverage())
+        | {"small_text_bytes": outcome.small_text()}
+        | outcome.findings()
+        | {"accepted": outcome.accepted()},
     }
+    if outcome.fixed:
+        document["fixed"] = [{"path": path, "id": rule, "flags": flags} for path, rule, flags in outcome.fixed]
     return json.dumps(document, indent=2) + "\n"
 
 
-def _file_object(report: FileReport) -> dict[str, object]:
-    document: dict[str, object] = {"path": printable(report.path), "verdict": report.verdict}
-    if report.reason:
-        return document | {"reason": report.reason, "findings": []}
-    coverage = report.coverage
-    assert coverage is not None  # noqa: S101  # always there when there is no reason
-    document["coverage"] = {
-        "text_bytes": coverage.text,
-        "huge_bytes": coverage.huge,
-        "windows": coverage.windows,
-        "pad_bytes": coverage.pad,
-    }
+def file_object(file: FileOutcome) -> "dict[str, Any]":
+    """Return what is known of one file."""
+    report = file.report
+    document: dict[str, Any] = {"path": printable(report.path), "verdict": file.verdict}
+    if file.reason or report.coverage is None:
+        return document | {"reason": file.reason, "findings": []}
+    if report.build_id:
+        document["build_id"] = report.build_id
+    document["file_bytes"] = report.file_size
+    document["coverage"] = coverage_object(report.coverage)
     document["small"] = report.small
     document["segments"] = [
         {
@@ -46,18 +54,45 @@ def _file_object(report: FileReport) -> dict[str, object]:
             "p_filesz": s.p_filesz,
             "p_memsz": s.p_memsz,
             "p_align": s.p_align,
+            "coverage": coverage_object(part),
         }
-        for s in report.segments
+        for s, part in zip(report.segments, report.coverages, strict=True)
     ]
-    document["findings"] = [
+    document["findings"] = [finding_object(finding) for finding in file.findings]
+    if file.accepted:
+        document["accepted"] = [finding_object(finding) for finding in file.accepted]
+    document["kernels"] = [
         {
-            "id": f.rule.id,
-            "severity": f.rule.severity,
-            "title": f.rule.title,
-            "message": f.message,
-            "segment": f.segment.index,
-            "fix": f.rule.fix,
+            "system": k.system,
+            "title": k.title,
+            "answer": k.answer,
+            "windows": k.windows,
+            "reason": k.reason,
+            "source": k.source,
         }
-        for f in report.findings
+        for k in report.kernels
     ]
     return document
+
+
+def coverage_object(coverage: Coverage) -> dict[str, int]:
+    """Return the numbers of *coverage*."""
+    return {
+        "text_bytes": coverage.text,
+        "huge_bytes": coverage.huge,
+        "windows": coverage.windows,
+        "pad_bytes": coverage.pad,
+    }
+
+
+def finding_object(finding: Finding) -> dict[str, object]:
+    """Return one finding."""
+    return {
+        "id": finding.rule.id,
+        "severity": finding.rule.severity,
+        "title": finding.rule.title,
+        "message": finding.message,
+        "segment": finding.segment.index,
+        "flags": finding.segment.flags,
+        "fix": finding.rule.fix,
+    }

@@ -1,0 +1,47 @@
+# find_package(hugealign) with  -Dhugealign_DIR="$(hugealign path --cmake)":
+#
+#   hugealign_verify(target [STRICT] [ARGS option...])
+#
+# has `hugealign verify` look at what *target* links: after each link, which then fails if the text is not in whole
+# windows, and as a test of ctest named hugealign.<target>, which looks at the file as it is when the tests run.
+# STRICT lets warnings fail too; ARGS are further options of `hugealign verify`.  How the target is linked is not
+# changed: that is the toolchain file's business, or the compiler's.
+
+# The command that belongs to these files comes first: in a checkout, in a wheel's environment, in pip's --target.
+find_program(
+  HUGEALIGN_EXECUTABLE hugealign
+  HINTS "${CMAKE_CURRENT_LIST_DIR}/../bin" "${CMAKE_CURRENT_LIST_DIR}/../../../../../bin"
+        "${CMAKE_CURRENT_LIST_DIR}/../../bin"
+  NO_CMAKE_FIND_ROOT_PATH # it runs here, also where the target does not
+  DOC "The hugealign command")
+mark_as_advanced(HUGEALIGN_EXECUTABLE)
+if(NOT HUGEALIGN_EXECUTABLE)
+  set(${CMAKE_FIND_PACKAGE_NAME}_FOUND FALSE)
+  set(${CMAKE_FIND_PACKAGE_NAME}_NOT_FOUND_MESSAGE "The hugealign command is neither beside its CMake files nor on PATH.")
+  return()
+endif()
+
+function(hugealign_verify target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "STRICT" "" "ARGS")
+  if(NOT TARGET "${target}")
+    message(FATAL_ERROR "hugealign_verify: ${target} is not a target")
+  endif()
+  get_target_property(type "${target}" TYPE)
+  if(NOT type MATCHES "^(EXECUTABLE|SHARED_LIBRARY|MODULE_LIBRARY)$")
+    message(FATAL_ERROR "hugealign_verify: ${target} is not linked (${type})")
+  endif()
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "hugealign_verify: unknown arguments: ${arg_UNPARSED_ARGUMENTS}; options stand behind ARGS")
+  endif()
+  set(words verify --quiet)
+  if(arg_STRICT)
+    list(APPEND words --strict)
+  endif()
+  list(APPEND words ${arg_ARGS} -- "$<TARGET_FILE:${target}>")
+  add_custom_command(
+    TARGET "${target}"
+    POST_BUILD
+    COMMAND "${HUGEALIGN_EXECUTABLE}" ${words}
+    VERBATIM)
+  add_test(NAME "hugealign.${target}" COMMAND "${HUGEALIGN_EXECUTABLE}" ${words})
+endfunction()

@@ -1,0 +1,121 @@
+"""What an ELF file asks of the dynamic linker: the libraries it needs, and where they are to be looked for.
+
+System V ABI, chapter 5, "Dynamic Section".  Every number is untrusted: each read is bounded.
+"""
+
+import os
+import struct
+from dataclasses import dataclass
+
+from hugealign.elf.image import PT_DYNAMIC, PT_INTERP, Image, Segment
+from hugealign.elf.windows import file_offset
+
+_DT_NEEDED, _DT_STRTAB, _DT_STRSZ, _DT_SONAME, _DT_RPATH, _DT_RUNPATH, _DT_FLAGS_1 = 1, 5, 10, 14, 15, 29, 0x6FFFFFFB
+_DT_TEXTREL, _DT_FLAGS, _DT_VERNEED, _DT_VERNEEDNUM = 22, 30, 0x6FFFFFFE, 0x6FFFFFFF
+_DF_TEXTREL, _DF_1_NODEFLIB, _DF_1_PIE = 4, 0x800, 0x08000000
+_TABLE_LIMIT = 1 << 20  # bytes of the dynamic section that are read; real ones have less than a thousand
+_STRING_LIMIT = 1 << 16  # bytes of one string: a search path can be long
+_NEEDED_LIMIT = 1 << 12  # libraries needed, and bytes of the name of one
+_VERSIONS_LIMIT = 1 << 12  # versions needed, of all libraries together
+_STRINGS_LIMIT = 1 << 24  # bytes of the string table, which holds the names of all dynamic symbols too
+
+
+@dataclass(frozen=True, slots=True)
+class Dynamic:
+    """The requests of one file; names and search paths as in the file, untrusted.
+
+    *rpath* and *runpath* are None if there is none.  *nodeflib*: the default directories are not searched.
+    *textrel*: the loader has to relocate the text.  *pie*: it says of itself that it is a program (DF_1_PIE).
+    *versions*: the symbol versions that it needs, such as ``GLIBC_2.34``.
+    """
+
+    needed: tuple[str, ...] = ()
+    soname: str = ""
+    rpath: str | None = None
+    runpath: str | None = None
+    nodeflib: bool = False
+    interpreter: str = ""
+    textrel: bool = False
+    pie: bool = False
+    versions: tuple[str, ...] = ()
+
+
+def read_dynamic(fd: int, image: Image) -> Dynamic:
+    """Return what the file behind *fd*, whose headers are *image*, asks for; what cannot be read is left out."""
+    segments = {segment.p_type: segment for segment in reversed(image.segments)}
+    interpreter = _string(_read(fd, segments.get(PT_INTERP), _STRING_LIMIT), 0)
+    table = _read(fd, segments.get(PT_DYNAMIC), _TABLE_LIMIT)
+    entry = struct.Struct(("<" if image.little else ">") + ("qQ" if image.is64 else "iI"))
+    entries: list[tuple[int, int]] = []
+    for tag, value in entry.iter_unpack(table[: len(table) - len(table) % entry.size]):
+        if tag == 0:
+            break
+        entries.append((tag, value))
+    values = dict(reversed(entries))
+    strings = _mapped(fd, image, values.get(_DT_STRTAB, 0), min(values.get(_DT_STRSZ, 0), _STRINGS_LIMIT))
+
+    needed = [value for tag, value in entries if tag == _DT_NEEDED]
+
+    def one(tag: int) -> str | None:
+        return _string(strings, values[tag]) if tag in values else None
+
+    return Dynamic(
+        needed=tuple(dict.fromkeys(_string(strings, value, _NEEDED_LIMIT) for value in needed[:_NEEDED_LIMIT])),
+        soname=one(_DT_SONAME) or "",
+        rpath=one(_DT_RPATH),
+        runpath=one(_DT_RUNPATH),
+        nodeflib=bool(values.get(_DT_FLAGS_1, 0) & _DF_1_NODEFLIB),
+        interpreter=interpreter,
+        textrel=_DT_TEXTREL in values or bool(values.get(_DT_FLAGS, 0) & _DF_TEXTREL),
+        pie=bool(values.get(_DT_FLAGS_1, 0) & _DF_1_PIE),
+        versions=_versions(fd, image, values, strings),
+    )
+
+
+def _versions(fd: int, image: Image, values: dict[int, int], strings: bytes) -> tuple[str, ...]:
+    """Return the names in the version needs (LSB core specification, "Symbol Versioning"): a list of lists."""
+    if _DT_VERNEED not in values:
+        return ()
+    table = _mapped(fd, image, values[_DT_VERNEED], _TABLE_LIMIT)
+    order = "<" if image.little else ">"
+    library, version = struct.Struct(order + "HHIII"), struct.Struct(order + "IHHII")
+    names: list[str] = []
+    at = steps = 0
+    for _ in range(min(values.get(_DT_VERNEEDNUM, 0), _VERSIONS_LIMIT)):
+        if at + library.size > len(table):
+            break
+        _, count, _, first, following = library.unpack_from(table, at)
+        entry = at + first
+        for _ in range(count):
+            steps += 1
+            if entry + version.size > len(table) or steps > _VERSIONS_LIMIT:
+                break
+            _, _, _, name, step = version.unpack_from(table, entry)
+            names.append(_string(strings, name, _NEEDED_LIMIT))
+            entry += step
+        at += following
+    return tuple(dict.fromkeys(names))
+
+
+def _mapped(fd: int, image: Image, vaddr: int, size: int) -> bytes:
+    for segment in image.load_segments:
+        if segment.p_vaddr <= vaddr < segment.p_vaddr + segment.p_filesz:
+            return _pread(fd, size, file_offset(segment, vaddr))
+    return b""
+
+
+def _read(fd: int, segment: Segment | None, limit: int) -> bytes:
+    return _pread(fd, min(segment.p_filesz, limit), segment.p_offset) if segment else b""
+
+
+def _pread(fd: int, size: int, offset: int) -> bytes:
+    try:
+        return os.pread(fd, size, offset)
+    except (OSError, OverflowError):
+        return b""
+
+
+def _string(table: bytes, start: int, limit: int = _STRING_LIMIT) -> str:
+    """Return the string at *start*; empty where there is none, or none that ends within *limit* bytes."""
+    end = table.find(b"\0", start, start + limit)
+    return os.fsdecode(table[start:end]) if 0 <= start <= end else ""

@@ -1,0 +1,103 @@
+"""Notes of an ELF file: the build-id, and the note in which a link says what it meant.
+
+System V ABI, chapter 5, "Note Section".  The note of ours (``.note.hugealign``, allocated, so that it survives strip):
+name ``hugealign``, type 1, aligned to 4 bytes, and as its description, in the byte order of the file
+
+==========  =====  ==============================================================
+version     u32    1; a reader ignores what it does not know
+flags       u32    1: the link padded the text
+page_size   u64    the window that the layout is for, in bytes
+hot_start   u64    first address of the hot functions, as in p_vaddr
+hot_end     u64    address behind them; equal to hot_start if there is no order
+windows     u32    the budget: how many windows are to be huge; 0 for all
+length      u32    bytes of the profile id
+profile     bytes  identifies the profile that gave the order
+==========  =====  ==============================================================
+"""
+
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hugealign.elf.image import Image
+
+NAME, TYPE, VERSION, SECTION = "hugealign", 1, 1, ".note.hugealign"
+PADDED = 1
+_PT_NOTE, _NT_GNU_BUILD_ID = 4, 3
+_FIXED = "IIQQQII"
+_PROFILE_LIMIT = 64
+_SEGMENTS_LIMIT, _BYTES_LIMIT = 16, 1 << 16  # note segments, and bytes of one, that are read
+
+
+@dataclass(frozen=True, slots=True)
+class BuildNote:
+    """What a link meant.  Sizes and addresses in bytes; *windows* is the budget, 0 for all."""
+
+    page_size: int
+    hot_start: int = 0
+    hot_end: int = 0
+    windows: int = 0
+    padded: bool = False
+    profile: bytes = b""
+
+    def pack(self, little: bool = True) -> bytes:
+        """Return the whole note, header included, as it stands in the section."""
+        order = "<" if little else ">"
+        fields = (VERSION, PADDED * self.padded, self.page_size, self.hot_start, self.hot_end, self.windows)
+        desc = struct.pack(order + _FIXED, *fields, len(self.profile)) + self.profile
+        name = NAME.encode() + b"\0"
+        header = struct.pack(order + "III", len(name), len(desc), TYPE)
+        return header + b"".join(part + b"\0" * (-len(part) % 4) for part in (name, desc))
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """The notes that matter here: *build_id* in hexadecimal, empty without one, and the link's own note."""
+
+    build_id: str = ""
+    build: BuildNote | None = None
+
+
+def read_notes(fd: int, image: Image) -> Notes:
+    """Return the notes of the file behind *fd*, whose headers are *image*; what cannot be read is left out."""
+    build_id, build = "", None
+    for name, kind, desc in _notes(fd, image):
+        if (name, kind) == (b"GNU", _NT_GNU_BUILD_ID) and not build_id:
+            build_id = desc[:_PROFILE_LIMIT].hex()
+        elif (name, kind) == (NAME.encode(), TYPE) and build is None:
+            build = _build_note(desc, image.little)
+    return Notes(build_id, build)
+
+
+def _build_note(desc: bytes, little: bool) -> BuildNote | None:
+    layout = struct.Struct(("<" if little else ">") + _FIXED)
+    if len(desc) < layout.size:
+        return None
+    version, flags, page_size, hot_start, hot_end, windows, length = layout.unpack_from(desc)
+    if version != VERSION or page_size & (page_size - 1) or not 1 << 12 <= page_size <= 1 << 30:
+        return None
+    profile = desc[layout.size : layout.size + min(length, _PROFILE_LIMIT)]
+    return BuildNote(page_size, hot_start, hot_end, windows, bool(flags & PADDED), profile)
+
+
+def _notes(fd: int, image: Image) -> Iterator[tuple[bytes, int, bytes]]:
+    header = struct.Struct(("<" if image.little else ">") + "III")
+    for segment in [s for s in image.segments if s.p_type == _PT_NOTE][:_SEGMENTS_LIMIT]:
+        try:
+            data = os.pread(fd, min(segment.p_filesz, _BYTES_LIMIT), segment.p_offset)
+        except (OSError, OverflowError):
+            continue
+        step = 8 if segment.p_align == 8 else 4  # gABI, "Note Section": entries of a segment aligned to 8 are, too
+        at = 0
+        while at + header.size <= len(data):
+            name_size, desc_size, kind = header.unpack_from(data, at)
+            desc_at = at + header.size + name_size
+            desc_at += -desc_at % step
+            yield (
+                data[at + header.size : at + header.size + name_size].rstrip(b"\0"),
+                kind,
+                data[desc_at : desc_at + desc_size],
+            )
+            at = desc_at + desc_size
+            at += -at % step

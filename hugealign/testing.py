@@ -1,0 +1,43 @@
+"""For the tests of other projects: what was built has its text in whole windows.
+
+    from hugealign.testing import assert_huge_text
+
+    def test_server_is_laid_out():
+        assert_huge_text("build/server", windows=3)
+
+Works with pytest, unittest or none; imports neither.
+"""
+
+import os
+
+from hugealign.units import format_size
+from hugealign.verify.formats.text import Style, render
+from hugealign.verify.formats.words import count, percent
+from hugealign.verify.inputs import check_all
+from hugealign.verify.model import OK
+from hugealign.verify.outcome import Outcome
+from hugealign.verify.rules import Policy
+from hugealign.verify.selection import Selection
+
+
+def assert_huge_text(
+    path: str | os.PathLike[str], *, page_size: int = 2 << 20, windows: int = 0, strict: bool = False
+) -> None:
+    """Raise AssertionError unless `hugealign verify` finds the file at *path* ok and its text has enough windows.
+
+    *page_size* is the size of a huge page in bytes.  With *windows*, at least so many windows must be whole, so that
+    text that is small does not pass for want of anything to check.  *strict* lets warnings fail as well.  In an
+    archive every program and library must be ok.
+    """
+    __tracebackhide__ = True  # pytest shows the caller's line
+    selection = Selection(fail_on="warning" if strict else "error")
+    files = [selection.judge(report) for report in check_all([os.fspath(path)], Policy(page_size))]
+    outcome = Outcome(files, page_size)
+    if any(file.verdict != OK for file in files):
+        raise AssertionError(f"text is not on huge pages\n{render(outcome, Style())}")
+    coverage = outcome.coverage()
+    if coverage.windows < windows:
+        raise AssertionError(
+            f"{count(coverage.windows, 'window')} of {format_size(page_size)}, not {windows}: "
+            f"{percent(coverage)} of {format_size(coverage.text)} of text\n{render(outcome, Style())}"
+        )

@@ -1,0 +1,236 @@
+"""Bytes that are read once, from front to back: of a file, of a part of it, of what a decompressor makes of them.
+
+Every size in an archive is untrusted.  What bounds the work is the `Budget`, which each unpacked byte is charged to.
+"""
+
+import io
+import os
+
+from hugealign.errors import HugealignError
+from hugealign.units import format_size, printable
+
+CHUNK = 1 << 17
+_ZEROS = bytes(CHUNK)
+_MEMBERS = 1 << 22  # files in one named archive, all levels together; full system images have a tenth of that
+
+
+class ArchiveError(HugealignError):
+    """The archive is damaged, or of a kind that is not known."""
+
+
+class LimitError(HugealignError):
+    """The archive unpacks to more than the limit allows; ends the look at all of the named file."""
+
+
+class Budget:
+    """What one named file may unpack to, in bytes and members, all levels of nesting together.
+
+    Bytes are counted where they come out of a decompressor, and those that are copied to a file once more.
+    """
+
+    __slots__ = ("copies", "left", "limit", "members")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.left = self.copies = limit
+        self.members = _MEMBERS
+
+    def spend(self, size: int) -> None:
+        """Charge *size* unpacked bytes.  Raises LimitError."""
+        self.left -= size
+        self._check()
+
+    def copy(self, size: int) -> None:
+        """Charge *size* bytes that are copied to a temporary file.  Raises LimitError."""
+        self.copies -= size
+        self._check()
+
+    def _check(self) -> None:
+        if min(self.left, self.copies) < 0:
+            raise LimitError(f"it unpacks to more than {format_size(self.limit)}; --max-unpacked sets the limit")
+
+    def member(self) -> None:
+        """Charge one member.  Raises LimitError."""
+        self.members -= 1
+        if self.members < 0:
+            raise LimitError(f"it holds more than {_MEMBERS} files; unpack it and give the directory with -r")
+
+
+class Source:
+    """Bytes from front to back; subclasses supply `_next`."""
+
+    __slots__ = ("_ahead",)
+
+    def __init__(self) -> None:
+        self._ahead = b""
+
+    def _next(self, size: int) -> bytes:
+        """Return one to *size* bytes, or none at the end."""
+        raise NotImplementedError
+
+    def peek(self, size: int) -> bytes:
+        """Return the next *size* bytes, fewer only at the end, without passing over them."""
+        while len(self._ahead) < size:
+            more = self._next(size - len(self._ahead))
+            if not more:
+                break
+            self._ahead += more
+        return self._ahead[:size]
+
+    def read(self, size: int) -> bytes:
+        """Return one to *size* bytes, or none at the end."""
+        if self._ahead:
+            data, self._ahead = self._ahead[:size], self._ahead[size:]
+            return data
+        return self._next(size) if size else b""
+
+    def exactly(self, size: int) -> bytes:
+        """Return *size* bytes.  Raises ArchiveError where there are fewer."""
+        data = self.peek(size)
+        if len(data) < size:
+            raise ArchiveError("the archive is truncated")
+        self._ahead = self._ahead[size:]
+        return data
+
+    def skip(self, size: int) -> None:
+        """Pass over *size* bytes.  Raises ArchiveError where there are fewer."""
+        while size > 0:
+            data = self.read(min(size, CHUNK))
+            if not data:
+                raise ArchiveError("the archive is truncated")
+            size -= len(data)
+
+    def part(self, size: int) -> "Source":
+        """Return the next *size* bytes as a source of their own; `finish` it before this one is read on."""
+        return Part(self, size)
+
+    def finish(self) -> None:
+        """Pass over what is left, so that checksums at the end are seen."""
+        self._ahead = b""
+        while self._next(CHUNK):
+            pass
+
+    def again(self) -> "Source | None":
+        """Return the same bytes once more from the front, or None where they can be read only once."""
+        return None
+
+
+class FileSource(Source):
+    """The bytes of *fd* from *start* to *end*; passing over them costs nothing."""
+
+    __slots__ = ("_at", "end", "fd", "start")
+
+    def __init__(self, fd: int, start: int, end: int) -> None:
+        super().__init__()
+        self.fd = fd
+        self.start = self._at = start
+        self.end = end
+
+    def _next(self, size: int) -> bytes:
+        data = os.pread(self.fd, min(size, self.end - self._at), self._at)
+        self._at += len(data)
+        return data
+
+    def skip(self, size: int) -> None:
+        """Pass over *size* bytes without reading them.  Raises ArchiveError where there are fewer."""
+        if size > len(self._ahead) + self.end - self._at:
+            raise ArchiveError("the archive is truncated")
+        ahead = min(size, len(self._ahead))
+        self._ahead = self._ahead[ahead:]
+        self._at += size - ahead
+
+    def part(self, size: int) -> "FileSource":
+        """Return the next *size* bytes, and pass over them.  Raises ArchiveError where there are fewer."""
+        start = self._at - len(self._ahead)
+        self.skip(size)
+        return FileSource(self.fd, start, start + size)
+
+    def finish(self) -> None:
+        """Pass over what is left."""
+        self._ahead = b""
+        self._at = self.end
+
+    def again(self) -> "FileSource":
+        """Return the same bytes once more."""
+        return FileSource(self.fd, self.start, self.end)
+
+
+class Part(Source):
+    """The next *size* bytes of another source."""
+
+    __slots__ = ("_left", "_whole")
+
+    def __init__(self, whole: Source, size: int) -> None:
+        super().__init__()
+        self._whole = whole
+        self._left = size
+
+    def _next(self, size: int) -> bytes:
+        if not self._left:
+            return b""
+        data = self._whole.read(min(size, self._left))
+        if not data:
+            raise ArchiveError("the archive is truncated")
+        self._left -= len(data)
+        return data
+
+    def skip(self, size: int) -> None:
+        """Pass over *size* bytes, as cheaply as the whole can.  Raises ArchiveError where there are fewer."""
+        ahead = min(size, len(self._ahead))
+        self._ahead = self._ahead[ahead:]
+        if size - ahead > self._left:
+            raise ArchiveError("the archive is truncated")
+        self._left -= size - ahead
+        self._whole.skip(size - ahead)
+
+    def finish(self) -> None:
+        """Pass over what is left, so that the whole can be read on."""
+        self._ahead = b""
+        left, self._left = self._left, 0
+        self._whole.skip(left)
+
+
+class Member:
+    """One regular file in an archive."""
+
+    __slots__ = ("name", "source")
+
+    def __init__(self, name: bytes, source: Source) -> None:
+        self.name = os.fsdecode(name)
+        self.source = source
+
+
+def temporary_directory() -> str:
+    """Return where temporary files go."""
+    return os.environ.get("TMPDIR") or "/tmp"  # noqa: S108  # files there have no name
+
+
+def unnamed_file() -> io.FileIO:
+    """Return a temporary file without a name, which is gone however we end.  Raises ArchiveError."""
+    # Not tempfile's: it tries the directory with a file that has a name, which a kill leaves behind.
+    flags = os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC
+    try:
+        return io.FileIO(os.open(temporary_directory(), flags, 0o600), "r+")
+    except OSError:
+        import tempfile  # for file systems that have no O_TMPFILE
+
+        try:
+            with tempfile.TemporaryFile(buffering=0, dir=temporary_directory()) as file:
+                return io.FileIO(os.dup(file.fileno()), "r+")
+        except OSError as error:
+            where = printable(temporary_directory())
+            raise ArchiveError(f"no temporary file in {where}: {error.strerror}; TMPDIR names another place") from error
+
+
+def spool(source: Source, fd: int, budget: Budget) -> None:
+    """Make *source* the content of the file behind *fd*; zeros become holes.  Raises what *source* raises, OSError."""
+    os.ftruncate(fd, 0)
+    size = 0
+    while data := source.read(CHUNK):
+        budget.copy(len(data))
+        if data != (_ZEROS if len(data) == CHUNK else _ZEROS[: len(data)]):
+            written = 0
+            while written < len(data):
+                written += os.pwrite(fd, data[written:], size + written)
+        size += len(data)
+    os.ftruncate(fd, size)

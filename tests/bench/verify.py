@@ -1,0 +1,56 @@
+"""`verify` over many files, beside tools that read the same headers: readelf, and Debian's checksec."""
+
+import os
+import shutil
+from pathlib import Path
+
+from tests.bench.timing import alone, compare
+from tests.support import HUGEALIGN
+
+SYSTEM = ("/usr/bin", "/usr/sbin", "/usr/lib", "/usr/libexec")
+MANY, FEW = 1500, 10
+
+
+def system_files(count: int) -> list[str]:
+    """Return *count* programs and libraries of this system, in the order in which they are found."""
+    found: list[str] = []
+    for top in SYSTEM:
+        for directory, directories, names in os.walk(top):
+            directories.sort()
+            for name in sorted(names):
+                path = Path(directory, name)
+                if not path.is_symlink() and path.is_file() and is_program(path):
+                    found.append(str(path))
+                    if len(found) == count:
+                        return found
+    return found
+
+
+def is_program(path: Path) -> bool:
+    """Whether the file is an ELF file of type EXEC or DYN."""
+    with path.open("rb") as stream:
+        head = stream.read(18)
+    return head[:4] == b"\x7fELF" and head[16:17] in (b"\2", b"\3")
+
+
+def many_files(work: Path) -> None:
+    """Print what checking many files costs."""
+    files = system_files(MANY)
+    verify = [str(HUGEALIGN), "verify", "-q", "--fail-on", "never"]
+    title = f"verify {len(files)} files"
+    compare(f"{title} (readelf -lW)", ["readelf", "-lW", *files], [*verify, *files], 5, work)
+    for jobs in ("2", "auto"):
+        compare(f"{title} -j{jobs} (-j1)", [*verify, *files], [*verify, "-j", jobs, *files], 5, work)
+    few = work / "few"
+    few.mkdir()
+    for number, file in enumerate(files[:: len(files) // FEW][:FEW]):
+        shutil.copy(file, few / f"{number}")
+    if shutil.which("checksec"):
+        words = ["checksec", "--format=csv", f"--dir={few}"]
+        compare(f"verify {FEW} files (checksec)", words, [*verify, "-r", str(few)], 3, work)
+    else:
+        print("checksec: not installed (apt install checksec); not measured")
+    with (work / "sparse").open("wb") as stream:
+        stream.write(Path(files[0]).read_bytes())
+        stream.truncate(1 << 30)
+    alone("verify of 1 GiB, sparse", [*verify, str(work / "sparse")], 10, work)

@@ -1,0 +1,44 @@
+"""The samples in the documents are what the commands print now."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests import samples
+from tests.support import HUGEALIGN, ROOT, run
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("samples")
+    samples.prepare(directory)
+    return directory
+
+
+@pytest.mark.parametrize("document", ["docs/verify.md", "README.md"])
+def test_samples(document: str, scratch: Path) -> None:
+    changes = samples.difference(ROOT / document, scratch)
+    assert changes == "", f"{changes}\nto renew them: make docs"
+
+
+def test_manual_has_samples_and_names_every_option() -> None:
+    manual = (ROOT / "docs" / "verify.md").read_text()
+    assert manual.count("```console\n") >= 8
+    options = set(re.findall(r"^  (?:-\w(?: [A-Z]+)?, )?(--[a-z-]+)", help_text(), re.MULTILINE))
+    assert len(options) > 15
+    assert [option for option in sorted(options - {"--help"}) if option not in manual] == []
+
+
+def help_text() -> str:
+    return run(HUGEALIGN, "verify", "--help", check=True).stdout
+
+
+def test_a_stale_sample_is_noticed(tmp_path: Path, scratch: Path) -> None:
+    document = tmp_path / "document.md"
+    document.write_text("```console\n$ echo one; false\none\n$ echo $?\n1\n```\n")
+    assert samples.difference(document, scratch) == ""
+    document.write_text("```console\n$ echo one\ntwo\n```\n")
+    assert "-two\n+one\n" in samples.difference(document, scratch)
+    samples.main([str(document)])
+    assert document.read_text() == "```console\n$ echo one\none\n```\n"

@@ -1,0 +1,324 @@
+"""What may be named on the command line, in which order the reports come, and several processes at work."""
+
+import contextlib
+import gzip
+import io
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from hugealign.errors import UsageError
+from hugealign.verify import rules
+from hugealign.verify.counts import Counts
+from hugealign.verify.inputs import check_all, names_from, parse_jobs
+from hugealign.verify.model import FileReport
+from tests.support import HUGEALIGN, environment, run
+
+PROGRAM = Path("/bin/true")
+JOBS = pytest.mark.parametrize("jobs", [1, 2, 5])
+
+
+def check(*paths: object, jobs: int = 1, counts: Counts | None = None) -> list[FileReport]:
+    words = [str(path) for path in paths]
+    return list(check_all(words, rules.Policy(), recursive=True, jobs=jobs, counts=counts))
+
+
+def tar(*members: tuple[str, bytes]) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        for name, data in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A directory with programs at several depths, links of all kinds, and things that are no programs."""
+    top = tmp_path / "top"
+    for directory in ("b", "a/deep/er", "empty"):
+        (top / directory).mkdir(parents=True)
+    for name in ("z", "b/2", "b/1", "a/deep/er/program", "\udcff\nodd"):
+        shutil.copy(PROGRAM, top / name)
+    (top / "a/loop").symlink_to("..")
+    (top / "link").symlink_to("z")
+    (top / "b/hard").hardlink_to(top / "b/1")
+    (top / "text").write_text("#!/bin/sh\n" * 100)
+    (top / "tiny").write_text("x")
+    os.mkfifo(top / "fifo")
+    (top / "c.tar").write_bytes(tar(("m", PROGRAM.read_bytes())))
+    return top
+
+
+WALKED = ["a/deep/er/program", "b/1", "b/2", "c.tar!m", "z", "\udcff\nodd"]
+
+
+@JOBS
+def test_a_walk(tree: Path, jobs: int) -> None:
+    """Sorted; symbolic links are not followed, so loops end; a hard link to what was checked is only counted."""
+    counts = Counts()
+    reports = check(tree, jobs=jobs, counts=counts)
+    assert [os.path.relpath(r.path, tree) for r in reports] == WALKED
+    assert {r.verdict for r in reports} == {"ok"}
+    assert (counts.archives, counts.links, counts.objects, counts.other) == (1, 1, 0, 2)
+    assert counts.skipped() == "2 other files, 1 further hard link"
+
+
+@JOBS
+def test_order_is_that_of_the_words(tree: Path, jobs: int) -> None:
+    words = [
+        tree / "z",
+        tree / "b",
+        "/no/such",
+        tree / "link",
+        tree / "c.tar",
+        tree / "empty",
+        tree / "text",
+        tree / "b",
+    ]
+    reports = check(*words, jobs=jobs)
+    paths = [os.path.relpath(r.path, tree) for r in reports]
+    missing = os.path.relpath("/no/such", tree)
+    assert paths == ["z", "b/1", "b/2", missing, "link", "c.tar!m", "empty", "text", "b/1", "b/2"]
+    assert {path: r.reason for path, r in zip(paths, reports, strict=True) if r.reason} == {
+        missing: "No such file or directory",
+        "empty": "no program or shared library in it",
+        "text": "not an ELF file",
+    }
+
+
+@JOBS
+def test_nothing_to_check_says_what_was_there(tree: Path, jobs: int) -> None:
+    (tree / "empty" / "x").write_text("x" * 100)
+    (tree / "empty" / "y").write_text("x")
+    (report,) = check(tree / "empty", jobs=jobs)
+    assert report.reason == "no program or shared library in it (2 other files)"
+
+
+def test_a_directory_needs_permission(tree: Path) -> None:
+    (report,) = check_all([str(tree)], rules.Policy())
+    assert report.reason == "a directory; give -r to check what is in it"
+
+
+def test_links_that_were_named_are_followed(tree: Path) -> None:
+    (tree / "to-directory").symlink_to("b")
+    assert [r.verdict for r in check(tree / "link", tree / "b/1", tree / "b/hard", tree / "to-directory")] == ["ok"] * 5
+
+
+def test_a_process_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "hugealign ps 4711" in check("4711")[0].reason
+    shutil.copy(PROGRAM, "4711")
+    assert check("4711")[0].verdict == "ok"
+
+
+@pytest.fixture
+def deep(tmp_path: Path) -> Iterator[Path]:
+    """A directory whose path is longer than the kernel takes; removed by rm(1), because shutil.rmtree recurses."""
+    here = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(1200):
+        os.mkdir("a" * 8, dir_fd=here)
+        below = os.open("a" * 8, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+    yield tmp_path
+    run("rm", "-rf", tmp_path / ("a" * 8), check=True)
+
+
+def test_very_deep_directories(deep: Path) -> None:
+    """One reason, and the rest is checked."""
+    shutil.copy(PROGRAM, deep / "z")
+    assert [r.reason for r in check(deep)] == ["File name too long", ""]
+
+
+@pytest.mark.parametrize(
+    ("data", "null", "names"),
+    [
+        (b"a\nb c\n\nd", False, ["a", "b c", "d"]),
+        (b"a\nb\0\xff\0", True, ["a\nb", "\udcff"]),
+        (b"", False, []),
+        (b"\n" * 100000 + b"a", False, ["a"]),
+        (b"".join(b"%d\n" % n for n in range(50000)), False, [str(n) for n in range(50000)]),
+    ],
+)
+def test_lists_of_names(data: bytes, null: bool, names: list[str]) -> None:
+    assert list(names_from(io.BytesIO(data), null)) == names
+
+
+def test_a_list_that_is_none() -> None:
+    with pytest.raises(UsageError, match="no list of names"):
+        list(names_from(io.BytesIO(b"x" * (1 << 20)), null=False))
+
+
+def test_lists_on_the_command_line(tree: Path) -> None:
+    names = b"".join(os.fsencode(tree / name) + b"\0" for name in ("z", "\udcff\nodd"))
+    words = [str(HUGEALIGN), "verify", "-0", "-"]
+    done = subprocess.run(words, input=names, capture_output=True, env=environment(), check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"\\xff\\nodd: ok" in done.stdout
+
+
+@pytest.mark.parametrize("text", ["-1", "x", "1.5", "1000", "", "\u0662"])
+def test_jobs_that_are_none(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_jobs(text)
+
+
+def test_jobs() -> None:
+    assert parse_jobs("0") == parse_jobs("auto") == len(os.sched_getaffinity(0))
+    assert parse_jobs("3") == 3
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_many_files(tmp_path: Path, jobs: int) -> None:
+    """More files than fit in a batch, some of them archives with more programs than go in one message."""
+    program = PROGRAM.read_bytes()
+    for number in range(200):
+        if number % 50 == 7:
+            (tmp_path / f"{number:03}").write_bytes(tar(*((f"{m:03}", program) for m in range(150))))
+        else:
+            shutil.copy(PROGRAM, tmp_path / f"{number:03}")
+    paths = [os.path.relpath(r.path, tmp_path) for r in check(tmp_path, jobs=jobs)]
+    assert paths == sorted(paths)
+    assert len(paths) == 196 + 4 * 150
+
+
+def test_reports_are_the_same_from_other_processes(tree: Path) -> None:
+    """Findings survive the way through the pipe."""
+    (tree / "plain.c").write_text("int main(void) { return 0; }")
+    run("gcc", tree / "plain.c", "-o", tree / "plain", check=True)
+    words = [HUGEALIGN, "verify", "--format", "json", "--min-text", "1", "-r", tree]
+    alone, shared = (run(*words, "-j", jobs) for jobs in ("1", "3"))
+    assert alone.returncode == shared.returncode == 1
+    assert alone.stdout == shared.stdout
+    assert "HA001" in alone.stdout
+
+
+def children(pid: int) -> list[int]:
+    with contextlib.suppress(OSError):
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
+
+
+def below(pid: int) -> Iterator[int]:
+    for child in children(pid):
+        yield child
+        yield from below(child)
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Path:
+    """An archive that takes seconds, between files that take none."""
+    shutil.copy(PROGRAM, tmp_path / "a")
+    shutil.copy(PROGRAM, tmp_path / "c")
+    chunk = os.urandom(1 << 16) + b"\0" * (4 << 20)
+    info = tarfile.TarInfo("x")
+    info.size = 500 * len(chunk)
+    (tmp_path / "b").write_bytes(gzip.compress(info.tobuf(), 1) + gzip.compress(chunk, 1) * 500)
+    return tmp_path
+
+
+def until(condition: Callable[[], object], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert condition()
+
+
+def busy(pid: int) -> list[int]:
+    """The processes below *pid* that have used a tenth of a second."""
+    found = []
+    for child in below(pid):
+        with contextlib.suppress(OSError):
+            fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+            if int(fields[11]) + int(fields[12]) > os.sysconf("SC_CLK_TCK") // 10:
+                found.append(child)
+    return found
+
+
+def test_a_worker_that_is_killed(tmp_path: Path) -> None:
+    """A reason for the file that it was at, and reports on all others: no hang, no traceback.
+
+    The worker kills itself at some names; this stands for the kernel, out of memory.
+    """
+    script = f"""
+import sys; sys.path.insert(0, {str(HUGEALIGN.parents[1])!r})
+from hugealign.verify import checking, inputs, rules
+import os, signal
+real = inputs.check_fd
+def check_fd(fd, name, policy):
+    if name.endswith("5"): os.kill(os.getpid(), signal.SIGKILL)
+    if name.endswith("77"): os.kill(os.getpid(), signal.SIGINT)
+    return real(fd, name, policy)
+inputs.check_fd = check_fd
+for report in inputs.check_all([sys.argv[1]], rules.Policy(), recursive=True, jobs=2):
+    print(os.path.basename(report.path), report.reason or report.verdict)
+"""
+    for number in range(100):
+        shutil.copy(PROGRAM, tmp_path / f"{number:02}")
+    done = run(sys.executable, "-c", script, tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    killed = "the process that checked it was killed by "
+    reasons = dict.fromkeys(range(5, 100, 10), f"{killed}SIGKILL: out of memory?") | {77: f"{killed}SIGINT"}
+    assert done.stdout.splitlines() == [f"{n:02} {reasons.get(n, 'ok')}" for n in range(100)]
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_interrupted(slow: Path, jobs: str) -> None:
+    """Ctrl-C: status 130, no word, no process left."""
+    words = [str(HUGEALIGN), "verify", "-j", jobs, *(str(slow / name) for name in "abc")]
+    process = subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), start_new_session=True
+    )
+    until(lambda: busy(os.getpid()))
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=20)
+    assert (process.returncode, errors) == (130, b"")
+    until(lambda: not session(process.pid))
+
+
+def session(number: int) -> list[str]:
+    found = []
+    for directory in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            fields = (directory / "stat").read_text().rpartition(")")[2].split()
+            if int(fields[3]) == number and fields[0] != "Z":
+                found.append(directory.name)
+    return found
+
+
+def test_parent_that_is_killed(slow: Path) -> None:
+    """Workers end by themselves when their parent is gone."""
+    words = [str(HUGEALIGN), "verify", "-j", "3", *(str(slow / name) for name in "abc")]
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, env=environment(), start_new_session=True)
+    until(lambda: busy(process.pid))
+    process.kill()
+    process.wait()
+    until(lambda: not session(process.pid))
+
+
+def test_a_large_file_costs_no_memory(tmp_path: Path) -> None:
+    with (tmp_path / "x").open("wb") as out:
+        out.write(PROGRAM.read_bytes())
+        out.truncate(1 << 30)
+    words = [sys.executable, "-c", PEAK, str(HUGEALIGN.parents[1]), str(tmp_path / "x")]
+    assert int(run(*words, check=True).stdout) < 40
+
+
+PEAK = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from hugealign.verify import inputs, rules
+list(inputs.check_all(sys.argv[2:], rules.Policy()))
+print(int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) >> 10)
+"""

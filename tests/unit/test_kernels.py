@@ -1,0 +1,106 @@
+"""What each system would do with really linked files: a table written by hand from the conditions of each source.
+
+A cell is the number of windows, followed by ``*`` if that is all of the text; ``-`` is none.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from hugealign.elf.image import read_file
+from hugealign.verify.checking import check_fd
+from hugealign.verify.kernels import NO, PARTIAL, YES, Eligibility, eligibility
+from hugealign.verify.rules import Policy
+from tests.support import HUGEALIGN, LLVM, PAGE, run
+
+_LLD = f"-fuse-ld=lld -B{LLVM['lld19']}"
+_MAX = "-Wl,-z,max-page-size=0x200000"
+#: 1 MiB of read-only data, 5 MiB of text.
+_TEXT = """.section .rodata
+.fill 1 << 20, 1, 1
+.text
+.fill 5 << 20, 1, 0xc3
+.section .note.GNU-stack,"",@progbits
+"""
+FILES = {
+    "bfd": "gcc -fuse-ld=bfd",
+    "gold": "gcc -fuse-ld=gold",
+    "lld": f"gcc {_LLD}",
+    "mold": "gcc -fuse-ld=mold",
+    "bfd max": f"gcc -fuse-ld=bfd {_MAX}",
+    "lld max": f"gcc {_LLD} {_MAX}",
+    "hugealign": f"{HUGEALIGN} gcc",
+    "bfd nopie": "gcc -fuse-ld=bfd -no-pie",
+    "bfd so": "gcc -fuse-ld=bfd -shared",
+    "gold so": "gcc -fuse-ld=gold -shared",
+    "hugealign so": f"{HUGEALIGN} gcc -shared",
+    "hugealign static-pie": f"{HUGEALIGN} gcc -static-pie",
+}
+SYSTEMS = (
+    "linux", "linux-5.10", "linux-old", "glibc-old", "musl",
+    "glibc-thp", "binfmt-thp", "hugetext", "hugetext-pad", "exec-hugepages",
+)  # fmt: skip
+#: One column for each of SYSTEMS.
+EXPECTED = {
+    # text in the middle of windows, in 4 KiB pages; hugetext aligns the base and finds one whole window
+    "bfd": "-   -   -   -   -   -   -   1   1   -",
+    # all in one segment that begins at 0, so that glibc and the kernel patch see an aligned segment
+    "gold": "-   -   -   -   -   -   3   3   3   -",
+    # p_vaddr - p_offset is 0x1000: nobody can do anything
+    "lld": "-   -   -   -   -   -   -   -   -   -",
+    "mold": "-   -   -   -   -   -   -   -   -   -",
+    # the next segment begins on the next window: there is room to pad
+    "bfd max": "2   2   -   2   2   2   2   2   3*  3*",
+    # the text ends a page behind a window: no tail worth padding
+    "lld max": "2   2   -   2   2   2   2   2   2   4*",
+    "hugealign": "3*  3*  -   3*  3*  3*  3*  3*  3*  3*",
+    "bfd nopie": "1   1   1   1   1   1   1   1   1   -",
+    "bfd so": "-   -   -   -   -   -   -   1   1   -",
+    "gold so": "-   -   -   -   -   3   -   3   3   -",
+    "hugealign so": "3*  3*  3*  -   -   3*  3*  3*  3*  -",
+    "hugealign static-pie": "3*  -   -   3*  3*  3*  3*  -   -   -",
+}
+
+
+def cell(found: Eligibility) -> str:
+    return {NO: "-", PARTIAL: str(found.windows), YES: f"{found.windows}*"}[found.answer]
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("kernels")
+    (path / "text.s").write_text(_TEXT)
+    (path / "main.c").write_text("int main(void) { return 0; }\n")
+    run("gcc", "-fPIC", "-c", "main.c", "text.s", cwd=path, check=True)
+    return path
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_answers(name: str, directory: Path) -> None:
+    words = FILES[name].split()
+    tool = next((w.removeprefix("-fuse-ld=") for w in words if w.startswith("-fuse-ld=")), "bfd")
+    if not shutil.which(f"{LLVM['lld19']}/ld.lld" if tool == "lld" else f"ld.{tool}"):
+        pytest.skip(f"no {tool} here")
+    inputs = ["text.o"] if "-shared" in words else ["main.o", "text.o"]
+    run(*words, *inputs, "-o", "linked", cwd=directory, check=True)
+    fd = os.open(directory / "linked", os.O_RDONLY)
+    try:
+        found = check_fd(fd, name, Policy()).kernels
+    finally:
+        os.close(fd)
+    assert tuple(f.system for f in found) == SYSTEMS
+    assert [cell(f) for f in found] == EXPECTED[name].split()
+    for answer in found:
+        assert answer.title
+        assert answer.reason
+        assert answer.source
+
+
+def test_file_without_text_has_no_answers(directory: Path) -> None:
+    run("ld.bfd", "-r", "-b", "binary", "main.c", "-o", "data.o", cwd=directory, check=True)
+    run("gcc", "-shared", "-nostdlib", "data.o", "-o", "data.so", "-Wl,-z,noseparate-code", cwd=directory, check=True)
+    image = read_file(directory / "data.so")
+    if not image.text_segments:
+        assert eligibility(image, PAGE, "library") == ()
