@@ -3,18 +3,16 @@
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hugealign import __version__
+from hugealign.cli.arguments import split_at_dashes
 from hugealign.errors import HugealignError, UsageError
-from hugealign.host import kernel, processes
+from hugealign.host import backing, kernel, processes, report
 from hugealign.host.processes import Process
-from hugealign.host.smaps import coverage
-from hugealign.host.verdict import Verdict, judge, why_none
-from hugealign.units import format_size, parse_page_size, printable
-
-SCHEMA = "hugealign.ps/1"
+from hugealign.host.verdict import Verdict, judge, missing
+from hugealign.units import parse_page_size
 
 _EPILOG = """\
 With -- CMD, CMD is started, looked at every 20 ms until it ends, and shown as
@@ -23,26 +21,20 @@ it was the last time; only CMD itself, not what it starts.
 exit status: 0 all windows huge (or the coverage asked for); 1 fewer, or none
 possible; 2 wrong usage; 3 could not look.
 """
+_PAUSE = 0.1  # seconds between the looks of --wait
+_HOME, _END_OF_LINE, _BELOW = "\x1b[H", "\x1b[K", "\x1b[J"  # move to; clear to the end of; clear what is (ECMA-48)
 
-
-class _Parser(argparse.ArgumentParser):
-    """Keeps the words after ``--`` apart: they are a command with options of its own."""
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        words = list(args)
-        end = words.index("--") if "--" in words else len(words)
-        namespace, rest = super().parse_known_args(words[:end], namespace)
-        namespace.command_line = words[end + 1 :] if end < len(words) else None
-        return namespace, rest
+Errors = list[tuple[str, str]]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``ps`` to *parser*."""
-    parser.__class__ = _Parser  # the caller has made it already
+    split_at_dashes(parser)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.usage = "hugealign ps [OPTION]... PID|NAME...\n       hugealign ps [OPTION]... -- CMD [ARG]..."
     parser.epilog = _EPILOG
     parser.add_argument("targets", nargs="*", metavar="PID|NAME", help="a process, or all that run a program")
+    parser.add_argument("-v", "--windows", action="store_true", help="show each window, and why it is not huge")
     parser.add_argument("--libs", action="store_true", help="show shared libraries as well")
     parser.add_argument("--all", action="store_true", help="show anonymous code (JIT, remapped text) as well")
     parser.add_argument(
@@ -52,124 +44,153 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="ask for PCT per cent of the bytes, not for all windows",
     )
     parser.add_argument("--page-size", metavar="SIZE", help="window size (default: the kernel's huge page)")
-    parser.add_argument("--after", metavar="SECONDS", type=seconds, help="look at CMD once, then, and end it")
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="json: schema " + SCHEMA)
+    times = parser.add_mutually_exclusive_group()
+    times.add_argument(
+        "--after", dest="delay", metavar="SECONDS", type=seconds, help="look at CMD once, then, and end it"
+    )
+    times.add_argument(
+        "--wait", metavar="SECONDS", type=seconds, help="look again until it is as asked for, so long at most; end CMD"
+    )
+    times.add_argument("--watch", metavar="SECONDS", type=interval, help="look again every SECONDS until they end")
+    parser.add_argument(
+        "--format", choices=("text", "json"), default="text", help=f"json: schema {report.SCHEMA}; a line each --watch"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Look at the processes that *args* names, print what they show and return the exit status."""
-    if bool(args.targets) == bool(args.command_line):
+    if bool(args.targets) == bool(args.after):
         raise UsageError("ps: give either processes or -- and a command")
-    if args.after is not None and not args.command_line:
+    if args.delay is not None and not args.after:
         raise UsageError("ps: --after is for -- and a command")
-    page_size = kernel.huge_page_size()
+    args.page_bytes = kernel.huge_page_size()
     if args.page_size:
-        page_size = parse_page_size(args.page_size, "--page-size")
-    errors: list[tuple[str, str]] = []
-    if args.command_line:
-        from hugealign.host.sampling import sample
+        args.page_bytes = parse_page_size(args.page_size, "--page-size")
+    if args.watch is not None:
+        return _watch(args)
+    seen, errors = _of_command(args) if args.after else _of_targets(args)
+    return _show(args, _verdicts(args, seen), errors)
 
-        seen = [sample(args.command_line, args.after)]
-    else:
-        seen, errors = _look(args.targets)
-    verdicts = [judge(p, p.text(args.libs or args.all, args.all), page_size, args.min_coverage) for p in seen]
+
+def _of_command(args: argparse.Namespace) -> tuple[list[Process], Errors]:
+    from hugealign.host.sampling import sample
+
+    def enough(process: Process) -> bool:
+        return _judge(args, process).met
+
+    limit = args.delay if args.wait is None else args.wait
+    return [sample(args.after, limit, enough if args.wait is not None else None, _looking(args))], []
+
+
+def _of_targets(args: argparse.Namespace) -> tuple[list[Process], Errors]:
+    end = time.monotonic() + (args.wait or 0)
+    while True:
+        seen, errors, coming = _look(args)
+        left = end - time.monotonic()
+        met = not errors and all(_judge(args, process).met for process in seen)
+        # Time mends windows, and names that no process has yet; nothing else.
+        if met or left <= 0 or (errors and not coming):
+            return seen, errors
+        time.sleep(min(_PAUSE, left))
+
+
+def _watch(args: argparse.Namespace) -> int:
+    status, first = 3, True
+    for seen, errors in _looks(args):
+        status = _show(args, _verdicts(args, seen), errors, "first" if first else "again")
+        first = False
+    return status
+
+
+def _looks(args: argparse.Namespace) -> Iterator[tuple[list[Process], Errors]]:
+    """Yield what there is to see every ``args.watch`` seconds until there is nothing more; at least once."""
+    if args.after:
+        from hugealign.host.sampling import follow
+
+        for process in follow(args.after, args.watch, _looking(args)):
+            yield [process], []
+        return
+    known: dict[int, int] = {}
+    seen, errors, _ = _look(args)
+    yield seen, errors
+    while seen:
+        known |= {process.pid: process.started for process in seen}
+        time.sleep(args.watch)
+        found, _, _ = _look(args)
+        # A PID that was given means the process that had it first.
+        seen = [p for p in found if known.get(p.pid, p.started) == p.started or str(p.pid) not in args.targets]
+        if seen:
+            yield seen, []
+
+
+def _show(args: argparse.Namespace, verdicts: Sequence[Verdict], errors: Errors, watching: str = "") -> int:
+    """Print *verdicts* and *errors* and return the exit status; *watching*: empty, ``first`` or ``again``."""
     if args.format == "json":
-        print(json.dumps(document(verdicts, errors, page_size), indent=1))
-    else:
-        if verdicts:
-            print("\n".join([*table(verdicts, page_size), *(v.line for v in verdicts)]))
+        print(json.dumps(report.document(verdicts, errors, args.page_bytes), indent=None if watching else 1))
+    elif verdicts:
+        lines = report.table(verdicts, args.page_bytes)
+        for verdict in verdicts:
+            lines += verdict.line.splitlines()
+            if args.windows:
+                lines += report.details(verdict, args.page_bytes)
+        if watching and sys.stdout.isatty():
+            print(_HOME + "".join(f"{line}{_END_OF_LINE}\n" for line in lines) + _BELOW, end="")
+        else:
+            print(("\n" if watching == "again" else "") + "\n".join(lines))
+    if args.format != "json":
         for _, message in errors:
             print(f"hugealign: error: {message}", file=sys.stderr)
+    if watching:
+        sys.stdout.flush()
     if not all(v.met for v in verdicts):
         return 1
     return 3 if errors else 0
 
 
-def table(verdicts: Sequence[Verdict], page_size: int) -> list[str]:
-    """Return the lines of the table: one for each mapping."""
-    rows = [("PID", "MAPPING", "TEXT", "WINDOWS", "COVERED", "HOW")]
-    for verdict in verdicts:
-        for m in verdict.mappings:
-            possible = m.windows_possible(page_size)
-            name = m.path if verdict.process.is_program(m) else m.path.rpartition("/")[2]
-            covered = f"{coverage(m.huge, m.size):.1f}%" if possible or m.huge else "--"
-            windows = f"{m.windows_huge(page_size)}/{possible}"
-            how = m.how or ("small pages" if possible else why_none(m, page_size))
-            name = printable(name) or "(anonymous)"
-            rows.append((str(verdict.process.pid), name, format_size(m.size), windows, covered, how))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
-        cells[1], cells[5] = row[1].ljust(widths[1]), row[5]
-        lines.append("  ".join(cells))
-    return lines
+def _verdicts(args: argparse.Namespace, seen: Sequence[Process]) -> list[Verdict]:
+    return [_judge(args, process, explain=True) for process in seen]
 
 
-def document(verdicts: Sequence[Verdict], errors: Sequence[tuple[str, str]], page_size: int) -> dict[str, Any]:
-    """Return the JSON document ``hugealign.ps/1``; all sizes and addresses are integers, in bytes.
-
-    ``processes``: ``pid``, ``name``, ``program``, ``deleted`` (its file is gone), ``thp_disabled``, ``met``,
-    ``text_bytes``, ``huge_bytes``, ``windows_huge``, ``windows_possible``, ``reason`` and ``mend``
-    (or null), ``mappings``: ``path``, ``start``, ``end``, ``offset``, ``text_bytes``, ``huge_bytes``,
-    ``small_bytes`` (present in small pages), ``windows_huge``, ``windows_possible``, ``how`` (or null).
-    ``errors``: ``target``, ``message``.  Names are escaped as in the text output.
-    """
-    return {
-        "schema": SCHEMA,
-        "tool": {"version": __version__},
-        "page_size": page_size,
-        "processes": [
-            {
-                "pid": v.process.pid,
-                "name": printable(v.process.comm),
-                "program": printable(v.process.exe),
-                "deleted": any(m.deleted for m in v.mappings),
-                "thp_disabled": v.process.thp_disabled,
-                "met": v.met,
-                "text_bytes": v.text,
-                "huge_bytes": v.huge,
-                "windows_huge": v.windows,
-                "windows_possible": v.possible,
-                "reason": v.reason or None,
-                "mend": v.mend or None,
-                "mappings": [
-                    {
-                        "path": printable(m.path),
-                        "start": m.start,
-                        "end": m.end,
-                        "offset": m.offset,
-                        "text_bytes": m.size,
-                        "huge_bytes": m.huge,
-                        "small_bytes": m.small,
-                        "windows_huge": m.windows_huge(page_size),
-                        "windows_possible": m.windows_possible(page_size),
-                        "how": m.how or None,
-                    }
-                    for m in v.mappings
-                ],
-            }
-            for v in verdicts
-        ],
-        "errors": [{"target": printable(target), "message": message} for target, message in errors],
-    }
+def _judge(args: argparse.Namespace, process: Process, *, explain: bool = False) -> Verdict:
+    """Judge *process*; with *explain*, look into the page cache for the reasons."""
+    mappings = process.text(args.libs or args.all, args.all)
+    cached: dict[int, bool] = {}
+    if explain and not process.thp_disabled:
+        for mapping in mappings:
+            if addresses := missing(mapping, args.page_bytes):
+                cached |= backing.behind(process, mapping, addresses, args.page_bytes)
+    return judge(process, mappings, args.page_bytes, args.min_coverage, cached)
 
 
-def _look(targets: Sequence[str]) -> tuple[list[Process], list[tuple[str, str]]]:
+def _looking(args: argparse.Namespace) -> Any:
+    return lambda pid: processes.look(pid, args.libs or args.all, args.all)
+
+
+def _look(args: argparse.Namespace) -> tuple[list[Process], Errors, bool]:
+    """Return the processes and the errors, and whether all errors are names that no process has yet."""
     seen: dict[int, Process] = {}
-    errors = []
-    for target in targets:
+    errors: Errors = []
+    coming = True
+    for target in args.targets:
         try:
             found = processes.find(target)
         except HugealignError as error:
             errors.append((target, str(error)))
             continue
+        named = [str(pid) for pid in found] != [target]
+        failed: Errors = []
         for pid in found:
             try:
-                seen[pid] = processes.look(pid)
+                seen[pid] = _looking(args)(pid)
+            except processes.GoneError as error:
+                # Of those of a name some may end meanwhile; all of them: then the last one says so.
+                if not named or (pid == found[-1] and not failed and not seen.keys() & set(found)):
+                    failed.append((target, str(error)))
             except HugealignError as error:
-                errors.append((target, str(error)))
-    return list(seen.values()), errors
+                failed.append((target, str(error)))
+        coming &= not failed
+        errors += failed
+    return list(seen.values()), errors, coming
 
 
 def percentage(text: str) -> float:
@@ -184,5 +205,13 @@ def seconds(text: str) -> float:
     """Return the number in ``0.5``; raises ValueError.  argparse shows the name of this function."""
     number = float(text)
     if not 0 <= number <= 1e6:
+        raise ValueError
+    return number
+
+
+def interval(text: str) -> float:
+    """Return the number in ``0.5``, at least 0.01; raises ValueError.  argparse shows the name of this function."""
+    number = seconds(text)
+    if number < 0.01:
         raise ValueError
     return number

@@ -1,12 +1,15 @@
 """Reading the text of /proc/PID/smaps: pure functions, no I/O.
 
 Format: Documentation/filesystems/proc.rst, ``/proc/PID/smaps``.  Only the counters of pages that one PMD maps
-are kept.  ``THPeligible`` is not: it says 0 for text on ext4 that is huge from end to end (Linux 6.18).
+and ``nh`` of ``VmFlags`` are kept.  ``THPeligible`` is not: it says 0 for text on ext4 that is huge from end to end
+(Linux 6.18).
 """
 
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+
+from hugealign.host.pagemap import Region, State, states
 
 _HEADER = re.compile(
     r"(?P<start>[0-9a-f]+)-(?P<end>[0-9a-f]+) (?P<permissions>[-rwxsp]{4}) (?P<offset>[0-9a-f]+) "
@@ -28,7 +31,8 @@ _COUNTERS = {
 class Mapping:
     """One mapping of a process.  Addresses, *offset* and all counters are bytes.
 
-    *path* is empty for anonymous memory and a name in brackets for the kernel's own (``[vdso]``).
+    *path* is empty for anonymous memory and a name in brackets for the kernel's own (``[vdso]``).  *no_huge*: it
+    was given MADV_NOHUGEPAGE.  *pages* are those present, or None where the kernel does not tell them one by one.
     """
 
     start: int
@@ -45,6 +49,8 @@ class Mapping:
     anon_huge: int = 0
     shared_hugetlb: int = 0
     private_hugetlb: int = 0
+    no_huge: bool = False
+    pages: tuple[Region, ...] | None = None
 
     @property
     def size(self) -> int:
@@ -95,10 +101,24 @@ class Mapping:
         """
         if not self.congruent(page_size):
             return 0
-        return max(0, self.end // page_size - -(-self.start // page_size))
+        return max(0, (self.end - self.first_window(page_size)) // page_size)
+
+    def windows(self, page_size: int) -> tuple[State, ...] | None:
+        """Return the state of each possible window of *page_size* bytes, or None where only counts are known."""
+        if self.pages is None:
+            return None
+        first, count = self.first_window(page_size), self.windows_possible(page_size)
+        return states(self.pages, first, count, page_size, self.is_file)
+
+    def first_window(self, page_size: int) -> int:
+        """Return the address of the first boundary of *page_size* bytes in it or after it."""
+        return -(-self.start // page_size) * page_size
 
     def windows_huge(self, page_size: int) -> int:
         """Return how many windows of *page_size* bytes its huge pages fill."""
+        known = self.windows(page_size)
+        if known is not None:
+            return known.count(State.HUGE)
         return min(self.windows_possible(page_size), self.huge // page_size)
 
 
@@ -115,22 +135,26 @@ def parse(lines: Iterable[str]) -> Iterator[Mapping]:
     """
     header: re.Match[str] | None = None
     counters: dict[str, int] = {}
+    no_huge = False
     for line in lines:
-        key, colon, value = line.partition(":")
-        field = _COUNTERS.get(key) if colon else None
-        if field:
+        if not line[:1].isupper():  # counters have capitals, addresses small letters
+            if match := _HEADER.fullmatch(line.rstrip("\n")):
+                if header:
+                    yield _mapping(header, counters, no_huge)
+                header, counters, no_huge = match, {}, False
+            continue
+        key, _, value = line.partition(":")
+        if key in _COUNTERS:
             number = value.split()
             if number and number[0].isdecimal():
-                counters[field] = int(number[0]) << 10  # "kB" there means KiB
-        elif match := _HEADER.fullmatch(line.rstrip("\n")):
-            if header:
-                yield _mapping(header, counters)
-            header, counters = match, {}
+                counters[_COUNTERS[key]] = int(number[0]) << 10  # "kB" there means KiB
+        elif key == "VmFlags":
+            no_huge = "nh" in value.split()
     if header:
-        yield _mapping(header, counters)
+        yield _mapping(header, counters, no_huge)
 
 
-def _mapping(header: re.Match[str], counters: dict[str, int]) -> Mapping:
+def _mapping(header: re.Match[str], counters: dict[str, int], no_huge: bool) -> Mapping:
     path = header["path"]
     deleted = path.startswith("/") and path.endswith(_DELETED)
     if deleted:
@@ -148,5 +172,7 @@ def _mapping(header: re.Match[str], counters: dict[str, int]) -> Mapping:
         device=(int(header["major"], 16), int(header["minor"], 16)),
         inode=int(header["inode"]),
         deleted=deleted,
+        no_huge=no_huge,
+        pages=None,
         **counters,
     )

@@ -1,11 +1,30 @@
-"""Judging what smaps shows of a process: pure functions, no I/O."""
+"""Judging what smaps and the page map show of a process: pure functions, no I/O."""
 
 import shlex
+from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
+from itertools import groupby
 
+from hugealign.host.pagemap import State
 from hugealign.host.processes import Process
 from hugealign.host.smaps import Mapping, coverage
 from hugealign.units import format_size, printable
+
+_RESTART = "start it again"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Neighbouring windows that are alike: *count* from the address *start* on.
+
+    *reason* says why they are not huge, *mend* what to do; both fit a terminal, and are empty for huge ones.
+    """
+
+    start: int
+    count: int
+    state: State
+    reason: str
+    mend: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +32,8 @@ class Verdict:
     """What one process shows.
 
     *text* and *huge* are bytes; *windows*, the huge ones, and *possible* are windows.  *met*: as asked for.
-    *reason* says why not all windows are huge, *mend* what to do; both fit a terminal, and are empty when all are.
+    *reasons* say why windows are not huge and what to do, with the number of windows, the most first; none if all
+    are.  *runs* are the windows of each mapping, or None where only counts are known.
     """
 
     process: Process
@@ -23,12 +43,22 @@ class Verdict:
     windows: int
     possible: int
     met: bool
-    reason: str
-    mend: str
+    reasons: tuple[tuple[int, str, str], ...]
+    runs: tuple[tuple[Run, ...] | None, ...]
+
+    @property
+    def reason(self) -> str:
+        """Why the most of the windows that are not huge are not."""
+        return self.reasons[0][1] if self.reasons else ""
+
+    @property
+    def mend(self) -> str:
+        """What to do about `reason`."""
+        return self.reasons[0][2] if self.reasons else ""
 
     @property
     def line(self) -> str:
-        """The verdict in words, with reason and mend on lines of their own."""
+        """The verdict in words, with reasons and what mends them on lines of their own."""
         name = f"{printable(self.process.comm)}[{self.process.pid}]"
         if not self.possible:
             head = f"{name}: no window can be huge"
@@ -36,16 +66,26 @@ class Verdict:
             head = f"{name}: all {self.possible} windows are huge"
         else:
             head = f"{name}: {self.windows} of {self.possible} windows are huge"
-        return head + "".join(f"\n  {line}" for line in (self.reason, self.mend) if line)
+        several = len(self.reasons) > 1
+        lines = [head]
+        for count, reason, mend in self.reasons:
+            lines.append(f"  {count} {'window' if count == 1 else 'windows'}: {reason}" if several else f"  {reason}")
+            if mend:
+                lines.append(f"  {mend}")
+        return "\n".join(lines)
 
 
 def judge(
-    process: Process, mappings: tuple[Mapping, ...], page_size: int, min_coverage: float | None = None
+    process: Process,
+    mappings: tuple[Mapping, ...],
+    page_size: int,
+    min_coverage: float | None = None,
+    cached: MappingOf[int, bool] | None = None,
 ) -> Verdict:
     """Return the verdict on *mappings* of *process*.
 
     It is met if there are windows of *page_size* bytes and all are huge; with *min_coverage*, if that many
-    per cent of the bytes of text are.
+    per cent of the bytes of text are.  *cached* says of windows, by address, whether the page cache has them huge.
     """
     text = sum(m.size for m in mappings)
     huge = sum(m.huge for m in mappings)
@@ -53,8 +93,19 @@ def judge(
     possible = sum(m.windows_possible(page_size) for m in mappings)
     full = 0 < possible == windows
     met = full if min_coverage is None else text > 0 and coverage(huge, text) >= min_coverage
-    reason, mend = ("", "") if full else _shortfall(process, mappings, page_size)
-    return Verdict(process, mappings, text, huge, windows, possible, met, reason, mend)
+    runs = tuple(_runs(process, m, page_size, cached or {}) for m in mappings)
+    reasons: tuple[tuple[int, str, str], ...] = ()
+    if not full:
+        exact = possible and None not in runs
+        reasons = _grouped(runs) if exact else ((possible - windows, *_shortfall(process, mappings, page_size)),)
+    return Verdict(process, mappings, text, huge, windows, possible, met, reasons, runs)
+
+
+def missing(mapping: Mapping, page_size: int) -> list[int]:
+    """Return the addresses of the windows of *mapping* that are known not to be huge."""
+    first = mapping.first_window(page_size)
+    known = mapping.windows(page_size) or ()
+    return [first + index * page_size for index, state in enumerate(known) if state != State.HUGE]
 
 
 def why_none(mapping: Mapping, page_size: int) -> str:
@@ -64,24 +115,82 @@ def why_none(mapping: Mapping, page_size: int) -> str:
     return "no whole window" if mapping.congruent(page_size) else "not aligned"
 
 
+def _runs(process: Process, mapping: Mapping, page_size: int, cached: MappingOf[int, bool]) -> tuple[Run, ...] | None:
+    known = mapping.windows(page_size)
+    if known is None:
+        return None
+    address = mapping.first_window(page_size)
+    found = []
+    for state in known:
+        found.append((address, state, *_why(process, mapping, state, cached.get(address))))
+        address += page_size
+    runs = []
+    for (state, reason, mend), group in groupby(found, key=lambda window: window[1:]):
+        members = list(group)
+        runs.append(Run(members[0][0], len(members), state, reason, mend))
+    return tuple(runs)
+
+
+def _why(process: Process, mapping: Mapping, state: State, cached: bool | None) -> tuple[str, str]:
+    """Return why a window in *state* is not huge and what mends it; *cached*: whether the page cache has it huge."""
+    if state == State.HUGE:
+        return "", ""
+    if process.thp_disabled:
+        return "huge pages are disabled for it: prctl(PR_SET_THP_DISABLE)", "start it without that"
+    if mapping.no_huge:
+        return "the program asked for small pages: madvise(MADV_NOHUGEPAGE)", ""
+    if state == State.WRITTEN:
+        return "it has written to the text: a breakpoint, a probe or a relocation", _RESTART
+    if not mapping.is_file:
+        untouched = state == State.UNTOUCHED
+        return "not touched yet" if untouched else "code in anonymous memory is on small pages", ""
+    if mapping.deleted and not cached:
+        return "its file was deleted or replaced since it started", _RESTART
+    if state == State.UNTOUCHED:
+        if cached is not False:
+            return "not touched yet", "look again later"
+        return "not touched yet, and not warmed", _there(process, f"run: hugealign warm {_name(mapping)}")
+    if cached:
+        return "the page cache has it huge, but it was mapped in small pages", _RESTART
+    warm = f"hugealign warm {_name(mapping)}"
+    if process.elsewhere:
+        return "the page cache holds its text in small pages", _there(process, f"stop it, then run: {warm}")
+    return "the page cache holds its text in small pages", f"stop it, then: {warm}"
+
+
+def _there(process: Process, words: str) -> str:
+    return f"in its container or mount namespace, {words}" if process.elsewhere else words
+
+
+def _name(mapping: Mapping) -> str:
+    return printable(shlex.quote(mapping.path))
+
+
+def _grouped(runs: tuple[tuple[Run, ...] | None, ...]) -> tuple[tuple[int, str, str], ...]:
+    counts: dict[tuple[str, str], int] = {}
+    for run in (run for of_mapping in runs for run in of_mapping or ()):
+        if run.reason:
+            counts[run.reason, run.mend] = counts.get((run.reason, run.mend), 0) + run.count
+    ordered = sorted(counts.items(), key=lambda item: -item[1])
+    return tuple((count, *words) for words, count in ordered)
+
+
 def _shortfall(process: Process, mappings: tuple[Mapping, ...], page_size: int) -> tuple[str, str]:
+    """Return why windows are not huge and what mends it, where no window is possible or only counts are known."""
     short = [m for m in mappings if m.windows_huge(page_size) < m.windows_possible(page_size)]
     worst = max(short or mappings, key=lambda m: (process.is_program(m), m.size), default=None)
     if worst is None:
-        return "it maps no text of its program", ""
-    name = printable(shlex.quote(worst.path))
+        return "it maps no text of its program", "look with --all: other code may have taken its place"
     if not short:
-        mend = f"see: hugealign verify {name}" if worst.size >= page_size else ""
+        path = f"/proc/{process.pid}/root{worst.path}" if process.elsewhere else worst.path
+        mend = f"see: hugealign verify {printable(shlex.quote(path))}" if worst.size >= page_size else ""
         return f"its text, {format_size(worst.size)}, is {why_none(worst, page_size)}", mend
-    if process.thp_disabled:
-        return "huge pages are disabled for it: prctl(PR_SET_THP_DISABLE)", "start it without that"
-    if worst.deleted:
-        return "its file was deleted or replaced since it started", "start it again"
+    if process.thp_disabled or worst.no_huge or worst.deleted:
+        return _why(process, worst, State.SMALL, None)
     if not any(m.small for m in short):
         return "what is in use is huge; the other windows were not touched yet", "look again later"
-    if not worst.is_file:
-        return "code in anonymous memory is on small pages", ""
-    if all(m.small <= m.size - m.windows_possible(page_size) * page_size for m in short):
+    if worst.is_file and all(m.small <= m.size - m.windows_possible(page_size) * page_size for m in short):
         # The small pages may all be of head and tail.
-        return "the others are in small pages, or not touched yet", f"see: hugealign warm --check {name}"
-    return "the page cache holds its text in small pages", f"stop it, then: hugealign warm {name}"
+        check = f"see: hugealign warm --check {_name(worst)}"
+        return "the others are in small pages, or not touched yet", _there(process, check)
+    return _why(process, worst, State.SMALL, None)

@@ -168,3 +168,10 @@ def test_lines_of_kernels_to_come_are_skipped() -> None:
 def test_coverage() -> None:
     assert coverage(0, 0) == 0
     assert coverage(3, 4) == 75
+
+
+def test_advice_against_huge_pages() -> None:
+    first, second = parse(
+        ["400000-600000 r-xp 0 08:01 5   /a\n", "VmFlags: rd ex nh\n", "600000-800000 r-xp 0 08:01 5   /b\n"]
+    )
+    assert (first.no_huge, second.no_huge) == (True, False)

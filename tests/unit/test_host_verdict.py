@@ -1,10 +1,14 @@
 """Judging a process: pure, on mappings made up here."""
 
+from dataclasses import replace
+
 import pytest
 
+from hugealign.host.pagemap import Region, State
 from hugealign.host.processes import Process
+from hugealign.host.report import details, document, ends
 from hugealign.host.smaps import Mapping
-from hugealign.host.verdict import judge
+from hugealign.host.verdict import Run, judge, missing
 
 M = 1 << 20
 WINDOW = 2 * M
@@ -102,3 +106,89 @@ def test_which_mappings_are_text() -> None:
 def test_program_is_known_by_its_file_where_the_name_differs() -> None:
     renamed = Process(7, "app", "/chroot/srv/app", (0x801, 5), False, (APP, LIBRARY))
     assert renamed.text() == (APP,)
+
+
+#: The first of three windows is huge, a page of the second is there in small pages, the third is not.
+MIXED = replace(
+    APP,
+    file_pmd=2 * M,
+    pages=(Region(0x400000, 0x600000, huge=True, file=True), Region(0x601000, 0x602000, huge=False, file=True)),
+)
+WRITTEN = replace(MIXED, pages=(Region(0x400000, 0xA00000, huge=False, file=False),))
+NO_WARM = "the page cache holds its text in small pages"
+
+
+@pytest.mark.parametrize(
+    ("mapping", "cached", "reasons"),
+    [
+        (MIXED, {0x600000: False}, [(1, NO_WARM, "stop it, then: hugealign warm /srv/app"),
+                                    (1, "not touched yet", "look again later")]),
+        (MIXED, {0x600000: True, 0x800000: True},
+         [(1, "the page cache has it huge, but it was mapped in small pages", "start it again"),
+          (1, "not touched yet", "look again later")]),
+        (MIXED, {0x800000: False}, [(1, NO_WARM, "stop it, then: hugealign warm /srv/app"),
+                                    (1, "not touched yet, and not warmed", "run: hugealign warm /srv/app")]),
+        (replace(MIXED, deleted=True), {0x800000: False},
+         [(2, "its file was deleted or replaced since it started", "start it again")]),
+        (replace(MIXED, no_huge=True), {},
+         [(2, "the program asked for small pages: madvise(MADV_NOHUGEPAGE)", "")]),
+        (WRITTEN, {}, [(3, "it has written to the text: a breakpoint, a probe or a relocation", "start it again")]),
+    ],
+)  # fmt: skip
+def test_every_missing_window_has_its_reason(
+    mapping: Mapping, cached: dict[int, bool], reasons: list[tuple[int, str, str]]
+) -> None:
+    verdict = judge(process(mapping), (mapping,), WINDOW, cached=cached)
+    assert list(verdict.reasons) == reasons
+    if len(reasons) > 1:
+        assert verdict.line.splitlines()[1] == f"  1 window: {reasons[0][1]}"
+
+
+def test_in_another_mount_namespace_the_mend_says_so() -> None:
+    seen = replace(process(MIXED), elsewhere=True)
+    verdict = judge(seen, (MIXED,), WINDOW, cached={0x600000: False, 0x800000: False})
+    assert [mend for _, _, mend in verdict.reasons] == [
+        "in its container or mount namespace, stop it, then run: hugealign warm /srv/app",
+        "in its container or mount namespace, run: hugealign warm /srv/app",
+    ]
+    shifted = judge(replace(process(SHIFTED), elsewhere=True), (SHIFTED,), WINDOW)
+    assert shifted.mend == "see: hugealign verify '/proc/7/root/srv/a b'"
+
+
+def test_windows_one_by_one() -> None:
+    verdict = judge(process(MIXED), (MIXED,), WINDOW, cached={0x600000: True})
+    assert missing(MIXED, WINDOW) == [0x600000, 0x800000]
+    assert verdict.runs[0] is not None
+    assert [(run.start, run.count, run.state) for run in verdict.runs[0]] == [
+        (0x400000, 1, State.HUGE),
+        (0x600000, 1, State.SMALL),
+        (0x800000, 1, State.UNTOUCHED),
+    ]
+    assert verdict.runs[0][0] == Run(0x400000, 1, State.HUGE, "", "")
+    lines = details(verdict, WINDOW)
+    assert lines[1].strip() == "#.-"
+    assert lines[2].split() == ["0x400000-0x600000", "1", "window", "huge"]
+
+
+def test_long_lists_are_cut_in_the_text_only() -> None:
+    count = 1000
+    pages = tuple(Region(2 * i * WINDOW, (2 * i + 1) * WINDOW, huge=True, file=True) for i in range(count // 2))
+    mapping = Mapping(0, count * WINDOW, 0, "/srv/app", file_pmd=count * M, pages=pages)
+    verdict = judge(process(mapping), (mapping,), WINDOW)
+    assert (verdict.windows, verdict.possible) == (count // 2, count)
+    assert len(details(verdict, WINDOW)) < 100
+    (shown,) = document([verdict], [], WINDOW)["processes"][0]["mappings"]
+    assert len(shown["windows"]) == count
+
+
+def test_head_and_tail() -> None:
+    assert ends(HEAD, WINDOW) == (64 << 10, 0)
+    assert ends(replace(HEAD, end=0xA01000), WINDOW) == (64 << 10, 4 << 10)
+    assert ends(TINY, WINDOW) == (0, 0)
+
+
+def test_counts_alone_are_said_to_be_so() -> None:
+    verdict = judge(process(SMALL), (SMALL,), WINDOW)
+    assert any("only counts are known" in line for line in details(verdict, WINDOW))
+    (shown,) = document([verdict], [], WINDOW)["processes"][0]["mappings"]
+    assert (shown["windows_source"], shown["windows"], shown["windows_huge"]) == ("smaps", None, 2)

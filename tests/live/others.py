@@ -1,0 +1,53 @@
+"""Write docs/with-others.md from a run of tests/live/test_with_others.py.
+
+python -m tests.live.others docs/with-others.md
+"""
+
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+from tests.live.programs import ROOT
+
+_HEAD = """\
+# With other tools
+
+Written by `python -m tests.live.others docs/with-others.md` from a run of `tests/live/test_with_others.py`.
+The program is linked by `hugealign gcc` and warmed, with three windows of text. Each row is a test that checks what
+it says: that the program runs as without the tool, and what `hugealign ps` shows of it.
+
+| with | text on huge pages | and |
+|---|---|---|
+"""
+
+
+def table(junit: Path) -> str:
+    """Return the rows of the table, and the reasons of tests that were skipped; ValueError if a test failed."""
+    rows, skipped = [], []
+    for case in ET.parse(junit).getroot().iter("testcase"):  # noqa: S314
+        if case.find("failure") is not None or case.find("error") is not None:
+            raise ValueError(f"failed: {case.attrib['name']}")
+        found = {entry.attrib["name"]: entry.attrib["value"] for entry in case.iter("property")}
+        reason = case.find("skipped")
+        if reason is not None:
+            skipped.append(f"- `{case.attrib['name'].removeprefix('test_')}`: {reason.attrib['message']}")
+        elif found:
+            rows.append(f"| {found['with']} | {found['huge']} | {found['and']} |")
+    lines = [*rows, "", "Not tried here:", "", *skipped] if skipped else rows
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Run the tests and write the document that the first argument names."""
+    with tempfile.TemporaryDirectory() as name:
+        junit = Path(name) / "junit.xml"
+        words = ["-q", "-m", "matrix or not matrix", f"--junitxml={junit}", "-o", "junit_family=xunit1"]
+        command = [sys.executable, "-m", "pytest", *words, "tests/live/test_with_others.py"]
+        subprocess.run(command, cwd=ROOT, check=True)
+        Path(sys.argv[1]).write_text(_HEAD + table(junit), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,328 @@
+"""``hugealign ps`` in time (--wait, --watch), and of processes that are hard to look at."""
+
+import contextlib
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hugealign.host import processes
+from tests.live.programs import ROOT, WINDOWS, Programs, chill, hugealign, running
+
+PS = (sys.executable, "-m", "hugealign", "ps")
+
+
+@pytest.fixture
+def warmed(programs: Programs, request: pytest.FixtureRequest) -> Iterator[Path]:
+    path = programs.copy(f"c{abs(hash(request.node.name)) % 10**6}")
+    assert hugealign("warm", path).returncode == 0
+    yield path
+    path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def started(*words: str | Path, **settings: Any) -> Iterator[subprocess.Popen[str]]:
+    def as_in_the_foreground() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a job in the background of a script ignores it
+
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    settings = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | settings
+    with subprocess.Popen([*PS, *words], env=env, preexec_fn=as_in_the_foreground, **settings) as ps:  # noqa: PLW1509
+        try:
+            yield ps
+        finally:
+            ps.kill()
+
+
+def compiled(directory: Path, name: str, source: str, *words: str) -> Path:
+    (directory / f"{name}.c").write_text(source, encoding="ascii")
+    subprocess.run(["gcc", "-o", directory / name, directory / f"{name}.c", *words], check=True)
+    return directory / name
+
+
+# --wait
+
+
+def test_wait_ends_as_soon_as_it_is_met(warmed: Path) -> None:
+    begun = time.monotonic()
+    with started("--wait", "30", warmed.name) as ps:
+        time.sleep(0.5)
+        assert ps.poll() is None  # no process of that name yet
+        with running(warmed, "5"):
+            out, err = ps.communicate(timeout=20)
+    assert (ps.returncode, err) == (0, "")
+    assert "all 3 windows are huge\n" in out
+    assert time.monotonic() - begun < 20
+
+
+def test_wait_gives_up_in_time(warmed: Path) -> None:
+    chill(warmed)
+    with running(warmed, "5") as child:
+        begun = time.monotonic()
+        done = hugealign("ps", "--wait", "0.5", str(child.pid))
+    assert 0.5 <= time.monotonic() - begun < 10
+    assert done.returncode == 1
+    assert "0 of 3 windows are huge\n" in done.stdout
+
+
+def test_wait_does_not_wait_for_what_time_does_not_mend() -> None:
+    begun = time.monotonic()
+    assert hugealign("ps", "--wait", "50", "4194304999").returncode == 3
+    assert time.monotonic() - begun < 20
+
+
+def test_wait_ends_the_command_when_it_is_met(warmed: Path) -> None:
+    begun = time.monotonic()
+    done = hugealign("ps", "--wait", "30", "--", "sh", "-c", f"sleep 0.3; exec {warmed} 5")
+    assert time.monotonic() - begun < 20
+    assert done.returncode == 0
+    assert f"{warmed.name}[" in done.stdout
+
+
+# --watch
+
+
+def test_watch_appends_until_the_process_ends(warmed: Path) -> None:
+    with running(warmed, "5") as child, started("--watch", "0.1", str(child.pid)) as ps:
+        assert ps.stdout
+        for line in ps.stdout:
+            if not line.strip():  # the second look begins
+                child.kill()
+                child.wait()
+                break
+        rest = ps.stdout.read()
+        ps.wait(20)
+    assert ps.returncode == 0  # the last look's
+    assert f"{warmed.name}[{child.pid}]: all 3 windows are huge\n" in rest
+    assert "\x1b" not in rest
+
+
+def test_watch_redraws_on_a_terminal(warmed: Path) -> None:
+    controller, terminal = pty.openpty()
+    with running(warmed, "5") as child, started("--watch", "0.1", str(child.pid), stdout=terminal) as ps:
+        os.close(terminal)
+        seen = b""
+        while seen.count(b"\x1b[H") < 2:
+            assert select.select([controller], [], [], 20)[0]
+            seen += os.read(controller, 4096)
+            assert len(seen) < 10_000
+        ps.send_signal(signal.SIGINT)
+        ps.wait(20)
+    os.close(controller)
+    assert ps.returncode == 130
+    assert b"\x1b[K" in seen
+    assert b"\x1b[J" in seen
+
+
+def test_watch_of_a_command(warmed: Path) -> None:
+    done = hugealign("ps", "--watch", "0.1", "--", "timeout", "-s", "KILL", "1", warmed, "5")
+    assert done.stdout.count("\n\n") >= 1
+    assert "/timeout " in done.stdout
+    assert done.returncode == 1
+
+
+def test_watch_ends_the_command_when_interrupted(warmed: Path) -> None:
+    with started("--watch", "0.1", "--", warmed, "5", start_new_session=True) as ps:
+        assert ps.stdout
+        while "windows are huge" not in ps.stdout.readline():
+            pass
+        os.killpg(ps.pid, signal.SIGINT)
+        assert ps.wait(20) == 130
+    assert subprocess.run(["pgrep", "-x", warmed.name], check=False, stdout=subprocess.DEVNULL).returncode == 1
+
+
+def test_watch_ends_when_its_reader_has_gone(warmed: Path) -> None:
+    with running(warmed, "5") as child, started("--watch", "0.05", str(child.pid)) as ps:
+        assert ps.stdout
+        assert ps.stderr
+        ps.stdout.readline()
+        ps.stdout.close()
+        assert ps.wait(20) == 141
+        assert ps.stderr.read() == ""
+
+
+def test_watch_in_json_is_a_line_for_each_look(warmed: Path) -> None:
+    done = hugealign("ps", "--format", "json", "--watch", "0.1", "--", "timeout", "1", "sleep", "9")
+    lines = done.stdout.splitlines()
+    assert len(lines) > 1
+    assert {json.loads(line)["schema"] for line in lines} == {"hugealign.ps/1"}
+    assert warmed.exists()
+
+
+def test_number_that_another_process_got_is_not_watched_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    import argparse
+    from dataclasses import replace
+
+    from hugealign.cli import ps
+
+    real = processes.look(os.getpid())
+    looks = iter([real, real, replace(real, started=real.started + 1), real])
+    monkeypatch.setattr(processes, "look", lambda *_: next(looks))
+    args = argparse.Namespace(after=None, targets=[str(os.getpid())], watch=0, libs=False, all=False)
+    monkeypatch.setattr(processes, "find", lambda target: [int(target)])
+    assert len(list(ps._looks(args))) == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--watch", "1", "--wait", "1", "1"],
+        ["--watch", "-1", "1"],
+        ["--watch", "0", "1"],
+        ["--wait", "x", "1"],
+        ["--watch", "1"],
+    ],
+)
+def test_usage(words: list[str]) -> None:
+    assert hugealign("ps", *words).returncode == 2
+
+
+# hard cases
+
+
+def test_other_mount_namespace(warmed: Path, tmp_path: Path) -> None:
+    words = ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
+    if subprocess.run([*words, "true"], check=False, stderr=subprocess.DEVNULL).returncode:
+        pytest.skip("no namespaces here: unshare fails")
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    script = f"mount --bind {warmed.parent} {inside} && exec {inside}/{warmed.name} 5"
+    chill(warmed)
+    with running(*words, "sh", "-c", script):
+        (pid,) = processes.find(warmed.name)
+        seen = processes.look(pid)
+        done = hugealign("ps", warmed.name)
+    assert (seen.elsewhere, seen.exe) == (True, f"{inside}/{warmed.name}")
+    assert seen.inner_pids[-1] < seen.pid  # the first processes of a namespace of its own
+    assert done.stdout.splitlines()[-2:] == [
+        "  the page cache holds its text in small pages",
+        f"  in its container or mount namespace, stop it, then run: hugealign warm {inside}/{warmed.name}",
+    ]
+    assert f"{warmed.name}[{pid}]: " in done.stdout
+
+
+def test_first_thread_has_ended_and_others_run(programs: Programs) -> None:
+    source = """\
+#include <pthread.h>
+#include <unistd.h>
+static void *other(void *unused) { sleep(1); if (write(1, "ready\\n", 6) == 6) pause(); return unused; }
+int main(void) { pthread_t thread; pthread_create(&thread, 0, other, 0); pthread_exit(0); }
+"""
+    path = compiled(programs.directory, "threads", source, "-pthread")
+    with running(path) as child:
+        assert "zombie" in Path(f"/proc/{child.pid}/status").read_text(encoding="ascii")
+        seen = processes.look(child.pid)
+    assert (seen.pid, seen.comm, seen.exe) == (child.pid, "threads", str(path))
+    assert seen.text()
+
+
+def test_5000_mappings(programs: Programs) -> None:
+    path = compiled(programs.directory, "mappings", (ROOT / "tests/bench/mappings.c").read_text(encoding="ascii"))
+    with running(path, "5000") as child:
+        assert len(Path(f"/proc/{child.pid}/maps").read_text(encoding="utf-8").splitlines()) > 5000
+        found = json.loads(hugealign("ps", "--format", "json", str(child.pid)).stdout)
+    (process,) = found["processes"]
+    assert len(process["mappings"]) == 2501  # its own text, and every second mapping
+
+
+def test_big_heap_is_not_walked(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The program's text lies below its heap: smaps is read no further than the text.
+    read: list[str] = []
+    lines = processes._lines
+
+    def counting(name: str, directory: int | None = None) -> Iterator[str]:
+        for line in lines(name, directory):
+            if name == "smaps":
+                read.append(line)
+            yield line
+
+    monkeypatch.setattr(processes, "_lines", counting)
+    with running(programs.good, "5") as child:
+        processes.look(child.pid)
+    assert read
+    assert not any("libc" in line or "[heap]" in line for line in read)
+
+
+def test_program_that_changes_by_exec_all_the_time(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Each look is of one program: the text of one is never shown with the name of the other.
+    source = f"""\
+#include <stdlib.h>
+#include <unistd.h>
+int main(int argc, char **argv) {{
+  static char count[16];
+  int left = atoi(argv[1]);
+  if (!left) return 0;
+  char *names[] = {{"{programs.directory}/flip", "{programs.directory}/flop"}};
+  count[0] = '0' + left / 1000 % 10; count[1] = '0' + left / 100 % 10;
+  count[2] = '0' + left / 10 % 10; count[3] = '0' + left % 10;
+  for (int i = 3; i >= 0 && count[i]-- == '0'; i--) count[i] = '9';
+  usleep(1000);
+  execl(names[left & 1], names[left & 1], count, (char *)0);
+  return 1;
+}}
+"""
+    flip = compiled(programs.directory, "flip", source)
+    compiled(programs.directory, "flop", source)
+    monkeypatch.setattr(processes, "_ATTEMPTS", 50)
+    looks = 0
+    with subprocess.Popen([flip, "0600"]) as child:
+        while child.poll() is None:
+            with contextlib.suppress(processes.GoneError):
+                seen = processes.look(child.pid)
+                assert [m.path for m in seen.text()] == [seen.exe]
+                looks += 1
+        assert child.returncode == 0
+    assert looks > 10
+
+
+@pytest.mark.parametrize("name", ["ends (deleted)", "two\nlines", "a (b) c", "$(x) 'y'"])
+def test_names(programs: Programs, name: str) -> None:
+    path = programs.copy(name)
+    chill(path)
+    with running(path, "5") as child:
+        seen = processes.look(child.pid)
+        (text,) = seen.text()
+        assert (seen.exe, seen.elsewhere, text.path, text.deleted) == (str(path), False, str(path), False)
+        path.unlink()
+        seen = processes.look(child.pid)
+        (text,) = seen.text()
+    assert (seen.exe, text.path, text.deleted) == (str(path), str(path), True)
+
+
+def test_by_name_those_that_can_be_looked_at_are_shown(warmed: Path) -> None:
+    nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+    if os.geteuid() or subprocess.run([*nobody, sys.executable, "-c", "import argparse"], check=False).returncode:
+        pytest.skip("not root, or this Python does not run as nobody")
+    with running(warmed, "5") as ours, running(*nobody, warmed, "5") as theirs:
+        done = hugealign("ps", warmed.name, prefix=nobody)
+    assert done.returncode == 3
+    assert f"[{theirs.pid}]: all {WINDOWS} windows are huge\n" in done.stdout
+    assert done.stderr == f"hugealign: error: process {ours.pid}: no permission; look as its user or as root\n"
+
+
+def test_by_name_those_that_have_ended_are_left_out(warmed: Path) -> None:
+    with running(warmed, "5") as one, running(warmed, "5") as other:
+        other.kill()
+        os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)
+        done = hugealign("ps", warmed.name)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"[{one.pid}]: all" in done.stdout
+
+
+def test_by_name_when_all_have_ended_it_is_said(warmed: Path) -> None:
+    with running(warmed, "5") as one, running(warmed, "5") as other:
+        for child in (one, other):
+            child.kill()
+            os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        done = hugealign("ps", warmed.name)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.endswith("has ended\n")

@@ -1,0 +1,191 @@
+"""``hugealign ps`` window by window: against smaps, and with reasons that the kernel itself can be asked for."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from hugealign.host import backing, processes
+from hugealign.host import pagemap as pagemap_module
+from hugealign.host.pagemap import State
+from tests.live.programs import NO_THP, ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
+
+SCHEMA = json.loads((ROOT / "hugealign" / "host" / "ps-1.schema.json").read_text(encoding="utf-8"))
+NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+
+
+@pytest.fixture
+def cold(programs: Programs, request: pytest.FixtureRequest) -> Iterator[Path]:
+    try:
+        fd = os.open("/proc/self/pagemap", os.O_RDONLY)
+        pagemap_module.scan(fd, 4096, 8192)
+    except OSError as error:
+        pytest.skip(f"no PAGEMAP_SCAN here: {error}")
+    os.close(fd)
+    path = programs.copy(f"w{abs(hash(request.node.name)) % 10**6}")
+    yield path
+    path.unlink(missing_ok=True)
+
+
+def warm(path: Path, *words: str) -> None:
+    assert hugealign("warm", *words, path).returncode == 0
+
+
+def document(*words: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(hugealign("ps", "--format", "json", *words).stdout)
+    jsonschema.validate(found, SCHEMA, cls=jsonschema.Draft202012Validator)
+    return found
+
+
+def windows(pid: int) -> list[tuple[str, int, str | None]]:
+    (process,) = document(str(pid))["processes"]
+    (mapping,) = process["mappings"]
+    assert mapping["windows_source"] == "pagemap_scan"
+    assert sum(run["count"] for run in mapping["windows"]) == mapping["windows_possible"] == WINDOWS
+    return [(run["state"], run["count"], run["reason"]) for run in mapping["windows"]]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_windows_agree_with_smaps_where_some_are_huge(cold: Path, count: int) -> None:
+    warm(cold, "--windows", str(count))
+    with running(cold, "5") as child:
+        assert huge_kib(child.pid, cold) == count * WINDOW >> 10
+        (text,) = processes.look(child.pid).text()
+        assert text.windows(WINDOW) == (State.HUGE,) * count + (State.SMALL,) * (WINDOWS - count)
+
+
+def test_strip_and_list(cold: Path) -> None:
+    warm(cold, "--windows", "1")
+    with running(cold, "3") as child:
+        done = hugealign("ps", "-v", str(child.pid))
+        (text,) = processes.look(child.pid).text()
+    assert done.returncode == 1
+    small, untouched = "the page cache holds its text in small pages", "not touched yet, and not warmed"
+    places = [f"{at:#x}-{at + WINDOW:#x}" for at in range(text.start, text.end, WINDOW)]
+    reasons = ["huge", small, untouched]
+    assert done.stdout.splitlines()[-6:-1] == [
+        f"  {cold} at {text.start:#x}:",
+        "    #.-",
+        *(f"    {place}  1 window    {reason}" for place, reason in zip(places, reasons, strict=True)),
+    ]
+    assert f"  1 window: {small}\n  stop it, then: hugealign warm {cold}\n" in done.stdout
+    assert f"  1 window: {untouched}\n  run: hugealign warm {cold}\n" in done.stdout
+
+
+def test_windows_that_are_not_warmed_can_be_while_it_runs(cold: Path) -> None:
+    warm(cold, "--windows", "1")
+    with running(cold, "3") as child:
+        assert windows(child.pid)[2] == ("untouched", 1, "not touched yet, and not warmed")
+        hugealign("warm", cold)  # as it says
+        assert windows(child.pid)[2] == ("untouched", 1, "not touched yet")
+
+
+def test_looking_makes_nothing_huge(cold: Path) -> None:
+    with running(cold, "3") as child:
+        assert windows(child.pid)[0][0] == "small"
+        assert huge_kib(child.pid, cold) == 0
+    assert hugealign("warm", "--check", cold).returncode == 1
+
+
+def test_huge_in_the_cache_but_mapped_small(cold: Path) -> None:
+    warm(cold)
+    with running(*NO_THP, cold, "5") as child:
+        (text,) = processes.look(child.pid).text()
+        assert text.windows(WINDOW) == (State.SMALL,) * WINDOWS
+        addresses = [text.start, text.start + WINDOW]
+        found = backing.behind(processes.look(child.pid), text, addresses, WINDOW)
+        assert found == dict.fromkeys(addresses, True)  # the page cache is not to blame
+        assert {reason for *_, reason in windows(child.pid)} == {
+            "huge pages are disabled for it: prctl(PR_SET_THP_DISABLE)"
+        }
+
+
+def test_text_that_a_debugger_wrote_to(cold: Path) -> None:
+    warm(cold)
+    with running(cold, "5") as child:
+        (text,) = processes.look(child.pid).text()
+        with Path(f"/proc/{child.pid}/mem").open("r+b", buffering=0) as memory:
+            memory.seek(text.start + WINDOW)  # as gdb sets a breakpoint; the byte is in text that never runs
+            memory.write(b"\xcc")
+        found = windows(child.pid)
+    assert [state for state, *_ in found] == ["huge", "written", "huge"]
+    assert found[1][2] == "it has written to the text: a breakpoint, a probe or a relocation"
+
+
+def test_advice_against_huge_pages(cold: Path) -> None:
+    code = (
+        "import ctypes, os, signal, sys; c = ctypes.CDLL(None); c.mmap.restype = ctypes.c_void_p; v = ctypes.c_void_p;"
+        "c.mmap.argtypes = (v, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long);"
+        f"room = c.mmap(None, {2 * WINDOW}, 0, 34, -1, 0); at = -(-room // {WINDOW}) * {WINDOW};"
+        f"fd = os.open(sys.argv[1], 0); c.mmap(at, {WINDOW}, 5, 18, fd, {WINDOW});"
+        f"c.madvise(v(at), ctypes.c_size_t({WINDOW}), 15); ctypes.string_at(at, 1);"
+        "os.write(1, b'ready\\n'); signal.pause()"
+    )
+    warm(cold)
+    with running(sys.executable, "-c", code, cold) as child:
+        (mapping,) = (m for m in processes.look(child.pid, libraries=True).text(libraries=True) if m.path == str(cold))
+        done = hugealign("ps", "--libs", str(child.pid))
+    assert mapping.no_huge
+    assert "madvise(MADV_NOHUGEPAGE)" in done.stdout
+
+
+def test_head_and_tail_are_named(cold: Path) -> None:
+    with running(cold.parent / "fixed", "5") as child:
+        done = hugealign("ps", "-v", str(child.pid))
+        (mapping,) = document(str(child.pid))["processes"][0]["mappings"]
+    assert mapping["head_bytes"] + mapping["tail_bytes"] == (
+        mapping["text_bytes"] - mapping["windows_possible"] * WINDOW
+    )
+    assert ("  head of " in done.stdout, "  tail of " in done.stdout) == (
+        bool(mapping["head_bytes"]),
+        bool(mapping["tail_bytes"]),
+    )
+
+
+def test_without_the_ioctl_counts_are_shown_and_said_to_be_counts(cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # What stands for Linux before 6.7: a number that this kernel does not know.
+    warm(cold, "--windows", "1")
+    monkeypatch.setattr(pagemap_module, "_PAGEMAP_SCAN", 0xC06066FF)
+    with running(cold, "5") as child:
+        (text,) = processes.look(child.pid).text()
+    assert (text.pages, text.windows(WINDOW), text.windows_huge(WINDOW)) == (None, None, 1)
+
+
+def test_ordinary_user_sees_windows_of_a_process_of_that_user(cold: Path) -> None:
+    if os.geteuid() or subprocess.run([*NOBODY, sys.executable, "-c", "import argparse"], check=False).returncode:
+        pytest.skip("not root, or this Python does not run as nobody")
+    warm(cold, "--windows", "2")
+    with running(*NOBODY, cold, "5") as child:
+        done = hugealign("ps", "-v", str(child.pid), prefix=NOBODY)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "    ##.\n" in done.stdout
+
+
+def test_json_of_libraries_anonymous_text_and_errors_follows_the_schema(cold: Path) -> None:
+    with running(cold, "5") as child:
+        found = document("--all", str(child.pid), str(os.getpid()), "4194304999")
+    assert len(found["processes"]) == 2
+    assert len(found["errors"]) == 1
+
+
+def test_replaced_file_is_the_reason_only_where_pages_are_small(cold: Path) -> None:
+    warm(cold, "--windows", "1")
+    with running(cold, "5") as child:
+        new = cold.with_name("upgrade")
+        new.write_bytes(cold.read_bytes())
+        new.chmod(0o755)
+        new.replace(cold)
+        found = windows(child.pid)
+        warm(cold)
+        assert windows(child.pid) == found  # the new file's pages are not this process's
+    assert found == [
+        ("huge", 1, None),
+        ("small", 2, "its file was deleted or replaced since it started"),
+    ]
+    chill(cold)
