@@ -6,8 +6,8 @@ the command takes the place of this process: status, signals and output are its 
 
 import argparse
 import os
-import sys
 
+from hugealign.become import become
 from hugealign.environment import as_given
 from hugealign.errors import UsageError, WrapperError
 
@@ -44,17 +44,7 @@ def run(args: argparse.Namespace) -> int:
     environ = as_given()
     if environ.get(b"HUGEALIGN_DISABLE") != b"1":
         _activate(environ)
-    _default_signals()
-    try:
-        os.execvpe(words[0], words, environ)  # noqa: S606  # no shell on purpose
-    except (FileNotFoundError, NotADirectoryError):
-        status, reason = 127, "command not found"
-    except OSError as error:
-        status, reason = 126, "is a directory" if os.path.isdir(words[0]) else f"not executable: {error.strerror}"
-    from hugealign.units import printable
-
-    print(f"hugealign: error: {printable(words[0])}: {reason}", file=sys.stderr)
-    return status
+    return become(words, environ)
 
 
 def _activate(environ: dict[bytes, bytes]) -> None:
@@ -71,11 +61,3 @@ def _activate(environ: dict[bytes, bytes]) -> None:
         raise WrapperError(str(error)) from None
     users = environ.get(b"COMPILER_PATH")
     environ[b"COMPILER_PATH"] = os.fsencode(shims) + (b":" + users if users else b"")
-
-
-def _default_signals() -> None:
-    """Undo what Python has done to signals, since the command would inherit it."""
-    import signal
-
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(number, signal.SIG_DFL)

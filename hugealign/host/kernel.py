@@ -45,3 +45,26 @@ def file_system(device: int) -> str | None:
     except (OSError, ValueError, IndexError):
         pass
     return None
+
+
+def file_system_of(fd: int) -> str | None:
+    """Return the type of the file system on which the open file *fd* lies, by its mount; btrfs too."""
+    try:
+        with open(f"/proc/self/fdinfo/{fd}", encoding="ascii") as file:
+            mount = next(line.split()[1] for line in file if line.startswith("mnt_id:"))
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+            fields = next(fields for fields in (line.split(" ") for line in file) if fields[0] == mount)
+            return fields[fields.index("-") + 1]
+    except (OSError, ValueError, IndexError, StopIteration):
+        return None
+
+
+def is_mount_point(path: str) -> bool:
+    """Return whether something is mounted at the real *path*, which may be a file (a bind mount)."""
+    try:
+        with open("/proc/self/mountinfo", "rb") as file:
+            # Space, tab, newline and backslash are in octal there (mangle in fs/proc_namespace.c).
+            escaped = b"".join(b"\\%03o" % c if c in b" \t\n\\" else bytes((c,)) for c in os.fsencode(path))
+            return any(line.split(b" ")[4] == escaped for line in file)
+    except (OSError, IndexError):
+        return False

@@ -1,13 +1,9 @@
-"""Huge folios in the page cache: which windows of a file are mapped with one page each, and making them so.
+"""Huge folios in the page cache: which windows of a file are mapped with one page each.
 
-Nothing here writes to the file or needs privileges.  How it works (measured on Linux 6.18):
-
-- A fault in a ``VM_HUGEPAGE`` mapping reads the file ahead in folios of the huge page size: two for a fault,
-  or exactly one where the mapping is also ``MADV_RANDOM`` (``do_sync_mmap_readahead`` in mm/filemap.c, 5.18).
-- From then on every mapping that is congruent to the file gets such a folio with one PMD
-  (``filemap_map_pmd``), in any process, without any advice, and with THP ``never`` as well.
-- What is in the page cache in small folios stays small until it is evicted, and ``POSIX_FADV_DONTNEED``
-  leaves what is dirty, under writeback or mapped (``mapping_evict_folio`` in mm/truncate.c).
+This module only looks; `hugealign.host.warming` changes what is seen.  Nothing here writes to the file or needs
+privileges.  A folio of the huge page size is mapped by one PMD in every mapping that is congruent to the file
+(``filemap_map_pmd`` in mm/filemap.c), in any process, without any advice, and with THP ``never`` as well; so we map
+the file as a program would and read the counters of the mapping.
 """
 
 import contextlib
@@ -19,16 +15,18 @@ import mmap
 import os
 import stat
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from hugealign.elf.image import read_image
-from hugealign.elf.windows import file_offset, whole_windows
+from hugealign.elf.image import Image, Segment, read_image
+from hugealign.elf.windows import align_down, align_up, drift, file_offset, load_alignment, whole_windows
 from hugealign.errors import HugealignError
-from hugealign.host import kernel, smaps
+from hugealign.host import kernel, memory, smaps
+from hugealign.units import format_size
 
 _MAP_FIXED = 0x10
 _MADV_POPULATE_READ = 22  # Linux 5.14
-_MADV_COLLAPSE = 25  # Linux 6.1
 _PR_SET_THP_DISABLE = 41
+_CACHESTAT = 451  # Linux 6.5; the same number on every processor but alpha
 _BATCH = 64  # windows that are mapped at a time: far below vm.max_map_count and any limit on address space
 
 
@@ -40,18 +38,27 @@ class MappingError(HugealignError):
     """The kernel refuses to map the file."""
 
 
+@dataclass(frozen=True, slots=True)
+class CacheState:
+    """How many 4 KiB pages of a range are in the page cache, and of those dirty, or being written."""
+
+    cached: int
+    dirty: int
+    writeback: int
+
+
 @functools.cache
-def _libc() -> ctypes.CDLL:
+def libc() -> ctypes.CDLL:
     """Return the C library, for the system calls that take an address, which Python does not offer."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.mmap.restype = ctypes.c_void_p
-    libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_int64)
-    libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
-    libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-    libc.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
+    library = ctypes.CDLL(None, use_errno=True)
+    library.mmap.restype = ctypes.c_void_p
+    library.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_int64)
+    library.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+    library.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    library.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
     # Inherited from our parent it would hide every huge page from us (do_set_pmd in mm/memory.c).
-    libc.prctl(_PR_SET_THP_DISABLE, *[ctypes.c_ulong(0)] * 4)
-    return libc
+    library.prctl(_PR_SET_THP_DISABLE, *[ctypes.c_ulong(0)] * 4)
+    return library
 
 
 @contextlib.contextmanager
@@ -76,26 +83,38 @@ def opened(path: str) -> Iterator[int]:
                 os.close(descriptor)
 
 
-def text_windows(fd: int, page_size: int, limit: int | None = None) -> list[int]:
+def text_windows(fd: int, page_size: int, limit: int | None = None, all_text: bool = False) -> list[int]:
     """Return the file offsets of the whole windows of text, the first *limit* ones.
 
-    Windows that the file is too short for are left out.  Raises NotElfError, MalformedElfError, FileError
-    when they would not fit into memory.
+    With *all_text*, of every window of the file that holds any text, wherever a process would map it.  Windows that
+    the file is too short for are left out: no folio reaches beyond its end (``page_cache_ra_order`` in
+    mm/readahead.c).  Raises NotElfError, MalformedElfError, FileError when they would not fit into memory.
     """
     image = read_image(fd)
+    place = _any_text if all_text else _whole_text
+    in_file = align_up(image.file_size, mmap.PAGESIZE)
     found: list[range] = []
     for segment in image.text_segments:
-        first, end = (file_offset(segment, vaddr) for vaddr in whole_windows(segment, page_size, image.fixed))
-        # No folio reaches beyond the end of the file (page_cache_ra_order in mm/readahead.c).
-        in_file = -(-image.file_size // mmap.PAGESIZE) * mmap.PAGESIZE
+        first, end = place(image, segment, page_size)
         found.append(range(first, min(end, in_file) - page_size + 1, page_size))
     count = min(sum(map(len, found)), limit if limit is not None else 1 << 62)
-    memory = kernel.available_memory()
-    if memory is not None and count * page_size > memory:
-        raise FileError(
-            f"{count} windows of text are more than the {memory >> 20} MiB of memory available; use --windows"
-        )
-    return list(itertools.islice(itertools.chain.from_iterable(found), count))
+    for room, what in (
+        (kernel.available_memory(), "of memory available; use --windows"),
+        (memory.limit(), "that this control group may use; raise its memory limit, or use --windows"),
+    ):
+        if room is not None and count * page_size > room:
+            raise FileError(f"{count} windows of text are more than the {format_size(room)} {what}")
+    # Segments can share a window.
+    return list(dict.fromkeys(itertools.islice(itertools.chain.from_iterable(found), count)))
+
+
+def _whole_text(image: Image, segment: Segment, page_size: int) -> tuple[int, int]:
+    windows = whole_windows(segment, page_size, image.fixed, drift(image), load_alignment(image))
+    return file_offset(segment, windows[0]), file_offset(segment, windows[1])
+
+
+def _any_text(_image: Image, segment: Segment, page_size: int) -> tuple[int, int]:
+    return align_down(segment.p_offset, page_size), align_up(segment.p_offset + segment.p_filesz, page_size)
 
 
 def measure(fd: int, offsets: Sequence[int], page_size: int) -> list[bool]:
@@ -104,100 +123,73 @@ def measure(fd: int, offsets: Sequence[int], page_size: int) -> list[bool]:
     Windows that are not wholly in the page cache are not huge, and are not read.  Raises MappingError.
     """
     huge: list[bool] = []
-    libc = _libc()
-    for batch in _batches(offsets):
-        with _mapped(fd, batch, page_size) as addresses:
-            for address in addresses:
-                # To those who could not write to the file mincore says that all of it is there
-                # (can_do_mincore in mm/mincore.c); then MADV_RANDOM keeps the reading to one page.
-                libc.madvise(address, page_size, mmap.MADV_RANDOM)
-                pages = ctypes.create_string_buffer(page_size // mmap.PAGESIZE)
-                libc.mincore(address, page_size, pages)
-                if all(page & 1 for page in pages.raw):
-                    _touch(address, page_size)
-            with open("/proc/self/smaps", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
-                mapped = {m.start: m.huge for m in smaps.parse(file)}
-        huge += [mapped.get(address, 0) == page_size for address in addresses]
+    for windows in mapped(fd, offsets, page_size):
+        for _, address in windows:
+            # To those who could not write to the file mincore says that all of it is there
+            # (can_do_mincore in mm/mincore.c); then MADV_RANDOM keeps the reading to one page.
+            libc().madvise(address, page_size, mmap.MADV_RANDOM)
+            pages = ctypes.create_string_buffer(page_size // mmap.PAGESIZE)
+            libc().mincore(address, page_size, pages)
+            if 0 not in pages.raw:  # a byte for each page, 1 if it is there (mm/mincore.c)
+                touch(address, page_size)
+        with open("/proc/self/smaps", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+            seen = {m.start: m.huge for m in smaps.parse(file)}
+        huge += [seen.get(address, 0) == page_size for _, address in windows]
     return huge
 
 
-def warm(fd: int, offsets: Sequence[int], page_size: int) -> list[bool]:
-    """Bring the windows at *offsets* into the page cache in huge folios and return what `measure` then says.
+def cache_state(fd: int, offset: int, length: int) -> CacheState | None:
+    """Return what the page cache holds of *length* bytes of *fd* at *offset*.
 
-    Windows that are huge already are left alone, so this is safe for a file that runs; the others are evicted
-    as the last means, where MADV_COLLAPSE gave nothing.  Raises MappingError.
+    None before Linux 6.5, and for a file that we neither own nor could write to (``can_do_cachestat`` in mm/filemap.c).
     """
-    huge = measure(fd, offsets, page_size)
-    for attempt in (_clean, _collapse, _evict, _read):
-        missing = [offset for offset, good in zip(offsets, huge, strict=True) if not good]
-        if not missing:
-            break
-        for batch in _batches(missing):
-            attempt(fd, batch, page_size)
-        if attempt in (_read, _collapse):
-            huge = measure(fd, offsets, page_size)
-    return huge
+    span = (ctypes.c_uint64 * 2)(offset, length)
+    counts = (ctypes.c_uint64 * 5)()
+    if libc().syscall(ctypes.c_long(_CACHESTAT), ctypes.c_uint(fd), span, counts, ctypes.c_uint(0)):
+        return None
+    return CacheState(cached=counts[0], dirty=counts[1], writeback=counts[2])
 
 
-def _clean(fd: int, _offsets: Sequence[int], _page_size: int) -> None:
-    with contextlib.suppress(OSError):  # what stays dirty stays small, and the measurement says so
-        os.fsync(fd)
+def mapped(fd: int, offsets: Sequence[int], page_size: int) -> Iterator[list[tuple[int, int]]]:
+    """Map the windows at *offsets*, some at a time, and yield lists of ``(offset, address)``.
+
+    Each lies at an aligned address with a gap after it, so that each has its own line in smaps; the mappings of a
+    list are gone when the next is asked for.  Raises MappingError.
+    """
+    done, size = 0, _BATCH
+    while done < len(offsets):
+        batch = offsets[done : done + size]
+        length = (2 * len(batch) + 1) * page_size
+        base = libc().mmap(None, length, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+        if base == ctypes.c_void_p(-1).value:
+            if size == 1:
+                raise MappingError(f"no {format_size(length)} of address space; raise its limit (ulimit -v)")
+            size //= 4
+            continue
+        try:
+            start = align_up(base, page_size)
+            windows = [(offset, start + 2 * page_size * index) for index, offset in enumerate(batch)]
+            for offset, address in windows:
+                _map_window(fd, offset, address, page_size)
+            yield windows
+        finally:
+            libc().munmap(base, length)
+        done += len(batch)
 
 
-def _read(fd: int, offsets: Sequence[int], page_size: int) -> None:
-    with _mapped(fd, offsets, page_size) as addresses:
-        for address in addresses:
-            _libc().madvise(address, page_size, mmap.MADV_RANDOM)
-            _libc().madvise(address, page_size, mmap.MADV_HUGEPAGE)
-            _touch(address, page_size)
+def _map_window(fd: int, offset: int, address: int, page_size: int) -> None:
+    # The second protection is for noexec mounts.
+    for protection in (mmap.PROT_READ | mmap.PROT_EXEC, mmap.PROT_READ):
+        if libc().mmap(address, page_size, protection, mmap.MAP_PRIVATE | _MAP_FIXED, fd, offset) == address:
+            return
+    raise MappingError(f"cannot map the file: {os.strerror(ctypes.get_errno())}")
 
 
-def _collapse(fd: int, offsets: Sequence[int], page_size: int) -> None:
-    # Serves tmpfs and, where the kernel has CONFIG_READ_ONLY_THP_FOR_FS, clean text on any file system;
-    # EINVAL elsewhere.  Unlike eviction it works while a process maps the pages.
-    with _mapped(fd, offsets, page_size) as addresses:
-        for address in addresses:
-            _libc().madvise(address, page_size, _MADV_COLLAPSE)
-
-
-def _evict(fd: int, offsets: Sequence[int], page_size: int) -> None:
-    for offset in offsets:
-        os.posix_fadvise(fd, offset, page_size, os.POSIX_FADV_DONTNEED)
-
-
-def _batches(offsets: Sequence[int]) -> Iterator[Sequence[int]]:
-    for start in range(0, len(offsets), _BATCH):
-        yield offsets[start : start + _BATCH]
-
-
-@contextlib.contextmanager
-def _mapped(fd: int, offsets: Sequence[int], page_size: int) -> Iterator[list[int]]:
-    """Map each window at an aligned address with a gap after it, so that each has its own line in smaps."""
-    libc = _libc()
-    length = (2 * len(offsets) + 1) * page_size
-    base = libc.mmap(None, length, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
-    if base == ctypes.c_void_p(-1).value:
-        raise MappingError(f"no address space: {os.strerror(ctypes.get_errno())}")
-    try:
-        addresses = [-(-base // page_size) * page_size + 2 * page_size * index for index in range(len(offsets))]
-        for address, offset in zip(addresses, offsets, strict=True):
-            flags = mmap.MAP_PRIVATE | _MAP_FIXED
-            # The second protection is for noexec mounts.
-            for protection in (mmap.PROT_READ | mmap.PROT_EXEC, mmap.PROT_READ):
-                if libc.mmap(address, page_size, protection, flags, fd, offset) == address:
-                    break
-            else:
-                raise MappingError(f"cannot map the file: {os.strerror(ctypes.get_errno())}")
-        yield addresses
-    finally:
-        libc.munmap(base, length)
-
-
-def _touch(address: int, page_size: int) -> None:
+def touch(address: int, page_size: int) -> None:
     """Fault in the huge pages of the window at *address*, without SIGBUS if the file has shrunk meanwhile."""
     for place in range(address, address + page_size, kernel.huge_page_size()):
         # Both ways report what would be a SIGBUS as an error (madvise_populate in mm/madvise.c, mem_rw in
         # fs/proc/base.c); a window that failed is not huge.
-        if _libc().madvise(place, mmap.PAGESIZE, _MADV_POPULATE_READ) and ctypes.get_errno() == errno.EINVAL:
-            with contextlib.suppress(OSError), open("/proc/self/mem", "rb", buffering=0) as memory:
-                os.pread(memory.fileno(), 1, place)
+        if libc().madvise(place, mmap.PAGESIZE, _MADV_POPULATE_READ) and ctypes.get_errno() == errno.EINVAL:
+            with contextlib.suppress(OSError), open("/proc/self/mem", "rb", buffering=0) as file:
+                os.pread(file.fileno(), 1, place)

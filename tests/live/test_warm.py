@@ -1,5 +1,6 @@
 """``hugealign warm`` on this kernel: does a process that asks for nothing get huge pages afterwards?"""
 
+import json
 import os
 import shutil
 import struct
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.host import kernel, pagecache
+from hugealign.host import kernel, pagecache, warming
 from tests.live.programs import NO_THP, ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
 
 ALL = f"{WINDOWS} of {WINDOWS} windows huge (6.0 MiB)"
@@ -55,8 +56,8 @@ def test_dirty_pages_are_written_before_the_eviction_that_skips_them(
     monkeypatch.setattr(os, "fsync", lambda _: calls.append("fsync"))
     monkeypatch.setattr(os, "posix_fadvise", lambda *_: calls.append("evict"))
     with pagecache.opened(str(cold)) as fd:
-        pagecache.warm(fd, pagecache.text_windows(fd, WINDOW), WINDOW)
-    assert calls in (["fsync", *["evict"] * WINDOWS], ["fsync"])  # the second where MADV_COLLAPSE does it
+        warming.warm(fd, pagecache.text_windows(fd, WINDOW), WINDOW)
+    assert calls == ["fsync", *["evict"] * WINDOWS]
 
 
 def test_file_stays_the_same(cold: Path) -> None:
@@ -92,7 +93,7 @@ def test_check_of_a_file_that_is_not_cached_reads_nothing(cold: Path) -> None:
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
     assert pagecache.measure(fd, [WINDOW, 2 * WINDOW], WINDOW) == [False, False]
     # Still not cached: now that it is read, it comes in huge folios without any eviction.
-    pagecache._read(fd, [WINDOW, 2 * WINDOW], WINDOW)
+    warming._read(fd, [WINDOW, 2 * WINDOW], WINDOW)
     assert pagecache.measure(fd, [WINDOW, 2 * WINDOW], WINDOW) == [True, True]
     os.close(fd)
 
@@ -100,14 +101,14 @@ def test_check_of_a_file_that_is_not_cached_reads_nothing(cold: Path) -> None:
 def test_truth_is_per_window(cold: Path) -> None:
     with pagecache.opened(str(cold)) as fd:
         offsets = pagecache.text_windows(fd, WINDOW)
-        assert pagecache.warm(fd, offsets[1:2], WINDOW) == [True]
+        assert warming.warm(fd, offsets[1:2], WINDOW).huge == (True,)
         assert pagecache.measure(fd, offsets, WINDOW) == [False, True, False]
 
 
 def test_more_windows_than_one_batch(cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pagecache, "_BATCH", 2)
     with pagecache.opened(str(cold)) as fd:
-        assert pagecache.warm(fd, pagecache.text_windows(fd, WINDOW), WINDOW) == [True] * WINDOWS
+        assert warming.warm(fd, pagecache.text_windows(fd, WINDOW), WINDOW).huge == (True,) * WINDOWS
 
 
 def test_what_is_huge_is_left_alone(cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +120,7 @@ def test_what_is_huge_is_left_alone(cold: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(os, "posix_fadvise", lambda *_: pytest.fail("evicted a huge window"))
     monkeypatch.setattr(os, "fsync", lambda *_: pytest.fail("nothing to clean"))
     with pagecache.opened(str(cold)) as fd:
-        assert pagecache.warm(fd, pagecache.text_windows(fd, WINDOW), WINDOW) == [True] * WINDOWS
+        assert warming.warm(fd, pagecache.text_windows(fd, WINDOW), WINDOW).huge == (True,) * WINDOWS
 
 
 def test_file_in_use_is_short_and_names_the_process(cold: Path) -> None:
@@ -128,7 +129,8 @@ def test_file_in_use_is_short_and_names_the_process(cold: Path) -> None:
     with running(cold, "5") as child:
         done = hugealign("warm", cold)
         assert done.returncode == 1
-        reason = f"in use by process {child.pid}; stop it, then: hugealign warm {cold}"
+        mend = f"stop it, then: hugealign warm {cold}; or: hugealign warm --replace {cold}"
+        reason = f"in use by process {child.pid} ({cold.name[:15]}); {mend}"
         assert done.stdout == f"{cold}: {NONE}\n  {reason}\n"
         assert child.poll() is None
     assert hugealign("warm", cold).returncode == 0
@@ -138,7 +140,7 @@ def huge_by_eviction_only(path: Path) -> bool:
     chill(path)
     fd = os.open(path, os.O_RDONLY)
     try:
-        pagecache._collapse(fd, [WINDOW], WINDOW)
+        warming._collapse(fd, [WINDOW], WINDOW)
         return pagecache.measure(fd, [WINDOW], WINDOW) == [False]
     finally:
         os.close(fd)
@@ -160,22 +162,23 @@ def test_ordinary_user_can_warm_a_file_of_another(cold: Path) -> None:
 def test_kernel_without_populate_read(cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pagecache, "_MADV_POPULATE_READ", 9999)  # EINVAL, as before Linux 5.14
     with pagecache.opened(str(cold)) as fd:
-        assert pagecache.warm(fd, pagecache.text_windows(fd, WINDOW), WINDOW) == [True] * WINDOWS
+        assert warming.warm(fd, pagecache.text_windows(fd, WINDOW), WINDOW).huge == (True,) * WINDOWS
 
 
 @pytest.mark.parametrize("advice", [22, 9999])
 def test_file_that_shrinks_meanwhile_is_no_crash(cold: Path, advice: int) -> None:
     code = f"""
+import json
 import os
-from hugealign.host import kernel, pagecache
+from hugealign.host import kernel, pagecache, warming
 pagecache._MADV_POPULATE_READ = {advice}
 with pagecache.opened({str(cold)!r}) as fd:
     offsets = pagecache.text_windows(fd, {WINDOW})
     assert len(offsets) == {WINDOWS}
     os.truncate({str(cold)!r}, 0)
-    assert pagecache.warm(fd, offsets, {WINDOW}) == [False] * {WINDOWS}
-    with pagecache._mapped(fd, offsets, {WINDOW}) as addresses:
-        pagecache._touch(addresses[0], {WINDOW})
+    assert warming.warm(fd, offsets, {WINDOW}).huge == (False,) * {WINDOWS}
+    for windows in pagecache.mapped(fd, offsets, {WINDOW}):
+        pagecache.touch(windows[0][1], {WINDOW})
 """
     done = subprocess.run([sys.executable, "-c", code], check=False, env={"PYTHONPATH": str(ROOT)})
     assert done.returncode == 0  # a SIGBUS would be -7
@@ -337,3 +340,27 @@ def test_name_is_printed_harmlessly(programs: Programs) -> None:
 @pytest.mark.parametrize("words", [["warm"], ["warm", "--windows", "0", "x"], ["warm", "--page-size", "3M", "x"]])
 def test_usage(words: list[str]) -> None:
     assert hugealign(*words).returncode == 2
+
+
+def test_json(programs: Programs, cold: Path, tmp_path: Path) -> None:
+    done = hugealign("warm", "--format", "json", "--libs", cold, tmp_path, programs.plain)
+    assert (done.returncode, done.stderr) == (1, "")
+    found = json.loads(done.stdout)
+    assert (found["schema"], found["page_size"], found["huge_bytes"]) == ("hugealign.warm/1", WINDOW, WINDOWS * WINDOW)
+    named = {file["path"]: file for file in found["files"] if not file["library"]}
+    assert named[str(cold)] == {
+        "path": str(cold), "library": False, "replaced": False, "windows": WINDOWS, "windows_huge": WINDOWS,
+        "huge_bytes": WINDOWS * WINDOW, "small_offsets": [], "methods": ["readahead"], "reason": None,
+    }  # fmt: skip
+    assert named[str(programs.plain)]["reason"]["code"] == "no-window"
+    assert any("libc.so.6" in file["path"] for file in found["files"] if file["library"])
+    assert found["errors"] == [{"target": str(tmp_path), "message": "not a regular file"}]
+    checked = json.loads(hugealign("warm", "--check", "--format", "json", cold).stdout)
+    assert checked["files"][0]["methods"] == []
+
+
+def test_part_of_the_windows_is_named(cold: Path) -> None:
+    assert hugealign("warm", "--windows", "1", cold).returncode == 0
+    done = hugealign("warm", "--check", cold)
+    assert done.stdout.splitlines()[0] == f"{cold}: 1 of {WINDOWS} windows huge (2.0 MiB)"
+    assert done.stdout.splitlines()[2] == "  not huge: file offsets 0x400000-0x800000"

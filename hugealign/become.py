@@ -1,0 +1,29 @@
+"""Giving the place of this process to a command."""
+
+import errno
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+
+from hugealign.units import printable
+
+
+def become(words: Sequence[str], environ: Mapping[bytes, bytes]) -> int:
+    """Execute *words* as execvp does, with *environ*; if that fails, say why and return 126 or 127 as env(1) does."""
+    # Undo what Python has done to signals, since the command would inherit it.
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execvpe(words[0], list(words), environ)  # noqa: S606  # no shell on purpose
+    except (FileNotFoundError, NotADirectoryError):
+        status, reason = 127, "command not found"
+    except ValueError as error:
+        status, reason = 127, str(error)
+    except OSError as error:
+        if error.errno == errno.ENOEXEC and (script := shutil.which(words[0])):
+            os.execve("/bin/sh", ["sh", script, *words[1:]], environ)  # noqa: S606  # a script without #!, see exec(3)
+        status, reason = 126, "is a directory" if os.path.isdir(words[0]) else f"not executable: {error.strerror}"
+    print(f"hugealign: error: {printable(words[0])}: {reason}", file=sys.stderr)
+    return status

@@ -1,0 +1,110 @@
+"""``hugealign run -- COMMAND``: warm a command's text, then be the command."""
+
+import argparse
+import contextlib
+import os
+import sys
+
+from hugealign.become import become
+from hugealign.environment import as_given
+from hugealign.errors import HugealignError, UsageError
+from hugealign.units import printable
+
+_INTERPRETERS = 4  # of interpreters; the kernel follows as many (BINPRM_MAX_RECURSION in fs/exec.c is 4)
+_LINE = 256  # bytes of a script that the kernel looks at (BINPRM_BUF_SIZE)
+
+_EPILOG = """\
+COMMAND is found as the shell finds it, warmed as by `hugealign warm`, and then
+takes the place of this process, with environment, signals and name as given.
+For a script the interpreter is warmed.  COMMAND runs whether or not that works,
+and nothing is printed unless -v is given.  Example:
+
+  hugealign run --libs -- postgres -D /var/lib/postgresql
+
+exit status: COMMAND's own; 2 wrong usage; 126 COMMAND not executable;
+127 COMMAND not found.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options and the command."""
+    parser.usage = "hugealign run [-h] [-v] [--libs] [--] COMMAND [ARGUMENT ...]"
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _EPILOG
+    parser.add_argument("-v", "--verbose", action="store_true", help="say on stderr what was warmed")
+    parser.add_argument("--libs", action="store_true", help="warm the shared libraries, too")
+    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND", help="the command and its arguments")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Warm the command in a process of its own and become the command; return 126 or 127 if there is none."""
+    words = args.words[1:] if args.words[:1] == ["--"] else args.words
+    if not words:
+        raise UsageError("run: no command; example: hugealign run -- python3 script.py")
+    # In a child: whatever becomes of it, and whatever it changes of itself (prctl), the command is not touched.
+    sys.stdout.flush()
+    child = -1
+    with contextlib.suppress(OSError):
+        child = os.fork()
+    if child == 0:
+        _warm_and_exit(words[0], args)
+    if child > 0:
+        os.waitpid(child, 0)
+    return become(words, as_given())
+
+
+def _warm_and_exit(command: str, args: argparse.Namespace) -> None:
+    lines: list[str] = []
+    try:
+        if path := binary(command):
+            lines = _warm(path, args.libs)
+        if args.verbose:
+            print("\n".join(lines), file=sys.stderr, flush=True)
+    except BaseException as error:  # noqa: BLE001  # the command runs all the same
+        if args.verbose:
+            with contextlib.suppress(OSError):
+                print(f"hugealign: {printable(command)}: {printable(str(error))}", file=sys.stderr, flush=True)
+    finally:
+        os._exit(0)
+
+
+def _warm(path: str, libs: bool) -> list[str]:
+    """Return a line for each file that has windows, or cannot be looked at."""
+    from hugealign.cli.warm import page_size_of, treat
+    from hugealign.host import libraries
+
+    options = argparse.Namespace(windows=None, all_text=False, check=False, replace=False)
+    lines = []
+    for name in (path, *(libraries.resolve(path).paths if libs else ())):
+        try:
+            done = treat(name, page_size_of(None), options, library=name != path)
+        except HugealignError as error:
+            lines.append(f"hugealign: {printable(name)}: {error}")
+            continue
+        if done.offsets or name == path:
+            lines.append(f"hugealign: {done.lines[0]}")
+    return lines
+
+
+def binary(command: str) -> str | None:
+    """Return the path of the ELF file that is executed for *command*; through ``#!`` that of the interpreter.
+
+    None if there is none.  Raises FileError.
+    """
+    from shutil import which
+
+    from hugealign.host.pagecache import opened
+
+    path = which(command)
+    for _ in range(_INTERPRETERS):
+        if path is None:
+            return None
+        with opened(path) as fd:
+            line = os.pread(fd, _LINE, 0)
+        if not line.startswith(b"#!"):
+            return path
+        words = os.fsdecode(line[2:].split(b"\n")[0]).split()
+        if words and os.path.basename(words[0]) == "env":
+            words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
+        path = which(words[0]) if words else None
+    return None

@@ -1,0 +1,33 @@
+"""A line of progress on a terminal, for work that takes longer than one waits gladly."""
+
+import sys
+import time
+
+_PATIENCE = 1.0  # seconds without a word
+_INTERVAL = 0.1  # seconds between two words
+
+
+class Progress:
+    """Called with what is done, of how much; writes to stderr, and only if that is a terminal."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._next = time.monotonic() + _PATIENCE
+        self._width = 0
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show that *done* of *total* windows are done, if it is time to."""
+        now = time.monotonic()
+        if now < self._next or not sys.stderr.isatty():
+            return
+        self._next = now + _INTERVAL
+        self._show(f"{self._title}: {done} of {total} windows")
+
+    def clear(self) -> None:
+        """Remove the line, if there is one."""
+        if self._width:
+            self._show("")
+
+    def _show(self, text: str) -> None:
+        print(f"\r{text.ljust(self._width)}", end="\r" if not text else "", file=sys.stderr, flush=True)
+        self._width = len(text)

@@ -1,0 +1,98 @@
+"""``hugealign cool``: a later process has its text in small pages again."""
+
+import contextlib
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hugealign.host import kernel, pagecache
+from tests.live.programs import WINDOW, WINDOWS, Programs, huge_kib, hugealign, running
+
+ALL = WINDOWS * WINDOW >> 10
+
+
+@pytest.fixture
+def warmed(programs: Programs, request: pytest.FixtureRequest) -> Path:
+    path = programs.copy(f"cool-{request.node.name}")
+    if kernel.file_system(path.stat().st_dev) == "tmpfs":
+        pytest.skip("tmpfs keeps its pages; it has a test of its own")
+    assert hugealign("warm", path).returncode == 0
+    return path
+
+
+def test_and_warm_again(warmed: Path) -> None:
+    content, times = warmed.read_bytes(), warmed.stat()
+    for _ in range(2):
+        done = hugealign("cool", warmed)
+        assert (done.returncode, done.stdout, done.stderr) == (0, f"{warmed}: 0 of 3 windows huge (0 B)\n", "")
+        with running(warmed, "5") as child:
+            assert huge_kib(child.pid, warmed) == 0
+        assert hugealign("warm", warmed).returncode == 0
+        with running(warmed, "5") as child:
+            assert huge_kib(child.pid, warmed) == ALL
+    assert warmed.read_bytes() == content
+    assert (warmed.stat().st_mtime_ns, warmed.stat().st_ctime_ns) == (times.st_mtime_ns, times.st_ctime_ns)
+
+
+def test_what_is_read_back_is_in_memory(warmed: Path) -> None:
+    # Otherwise the next process would read it, in whatever pages the kernel likes.
+    done = hugealign("cool", warmed)
+    assert done.returncode == 0
+    fd = os.open(warmed, os.O_RDONLY)
+    state = pagecache.cache_state(fd, WINDOW, WINDOWS * WINDOW)
+    os.close(fd)
+    if state is None:
+        pytest.skip("this kernel has no cachestat")
+    assert state.cached == WINDOWS * WINDOW // 4096
+
+
+def test_file_in_use_stays_huge_and_names_the_process(warmed: Path) -> None:
+    with running(warmed, "5") as child:
+        done = hugealign("cool", warmed)
+        assert done.returncode == 1
+        name = f"{child.pid} ({warmed.name[:15]})"
+        assert done.stdout.splitlines() == [
+            f"{warmed}: 3 of 3 windows huge (6.0 MiB)",
+            f"  in use by process {name}; stop it, then: hugealign cool {warmed}",
+        ]
+        assert huge_kib(child.pid, warmed) == ALL
+    assert hugealign("cool", warmed).returncode == 0
+
+
+def test_windows_with_only_some_text(programs: Programs) -> None:
+    assert hugealign("warm", "--all-text", programs.plain).returncode == 0
+    assert hugealign("warm", "--all-text", "--check", programs.plain).returncode == 0
+    assert hugealign("cool", programs.plain).returncode == 0
+    assert hugealign("warm", "--all-text", "--check", programs.plain).returncode == 1
+
+
+def test_tmpfs_keeps_its_pages(programs: Programs) -> None:
+    if not os.access("/dev/shm", os.W_OK) or os.statvfs("/dev/shm").f_flag & os.ST_NOEXEC:
+        pytest.skip("no /dev/shm where programs may run")
+    path = Path(f"/dev/shm/hugealign-cool-{os.getpid()}")
+    try:
+        path.write_bytes(programs.good.read_bytes())
+        if subprocess.run([programs.directory / "probe", path], check=False).returncode:
+            pytest.skip("this kernel does not collapse pages of tmpfs")
+        hugealign("warm", path)
+        done = hugealign("cool", path)
+        assert done.returncode == 1
+        assert "tmpfs keeps its pages as they are; copy it to another file system" in done.stdout
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
+
+
+def test_what_is_no_program(tmp_path: Path, built: Programs) -> None:
+    for path, message in (
+        (tmp_path, "not a regular file"),
+        (tmp_path / "no", "No such file"),
+        (Path("/etc/passwd"), "not an ELF"),
+    ):
+        done = hugealign("cool", path, built.plain)
+        assert done.returncode == 3
+        assert message in done.stderr
+        assert str(built.plain) in done.stdout
+    assert hugealign("cool").returncode == 2

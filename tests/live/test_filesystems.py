@@ -1,0 +1,104 @@
+"""What becomes huge on which file system, written by what, warmed by whom, under which THP mode.
+
+The short test of each file system runs by default; `make test-live` runs all cells.
+"""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.live.filesystems import (
+    ALL,
+    FILE_SYSTEMS,
+    MODES,
+    THP,
+    USERS,
+    WRITERS,
+    Cell,
+    MissingError,
+    kernel,
+    measure,
+    mounted,
+    thp,
+)
+from tests.live.programs import Programs
+
+#: KiB that are huge in a process once the file is warm, whoever wrote it, whoever warmed it, under any THP mode.
+WARMED = dict.fromkeys(FILE_SYSTEMS, ALL) | {"btrfs": 0}
+#: KiB that are huge without warming, by writer; 0 where nothing is said.  Linux 6.18: no promise of other kernels.
+#: A write of at least a window's size makes huge folios in one go; cp and install write 128 KiB or more at a time.
+AS_WRITTEN = {
+    "ext4": {"dd bs=8M": ALL},
+    "xfs": {"dd bs=8M": ALL},
+    "tmpfs huge=always": dict.fromkeys(WRITERS, ALL),
+    "tmpfs huge=within_size": {"cp": 2048, "install": 2048, "dd bs=8M": ALL},
+    "overlay on ext4": {"dd bs=8M": ALL},
+}
+#: The first kernel with large folios there.
+SINCE = {"ext4": (6, 16), "overlay on ext4": (6, 16), "xfs": (5, 18)}
+
+
+@pytest.fixture(params=FILE_SYSTEMS)
+def place(request: pytest.FixtureRequest) -> Iterator[tuple[str, Path]]:
+    name: str = request.param
+    if kernel() < SINCE.get(name, (6, 1)):  # tmpfs: MADV_COLLAPSE
+        pytest.skip(f"{name} has no huge folios before Linux {SINCE.get(name, (6, 1))}")
+    if name == "btrfs" and kernel() > (6, 18):
+        pytest.skip("nobody has looked at btrfs on this kernel yet")
+    with tempfile.TemporaryDirectory(prefix="hugealign-mounts-") as work:
+        Path(work).chmod(0o755)
+        try:
+            with mounted(name, Path(work)) as at:
+                yield name, at
+        except MissingError as error:
+            pytest.skip(str(error))
+
+
+def check(name: str, writer: str, cell: Cell, what: object) -> None:
+    assert cell.warmed == WARMED[name], (what, cell.said)
+    assert cell.status == (0 if WARMED[name] else 1), what
+    assert cell.disabled == 0, what
+    if kernel() == (6, 18):
+        assert cell.as_written == AS_WRITTEN.get(name, {}).get(writer, 0), what
+    if not WARMED[name]:
+        assert f"{name} gives this file no huge folios" in cell.said
+
+
+def cell_of(programs: Programs, at: Path, writer: str, user: str) -> Cell:
+    try:
+        return measure(programs, at, writer, user)
+    except MissingError as error:
+        pytest.skip(str(error))
+
+
+def test_short(programs: Programs, place: tuple[str, Path]) -> None:
+    name, at = place
+    for writer in ("cp", "dd bs=8M"):
+        check(name, writer, cell_of(programs, at, writer, "nobody"), writer)
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("user", USERS)
+@pytest.mark.parametrize("mode", MODES)
+def test_every_writer(programs: Programs, place: tuple[str, Path], mode: str, user: str) -> None:
+    name, at = place
+    with thp(mode):
+        for writer in WRITERS:
+            check(name, writer, cell_of(programs, at, writer, user), (writer, mode, user))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_thp_mode_does_not_matter_where_the_programs_lie(programs: Programs, mode: str) -> None:
+    at = programs.directory / f"thp-{mode}"
+    at.mkdir()
+    before = THP.read_text(encoding="ascii")
+    try:
+        with thp(mode):
+            assert f"[{mode}]" in THP.read_text(encoding="ascii")
+            cell = cell_of(programs, at, "cp", "nobody")
+    except MissingError as error:
+        pytest.skip(str(error))
+    assert (cell.warmed, cell.disabled) == (ALL, 0)
+    assert THP.read_text(encoding="ascii") == before

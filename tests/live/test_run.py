@@ -1,0 +1,151 @@
+"""``hugealign run -- COMMAND``: warmed, and otherwise as if it had been started without us."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.live.programs import NO_THP, WINDOW, WINDOWS, Programs, huge_kib
+from tests.support import HUGEALIGN, ROOT, environment
+
+ALL = WINDOWS * WINDOW >> 10
+
+
+def hugealign_run(*words: str | Path, **settings: Any) -> subprocess.CompletedProcess[str]:
+    settings.setdefault("env", environment())
+    command = [str(word) for word in (HUGEALIGN, "run", *words)]
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=60, **settings)
+
+
+@pytest.mark.parametrize("how", ["path", "search", "script", "env"])
+def test_text_is_huge_in_the_command(programs: Programs, tmp_path: Path, how: str) -> None:
+    good = programs.copy(f"run-{how}")
+    words: list[str | Path] = [good, "5"]
+    path = environment()["PATH"]
+    if how == "search":
+        words[0], path = good.name, f"/nonexistent:{good.parent}:{path}"
+    elif how in ("script", "env"):
+        script = tmp_path / "script"
+        # The kernel hands the script's name on: "5" is what atol finds no number in, so the first argument is it.
+        script.write_text(f"#!{good} 5\n" if how == "script" else f"#!/usr/bin/env -S {good} 5\n")
+        script.chmod(0o755)
+        words = [script]
+    with subprocess.Popen(
+        [HUGEALIGN, "run", "--", *words], stdout=subprocess.PIPE, env=environment(PATH=path)
+    ) as child:
+        assert child.stdout
+        assert child.stdout.readline() == b"ready\n"
+        assert huge_kib(child.pid, good) == ALL
+        child.kill()
+
+
+def test_environment_name_and_status_are_the_commands_own(tmp_path: Path) -> None:
+    script = (
+        "import os, sys; print(sorted(os.environb.items())); print(open('/proc/self/cmdline').read()); sys.exit(41)"
+    )
+    words = [sys.executable, "-c", script, "-v", "--", "--libs", ""]
+    # Our /bin/sh sets PWD where it is not.
+    environ = {"A": "1", "LC_ALL": "C", "PATH": "/bin", "PWD": str(tmp_path), "B": "\n\udcff"}
+    plain = subprocess.run(words, check=False, capture_output=True, text=True, env=environ, cwd=tmp_path)
+    ours = hugealign_run("--", *words, env=environ, cwd=tmp_path)
+    assert (ours.returncode, ours.stderr) == (41, "")
+    assert ours.stdout == plain.stdout
+    assert hugealign_run(sys.executable, "-c", "print(5)").stdout == "5\n"
+    assert hugealign_run("-v", "--libs", "--", sys.executable, "-c", "print(5)").stdout == "5\n"
+
+
+def test_limits_signals_and_descriptors_are_as_given() -> None:
+    script = (
+        "import os, resource, signal; print(os.listdir('/proc/self/fd'), resource.getrlimit(7), "
+        "[signal.getsignal(n) for n in (2, 13, 15, 25)], open('/proc/self/status').read().split('THP_enabled:')[1][:3])"
+    )
+    words = ["/usr/bin/python3", "-c", script]
+    for prefix in ((), NO_THP):
+        plain = subprocess.run([*prefix, *words], check=True, capture_output=True, text=True).stdout
+        ours = subprocess.run(
+            [*prefix, HUGEALIGN, "run", "--", *words], check=True, capture_output=True, text=True
+        ).stdout
+        assert ours == plain
+
+
+def test_command_that_cannot_run(tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    plain.write_text("echo hello $1\n")
+    cases = (
+        (("--", "no-such-command"), 127, "command not found"),
+        (("--", tmp_path / "missing"), 127, "command not found"),
+        (("--", plain / "x"), 127, "command not found"),
+        (("--", plain), 126, "not executable"),
+        (("--", tmp_path), 126, "is a directory"),
+        ((), 2, "no command"),
+        (("--",), 2, "no command"),
+    )
+    for words, status, message in cases:
+        done = hugealign_run(*words)
+        assert (done.returncode, done.stderr.count("\n")) == (status, 1)
+        assert message in done.stderr
+    plain.chmod(0o755)
+    assert hugealign_run("--", plain, "you").stdout == "hello you\n"  # without #!: a shell runs it, as for execvp
+
+
+def test_interpreter_that_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo", 0o755)
+    script = tmp_path / "script"
+    script.write_text(f"#!{tmp_path}/fifo\n")
+    script.chmod(0o755)
+    done = hugealign_run("-v", "--", script)
+    assert done.returncode == 126
+    assert "not a regular file" in done.stderr
+
+
+def test_failure_to_warm_prevents_nothing(built: Programs, tmp_path: Path) -> None:
+    denied = built.copy("denied")
+    denied.chmod(0o111)
+    script = tmp_path / "script"
+    script.write_text("#!/bin/sh\necho hello\n")
+    script.chmod(0o755)
+    nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups") if os.geteuid() == 0 else ()
+    for words in (("cat", "/dev/null"), ("true",)):
+        assert hugealign_run(*words).returncode == 0
+    if nobody and subprocess.run([*nobody, "test", "-x", HUGEALIGN], check=False).returncode:
+        pytest.skip(f"nobody cannot reach {HUGEALIGN}")
+    done = subprocess.run([*nobody, HUGEALIGN, "run", "-v", "--", denied], check=False, capture_output=True, text=True)
+    assert done.returncode == 0
+    assert "Permission denied" in done.stderr
+    # A limit that is too small for our Python, but not for the command.
+    done = hugealign_run("--", script, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NPROC, (0, 0)))
+    assert done.stdout == "hello\n"
+
+
+def test_interrupt_while_warming_is_the_end(tmp_path: Path) -> None:
+    code = f"""
+import os, signal, sys, time
+from hugealign import cli
+from hugealign.cli import run
+def slow(*_):
+    open({str(tmp_path / "started")!r}, "w").close()
+    time.sleep(60)
+run.binary = slow
+sys.exit(cli.main(["run", "--", "echo", "started all the same"]))
+"""
+    words = [sys.executable, "-c", code]
+    with subprocess.Popen(words, start_new_session=True, stdout=subprocess.PIPE, cwd=ROOT) as child:
+        while not (tmp_path / "started").exists():
+            time.sleep(0.01)
+        os.killpg(child.pid, signal.SIGINT)
+        assert child.communicate(timeout=10)[0] == b""
+        assert child.returncode == 130
+
+
+def test_interrupt_afterwards_is_the_commands_own() -> None:
+    with subprocess.Popen([HUGEALIGN, "run", "--", "sleep", "60"], start_new_session=True) as child:
+        while Path(f"/proc/{child.pid}/comm").read_text() != "sleep\n":
+            time.sleep(0.01)
+        os.killpg(child.pid, signal.SIGINT)
+        assert child.wait(10) == -signal.SIGINT

@@ -1,0 +1,98 @@
+"""Write docs/huge.md: what this machine's kernel does with a program's text, by file system.
+
+Run by ``make docs-live``, as root on a machine with loop devices.  The cells are measured there and then, in a process
+that makes no madvise call of its own.
+"""
+
+import datetime as dt
+import platform
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.live.filesystems import ALL, FILE_SYSTEMS, MODES, WRITERS, Cell, MissingError, measure, mounted, thp
+from tests.live.programs import Programs
+
+_HEAD = """\
+# What is huge where
+
+Written by `make docs-live` from measurements; not by hand. {date}, Linux {release}, {machine}. A program of {kib} KiB
+of text, all of it in whole windows; the cells are KiB that 2 MiB pages map in a process (`FilePmdMapped`,
+`ShmemPmdMapped`) that asks the kernel for nothing.
+
+## By writer
+
+As the file was written → once `hugealign warm` has run, as an ordinary user.
+
+| file system | {writers} |
+|---|{bars}
+"""
+_MODES = """
+## By THP mode
+
+`/sys/kernel/mm/transparent_hugepage/enabled`; written by cp, warmed by root. In a process with huge pages disabled by
+`prctl(PR_SET_THP_DISABLE)`: {disabled}, in every cell of this page.
+
+| file system | {modes} |
+|---|{bars}
+"""
+
+
+def row(name: str, cells: list[Cell | None]) -> str:
+    """Return a line of a table."""
+    shown = [f"{cell.as_written} → {cell.warmed}" if cell else "--" for cell in cells]
+    return f"| {name} | {' | '.join(shown)} |\n"
+
+
+def tables() -> str:
+    """Return the page.  Raises MissingError without root."""
+    disabled: set[int] = set()
+
+    def cell(at: Path, writer: str, user: str) -> Cell | None:
+        try:
+            found = measure(programs, at, writer, user)
+        except MissingError as error:
+            print(error, file=sys.stderr)
+            return None
+        disabled.add(found.disabled)
+        return found
+
+    by_writer, by_mode = "", ""
+    with tempfile.TemporaryDirectory(prefix="hugealign-table-") as name:
+        work = Path(name)
+        work.chmod(0o755)
+        programs = Programs(work)
+        programs.build()
+        for system in FILE_SYSTEMS:
+            with mounted(system, work) as at:
+                by_writer += row(system, [cell(at, writer, "nobody") for writer in WRITERS])
+                modes = []
+                for mode in MODES:
+                    with thp(mode):
+                        modes.append(cell(at, "cp", "root"))
+                by_mode += row(system, modes)
+    head = _HEAD.format(
+        date=dt.datetime.now(tz=dt.UTC).date(),
+        release=platform.release().partition("-")[0],
+        machine=platform.machine(),
+        kib=ALL,
+        writers=" | ".join(WRITERS),
+        bars="---|" * len(WRITERS),
+    )
+    middle = _MODES.format(
+        modes=" | ".join(MODES), bars="---|" * len(MODES), disabled=" or ".join(map(str, sorted(disabled)))
+    )
+    return head + by_writer + middle + by_mode
+
+
+def main() -> None:
+    """Write the page to the file named."""
+    try:
+        page = tables()
+    except MissingError as error:
+        sys.exit(f"live_table: {error}")
+    Path(sys.argv[1]).write_text(page, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
