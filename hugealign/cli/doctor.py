@@ -1,0 +1,42 @@
+"""The command ``hugealign doctor``: what on this machine stands in the way of huge text."""
+
+import argparse
+import os
+import sys
+
+_EPILOG = """\
+Whether a file system keeps files in huge folios is tried out with a nameless
+file of two windows, which is gone afterwards.  Nothing else is written, and
+no privileges are needed.
+
++ fine   x in the way, with its mend   - not in the way   ? could not look
+(in Unicode where the terminal has it)
+
+exit status: 0 nothing in the way; 1 something is; 2 wrong usage; 3 a PATH
+could not be tried.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _EPILOG
+    parser.add_argument(
+        "paths", nargs="*", metavar="PATH", help="where programs are to run from (default: the current directory)"
+    )
+    parser.add_argument(
+        "--format", choices=("text", "json"), default="text", help="json: schema hugealign.doctor/1 (default: text)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Look, print what was found and return the exit status."""
+    from hugealign.cli import output
+    from hugealign.doctor import checks, probes, report
+
+    findings = checks.check(probes.look(args.paths or [os.curdir]))
+    if args.format == "json":
+        output.write(report.to_json(findings), None, utf8=True)
+    else:
+        output.write(report.text(findings, sys.stdout.encoding or "ascii"), None)
+    return checks.exit_status(findings)

@@ -1,0 +1,1 @@
+"""What stands between this machine and huge text: `probes` look, `checks` judge, `report` writes."""

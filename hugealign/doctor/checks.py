@@ -1,0 +1,386 @@
+"""Judging what was seen: facts in, findings out.  Pure."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from hugealign import settings
+from hugealign.doctor.facts import Facts, Place
+from hugealign.errors import UsageError
+from hugealign.units import format_size, printable
+
+#: The statuses of a finding: fine; in the way of huge text; worth knowing, and not in the way; could not be seen.
+OK, OBSTACLE, NOTE, UNKNOWN = "ok", "obstacle", "note", "unknown"
+
+#: Every variable that hugealign reads.
+VARIABLES = (
+    "HUGEALIGN_CHECK",
+    "HUGEALIGN_DEBUG",
+    "HUGEALIGN_DISABLE",
+    "HUGEALIGN_MIN_TEXT",
+    "HUGEALIGN_ONLY",
+    "HUGEALIGN_PAD_THRESHOLD",
+    "HUGEALIGN_PAGE_SIZE",
+    "HUGEALIGN_SKIP",
+)
+_LIFT_THP_DISABLE = (
+    "python3 -c 'import ctypes, os, sys; ctypes.CDLL(None).prctl(41, 0, 0, 0, 0); "
+    "os.execvp(sys.argv[1], sys.argv[1:])' PROGRAM"
+)
+_HUGETEXT = "/sys/kernel/mm/transparent_hugepage/hugetext_enabled"
+_PAD = "/sys/kernel/mm/transparent_hugepage/hugetext_pad_threshold"
+_MOST = "/sys/kernel/mm/transparent_hugepage/khugepaged/max_nr_hugetext"
+_EXEC_HUGE = "/sys/kernel/mm/exec_hugepages/enabled"
+_EXEC_HUGETLB = "/proc/sys/fs/exec-use-hugetlb"
+_COMPACT = "echo 1 | sudo tee /proc/sys/vm/compact_memory"
+
+
+Data = dict[str, str | int | bool | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line: *id* is ``area.what``; *mend* is the command that mends it, or how; *data* the numbers behind it."""
+
+    id: str
+    status: str
+    message: str
+    mend: str = ""
+    data: Data = field(default_factory=dict)
+
+
+def check(facts: Facts) -> list[Finding]:
+    """Return all findings, those on the kernel first."""
+    found = [
+        *_kernel(facts),
+        *_thp(facts),
+        *_vendor(facts),
+        *(_place(facts, place) for place in facts.places),
+        *_memory(facts),
+        *_loader(facts),
+        *_processor(facts),
+        *_perf(facts),
+        *_tools(facts),
+        *_environment(facts),
+    ]
+    return [
+        Finding(
+            f.id,
+            f.status,
+            printable(f.message),
+            printable(f.mend),
+            {key: printable(value) if isinstance(value, str) else value for key, value in f.data.items()},
+        )
+        for f in found
+    ]
+
+
+def exit_status(findings: list[Finding]) -> int:
+    """Return 1 if something is in the way, 3 if an experiment could not be made, else 0."""
+    if any(f.status == OBSTACLE for f in findings):
+        return 1
+    return 3 if any(f.status == UNKNOWN and f.id == "place.folios" for f in findings) else 0
+
+
+def _release(facts: Facts) -> tuple[int, int]:
+    match = re.match(r"(\d+)\.(\d+)", facts.release)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
+
+
+def _kernel(facts: Facts) -> Iterator[Finding]:
+    said = f"Linux {facts.release} ({facts.machine}), huge pages of {format_size(facts.page_size)}"
+    if (0, 0) < _release(facts) < (5, 10):
+        # ce81bb256a22 "fs/binfmt_elf: use PT_LOAD p_align values for suitable start address"
+        yield Finding(
+            "kernel.release",
+            OBSTACLE,
+            f"{said}: before 5.10 it starts position-independent programs off the grid",
+            "link the program with -no-pie, or use Linux 5.10 or newer",
+        )
+    else:
+        yield Finding("kernel.release", OK, said, data={"page_size": facts.page_size})
+    config = facts.config
+    option = None if config is None else config.get("TRANSPARENT_HUGEPAGE", "n")
+    if facts.thp or option == "y":
+        yield Finding("kernel.thp", OK, "transparent huge pages are built in (CONFIG_TRANSPARENT_HUGEPAGE)")
+    elif facts.sysfs or option == "n":
+        yield Finding(
+            "kernel.thp",
+            OBSTACLE,
+            "the kernel has no transparent huge pages",
+            "boot a kernel with CONFIG_TRANSPARENT_HUGEPAGE=y, as distributions build them",
+        )
+    else:
+        yield Finding(
+            "kernel.thp", UNKNOWN, "transparent huge pages: neither /sys nor a kernel configuration to see them in"
+        )
+    if config is None:
+        yield Finding("kernel.config", UNKNOWN, "no readable kernel configuration in /proc/config.gz, /boot or /lib")
+        return
+    read_only = config.get("READ_ONLY_THP_FOR_FS", "n")
+    meaning = (
+        "running text can be collapsed on any file system"
+        if read_only == "y"
+        else "huge text needs a file system with large folios, and no more"
+    )
+    data: Data = {
+        "READ_ONLY_THP_FOR_FS": read_only,
+        "HUGETEXT": config.get("HUGETEXT", "n"),
+    }
+    yield Finding(
+        "kernel.config",
+        OK if read_only == "y" else NOTE,
+        f"READ_ONLY_THP_FOR_FS={read_only}: {meaning}"
+        + (f"; HUGETEXT={config['HUGETEXT']}" if "HUGETEXT" in config else "")
+        + f" ({facts.config_from})",
+        data=data,
+    )
+
+
+def _thp(facts: Facts) -> Iterator[Finding]:
+    if facts.thp:
+        shown = [f"{name} {facts.thp[name]}" for name in ("enabled", "defrag", "shmem_enabled") if name in facts.thp]
+        yield Finding(
+            "thp.modes",
+            OK,
+            f"{', '.join(shown)}; text that was warmed is huge in every mode, also never"
+            + (f"; boot: {facts.boot}" if facts.boot else ""),
+            data={name: facts.thp[name] for name in ("enabled", "defrag", "shmem_enabled") if name in facts.thp},
+        )
+    if facts.sizes:
+        on = [name.removeprefix("hugepages-") for name, mode in facts.sizes.items() if mode not in ("never", "")]
+        yield Finding(
+            "thp.sizes", NOTE, f"sizes for anonymous memory: {', '.join(on) or 'none'}; they do not bear on text"
+        )
+    if facts.khugepaged:
+        names = ("defrag", "pages_to_scan", "scan_sleep_millisecs", "max_ptes_none")
+        shown = [f"{name} {facts.khugepaged[name]}" for name in names if name in facts.khugepaged]
+        yield Finding("thp.khugepaged", NOTE, f"khugepaged: {', '.join(shown)}; not needed for text that was warmed")
+    if facts.thp_disabled:
+        yield Finding(
+            "thp.process",
+            OBSTACLE,
+            "huge pages are switched off for this process and what it starts (PR_SET_THP_DISABLE), by a parent of it",
+            _LIFT_THP_DISABLE,
+        )
+    elif facts.thp_disabled is None:
+        yield Finding("thp.process", UNKNOWN, "whether huge pages are switched off for this process cannot be asked")
+    else:
+        yield Finding("thp.process", OK, "huge pages are not switched off for this process (PR_SET_THP_DISABLE)")
+
+
+def _vendor(facts: Facts) -> Iterator[Finding]:
+    values = facts.vendor
+    if _HUGETEXT in values:
+        on = values[_HUGETEXT] in ("1", "3")  # Alibaba Cloud Linux: 1 file text, 2 anonymous text, 3 both
+        yield Finding(
+            "vendor.hugetext",
+            OK if on else NOTE,
+            f"hugetext_enabled is {values[_HUGETEXT]}: khugepaged "
+            + ("makes file text huge while it runs" if on else "leaves file text alone; on, it needs no warming"),
+            "" if on else f"echo 1 | sudo tee {_HUGETEXT}",
+        )
+    if _PAD in values:
+        yield Finding(
+            "vendor.pad_threshold",
+            NOTE,
+            f"hugetext_pad_threshold is {values[_PAD]}: unnecessary for a file that hugealign linked",
+        )
+    if _MOST in values:
+        yield Finding(
+            "vendor.max_nr_hugetext",
+            NOTE,
+            f"max_nr_hugetext is {values[_MOST]}, the most huge pages of text",
+        )
+    for path, name, mend in (
+        (_EXEC_HUGE, "exec_hugepages", f"echo 1 | sudo tee {_EXEC_HUGE}"),
+        (_EXEC_HUGETLB, "exec-use-hugetlb", "sudo sysctl fs.exec-use-hugetlb=1"),
+    ):
+        if path in values:
+            on = values[path] not in ("0", "")
+            yield Finding(
+                f"vendor.{name.replace('-', '_')}",
+                OK if on else NOTE,
+                f"{name} is {values[path]}: copies marked programs into hugetlb pages when they start; unnecessary for "
+                "text that was warmed, which stays shared",
+                "" if on else mend,
+            )
+
+
+def _place(facts: Facts, place: Place) -> Finding:
+    where = f"{place.path}: {place.file_system}" if place.file_system else place.path
+    data: Data = {
+        "path": place.path,
+        "file_system": place.file_system,
+        "windows": place.windows,
+        "huge": place.huge,
+    }
+    if place.huge is None:
+        return Finding("place.folios", UNKNOWN, f"{where}: could not be tried: {place.reason}", data=data)
+    tried = f" (tried in {place.tried_in})" if place.tried_in else ""
+    if place.huge == place.windows:
+        return Finding("place.folios", OK, f"{where} gives huge folios{tried}", data=data)
+    lacking = f"{where}: {place.huge} of {place.windows} windows of a new file became huge{tried}"
+    return Finding("place.folios", OBSTACLE, lacking, _mend_place(facts, place), data)
+
+
+def _mend_place(facts: Facts, place: Place) -> str:
+    if place.huge or facts.free_blocks == 0:
+        return _COMPACT
+    if facts.vendor.get(_HUGETEXT) in ("0", "2"):
+        return f"echo 1 | sudo tee {_HUGETEXT}"
+    if place.file_system == "tmpfs":
+        return f"sudo mount -o remount,huge=always {shlex.quote(place.mount_point)}"
+    large = "XFS" if _release(facts) < (6, 16) else "ext4, XFS"
+    return f"keep the program on {large} or: sudo mount -t tmpfs -o huge=always tmpfs DIRECTORY"
+
+
+def _memory(facts: Facts) -> Iterator[Finding]:
+    if facts.memory_limit is not None:
+        used = "" if facts.memory_used is None else f", {format_size(facts.memory_used)} in use with page cache"
+        small = facts.memory_limit < 4 * facts.page_size
+        yield Finding(
+            "memory.cgroup",
+            OBSTACLE if small else OK,
+            f"control group: {format_size(facts.memory_limit)} of memory allowed{used}",
+            "sudo systemctl set-property --runtime UNIT MemoryMax=1G" if small else "",
+            {"limit": facts.memory_limit, "used": facts.memory_used},
+        )
+    elif facts.procfs:
+        yield Finding("memory.cgroup", OK, "no memory limit of a control group")
+    if facts.free_blocks is None:
+        yield Finding("memory.free_blocks", UNKNOWN, "fragmentation: no /proc/buddyinfo")
+    else:
+        size = format_size(facts.free_blocks * facts.page_size)
+        yield Finding(
+            "memory.free_blocks",
+            OK if facts.free_blocks else NOTE,
+            f"{facts.free_blocks} huge pages ({size}) free in one piece"
+            + ("" if facts.free_blocks else "; the kernel has to move memory for each"),
+            "" if facts.free_blocks else _COMPACT,
+            {"huge_pages": facts.free_blocks},
+        )
+
+
+def _loader(facts: Facts) -> Iterator[Finding]:
+    if facts.glibc:
+        version = "glibc {}.{}".format(*facts.glibc)
+        # 163f625cf9 "elf: Remove excessive p_align check on PT_LOAD segments", 2.35
+        honours = facts.glibc >= (2, 35)
+        yield Finding(
+            "loader.glibc",
+            OK if honours else NOTE,
+            f"{version} places shared libraries "
+            + ("by their alignment (2.35 and newer)" if honours else "without regard to their alignment"),
+            data={"version": "{}.{}".format(*facts.glibc)},
+        )
+        if facts.tunable is not None:
+            yield Finding(
+                "loader.thp",
+                OK if facts.tunable else NOTE,
+                facts.tunable or "no tunable glibc.elf.thp; not needed for what hugealign linked",
+            )
+    if facts.musl:
+        yield Finding(
+            "loader.musl", NOTE, f"musl {facts.musl} places shared libraries without regard to their alignment"
+        )
+    if not facts.glibc and not facts.musl:
+        yield Finding("loader.glibc", UNKNOWN, "no loader of glibc or musl found")
+
+
+def _processor(facts: Facts) -> Iterator[Finding]:
+    processor = facts.processor
+    if processor is None or not (processor.brand or processor.cpu):
+        yield Finding("cpu.itlb", UNKNOWN, "the processor cannot be asked")
+        return
+    cpu, tlbs = processor.cpu, processor.tlbs
+    said = tlbs.l1_2m if tlbs else None
+    entries = said.entries if said else cpu.itlb_2m if cpu else None
+    source = f"says {processor.how}" if said else "says the table" if entries else "not in the table"
+    yield Finding(
+        "cpu.itlb",
+        OK if entries else UNKNOWN,
+        f"{processor.brand or 'processor'}: {entries or 'unknown number of'} iTLB entries for 2 MiB pages, {source}",
+        data={
+            "brand": processor.brand,
+            "cpu": cpu.name if cpu else None,
+            "itlb_2m_cpuid": said.entries if said else None,
+            "itlb_2m_table": cpu.itlb_2m if cpu else None,
+            "stlb_2m": cpu.stlb_2m if cpu else None,
+        },
+    )
+    if cpu:
+        known, second = (tlb or "not published" for tlb in (cpu.l1_2m, cpu.l2_2m))
+        agree = not (said and cpu.itlb_2m) or said.entries == cpu.itlb_2m
+        yield Finding(
+            "cpu.table",
+            OK if agree else NOTE,
+            f"table, {cpu.name}: for 2 MiB {known}; second level {second}; source: {cpu.source}",
+        )
+    if cpu and cpu.stlb_2m == 0:
+        yield Finding(
+            "cpu.stlb",
+            NOTE,
+            f"{cpu.name} keeps no 2 MiB translations in its second level: more than {entries} hot windows cost walks",
+            "hugealign warm --windows N FILE",
+        )
+    if processor.guest:
+        yield Finding("cpu.guest", NOTE, "a virtual machine; its host may still use small pages underneath")
+
+
+def _perf(facts: Facts) -> Iterator[Finding]:
+    perf = facts.perf
+    if perf is None or not perf.path:
+        yield Finding("perf.counters", NOTE, "no perf on PATH; only measuring needs it")
+        return
+    level = "" if perf.paranoid is None else f", perf_event_paranoid {perf.paranoid}"
+    data: Data = {"counts": perf.counts, "paranoid": perf.paranoid}
+    if perf.counts:
+        yield Finding("perf.counters", OK, f"{perf.path} counts iTLB-load-misses{level}", data=data)
+    elif perf.paranoid is not None and perf.paranoid > 2 and perf.counts is None:
+        mend = "sudo sysctl kernel.perf_event_paranoid=2"
+        yield Finding("perf.counters", NOTE, f"{perf.path} may not count{level}", mend, data)
+    else:
+        reason = "no hardware counter for it" if perf.counts is False else perf.said or "says nothing"
+        yield Finding("perf.counters", NOTE, f"{perf.path} cannot count iTLB-load-misses: {reason}{level}", data=data)
+
+
+def _tools(facts: Facts) -> Iterator[Finding]:
+    for kind, names in (
+        ("compilers", ("cc", "gcc", "g++", "clang", "clang++")),
+        ("linkers", ("ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold")),
+    ):
+        there = [f"{name} {_version(facts.tools[name])}" for name in names if name in facts.tools]
+        missing = f"no {kind} on PATH; only linking needs them"
+        data: Data = {n: facts.tools[n] for n in names if n in facts.tools}
+        yield Finding(f"tools.{kind}", OK if there else NOTE, ", ".join(there) or missing, data=data)
+    yield Finding("tools.python", OK, f"Python {facts.python}")
+
+
+def _version(said: str) -> str:
+    match = re.search(r"\d+(\.\d+)+", said)
+    return match[0] if match else "of unknown version"
+
+
+def _environment(facts: Facts) -> Iterator[Finding]:
+    for name, value in sorted(facts.variables.items()):
+        unset = f"unset {shlex.quote(name)}"
+        if name not in VARIABLES:
+            yield Finding("environment.unknown", OBSTACLE, f"{name} is no variable of hugealign", unset)
+        elif problem := _bad_value(name, value):
+            yield Finding("environment.value", OBSTACLE, problem, unset)
+        elif name == "HUGEALIGN_DISABLE" and value == "1":
+            yield Finding("environment.disabled", OBSTACLE, f"{name}=1: links are made as without hugealign", unset)
+        elif value:
+            yield Finding("environment.set", NOTE, f"{name}={value}")
+
+
+def _bad_value(name: str, value: str) -> str:
+    if name == "HUGEALIGN_DISABLE":  # read by the launcher alone
+        return "" if value in ("", "0", "1") else f"{name}: not 0 or 1"
+    try:
+        settings.from_environ({name: value})
+    except UsageError as error:
+        return str(error)
+    return ""

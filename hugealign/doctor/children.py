@@ -1,0 +1,122 @@
+"""Doing what may hang or die in child processes, all at once, with one time limit."""
+
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from hugealign import environment
+
+_MOST = 1 << 16  # bytes kept of what a child says; the rest is not read
+_GRACE = 0.5  # seconds that a killed child has to end
+
+
+class Child:
+    """A child process and the pipe that it writes to: a command, or a function that returns bytes.
+
+    *output* is what it said so far, *status* its exit status (minus the signal that ended it), None while it runs or
+    when it ran too long.
+    """
+
+    __slots__ = ("_fd", "_pid", "output", "status")
+
+    def __init__(self, pid: int, fd: int) -> None:
+        self._pid = pid
+        self._fd = fd
+        self.output = b""
+        self.status: int | None = None
+
+    @property
+    def text(self) -> str:
+        """What it said, decoded; untrusted."""
+        return self.output.decode("utf-8", "surrogateescape")
+
+    def fileno(self) -> int:
+        """Return the reading end of the pipe, for selectors."""
+        return self._fd
+
+    def read(self) -> bool:
+        """Read what there is; False when nothing more comes, or when it was enough."""
+        piece = os.read(self._fd, _MOST)
+        self.output += piece
+        return bool(piece) and len(self.output) < _MOST
+
+    def end(self, deadline: float) -> None:
+        """Close the pipe and reap the child, killing it and its own children if it is not done by *deadline*."""
+        os.close(self._fd)
+        if self._reap(deadline):
+            return
+        for kill in (os.killpg, os.kill):
+            with suppress(ProcessLookupError, PermissionError):
+                kill(self._pid, signal.SIGKILL)
+        # In uninterruptible sleep, on a dead network file system, not even that ends it: then it is left to init.
+        self._reap(time.monotonic() + _GRACE)
+        self.status = None
+
+    def _reap(self, deadline: float) -> bool:
+        while True:
+            pid, status = os.waitpid(self._pid, os.WNOHANG)
+            if pid:
+                self.status = os.waitstatus_to_exitcode(status)
+                return True
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.002)
+
+
+def command(words: Sequence[str]) -> Child | None:
+    """Start a command, its messages in English and in the output; None if it cannot be started."""
+    reading, writing = os.pipe()
+    try:
+        child = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=writing,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env=environment.as_given() | {b"LC_ALL": b"C"},
+        )
+    except (OSError, ValueError):
+        os.close(reading)
+        return None
+    finally:
+        os.close(writing)
+    child.returncode = 0  # reaped by us: Popen must not complain
+    return Child(child.pid, reading)
+
+
+def function(work: Callable[[], bytes]) -> Child:
+    """Start *work* in a child of ours; what it returns becomes the output.
+
+    An exception, a signal or a hang there ends as an output of nothing.
+    """
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(writing)
+        return Child(pid, reading)
+    status = 1
+    try:
+        os.setsid()
+        os.close(reading)
+        os.write(writing, work()[:_MOST])
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def collect(children: Sequence[Child], seconds: float) -> None:
+    """Wait until all have ended, at most *seconds*; then kill the rest."""
+    deadline = time.monotonic() + seconds
+    with selectors.DefaultSelector() as waiting:
+        for child in children:
+            waiting.register(child, selectors.EVENT_READ)
+        while waiting.get_map() and (left := deadline - time.monotonic()) > 0:
+            for key, _ in waiting.select(left):
+                if isinstance(key.fileobj, Child) and not key.fileobj.read():
+                    waiting.unregister(key.fileobj)
+    for child in children:
+        child.end(deadline)

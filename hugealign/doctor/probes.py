@@ -1,0 +1,269 @@
+"""Looking at this machine: every read is bounded, whatever may hang is done in a child with a time limit."""
+
+import ctypes
+import glob
+import gzip
+import json
+import os
+import platform
+import re
+import shutil
+import stat
+import tempfile
+import zlib
+from collections.abc import Sequence
+from contextlib import suppress
+
+from hugealign.doctor import children
+from hugealign.doctor.facts import Facts, Perf, Place
+from hugealign.errors import HugealignError
+from hugealign.host import kernel, memory, processor, warming
+from hugealign.host.cpuid import Tlbs
+from hugealign.host.cpus import Tlb, find
+from hugealign.host.processor import Processor
+
+#: Seconds for all commands together, and for all experiments.
+COMMANDS_LIMIT, TRIALS_LIMIT = 3.0, 10.0
+TOOLS = ("cc", "gcc", "g++", "clang", "clang++", "ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold")
+_THP = "/sys/kernel/mm/transparent_hugepage"
+#: Alibaba Cloud Linux and Anolis OS (hugetext), openEuler and Huawei Cloud EulerOS (exec_hugepages).
+VENDOR = (
+    f"{_THP}/hugetext_enabled",
+    f"{_THP}/hugetext_pad_threshold",
+    f"{_THP}/khugepaged/max_nr_hugetext",
+    "/sys/kernel/mm/exec_hugepages/enabled",
+    "/proc/sys/fs/exec-use-hugetlb",
+)
+_LOADERS = ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1")
+_PR_GET_THP_DISABLE = 42
+_LARGEST_CONFIG = 4 << 20
+_LARGEST_EXPERIMENT = 32 << 20
+_WINDOWS = 2
+
+
+class TrialError(HugealignError):
+    """The experiment on a file system cannot be made."""
+
+
+def look(paths: Sequence[str], root: str = "") -> Facts:
+    """Return what can be seen of this machine and of the file systems of *paths*.
+
+    *root* stands before every path below /proc, /sys and /boot, for tests.
+    """
+    disabled = thp_disabled()  # before anything of host.pagecache, which lifts it for us
+    page_size = kernel.huge_page_size(f"{root}{_THP}/hpage_pmd_size")
+    trials = [children.function(lambda path=path: _trial(path, page_size)) for path in paths]  # type: ignore[misc]
+    asked = children.function(lambda: _ask_processor(root))
+    loader = next((path for path in _LOADERS if os.access(path, os.X_OK)), "")
+    musl = next(iter(sorted(glob.glob("/lib/ld-musl-*.so.1"))), "")
+    perf = shutil.which("perf")
+    commands: dict[str, Sequence[str]] = {
+        "loader": [loader, "--version"],
+        "tunables": [loader, "--list-tunables"],
+        "musl": [musl],
+        "perf": [perf or "", "stat", "-x,", "-e", "iTLB-load-misses", "true"],
+        **{name: [path, "--version"] for name in TOOLS if (path := shutil.which(name))},
+    }
+    started = {name: child for name, words in commands.items() if words[0] and (child := children.command(words))}
+    children.collect([asked, *started.values()], COMMANDS_LIMIT)
+    children.collect(trials, TRIALS_LIMIT)
+    said = {name: child.text for name, child in started.items()}
+    config, config_from = kernel_config(root, os.uname().release)
+    return Facts(
+        release=os.uname().release,
+        machine=platform.machine(),
+        page_size=page_size,
+        sysfs=os.path.isdir(f"{root}/sys/kernel"),
+        procfs=os.path.isdir(f"{root}/proc/self"),
+        python=platform.python_version(),
+        config=config,
+        config_from=config_from,
+        thp=_settings(f"{root}{_THP}"),
+        khugepaged=_settings(f"{root}{_THP}/khugepaged"),
+        sizes={
+            name: _chosen(read(f"{root}{_THP}/{name}/enabled"))
+            for name in _entries(f"{root}{_THP}")
+            if name.startswith("hugepages-")
+        },
+        vendor={path: read(root + path) for path in VENDOR if os.path.exists(root + path)},
+        boot=" ".join(w for w in read(f"{root}/proc/cmdline").split() if w.startswith(("hugetext=", "transparent_h"))),
+        thp_disabled=disabled,
+        places=tuple(_place(path, trial.output) for path, trial in zip(paths, trials, strict=True)),
+        glibc=glibc_version(said.get("loader", "")),
+        tunable=tunable(said.get("tunables", "")),
+        musl=_line_after(said.get("musl", ""), "Version "),
+        processor=_processor(asked.output),
+        memory_limit=memory.limit(),
+        memory_used=memory.used(),
+        free_blocks=memory.free_huge_pages(),
+        perf=_perf(perf, started.get("perf"), read(f"{root}/proc/sys/kernel/perf_event_paranoid")),
+        tools={
+            name: (said[name].strip().splitlines() or ["says nothing"])[0][:80]
+            for name in TOOLS
+            if name in started and not (started[name].status is None and not said[name])
+        },
+        variables={name: value for name, value in os.environ.items() if name.startswith("HUGEALIGN_")},
+    )
+
+
+def read(path: str, limit: int = 1 << 16) -> str:
+    """Return the text of a small file without the white space around it; empty if it cannot be read."""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read(limit).strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def thp_disabled() -> bool | None:
+    """Return whether PR_SET_THP_DISABLE is set for us, as inherited from our parent; None if it cannot be asked."""
+    answer = ctypes.CDLL(None, use_errno=True).prctl(_PR_GET_THP_DISABLE, *[ctypes.c_ulong(0)] * 4)
+    return None if answer < 0 else bool(answer)
+
+
+def kernel_config(root: str, release: str) -> tuple[dict[str, str] | None, str]:
+    """Return the options of this kernel and the file that they are from, or None."""
+    for path in ("/proc/config.gz", f"/boot/config-{release}", f"/lib/modules/{release}/config"):
+        try:
+            opener = gzip.open if path.endswith(".gz") else open
+            with opener(root + path, "rb") as file:
+                text = file.read(_LARGEST_CONFIG).decode("ascii", "replace")
+        except (OSError, EOFError, zlib.error):
+            continue
+        return dict(re.findall(r"^CONFIG_(\w+)=(\S+)$", text, re.MULTILINE)), path
+    return None, ""
+
+
+def glibc_version(said: str) -> tuple[int, int] | None:
+    """Return the version in what ``ld.so --version`` says (2.33 and newer); of older ones ``getconf`` would know."""
+    if match := re.search(r"GLIBC (\d+)\.(\d+)|version (\d+)\.(\d+)", said):
+        major, minor = (g for g in match.groups() if g is not None)
+        return int(major), int(minor)
+    name, version = platform.libc_ver()
+    if name == "glibc" and (match := re.match(r"(\d+)\.(\d+)", version)):
+        return int(match[1]), int(match[2])
+    return None
+
+
+def tunable(said: str) -> str | None:
+    """Return the line of ``ld.so --list-tunables`` on glibc.elf.thp, empty if there is none; None for no list."""
+    if "glibc." not in said:
+        return None
+    return next((line for line in said.splitlines() if line.startswith("glibc.elf.thp:")), "")
+
+
+def _trial(path: str, page_size: int) -> bytes:
+    """Write a file of some windows on the file system of *path*, warm it, and return what came of it as JSON."""
+    found: dict[str, object] = {}
+    try:
+        info = os.stat(path)
+        directory = path if stat.S_ISDIR(info.st_mode) else os.path.dirname(path) or "."
+        device = info.st_dev
+        found["file_system"] = kernel.file_system(device) or ""
+        found["mount_point"] = _mount_point(directory)
+        if page_size > _LARGEST_EXPERIMENT:
+            raise TrialError(f"the huge page of this kernel is {page_size >> 20} MiB, too much to write")
+        if not os.path.isdir("/proc/self/fd"):
+            raise TrialError("without /proc nothing can be measured")
+        fd, place = _scratch(directory, device)
+        found["tried_in"] = "" if place == directory else place
+        try:
+            for _ in range(_WINDOWS * page_size >> 20):
+                os.write(fd, b"\xcc" * (1 << 20))
+            os.fsync(fd)
+            # The kernel treats a file that is open for writing differently.
+            reading = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
+        finally:
+            os.close(fd)
+        huge = warming.warm(reading, range(0, _WINDOWS * page_size, page_size), page_size).huge
+        found |= {"windows": _WINDOWS, "huge": sum(huge)}
+    except OSError as error:
+        found["reason"] = error.strerror or str(error)
+    except (HugealignError, ValueError) as error:  # ValueError: a NUL in the path
+        found["reason"] = str(error)
+    return json.dumps(found).encode()
+
+
+def _scratch(directory: str, device: int) -> tuple[int, str]:
+    """Open a nameless file in *directory*, or elsewhere on the same device if that cannot be written to."""
+    refusal: OSError | None = None
+    for place in (directory, os.getcwd(), os.path.expanduser("~"), "/var/tmp", "/tmp"):  # noqa: S108 - nameless
+        try:
+            if os.stat(place).st_dev != device:
+                continue
+            try:
+                return os.open(place, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600), place
+            except (IsADirectoryError, OSError) as error:  # file systems without O_TMPFILE, such as older overlayfs
+                if isinstance(error, PermissionError):
+                    raise
+                fd, name = tempfile.mkstemp(prefix=".hugealign-", dir=place)
+                os.unlink(name)
+                return fd, place
+        except OSError as error:
+            refusal = refusal or error
+    raise TrialError(f"cannot write there: {refusal.strerror if refusal else 'it is another file system'}")
+
+
+def _mount_point(directory: str) -> str:
+    place = os.path.realpath(directory)
+    while not os.path.ismount(place):
+        place = os.path.dirname(place)
+    return place
+
+
+def _place(path: str, output: bytes) -> Place:
+    try:
+        return Place(path, **json.loads(output))
+    except (ValueError, TypeError):
+        return Place(path, reason=f"no answer from its file system in {TRIALS_LIMIT:.0f} s")
+
+
+def _ask_processor(root: str) -> bytes:
+    asked = processor.look(root=root)
+    fields = ("l1_4k", "l1_2m", "l2", "l2_2m")
+    tlbs = {f: t and (t.entries, t.ways, t.shared) for f in fields for t in [getattr(asked.tlbs, f, None)]}
+    return json.dumps(
+        [asked.brand, asked.cpu and asked.cpu.name, None if asked.tlbs is None else tlbs, asked.guest, asked.how]
+    ).encode()
+
+
+def _processor(output: bytes) -> Processor:
+    """Return what `_ask_processor` said, or what files say if it died on the way."""
+    with suppress(ValueError):
+        brand, name, tlbs, guest, how = json.loads(output)
+        known = Tlbs(**{f: t and Tlb(*t) for f, t in tlbs.items()}) if tlbs is not None else None
+        return Processor(brand, find(name) if name else None, known, guest, how)
+    return processor.from_files()
+
+
+def _perf(path: str | None, tried: children.Child | None, paranoid: str) -> Perf:
+    level = int(paranoid) if re.fullmatch(r"-?\d{1,3}", paranoid) else None
+    said = tried.text if tried else ""
+    match = re.search(r"^([^,\n]*),[^,\n]*,iTLB-load-misses", said, re.MULTILINE)
+    counts = match[1].isdecimal() if match else None
+    return Perf(path or "", level, counts, (said.strip().splitlines() or [""])[0][:80])
+
+
+def _settings(directory: str) -> dict[str, str]:
+    return {
+        name: _chosen(read(f"{directory}/{name}"))
+        for name in _entries(directory)
+        if os.path.isfile(f"{directory}/{name}")
+    }
+
+
+def _entries(directory: str) -> list[str]:
+    try:
+        return sorted(os.listdir(directory))
+    except OSError:
+        return []
+
+
+def _chosen(text: str) -> str:
+    """Return ``madvise`` of ``always [madvise] never``."""
+    match = re.search(r"\[([^\]]*)\]", text)
+    return match[1] if match else text
+
+
+def _line_after(text: str, prefix: str) -> str:
+    return next((line.removeprefix(prefix)[:80] for line in text.splitlines() if line.startswith(prefix)), "")
