@@ -2,9 +2,14 @@
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
+# xunit1: the family in which tests may record what they saw.
+JUNIT := -o junit_family=xunit1 --junitxml=
 SHELL_FILES := bin/hugealign bin/hugealign-gcc hugealign/libexec/ld tests/setup.sh .ci/run $(wildcard examples/*/*.sh)
 
-.PHONY: help demo test test-links test-postgres check format bench docs pad wheel setup clean
+# What only test-kernels needs, 90 MB of it: `make test` does not install it.
+KERNEL_PACKAGES := qemu-system-x86 busybox-static xfsprogs btrfs-progs kmod cpio debian-archive-keyring
+
+.PHONY: help demo test test-links test-live test-kernels test-postgres check format bench docs docs-live pad wheel setup clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -13,10 +18,18 @@ demo: ## the main job: build, verify, warm, run; one table
 	python3 examples/demo/demo.py build/demo
 
 test: setup ## the tests; installs what they need
-	$(PYTHON) -m pytest -q -m 'not matrix' $(ARGS)
+	$(PYTHON) -m pytest -q -m 'not matrix and not kernels' $(ARGS)
 
 test-links: setup ## the long link matrix
-	$(PYTHON) -m pytest -q -m matrix $(ARGS)
+	$(PYTHON) -m pytest -q -m matrix $(or $(ARGS),$(JUNIT)build/matrix.xml)
+
+test-kernels: setup ## kernels of Debian's, in software emulation; writes docs/kernels.md
+	tests/setup.sh $(VENV) $(KERNEL_PACKAGES)
+	$(PYTHON) -m pytest -q -m kernels tests/kernels $(ARGS)
+	$(PYTHON) -m tests.kernels --write docs/kernels.md
+
+test-live: setup ## every file system, THP mode, writer and user; as root
+	$(PYTHON) -m pytest -q -m matrix tests/live $(ARGS)
 
 test-postgres: ## build PostgreSQL with hugealign, run its tests, warm it, look at it
 	examples/postgres/run.sh
@@ -35,9 +48,14 @@ format: setup ## format the Python
 bench: setup ## benchmarks: ratios, side by side
 	$(PYTHON) -m tests.bench
 
-docs: setup ## write docs/links.md from a run of the link tests
-	$(PYTHON) -m pytest -q -m 'not matrix' --junitxml=build/junit.xml tests/link
-	$(PYTHON) -m tests.table build/junit.xml docs/links.md
+docs: setup ## write docs/rules.md, renew the samples, and write docs/links.md from a run of the link tests
+	python3 -c 'from hugealign.verify import pages; print(pages.markdown(), end="")' >docs/rules.md
+	$(PYTHON) -m tests.samples docs/verify.md README.md
+	$(PYTHON) -m pytest -q -m 'not matrix' $(JUNIT)build/junit.xml tests/link
+	$(PYTHON) -m tests.table docs/links.md build/junit.xml $(wildcard build/matrix.xml)
+
+docs-live: setup ## write docs/huge.md: what this kernel does, by file system; as root
+	$(PYTHON) -m tests.live_table docs/huge.md
 
 pad: ## write ld-scripts/pad-x86_64.o
 	python3 -c 'from hugealign.elf import image, objectfile; import sys; \

@@ -17,8 +17,12 @@ COMMANDS = {
     "verify": "check files: is all of the text in whole huge-page windows?",
     "ps": "is the text of a running process on huge pages?",
     "warm": "bring a file's text into the page cache in huge folios",
+    "cool": "bring a file's text back into small pages, to compare",
+    "run": "warm a command's text, then run the command",
+    "order": "profile in, order of functions and number of windows out",
     "build": "run a build with the linker shims active, without changing its compiler",
     "path": "print where the parts for other build tools lie",
+    "doctor": "what on this machine stands in the way of huge text?",
     "explain": "print what a rule of `verify` means and how to mend it",
 }
 
@@ -69,6 +73,8 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
 
 def main(argv: list[str]) -> int:
     """Run the command in *argv* (without the program name) and return the exit status."""
+    if sys.stdout is None:  # closed by our parent (`>&-`): the exit status still counts
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for as long as we live
     command = next((word for word in argv if not word.startswith("-")), None)
     args = _parser(command).parse_args(argv)
     try:
@@ -77,11 +83,19 @@ def main(argv: list[str]) -> int:
     except HugealignError as error:
         print(f"hugealign: error: {error}", file=sys.stderr)
         return error.exit_status
+    except MemoryError:
+        print("hugealign: error: not enough memory for this process; raise its limits (ulimit -v)", file=sys.stderr)
+        return HugealignError.exit_status
     except BrokenPipeError:
         # The reader went away (`hugealign verify … | head`): not an error of ours; keep the
         # interpreter from complaining again when it flushes stdout at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as error:
+        # Commands turn those of files into errors of ours; what is left is standard output: a full disk, most often.
+        print(f"hugealign: error: {error.strerror or error}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return HugealignError.exit_status
     except KeyboardInterrupt:
         return 130
     return status

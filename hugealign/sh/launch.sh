@@ -46,7 +46,7 @@ case $name in
             shift
         done
         case ${1-} in
-            '' | -h | --help | -V | --version | verify | ps | warm | build | path | explain)
+            '' | -h | --help | -V | --version | verify | ps | warm | cool | run | order | build | path | doctor | explain)
                 # shellcheck source=hugealign/sh/python.sh
                 . "$package/sh/python.sh"
                 # shellcheck disable=SC2154

@@ -12,7 +12,10 @@ import tempfile
 from pathlib import Path
 
 from tests.bench.projects import large_program, many_programs
+from tests.bench.ps import many_mappings
 from tests.bench.timing import HEADER, alone, compare
+from tests.bench.verify import many_files
+from tests.bench.warm import much_text
 from tests.link.bulk import bulk_object
 from tests.support import HUGEALIGN, ROOT
 
@@ -72,7 +75,10 @@ def main() -> None:
         subprocess.run([*hugealign_gcc, "big.c", "data.s", str(bulk), "-o", "big"], cwd=work, check=True)
         size = (work / "big").stat().st_size >> 20
         alone(f"verify of {size} MiB", [str(HUGEALIGN), "verify", "big"], 20, work)
+        many_files(work)
         alone("--help", [str(HUGEALIGN), "--help"], 20, work)
+        many_mappings(work)
+        much_text(work)
 
         found = postgres_link()
         if found is None:
