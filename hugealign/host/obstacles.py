@@ -57,7 +57,8 @@ def to_huge(fd: int, path: str, outcome: Outcome, hits: int) -> Obstacle:
         mend = f"run: echo 1 | sudo tee /proc/sys/vm/compact_memory; {again}"
         return Obstacle("fragmented", "no free memory in one piece", mend)
     text = f"{system or 'this file system'} gives this file no huge folios"
-    return Obstacle("file-system", text, f"move {name} to XFS (Linux 5.18), ext4 (6.16) or tmpfs, then warm it")
+    mend = f"move {name} to one that does: XFS (since Linux 5.18), ext4 (6.16), tmpfs mounted with huge=always"
+    return Obstacle("file-system", text, mend)
 
 
 def to_small(fd: int, path: str) -> Obstacle:

@@ -1,0 +1,72 @@
+"""What hugealign says inside a kernel, held against what that kernel's own counters show: pure functions, no I/O."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+#: The programs, and how many whole windows of text their files have.
+WINDOWS = {"plain": 0, "aligned": 2, "pie": 3, "no-pie": 3, "static": 3, "static-pie": 3}
+#: Which of them are measured in which mode of transparent huge pages: how a program is linked does not depend on it.
+MODES = {"madvise": tuple(WINDOWS), "always": ("pie",), "never": ("pie",)}
+WINDOW_KIB = 2048
+
+Result = dict[str, Any]
+
+
+def faults(results: Sequence[Result]) -> list[str]:
+    """Return where hugealign's claims in *results*, sent by tests.kernels.guest, are not what was measured."""
+    release = tuple(int(number) for number in results[0]["release"].split(".")[:2])
+    systems = {result["fs"]: result for result in results if "able" in result}
+    found = []
+    for system in systems.values():
+        found += [f"{system['fs']}, in use: {fault}" for fault in _in_use(system["in_use"])]
+    for cell in results:
+        if "program" in cell:
+            place = f"{cell['fs']}, THP {cell['thp']}, {cell['program']}"
+            able = systems[cell["fs"]]["able"]
+            found += [f"{place}: {fault}" for fault in (*_warm(cell, able), *_process(cell, release))]
+    return found
+
+
+def _warm(cell: Result, able: bool) -> Iterator[str]:
+    said = cell["warm"]
+    windows, huge = said["windows"], said["windows_huge"]
+    if windows != WINDOWS[cell["program"]]:
+        yield f"warm sees {windows} windows in the file"
+    # The probe knows nothing of hugealign.
+    if huge != (windows if able else 0):
+        yield f"warm makes {huge} of {windows} windows huge, and a probe says that the file system can: {able}"
+    if said["status"] != (0 if 0 < huge == windows else 1):
+        yield f"warm ends with status {said['status']} for {huge} of {windows} windows"
+    code = None if 0 < huge == windows else "file-system" if windows else "no-window"
+    if said["code"] != code:
+        yield f"warm gives the reason {said['code']}, not {code}"
+    # btrfs has no name for hugealign: its st_dev is in no mount table.
+    if code == "file-system" and not str(said["text"]).startswith((cell["fs"].split()[0], "this file system")):
+        yield f"warm names another file system: {said['text']}"
+
+
+def _process(cell: Result, release: tuple[int, ...]) -> Iterator[str]:
+    ps, said = cell["ps"], cell["warm"]
+    if ps["windows_huge"] * WINDOW_KIB != cell["after_kib"]:
+        yield f"ps sees {ps['windows_huge']} huge windows, smaps {cell['after_kib']} KiB"
+    if ps["status"] != (0 if 0 < ps["windows_huge"] == ps["windows_possible"] else 1):
+        yield f"ps ends with status {ps['status']} for {ps['windows_huge']} of {ps['windows_possible']} windows"
+    if cell["program"] == "plain":
+        return  # its place is random: one time in 512 it is aligned
+    # "Honor PT_LOAD alignment for static PIE" (3545deff in its last form): measured, 5.10 lacks it and 6.1.176 has it.
+    if not cell["congruent"] and (cell["program"] != "static-pie" or release >= (6, 1)):
+        yield "its text is not aligned in memory"
+    possible = said["windows"] if cell["congruent"] else 0
+    if ps["windows_possible"] != possible:
+        yield f"ps sees {ps['windows_possible']} windows, the file has {said['windows']}, aligned: {cell['congruent']}"
+    if cell["after_kib"] != (said["windows_huge"] * WINDOW_KIB if cell["congruent"] else 0):
+        yield f"warm promised {said['windows_huge']} windows, the next process has {cell['after_kib']} KiB"
+
+
+def _in_use(cell: Result) -> Iterator[str]:
+    said = cell["warm"]
+    if cell["next_kib"] != said["windows_huge"] * WINDOW_KIB:
+        yield f"warm promised {said['windows_huge']} windows, the next process has {cell['next_kib']} KiB"
+    code = None if said["windows_huge"] == said["windows"] else "in-use"
+    if (said["status"], said["code"]) != (1 if code else 0, code):
+        yield f"warm ends with status {said['status']} and reason {said['code']}, not {code}"

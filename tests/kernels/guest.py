@@ -1,0 +1,184 @@
+"""What runs inside the virtual machine, as its first process: measure every file system, then power off.
+
+It gets the standard library, hugealign and tests.live.programs, nothing else.  Each result is one line of JSON on the
+second serial port.  Programs and hugealign run as an ordinary user; the counters are read here, not by hugealign.
+"""
+
+import ctypes
+import errno
+import json
+import mmap
+import os
+import shutil
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from tests.kernels.claims import MODES
+from tests.live.programs import WINDOW, huge_kib, hugealign, running
+
+USER = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+PROGRAMS = Path("/programs")
+THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+MAP_FIXED = 0x10
+MADV_POPULATE_READ = 22
+MADV_COLLAPSE = 25
+POWER_OFF = 0x4321FEDC  # LINUX_REBOOT_CMD_POWER_OFF
+
+#: How each file system is mounted; the disks are those of tests.kernels.machine.
+MOUNTS = {
+    "ext4": "mount -t ext4 /dev/vdb",
+    "xfs": "mount -t xfs /dev/vdc",
+    "btrfs": "mount -t btrfs /dev/vdd",
+    "tmpfs": "mount -t tmpfs tmpfs",
+    "tmpfs huge=always": "mount -t tmpfs -o huge=always tmpfs",
+}
+LIBC = ctypes.CDLL(None, use_errno=True)
+LIBC.mmap.restype = ctypes.c_void_p
+LIBC.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_int64)
+LIBC.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+LIBC.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+
+
+def advise(advice: int, path: Path | None = None) -> str:
+    """Return what ``madvise`` says to *advice* on a window: of the text of *path*, in use, or of no file."""
+    length = 2 * WINDOW
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    room = LIBC.mmap(None, length, mmap.PROT_READ, flags, -1, 0)
+    place = -(-room // WINDOW) * WINDOW
+    if path:
+        fd = os.open(path, os.O_RDONLY)
+        os.fsync(fd)
+        LIBC.mmap(place, WINDOW, mmap.PROT_READ | mmap.PROT_EXEC, mmap.MAP_PRIVATE | MAP_FIXED, fd, WINDOW)
+        os.close(fd)
+        ctypes.string_at(place, WINDOW)
+    said = errno.errorcode[ctypes.get_errno()] if LIBC.madvise(place, WINDOW, advice) else "yes"
+    LIBC.munmap(room, length)
+    return said
+
+
+def started(path: Path) -> int:
+    """Run *path* until it has touched its text; return the KiB of text on huge pages."""
+    with running(*USER, path, "5") as child:
+        return huge_kib(child.pid, path)
+
+
+def text(pid: int, path: Path) -> tuple[range, int]:
+    """Return the addresses of the text of *path* in process *pid*, and where in the file they begin."""
+    for line in Path(f"/proc/{pid}/maps").read_text(encoding="ascii").splitlines():
+        words = line.split()
+        if "x" in words[1] and words[-1] == str(path):
+            start, end = (int(word, 16) for word in words[0].split("-"))
+            return range(start, end), int(words[2], 16)
+    raise RuntimeError(f"process {pid} has no text of {path}")
+
+
+def congruent(pid: int, path: Path) -> bool:
+    """Whether address and file offset of the text of *path* in process *pid* agree, as huge pages need."""
+    addresses, offset = text(pid, path)
+    return (addresses.start - offset) % WINDOW == 0
+
+
+def touch(pid: int, path: Path) -> None:
+    """Have process *pid*, which sleeps, touch every page of its text again: a collapse takes the pages from it."""
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        for address in text(pid, path)[0][:: mmap.PAGESIZE]:
+            os.pread(memory.fileno(), 1, address)
+
+
+def warm(path: Path) -> dict[str, Any]:
+    """Warm *path* and return what `hugealign warm` says of it; *code* and *text* of its reason."""
+    done = hugealign("warm", "--format=json", path, prefix=USER)
+    file = json.loads(done.stdout)["files"][0]
+    reason = file["reason"] or {"code": None, "text": None}
+    return {
+        "status": done.returncode,
+        "windows": file["windows"],
+        "windows_huge": file["windows_huge"],
+        "code": reason["code"],
+        "text": reason["text"],
+    }
+
+
+def measure(program: str, directory: Path) -> dict[str, Any]:
+    """Copy *program* to *directory*; run it, warm it, run it again, and ask `hugealign ps`."""
+    path = copied(program, directory)
+    before = started(path)
+    said = warm(path)
+    with running(*USER, path, "5") as child:
+        after, aligned = huge_kib(child.pid, path), congruent(child.pid, path)
+        ps = hugealign("ps", "--format=json", str(child.pid), prefix=USER)
+    path.unlink()
+    report = json.loads(ps.stdout)["processes"][0]
+    return {
+        "program": program,
+        "before_kib": before,
+        "warm": said,
+        "after_kib": after,
+        "congruent": aligned,
+        "ps": {"status": ps.returncode, **{k: report[k] for k in ("windows_huge", "windows_possible", "reason")}},
+    }
+
+
+def measure_in_use(directory: Path) -> dict[str, Any]:
+    """Warm a program while it runs; return what that does for its process, and for the next one."""
+    path = copied("pie", directory)
+    with running(*USER, path, "5") as child:
+        said = warm(path)
+        touch(child.pid, path)
+        running_kib, next_kib = huge_kib(child.pid, path), started(path)
+    path.unlink()
+    return {"warm": said, "running_kib": running_kib, "next_kib": next_kib}
+
+
+def copied(program: str, directory: Path) -> Path:
+    """Copy *program* to *directory* as people do, with cp."""
+    path = directory / program
+    subprocess.run(["cp", PROGRAMS / program, path], check=True)
+    return path
+
+
+def file_system(name: str, send: Any) -> None:
+    """Mount the file system called *name*, send what it can do, and measure the programs on it."""
+    directory = Path("/mnt") / name.replace(" ", "-")
+    subprocess.run([*MOUNTS[name].split(), directory], check=True)
+    directory.chmod(0o1777)
+    # Two independent looks: what the read path gives or MADV_COLLAPSE makes, and MADV_COLLAPSE alone.
+    probed, collapsed = directory / "probed", directory / "collapsed"
+    for path in (probed, collapsed):
+        shutil.copy(PROGRAMS / "pie", path)
+    able = subprocess.run([PROGRAMS / "probe", probed], check=False).returncode == 0
+    send(fs=name, able=able, collapse=advise(MADV_COLLAPSE, collapsed), in_use=measure_in_use(directory))
+    for mode, programs in MODES.items():
+        THP.write_text(mode, encoding="ascii")
+        for program in programs:
+            send(fs=name, thp=mode, **measure(program, directory))
+
+
+def main() -> None:
+    """Measure the file systems that the kernel's command line names."""
+    with open("/dev/ttyS1", "w", encoding="ascii", buffering=1) as port:
+
+        def send(**result: Any) -> None:
+            print(json.dumps(result), file=port)
+
+        try:
+            wanted = os.environ["FILE_SYSTEMS"].split(",")
+            thp = THP.read_text(encoding="ascii").split("[")[1].split("]")[0]
+            send(release=os.uname().release, thp=thp, populate_read=advise(MADV_POPULATE_READ))
+            for name in MOUNTS:
+                if name.split(" ")[0] in wanted:
+                    file_system(name, send)
+            send(done=True)
+        except BaseException:  # noqa: BLE001
+            # Whatever it is, the host must see it.
+            send(error=traceback.format_exc())
+    os.sync()
+    sys.stdout.flush()
+    LIBC.reboot(POWER_OFF)
+
+
+if __name__ == "__main__":
+    main()

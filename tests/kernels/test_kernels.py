@@ -1,0 +1,35 @@
+"""hugealign's claims on Debian's kernels, each booted in software emulation.  Run by ``make test-kernels``."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.kernels import debian, machine, results
+from tests.kernels.claims import faults
+
+pytestmark = [pytest.mark.kernels, pytest.mark.timeout(machine.SECONDS + 300)]
+
+
+@pytest.fixture(scope="session")
+def system() -> Path:
+    """The disk with Python, hugealign and the programs."""
+    try:
+        machine.check_tools()
+        debian.update()
+    except debian.Unavailable as reason:
+        shutil.rmtree(results.DIRECTORY, ignore_errors=True)  # nothing to make a document of
+        pytest.skip(str(reason))
+    return machine.disks()
+
+
+@pytest.mark.parametrize("series", debian.SERIES)
+def test_claims_hold(system: Path, series: str) -> None:
+    results.forget(series)
+    try:
+        run = results.measure(series, system)
+    except debian.Unavailable as reason:
+        results.save(series, {"series": series, "unavailable": str(reason)})
+        pytest.skip(str(reason))
+    assert faults(run["results"]) == []
+    results.save(series, run)
