@@ -1,30 +1,68 @@
-"""Write docs/links.md: every link situation that the tests try, by linker, from a run of the tests.
+"""Write docs/links.md: every link situation that the tests try, by linker, from runs of the tests.
 
-Run by ``make docs``: pytest writes its JUnit file, this turns it into tables.  A cell is the number of cases that
-passed, and for those skipped the number of the reason below the tables.
+``make docs`` runs it over the JUnit file of the short tests and, where there is one, that of ``make test-links``.  A
+cell is the number of cases that passed, and for those skipped the number of the reason below the tables.
 """
 
+import json
 import re
 import sys
 import xml.etree.ElementTree as ET
 from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
+from tests.link.newer import SUITES, TARGET
+
+#: The files of tests/link, all of them, with their headings.
 FILES = {
     "test_layout": "Outputs of every kind, x86-64",
     "test_aarch64": "aarch64, cross-compiled, run under qemu-user",
     "test_page_sizes": "Other sizes of huge page",
     "test_lto": "Link-time optimisation",
     "test_situations": "The stranger links",
+    "test_sections_of_code": "Code in sections of its own",
     "test_tools_after": "Tools after the link",
+    "test_package": "A Debian package",
+    "test_bolt": "BOLT after the link",
+    "test_keeping_out": "Links that are left alone, options that keep their meaning",
     "test_outputs": "Outputs and faults",
+    "test_faults": "Errors of the user, of the linker, of our own",
+    "test_started": "Large links, which are started early",
     "test_small": "Small programs and limits",
+    "test_launcher": "The launcher",
+    "test_next_linker": "Which linker runs",
+    "test_corpus": "The corpus, by kind of program",
+    "test_newer": "Newer linkers, x86-64",
+    "test_newer_aarch64": "Newer linkers, aarch64",
 }
-LINKERS = ("bfd", "lld14", "lld19", "mold", "gold")
+NOTES = {
+    "test_bolt": "BOLT leaves the old text where it was, unused, and puts its own into a segment of its own behind "
+    "everything\nelse. That begins on a window, hot code first, so the hot code is on huge pages if the text is large; "
+    "but it is not\npadded: `verify` finds the second segment and its tail. `-align-text` and `-hugify` change nothing "
+    "about that;\n`-no-huge-pages` loses the hot code too: leave it out. What `verify` says:",
+    "test_newer": "Each suite's linkers, with the options, programs and gcc of this system:",
+}
+INSTALLED = ("bfd", "lld14", "lld19", "mold", "gold")
+NEWER = tuple(f"{linker} {suite}" for suite in SUITES for linker in ("bfd", "lld", "mold", "gold"))
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One test case of a run: its file, its row, its linker; what it recorded; why it was skipped."""
+
+    file: str
+    situation: str
+    linker: str
+    seen: str | None
+    skipped: str | None
 
 
 def linker_of(case: str) -> str:
     """Return which linker the case *case* is about, judged by its parameters; GNU ld where they name none."""
+    if found := re.search(rf"(bfd|lld|mold|gold)-({'|'.join(SUITES)})", case):
+        return f"{found[1]} {found[2]}"
     for linker in ("lld14", "lld19", "mold", "gold", "bfd"):
         if linker in case:
             return linker
@@ -35,58 +73,93 @@ def linker_of(case: str) -> str:
 
 
 def situation_of(name: str, parameters: str) -> str:
-    """Return the row that a case belongs to: the test's name, and its parameters but for compiler and linker."""
-    rest = re.sub(r"(gcc|clang\d*|musl)-(bfd|gold|lld\d+|mold)", "", parameters).strip("-")
+    """Return the row that a case belongs to: the test's name, and its parameters but for compiler and linker.
+
+    The programs of the corpus are one row for each kind, that is, for each of its directories.
+    """
     title = name.removeprefix("test_").replace("_", " ")
+    if found := re.match(r"([a-z]+)/\w+-", parameters):
+        return f"{title}: {found[1]}"
+    rest = re.sub(rf"(gcc|clang\d*|musl)-(bfd|gold|lld\d*|mold)(-({'|'.join(SUITES)}))?", "", parameters).strip("-")
     return f"{title}: `{rest}`" if rest else title
 
 
-def tables(junit: Path) -> str:
-    """Return the tables as Markdown.  Raises ValueError if a case failed: there is nothing to publish then."""
-    rows: dict[str, dict[str, dict[str, list[str]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
-    reasons: dict[str, int] = {}
+def cases(junit: Path) -> Iterator[Case]:
+    """Yield the link tests of a run.  Raises ValueError if a case failed: there is nothing to publish then."""
     for case in ET.parse(junit).getroot().iter("testcase"):  # noqa: S314
-        file = case.attrib["classname"].rpartition(".")[2]
-        if file not in FILES:
+        package, _, file = case.attrib["classname"].rpartition(".")
+        if package != "tests.link":
             continue
+        if file not in FILES:
+            raise ValueError(f"no heading for {file}")
         if case.find("failure") is not None or case.find("error") is not None:
-            raise ValueError(f"failed: {case.attrib['name']}")
+            raise ValueError(f"failed: {file}: {case.attrib['name']}")
         name, _, parameters = case.attrib["name"].partition("[")
         parameters = parameters.removesuffix("]")
         skipped = case.find("skipped")
-        mark = "ok"
-        if skipped is not None:
-            reason = re.sub(r"/tmp/\S+|\(/.*", "…", skipped.attrib["message"])
-            mark = f"[{reasons.setdefault(reason, len(reasons) + 1)}]"
-        rows[file][situation_of(name, parameters)][linker_of(parameters)].append(mark)
+        reason = None if skipped is None else re.sub(r"/tmp/\S+|\(/.*", "…", skipped.attrib["message"])
+        properties = {p.attrib["name"]: p.attrib["value"] for p in case.iter("property")}
+        yield Case(file, situation_of(name, parameters), linker_of(parameters), properties.get("seen"), reason)
+
+
+def tables(run: list[Case]) -> str:
+    """Return the tables of *run* as Markdown."""
+    reasons: dict[str, int] = {}
     parts = []
     for file, title in FILES.items():
-        parts.append(f"## {title}\n\n| situation | {' | '.join(LINKERS)} |\n|---|{'---|' * len(LINKERS)}")
-        for situation, cells in rows[file].items():
-            parts.append(f"| {situation} | {' | '.join(cell(cells[linker]) for linker in LINKERS)} |")
+        rows: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+        seen = []
+        for case in run:
+            if case.file == file:
+                number = reasons.setdefault(case.skipped, len(reasons) + 1) if case.skipped else None
+                rows[case.situation][case.linker].append(f"[{number}]" if number else "ok")
+                seen += [f"- {case.situation.partition(': ')[2]}, {case.linker}: {case.seen}"] if case.seen else []
+        if not rows:
+            continue
+        used = {linker for cells in rows.values() for linker in cells}
+        columns = [linker for linker in (*INSTALLED, *NEWER) if linker in used]
+        parts.append(f"## {title}\n")
+        if file in NOTES:
+            parts += [NOTES[file], "", *(seen or versions()), ""]
+        parts.append(f"| situation | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}")
+        for situation, cells in rows.items():
+            parts.append(f"| {situation} | {' | '.join(cell(cells[linker]) for linker in columns)} |")
         parts.append("")
     parts.append("## Reasons\n")
     parts += [f"- [{number}] {reason}" for reason, number in reasons.items()]
     return "\n".join(parts) + "\n"
 
 
+def versions() -> list[str]:
+    """Return what the newer linkers call themselves."""
+    lines = []
+    for suite in SUITES:
+        found = TARGET / suite / "versions.json"
+        names = json.loads(found.read_text()) if found.exists() else {}
+        lines += [f"- {suite}: {', '.join(v for name, v in names.items() if name.startswith('bin/'))}"] if names else []
+    return lines
+
+
 def cell(marks: list[str]) -> str:
     """Return ``ok``, ``3 ok``, reasons, or ``--`` where a situation is not about a linker."""
     passed = marks.count("ok")
-    others = sorted(set(marks) - {"ok"})
+    others = sorted(set(marks) - {"ok"}, key=lambda mark: int(mark.strip("[]")))
     shown = ([f"{passed} ok" if passed > 1 else "ok"] if passed else []) + others
     return " ".join(shown) or "--"
 
 
 def main() -> None:
-    """Turn the JUnit file named first into the document named second."""
-    junit, target = map(Path, sys.argv[1:])
+    """Turn the JUnit files, all arguments but the first, into the document that the first one names."""
+    target, *runs = map(Path, sys.argv[1:])
+    run = [case for junit in runs for case in cases(junit)]
+    skipped = sum(case.skipped is not None for case in run)
     head = (
-        "# Links that are tested\n\nWritten by `make docs` from a run of the tests; not by hand. `ok`: the program "
-        "runs as without hugealign and its\ntext is whole windows, or the link is left alone where that is "
-        "the promise. `--`: not tried with that linker.\n\n"
+        "# Links that are tested\n\nWritten by `make docs` from a run of the tests, and from one of `make test-links` "
+        "where there is one; not by hand.\n`ok`: the program runs as without hugealign and its text is whole windows, "
+        "or the link is left alone where that is\nthe promise. `--`: not tried with that linker. Here "
+        f"{len(run) - skipped} cases passed; {skipped} were skipped, for the reasons at the end.\n\n"
     )
-    target.write_text(head + tables(junit))
+    target.write_text(head + tables(run))
 
 
 if __name__ == "__main__":

@@ -24,6 +24,8 @@ CANNOT = {
     ("gold", "static-pie"): "gold knows no static-pie (--no-dynamic-linker)",
     ("gold", "static"): "gold's static programs with IFUNC abort here, without hugealign as well",
 }
+#: UDF #0, and the BRK #1000 with which mold 2 and newer end a page of code.
+TRAPS = {bytes(4), bytes.fromhex("007d20d4")}
 MODES = {"pie": ("-pie",), "no-pie": ("-no-pie",), "static": ("-static",), "static-pie": ("-static-pie",)}
 
 pytestmark = pytest.mark.skipif(
@@ -67,7 +69,8 @@ def test_program(mode: str, toolchain: tuple[str, tuple[str, ...]], features: Pa
     assert (done.returncode, done.stdout, done.stderr) == (0, plain.stdout, plain.stderr)
     elf = Elf(output)
     assert elf.faults(exact=linker != "gold") == []  # GNU ld's default here would put data among the text
-    assert set(elf.pad()) <= {0}  # UDF #0
+    pad = elf.pad()
+    assert {pad[at : at + 4] for at in range(0, len(pad), 4)} <= TRAPS
     assert run(*QEMU, output).returncode == 0
 
 
@@ -106,3 +109,67 @@ def test_branch_protection_is_not_lost(tmp_path: Path) -> None:
     run(HUGEALIGN, *words, check=True, HUGEALIGN_MIN_TEXT="0", HUGEALIGN_PAD_THRESHOLD="0")
     assert Elf(output).faults() == []
     assert "BTI, PAC" in run("readelf", "-n", output).stdout
+
+
+def far_source(functions: int = 160) -> str:
+    """Assembly of that many functions, each with a mebibyte of nothing behind it, that call each other across all."""
+    parts = [".altmacro"]
+    for n in range(functions):
+        other = (n + functions // 2) % functions
+        parts.append(
+            f"""
+    .section .text.far{n}, "ax", %progbits
+    .globl far{n}
+    .type far{n}, %function
+far{n}:
+    cbz w0, 1f
+    stp x29, x30, [sp, #-16]!
+    mov w0, #0
+    bl far{other}
+    add w0, w0, #1
+    ldp x29, x30, [sp], #16
+1:  ret
+    .space 1 << 20
+    .size far{n}, . - far{n}"""
+        )
+    calls = "\n".join(f"    mov w0, #1\n    bl far{n}\n    add w19, w19, w0" for n in range(functions))
+    parts.append(
+        f"""
+    .text
+    .globl main
+    .type main, %function
+main:
+    stp x29, x30, [sp, #-32]!
+    str x19, [sp, #16]
+    mov w19, #0
+{calls}
+    sub w0, w19, #{functions - 42}
+    ldr x19, [sp, #16]
+    ldp x29, x30, [sp], #32
+    ret
+    .section .note.GNU-stack, "", %progbits
+"""
+    )
+    return "\n".join(parts)
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("name", ["gcc-bfd", "gcc-lld14", "gcc-lld19", "gcc-mold", "gcc-gold"])
+def test_text_that_branches_cannot_span(name: str, tmp_path: Path) -> None:
+    """A branch reaches 128 MiB: the linker puts veneers between, and what it pads must not move them out of reach."""
+    linker, words = name.split("-")[1], TOOLCHAINS[name]
+    (tmp_path / "far.s").write_text(far_source())
+    run(GCC, "-c", "far.s", cwd=tmp_path, check=True)
+    plain = run(*words, "far.o", "-o", "plain", cwd=tmp_path)
+    assert plain.returncode == 0, plain.stderr
+    done = run(HUGEALIGN, *words, "far.o", "-o", "out", cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, plain.stdout, plain.stderr)
+    assert Elf(tmp_path / "out").faults(exact=linker != "gold") == []
+    assert Elf(tmp_path / "out").text[0]["p_filesz"] > 128 << 20
+    assert run(HUGEALIGN, "verify", tmp_path / "out").returncode == 0
+    names = run("aarch64-linux-gnu-nm", tmp_path / "out").stdout.lower()
+    assert "veneer" in names or "thunk" in names or linker == "gold"  # gold's stubs have no names
+    for program in ("plain", "out"):
+        assert run(*QEMU, tmp_path / program).returncode == 42
+        (tmp_path / program).unlink()
+    (tmp_path / "far.o").unlink()

@@ -127,4 +127,4 @@ def test_matrix(case: Case, verdicts: dict[Case, Future[None]]) -> None:
 
 
 def test_there_are_enough() -> None:
-    assert len({(case.source, case.variant) for case in CASES}) >= 300
+    assert len(SOURCES) >= 300

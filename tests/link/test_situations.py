@@ -30,12 +30,17 @@ def level(text: str) -> list[str]:
     return [line for line in text.splitlines() if "/proc/self/fd/" not in line]
 
 
+def complaint(stderr: str) -> str:
+    """Return the first line of *stderr*, without the directories of what it names."""
+    return f"{re.sub(r'/[^ ]*/', '', stderr.strip().splitlines()[0]):.100}"
+
+
 def as_plain(toolchain: Toolchain, work: Path, *words: object, cxx: bool = False, runs: bool = True) -> Elf:
     """Link with and without hugealign; assert the same outcome and, for hugealign's output, the layout."""
     compiler = toolchain.cxx if cxx else toolchain.cc
     plain = run(compiler, *toolchain.flags, *words, "-o", work / "plain", cwd=work)
     if plain.returncode:
-        pytest.skip(f"not without hugealign either: {plain.stderr.strip().splitlines()[0]:.100}")
+        pytest.skip(f"not without hugealign either: {complaint(plain.stderr)}")
     done = run(HUGEALIGN, compiler, *toolchain.flags, *words, "-o", work / "out", cwd=work)
     assert done.returncode == 0
     assert sorted(level(done.stdout)) == sorted(level(plain.stdout))  # mold's threads print in any order
@@ -197,9 +202,21 @@ def test_large_code_model_section(toolchain: Toolchain, work: Path, bulk: Path) 
     words = (toolchain.cc, *toolchain.flags, "main.c", "large.s", bulk, "-o", "out")
     plain = run(*words, cwd=work)
     if plain.returncode:
-        pytest.skip(f"not without hugealign either: {plain.stderr.strip().splitlines()[0]:.100}")
+        pytest.skip(f"not without hugealign either: {complaint(plain.stderr)}")
     done = run(HUGEALIGN, *words, cwd=work)
     assert done.returncode == 0
     assert run(work / "out").returncode == 0
     faults = Elf(work / "out").faults(exact=toolchain.linker != "gold")
     assert bool(faults) == ("hugealign: warning: " in done.stderr), (faults, done.stderr)
+
+
+def test_read_only_data_of_large_alignment(toolchain: Toolchain, work: Path, bulk: Path) -> None:
+    """gold has such data among the text and can pad only in steps of their alignment; what is left is said."""
+    (work / "wide.c").write_text("const char wide[1 << 16] __attribute__((aligned(65536), used)) = {1};\n")
+    if toolchain.linker != "gold":
+        as_plain(toolchain, work, "main.o", "wide.c", bulk)
+        return
+    done = run(HUGEALIGN, toolchain.cc, *toolchain.flags, "main.o", "wide.c", bulk, "-o", "out", cwd=work)
+    assert done.returncode == 0
+    assert "[HA004]; relink with -fuse-ld=bfd" in done.stderr
+    assert run(work / "out").returncode == 0

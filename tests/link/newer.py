@@ -1,0 +1,164 @@
+"""Newer linkers than this system has, from the Debian mirror that apt uses: unpacked under build/newer, not installed.
+
+By hand: ``.venv/bin/python -m tests.link.newer``.  What a suite's index names is trusted because Debian's keys sign the
+index's checksum, and the index holds each package's.  An index past its ``Valid-Until`` is taken too: a mirror that
+stands still is no reason not to test.  patchelf makes every linker run with its own suite's C library.
+"""
+
+import hashlib
+import json
+import lzma
+import re
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from functools import cache
+
+from tests.support import ROOT
+
+TARGET = ROOT / "build" / "newer"
+KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
+SUITES = ("trixie", "sid")
+#: What to unpack; of several the one with the highest number.
+PACKAGES = (
+    "binutils-x86-64-linux-gnu",
+    "binutils-aarch64-linux-gnu",
+    "binutils-gold-x86-64-linux-gnu",
+    "mold",
+    r"lld-\d+",
+)
+#: The links in build/newer/SUITE to the programs among the unpacked files.
+PROGRAMS = {
+    "bin/ld.bfd": "usr/bin/x86_64-linux-gnu-ld.bfd",
+    "bin/ld.gold": "usr/bin/x86_64-linux-gnu-ld.gold",
+    "bin/ld.lld": "usr/lib/llvm-*/bin/lld",
+    "bin/ld.mold": "usr/bin/mold",
+    "aarch64-bfd/ld.bfd": "usr/bin/aarch64-linux-gnu-ld.bfd",
+    "aarch64-lld/ld.lld": "usr/lib/llvm-*/bin/lld",
+    "aarch64-mold/ld": "usr/bin/mold",
+}
+LOADER = "usr/lib64/ld-linux-x86-64.so.2"
+Index = dict[str, dict[str, str]]
+
+
+class UnavailableError(Exception):
+    """The linkers cannot be had here; the message says why."""
+
+
+def mirror() -> str:
+    """The address of the Debian archive in apt's own configuration."""
+    wanted = ("--format", "$(REPO_URI)", "Created-By: Packages", "Origin: Debian", "Label: Debian")
+    try:
+        done = subprocess.run(("apt-get", "indextargets", *wanted), capture_output=True, text=True, check=True)
+        return done.stdout.split()[0].rstrip("/")
+    except (OSError, subprocess.CalledProcessError, IndexError) as error:
+        raise UnavailableError(f"apt names no Debian mirror: {error}") from error
+
+
+def download(url: str, sha256: str | None = None) -> bytes:
+    """The bytes at *url*; their checksum must be *sha256*."""
+    try:
+        with urllib.request.urlopen(url, timeout=60) as reply:  # noqa: S310  # it is apt's own mirror
+            data: bytes = reply.read()
+    except (OSError, urllib.error.URLError) as error:
+        raise UnavailableError(f"no newer linkers without a mirror: {url.rpartition('/')[2]}: {error}") from error
+    if sha256 and hashlib.sha256(data).hexdigest() != sha256:
+        raise UnavailableError(f"{url.rpartition('/')[2]}: not the bytes that the index promises")
+    return data
+
+
+def index(archive: str, suite: str) -> Index:
+    """The packages of *suite*: by name, their fields."""
+    release = download(f"{archive}/dists/{suite}/InRelease")
+    try:
+        words = ("gpgv", "--keyring", KEYS, "--output", "-")
+        done = subprocess.run(words, input=release, capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise UnavailableError(f"{suite}: the signature of the index cannot be verified: {error}") from error
+    name = "main/binary-amd64/Packages.xz"
+    found = re.search(rf"^ ([0-9a-f]{{64}}) +\d+ {re.escape(name)}$", done.stdout.decode(), re.MULTILINE)
+    if not found:
+        raise UnavailableError(f"{suite}: no {name}")
+    text = lzma.decompress(download(f"{archive}/dists/{suite}/{name}", found[1])).decode()
+    paragraphs = (dict(re.findall(r"^(\S+): (.*)$", part, re.MULTILINE)) for part in text.split("\n\n"))
+    return {fields["Package"]: fields for fields in paragraphs if fields}
+
+
+def closure(packages: Index) -> list[str]:
+    """What PACKAGES names and everything that it depends on, the first of alternatives."""
+    wanted = []
+    for pattern in PACKAGES:
+        names = [name for name in packages if re.fullmatch(pattern, name)]
+        wanted.append(max(names, key=lambda name: [int(number) for number in re.findall(r"-(\d+)$", name)]))
+    for name in wanted:
+        for dependency in packages[name].get("Depends", "").split(","):
+            other = dependency.partition("|")[0].split("(")[0].strip().partition(":")[0]
+            if other in packages and other not in wanted:
+                wanted.append(other)
+    return wanted
+
+
+def unpack(archive: str, suite: str) -> None:
+    """Fill build/newer/SUITE: ``root``, the packages; the links; ``versions.json``, last of all."""
+    place = TARGET / suite
+    root = place / "root"
+    packages = index(archive, suite)
+    root.mkdir(parents=True, exist_ok=True)
+    for name in closure(packages):
+        fields = packages[name]
+        package = place / "package.deb"
+        package.write_bytes(download(f"{archive}/{fields['Filename']}", fields["SHA256"]))
+        subprocess.run(("dpkg-deb", "-x", package, root), check=True)
+        package.unlink()
+    libraries = f"{root}/usr/lib/x86_64-linux-gnu:{root}/usr/lib"
+    # A library with a path of its own does not inherit the program's for what it needs (ld.so(8), DT_RUNPATH).
+    for library in {path.resolve() for path in root.glob("usr/lib/x86_64-linux-gnu/libLLVM*")}:
+        subprocess.run(("patchelf", "--remove-rpath", library), check=True)
+    words = ("patchelf", "--set-interpreter", root / LOADER, "--force-rpath", "--set-rpath", libraries)
+    versions = {}
+    for name, pattern in PROGRAMS.items():
+        program = next(root.glob(pattern)).resolve()
+        subprocess.run((*words, program), check=True)
+        link = place / name
+        link.parent.mkdir(exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(program)
+        done = subprocess.run((link, "--version"), capture_output=True, text=True, check=True)
+        versions[name] = done.stdout.splitlines()[0]
+    (place / "versions.json").write_text(json.dumps(versions))
+
+
+def fetch(suite: str) -> dict[str, str]:
+    """Have the linkers of *suite*: by the link's name in build/newer/SUITE, what it calls itself.
+
+    Raises UnavailableError; what has been unpacked once is kept.
+    """
+    versions = TARGET / suite / "versions.json"
+    if not versions.exists():
+        unpack(mirror(), suite)
+    known: dict[str, str] = json.loads(versions.read_text())
+    return known
+
+
+@cache
+def unavailable(suite: str) -> str | None:
+    """Why the linkers of *suite* cannot be had here, or None when they are there."""
+    try:
+        fetch(suite)
+    except UnavailableError as error:
+        return str(error)
+    return None
+
+
+def main() -> None:
+    for suite in SUITES:
+        try:
+            for name, version in fetch(suite).items():
+                print(f"{TARGET / suite / name}: {version}")
+        except UnavailableError as error:
+            sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""The layout, the stranger links and the corpus with newer linkers than this system has; newer.py fetches them."""
+
+import inspect
+from collections.abc import Iterator
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+
+from tests.corpus import SOURCES, Case
+from tests.link import newer, test_corpus, test_layout, test_situations, test_small
+from tests.support import Toolchain
+
+pytestmark = pytest.mark.matrix
+
+# Every test of these modules that takes a toolchain is a test here too, with the fixture `toolchain` below.
+for module in (test_layout, test_situations, test_small):
+    for name, function in vars(module).items():
+        if name.startswith("test_") and "toolchain" in inspect.signature(function).parameters:
+            globals()[name] = function
+work = test_situations.work
+verdicts = test_corpus.verdicts
+
+
+class Newer(Toolchain):
+    """gcc with a linker of build/newer, named ``gcc-LINKER-SUITE``."""
+
+    __slots__ = ()
+
+    @property
+    def linker(self) -> str:
+        return self.name.split("-")[1]
+
+    def missing(self) -> str | None:
+        return newer.unavailable(self.name.split("-")[2])
+
+
+NEWER = [
+    Newer(f"gcc-{linker}-{suite}", "gcc", (f"-fuse-ld={linker}", f"-B{newer.TARGET / suite / 'bin'}"))
+    for suite in newer.SUITES
+    for linker in ("bfd", "lld", "mold", "gold")
+    if (linker, suite) != ("gold", "sid")  # the same as in trixie
+]
+
+
+@pytest.fixture(params=NEWER, ids=lambda toolchain: toolchain.name)
+def toolchain(request: pytest.FixtureRequest) -> Toolchain:
+    """In place of the installed linkers of conftest.py."""
+    chosen: Toolchain = request.param
+    if reason := chosen.missing():
+        pytest.skip(reason)
+    return chosen
+
+
+def sample() -> Iterator[Case]:
+    """Every source of the corpus in its first variant, with the newer linkers in turn."""
+    for turn, source in enumerate(SOURCES):
+        yield Case(source, source.variants[0], NEWER[turn % len(NEWER)])
+
+
+@pytest.mark.parametrize("case", list(sample()), ids=str)
+def test_program_of_the_corpus(case: Case, verdicts: dict[Case, Future[None]]) -> None:
+    if reason := case.skip():
+        pytest.skip(reason)
+    verdicts[case].result()
+
+
+def test_bytes_that_the_index_does_not_promise(tmp_path: Path) -> None:
+    package = tmp_path / "package"
+    package.write_bytes(b"another")
+    with pytest.raises(newer.UnavailableError, match="not the bytes"):
+        newer.download(package.as_uri(), "0" * 64)
+
+
+def test_no_mirror() -> None:
+    with pytest.raises(newer.UnavailableError, match="InRelease"):
+        newer.index("http://127.0.0.1:9", "trixie")
+
+
+def test_signature_that_does_not_verify(tmp_path: Path) -> None:
+    release = tmp_path / "dists" / "trixie" / "InRelease"
+    release.parent.mkdir(parents=True)
+    release.write_text("-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA256\n\nSuite: stable\n")
+    with pytest.raises(newer.UnavailableError, match="signature"):
+        newer.index(tmp_path.as_uri(), "trixie")
