@@ -22,7 +22,7 @@ OPTIONS = {
     USUAL: (True, {"HA004", "HA007", "HA009"}),
     f"{USUAL} -align-text=0x200000": (True, {"HA004", "HA007", "HA009"}),
     f"{USUAL} -hugify": (True, {"HA004", "HA007", "HA009"}),
-    f"{USUAL} -no-huge-pages": (False, {"HA001", "HA003", "HA004", "HA007", "HA009"}),
+    f"{USUAL} -no-huge-pages": (False, {"HA003", "HA004", "HA007", "HA009"}),
 }
 #: Functions of which a caller takes only the short way; the long one is cold, for -split-functions.
 CODE = f"""
