@@ -12,12 +12,14 @@ import tempfile
 from pathlib import Path
 
 from tests.bench.projects import large_program, many_programs
+from tests.bench.order import many_functions
 from tests.bench.ps import many_mappings
 from tests.bench.timing import HEADER, alone, compare
+from tests.bench.trace import tracing
 from tests.bench.verify import many_files
 from tests.bench.warm import much_text
 from tests.link.bulk import bulk_object
-from tests.support import HUGEALIGN, ROOT
+from tests.support import HUGEALIGN, LLVM, ROOT
 
 POSTGRES = ROOT / "build" / "postgres"
 
@@ -60,6 +62,12 @@ def main() -> None:
         words = [*large_program(large), "-o", str(work / "large")]
         compare("link C++, 8 MiB text, -g", ["g++", *words], [str(HUGEALIGN), "g++", *words], 15, large)
 
+        objects, order = many_functions(work / "functions")
+        ordered = [str(HUGEALIGN), f"--profile={order}", "gcc"]
+        for linker in ("bfd", "lld", "gold"):
+            words = [f"-fuse-ld={linker}", f"-B{LLVM['lld19']}", *objects, "-o", "ordered"]
+            compare(f"order of 20000 functions, {linker}", hugealign_gcc + words, ordered + words, 15, work)
+
         for kind in ("plain", "ours"):
             (work / kind).mkdir()
             many_programs(work / kind)
@@ -79,6 +87,7 @@ def main() -> None:
         alone("--help", [str(HUGEALIGN), "--help"], 20, work)
         many_mappings(work)
         much_text(work)
+        tracing(work)
 
         found = postgres_link()
         if found is None:

@@ -1,0 +1,302 @@
+"""The functions of a linked file: from its symbol table, else from its unwind information and dynamic symbols.
+
+System V ABI, chapter 4, "Symbol Table"; for ``.eh_frame`` the Linux Standard Base, Core, chapter 10.6.  Every number in
+the file is untrusted: reads are bounded by the file, names by the string table.
+"""
+
+import mmap
+import os
+import re
+import struct
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from operator import itemgetter
+
+from hugealign.elf.image import ET_DYN, ET_EXEC, SHF_EXECINSTR, SHT_NOBITS, Image, Section, read_image
+from hugealign.elf.notes import read_notes
+from hugealign.errors import HugealignError, MalformedElfError
+
+_SHT_SYMTAB, _SHT_DYNSYM = 2, 11
+_STT_FUNC, _STT_FILE, _STT_GNU_IFUNC = 2, 4, 10
+_STB_LOCAL, _STB_GLOBAL = 0, 1
+_SHN_UNDEF, _SHN_LORESERVE, _SHN_XINDEX = 0, 0xFF00, 0xFFFF
+_EM_ARM = 40
+_NAMES_FACTOR = 4  # names may share their ends in the string table; beyond this they were made to fill memory
+
+#: Sections whose contents have the place that the linker or the C library gives them.
+_NOT_ORDERED = (".init", ".fini", ".plt", ".iplt")
+_LEADING = (".init", ".plt", ".iplt")
+
+#: Compilers put the part of a function that is not expected to run into a symbol of this form.
+COLD = re.compile(r"(.+)\.cold(?:\.\d+)?\Z", re.DOTALL)
+
+
+@dataclass(slots=True)
+class Functions:
+    """The functions of one file in the order of their addresses.
+
+    *starts* are addresses as in p_vaddr and *sizes* bytes, without overlap: a symbol inside of another function is
+    another name of that one.  *names* are the symbols to give to a linker, empty where there is none; *files* the
+    source files of local ones, empty if unknown.  *by_name* has all names, with their functions in the order of the
+    symbol table.  *text* and *lead* are bytes: of the text segments, and of what linkers put before the first function
+    (``.init``, ``.plt``).  *source* says where the functions were found.
+    """
+
+    starts: list[int]
+    sizes: list[int]
+    names: list[str]
+    files: list[str]
+    by_name: dict[str, list[int]]
+    build_id: str = ""
+    text: int = 0
+    lead: int = 0
+    source: str = ""
+    image: Image = field(default_factory=lambda: Image(ET_EXEC, 0, (), (), 0))
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def at(self, address: int) -> int:
+        """Return the index of the function that *address* lies in, or -1."""
+        index = bisect_right(self.starts, address) - 1
+        return index if index >= 0 and address < self.starts[index] + self.sizes[index] else -1
+
+    def cold_part_of(self, index: int) -> str | None:
+        """Return the name of the function whose cold part this is, None if it is none."""
+        name = self.names[index]
+        found = COLD.match(name) if ".cold" in name else None
+        return found.group(1) if found else None
+
+
+#: One candidate: address; minus its size, so that the longest of an address sorts first; what tells the better of two
+#: names (global, weak, local, none); name; source file.  Plain tuples: there are a million in a large program.
+_Symbol = tuple[int, int, int, str, str]
+_GLOBAL, _WEAK, _LOCAL, _UNNAMED = range(4)
+
+
+def read_functions(path: str | os.PathLike[str]) -> Functions:
+    """Return the functions of the file at *path*.
+
+    Raises NotElfError, MalformedElfError, OSError; HugealignError if it is not linked, or nothing tells its functions.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        image = read_image(fd)
+        if image.e_type not in (ET_EXEC, ET_DYN):
+            raise HugealignError("not linked: give the executable or shared library")
+        with mmap.mmap(fd, 0, prot=mmap.PROT_READ) as data:
+            source, symbols = _found(image, data)
+        functions = _placed(symbols, {s.p_vaddr + s.p_memsz for s in image.text_segments})
+        functions.source = source
+        functions.image = image
+        functions.build_id = read_notes(fd, image).build_id
+    finally:
+        os.close(fd)
+    functions.text = sum(s.p_memsz for s in image.text_segments)
+    functions.lead = sum(
+        s.sh_size for s in image.sections if s.sh_flags & SHF_EXECINSTR and s.name.startswith(_LEADING)
+    )
+    if not functions.starts:
+        raise HugealignError("no functions found: neither symbols nor unwind information (stripped?)")
+    return functions
+
+
+def _found(image: Image, data: mmap.mmap) -> tuple[str, list[_Symbol]]:
+    tables = {kind: next((s for s in image.sections if s.sh_type == kind), None) for kind in (_SHT_SYMTAB, _SHT_DYNSYM)}
+    if (table := tables[_SHT_SYMTAB]) and (symbols := _symbols(image, data, table)):
+        return ".symtab", symbols
+    table = tables[_SHT_DYNSYM]
+    dynamic = _symbols(image, data, table) if table else []
+    frames = next((s for s in image.sections if s.name == ".eh_frame" and s.sh_type != SHT_NOBITS), None)
+    ranges = _frames(image, data, frames) if frames else []
+    if ranges:
+        known = {symbol[0] for symbol in dynamic}
+        unnamed = [(start, -size, _UNNAMED, "", "") for start, size in ranges if start not in known]
+        return ".eh_frame and .dynsym", dynamic + unnamed
+    return ".dynsym", dynamic
+
+
+def _symbols(image: Image, data: mmap.mmap, table: Section) -> list[_Symbol]:
+    """Return the functions that a symbol table has, in its order."""
+    order = "<" if image.little else ">"
+    layout = struct.Struct(order + ("IBBHQQ" if image.is64 else "IIIBBH"))
+    link_at = table.header + (40 if image.is64 else 24)
+    link = struct.unpack_from(order + "I", data, link_at)[0] if link_at + 4 <= len(data) else 0
+    if link >= len(image.sections) or table.sh_offset + table.sh_size > len(data):
+        raise MalformedElfError(f"{table.name or 'symbol table'}: lies beyond the end of the file, or has no strings")
+    strings = image.sections[link]
+    if strings.sh_offset + strings.sh_size > len(data) or strings.sh_type == SHT_NOBITS:
+        raise MalformedElfError("the names of the symbols lie beyond the end of the file")
+    blob = data[strings.sh_offset : strings.sh_offset + strings.sh_size]
+    executable = {
+        index
+        for index, s in enumerate(image.sections)
+        if s.sh_flags & SHF_EXECINSTR and not s.name.startswith(_NOT_ORDERED)
+    }
+    clear = ~1 if image.e_machine == _EM_ARM else ~0  # bit 0 of a Thumb function says that it is one
+    names: dict[int, str] = {}
+    left = _NAMES_FACTOR * len(blob) + 1
+    symbols: list[_Symbol] = []
+    file_at = 0
+    count = table.sh_size // layout.size
+    for row in layout.iter_unpack(data[table.sh_offset : table.sh_offset + count * layout.size]):
+        if image.is64:
+            name_at, info, _, section, value, size = row
+        else:
+            name_at, value, size, info, _, section = row
+        kind, bind = info & 15, info >> 4
+        if kind == _STT_FILE:
+            file_at = name_at
+            continue
+        if kind not in (_STT_FUNC, _STT_GNU_IFUNC) or section == _SHN_UNDEF:
+            continue
+        if section not in executable and section != _SHN_XINDEX:
+            continue
+        for at in (name_at, file_at) if bind == _STB_LOCAL else (name_at,):
+            if at not in names:
+                end = blob.find(b"\0", at)
+                raw = blob[at : end if end >= 0 else None]
+                left -= len(raw)
+                if left < 0:
+                    raise MalformedElfError("the names of the symbols overlap each other")
+                names[at] = raw.decode("utf-8", "surrogateescape")
+        if name := names[name_at]:
+            if bind == _STB_LOCAL:
+                symbols.append((value & clear, -size, _LOCAL, name, names[file_at]))
+            else:
+                symbols.append((value & clear, -size, _GLOBAL if bind == _STB_GLOBAL else _WEAK, name, ""))
+    return symbols
+
+
+def _placed(symbols: list[_Symbol], ends: set[int]) -> Functions:
+    """Return the functions without overlap, sorted; one without a size reaches to the next, or to one of *ends*."""
+    functions = Functions([], [], [], [], {})
+    starts, sizes, names, files = functions.starts, functions.sizes, functions.names, functions.files
+    limit = max(ends, default=0)
+    place: dict[int, int] = {}  # of each address that a symbol begins at
+    best = _UNNAMED
+    end = -1
+    # By address and size; of equal ones the first in the table stays first.
+    for start, minus_size, rank, name, file in sorted(symbols, key=itemgetter(0, 1)):
+        if start < end or (starts and start == starts[-1]):
+            place[start] = len(starts) - 1
+            if start == starts[-1] and rank < best:
+                names[-1], files[-1], best = name, file, rank
+            continue
+        if starts and not sizes[-1]:
+            sizes[-1] = start - starts[-1]
+        place[start] = len(starts)
+        size = min(-minus_size, max(limit - start, 1)) if limit else -minus_size
+        starts.append(start)
+        sizes.append(size)
+        names.append(name)
+        files.append(file)
+        best, end = rank, start + size
+    if starts and not sizes[-1]:
+        sizes[-1] = min((end - starts[-1] for end in ends if end > starts[-1]), default=1)
+    by_name = functions.by_name
+    for start, _, _, name, _ in symbols:
+        if name:
+            index = place[start]
+            found = by_name.get(name)
+            if found is None:
+                by_name[name] = [index]
+            elif index not in found[-8:]:  # aliases in many files; the same function twice does no harm
+                found.append(index)
+    return functions
+
+
+class _Cursor:
+    """Reads numbers of ``.eh_frame``, never beyond *end*.  Raises struct.error there."""
+
+    __slots__ = ("at", "data", "end", "order", "wide")
+
+    def __init__(self, data: bytes, at: int, end: int, order: str, wide: bool) -> None:
+        self.data = data
+        self.at = at
+        self.end = min(end, len(data))
+        self.order = order
+        self.wide = wide
+
+    def take(self, form: str) -> int:
+        size = struct.calcsize("<" + form)
+        if self.at + size > self.end:
+            raise struct.error
+        (value,) = struct.unpack_from(self.order + form, self.data, self.at)
+        self.at += size
+        return int(value)
+
+    def leb(self) -> int:
+        """Return an unsigned LEB128; of a signed one the bytes are the same."""
+        value = shift = 0
+        while True:
+            byte = self.take("B")
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80 or shift > 63:
+                return value
+
+    def pointer(self, encoding: int, base: int) -> int:
+        """Return an encoded pointer (LSB, "DWARF Exception Header Encoding"); *base* is the address of this byte."""
+        form = {0: "Q" if self.wide else "I", 2: "H", 3: "I", 4: "Q", 10: "h", 11: "i", 12: "q"}.get(encoding & 15)
+        if form is None or encoding & 0x70 not in (0, 0x10):
+            raise struct.error
+        value = self.take(form)
+        return value + base if encoding & 0x10 else value
+
+
+def _frames(image: Image, data: mmap.mmap, section: Section) -> list[tuple[int, int]]:
+    """Return address and size of each function that ``.eh_frame`` describes; what cannot be read ends the list."""
+    order = "<" if image.little else ">"
+    blob = data[section.sh_offset : section.sh_offset + section.sh_size]
+    mask = (1 << (64 if image.is64 else 32)) - 1
+    encodings: dict[int, int] = {}
+    ranges: list[tuple[int, int]] = []
+    at = 0
+    try:
+        while at + 8 <= len(blob):
+            cursor = _Cursor(blob, at, len(blob), order, image.is64)
+            length = cursor.take("I")
+            if length == 0:
+                at += 4  # each object file may end its part with a terminator
+                continue
+            if length == 0xFFFFFFFF:
+                length = cursor.take("Q")
+            body, cursor.end = cursor.at, min(cursor.at + length, len(blob))
+            identity = cursor.take("I")
+            if identity == 0:
+                encodings[at] = _encoding(cursor)
+            elif (encoding := encodings.get(body - identity)) is not None:
+                start = cursor.pointer(encoding, section.sh_addr + cursor.at) & mask
+                size = cursor.pointer(encoding & 0x0F, 0) & mask
+                if start and 0 < size < 1 << 32:
+                    ranges.append((start, size))
+            at = body + length
+    except struct.error:
+        pass
+    return ranges
+
+
+def _encoding(cursor: _Cursor) -> int:
+    """Return how the FDEs of a CIE encode their addresses."""
+    version = cursor.take("B")
+    augmentation = bytearray()
+    while byte := cursor.take("B"):
+        augmentation.append(byte)
+    cursor.leb()
+    cursor.leb()
+    cursor.take("B") if version == 1 else cursor.leb()
+    if augmentation[:1] != b"z":
+        return 0
+    cursor.leb()
+    for letter in augmentation[1:]:
+        if letter == ord("R"):
+            return cursor.take("B")
+        if letter == ord("L"):
+            cursor.take("B")
+        elif letter == ord("P"):
+            encoding = cursor.take("B")
+            cursor.pointer(encoding & 0x0F, 0)
+        elif letter not in b"SB":
+            break
+    return 0

@@ -1,0 +1,70 @@
+"""How many windows a processor can keep: its first-level 2 MiB instruction TLB entries, less a reserve."""
+
+from dataclasses import dataclass
+
+from hugealign.errors import UsageError
+from hugealign.units import printable
+
+#: When nothing tells: what Intel's processors from Sandy Bridge to Ice Lake have for a thread.
+DEFAULT_ENTRIES = 8
+#: Entries left to others: the kernel's text, a C library or a JIT on huge pages.
+DEFAULT_RESERVE = 1
+_ENTRIES_LIMIT = 1 << 16
+_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """*windows* that may be huge: *entries* less *reserve*, at least 1; *why* is where the entries come from."""
+
+    entries: int
+    reserve: int
+    why: str
+
+    @property
+    def windows(self) -> int:
+        """The number of windows."""
+        return max(1, self.entries - self.reserve)
+
+
+def budget(cpu: str | None, entries: int | None, reserve: int = DEFAULT_RESERVE) -> Budget:
+    """Return the budget for the processor named *cpu*, for *entries*, or for the one that we run on.
+
+    Raises UsageError for an unknown processor and for numbers that make no sense.
+    """
+    if entries is not None and not 1 <= entries <= _ENTRIES_LIMIT:
+        raise UsageError(f"--itlb-2m: not a number from 1 to {_ENTRIES_LIMIT}")
+    if not 0 <= reserve <= _ENTRIES_LIMIT:
+        raise UsageError(f"--reserve: not a number from 0 to {_ENTRIES_LIMIT}")
+    if entries is not None:
+        return Budget(entries, reserve, "as given by --itlb-2m")
+    if cpu is not None:
+        from hugealign.host import cpus
+
+        found = cpus.find(cpu)
+        if not found.itlb_2m:
+            raise UsageError(f"--cpu: no source gives the 2 MiB instruction TLB entries of {found.name}; use --itlb-2m")
+        return Budget(found.itlb_2m, reserve, found.name)
+    return _of_this_machine(reserve)
+
+
+def _of_this_machine(reserve: int) -> Budget:
+    from hugealign.doctor import children
+
+    asked = children.function(_ask)  # CPUID can be forbidden, which kills
+    children.collect([asked], _SECONDS)
+    entries, _, name = asked.text.partition(" ")
+    if asked.status == 0 and entries.isdigit() and int(entries):
+        return Budget(min(int(entries), _ENTRIES_LIMIT), reserve, f"this machine, {printable(name)}")
+    return Budget(DEFAULT_ENTRIES, reserve, "the default; this machine's processor does not say (--cpu, --itlb-2m)")
+
+
+def _ask() -> bytes:
+    """Return the entries and who says so, as text."""
+    from hugealign.host import processor
+
+    asked = processor.look()
+    said = asked.tlbs.l1_2m if asked.tlbs else None
+    entries = (said.entries if said else 0) or (asked.cpu.itlb_2m if asked.cpu else 0) or 0
+    name = asked.cpu.name if asked.cpu else asked.brand.strip() or "unknown processor"
+    return f"{entries} {name}".encode()

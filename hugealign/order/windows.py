@@ -1,0 +1,147 @@
+"""Which windows the ordered functions fill, how many are to be huge, and what fills the room that is left.  Pure.
+
+Mapping more windows than the processor has entries for costs more misses than it saves; within the entries each further
+window saves some.  So as many are mapped as the hot functions need, and never more than the budget.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from hugealign.elf.symbols import Functions
+from hugealign.elf.windows import align_up
+from hugealign.order.orderfile import COLD, FILL, HOT
+from hugealign.profile.match import Matched
+
+_ALIGNMENT = 16  # of functions, as compilers do it at -O2; one that lies on less is placed on less
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """One function in the order: its index, why it is there, and the number of the window it begins in, from 1."""
+
+    index: int
+    kind: str
+    window: int
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One line of the table: bytes that are used, those of them *filled*, functions and samples that begin here."""
+
+    number: int
+    used: int
+    filled: int
+    functions: int
+    samples: int
+    huge: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The order and its windows.
+
+    *needed* windows hold what ran, *count* are to be huge; *whole* says that all of the text is, *text* windows.
+    """
+
+    placed: Sequence[Placed]
+    windows: Sequence[Window]
+    page_size: int
+    budget: int
+    needed: int
+    count: int
+    text: int
+    whole: bool
+
+
+def plan(
+    hot: Sequence[int],
+    cold: Sequence[int],
+    matched: Matched,
+    functions: Functions,
+    page_size: int,
+    budget: int,
+    fill: bool = True,
+) -> Plan:
+    """Return where *hot*, then *cold* functions lie in windows of *page_size* bytes, of which *budget* may be huge."""
+    text = -(-functions.text // page_size)
+    whole = text <= budget
+    kinds = [(index, HOT) for index in hot] + [(index, COLD) for index in cold]
+    end = _ends([index for index, _ in kinds], functions)[-1] if kinds else functions.lead
+    needed = max(1, -(-end // page_size))
+    if fill and not whole and needed <= budget:
+        kinds += [(index, FILL) for index in neighbours(functions, matched.samples, budget * page_size - end)]
+    indices = [index for index, _ in kinds]
+    ends = _ends(indices, functions)
+    placed = [
+        Placed(index, kind, (stop - functions.sizes[index]) // page_size + 1)
+        for (index, kind), stop in zip(kinds, ends, strict=True)
+    ]
+    used = max(1, -(-ends[-1] // page_size)) if ends else 1
+    count = text if whole else min(used, budget)
+    return Plan(
+        placed,
+        _table(placed, ends, matched, functions, page_size, count),
+        page_size,
+        budget,
+        needed,
+        count,
+        text,
+        whole,
+    )
+
+
+def _ends(indices: Sequence[int], functions: Functions) -> list[int]:
+    """Return where each function ends, in bytes from the start of the first window."""
+    ends = []
+    at = functions.lead
+    for index in indices:
+        start = functions.starts[index]
+        at = align_up(at, min(start & -start, _ALIGNMENT) or _ALIGNMENT) + functions.sizes[index]
+        ends.append(at)
+    return ends
+
+
+def neighbours(functions: Functions, touched: Iterable[int], room: int) -> list[int]:
+    """Return functions that lie next to *touched* ones and fit into *room* bytes, nearest first chosen, in file order.
+
+    What lies beside a function that was seen running, the linker put there from the same source file or library: the
+    likeliest to run unseen.  Cold parts are left out.
+    """
+    seen = set(touched)
+    if not seen:
+        return []
+    count = len(functions)
+    distance = [count] * count  # to the nearest that ran, in functions
+    for direction in (range(count), range(count - 1, -1, -1)):
+        away = count
+        for index in direction:
+            away = 0 if index in seen else away + 1
+            distance[index] = min(distance[index], away)
+    candidates = sorted(range(count), key=distance.__getitem__)[len(seen) :]
+    chosen = []
+    for index in candidates:
+        size = align_up(functions.sizes[index], _ALIGNMENT)
+        if size <= room and functions.cold_part_of(index) is None:
+            room -= size
+            chosen.append(index)
+    return sorted(chosen)
+
+
+def _table(
+    placed: Sequence[Placed], ends: Sequence[int], matched: Matched, functions: Functions, page_size: int, count: int
+) -> list[Window]:
+    number = -(-ends[-1] // page_size) if ends else 0
+    filled, functions_in, samples = [0] * number, [0] * number, [0] * number
+    for one, end in zip(placed, ends, strict=True):
+        functions_in[one.window - 1] += 1
+        samples[one.window - 1] += matched.samples.get(one.index, 0)
+        if one.kind == FILL:
+            start = end - functions.sizes[one.index]
+            while start < end:  # a function can reach into the next windows
+                stop = min(end, (start // page_size + 1) * page_size)
+                filled[start // page_size] += stop - start
+                start = stop
+    return [
+        Window(i + 1, min(page_size, ends[-1] - i * page_size), filled[i], functions_in[i], samples[i], i < count)
+        for i in range(number)
+    ]

@@ -1,0 +1,1 @@
+"""Profiles: one reader for each format, one model for all."""

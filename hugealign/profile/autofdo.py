@@ -1,0 +1,46 @@
+"""AutoFDO's text (``create_llvm_prof --format=text``, ``llvm-profdata merge --sample --text``).
+
+``name:total:head`` begins a function; below it, deeper by one space for each inlined call, ``line: samples`` with the
+functions called from there, ``callee:count``.  What was inlined ran as part of the function on the outside.
+"""
+
+import re
+from collections.abc import Iterable
+
+from hugealign.elf.symbols import Functions
+from hugealign.profile.model import Malformed, Place, Profile, count_of, meaningful
+from hugealign.profile.profdata import with_any_version
+
+_FUNCTION = re.compile(rb"(\S.*):(\d+):(\d+)\Z", re.DOTALL)
+_LINE = re.compile(rb" +\d+(?:\.\d+)?: (\d+)((?: \S+:\d+)*)\s*\Z")
+_INLINED = re.compile(rb" +\d+(?:\.\d+)?: \S.*:\d+\Z", re.DOTALL)
+_CONTEXT = re.compile(rb"\[(?:.* @ )?(.*)\]\Z", re.DOTALL)
+
+
+def read_data(path: str, profile: Profile, functions: Functions, binary: str) -> None:
+    """Add LLVM's binary sample profile at *path* to *profile*.  Raises ProfileError."""
+    del functions, binary
+    with_any_version(["merge", "--sample", "--text", "-o", "-", path], lambda lines: read(lines, profile))
+
+
+def read(lines: Iterable[bytes], profile: Profile) -> None:
+    """Add what *lines* say to *profile*."""
+    function: Place | None = None
+    for number, line in enumerate(lines, 1):
+        if not line or line.startswith((b"#", b" !")):
+            continue
+        try:
+            if found := _FUNCTION.match(line):
+                name, total, _ = found.groups()
+                context = _CONTEXT.match(name)
+                function = profile.place(context.group(1) if context else name)
+                profile.add(function, count_of(total))
+            elif (found := _LINE.match(line)) and function is not None:
+                for call in found.group(2).split():
+                    callee, _, count = call.rpartition(b":")
+                    profile.call(function, profile.place(callee), count_of(count))
+            else:
+                meaningful(line.startswith(b" ") and (b" !" in line or _INLINED.match(line)))
+            profile.good += 1
+        except Malformed:
+            profile.malformed(number)

@@ -1,0 +1,63 @@
+"""GCC's coverage counts (.gcda), read by ``gcov --json-format``: how often each function was entered.
+
+The .gcno of the same compilation must lie beside the .gcda: it has the names.
+"""
+
+import json
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from hugealign.elf.symbols import Functions
+from hugealign.profile import tools
+from hugealign.profile.model import Malformed, Profile, ProfileError, count_of
+
+_LIMIT = 512 << 20
+
+
+def read_data(path: str, profile: Profile, functions: Functions, binary: str) -> None:
+    """Add the .gcda at *path* to *profile*.  Raises ProfileError."""
+    del functions, binary
+    gcov = tools.find("gcov", package="gcc")
+    hint = "the .gcno of the same compilation must lie beside it"
+    try:
+        text = tools.text([gcov, "-j", "-t", os.path.realpath(path)], _LIMIT)
+    except ProfileError as error:
+        raise ProfileError(f"{error}; {hint}") from None
+    if not text.strip():
+        raise ProfileError(f"gcov finds nothing in it; {hint}")
+    read_json(text.splitlines(), profile)
+
+
+def read(lines: Iterable[bytes], profile: Profile) -> None:
+    """Add gcov's JSON, one document per line, to *profile*."""
+    read_json(list(lines), profile)
+
+
+def read_json(documents: list[bytes], profile: Profile) -> None:
+    """Add each of *documents*."""
+    for number, document in enumerate(documents, 1):
+        if document.strip():
+            try:
+                parsed = json.loads(document)
+            except (ValueError, RecursionError):
+                profile.malformed(number)
+                continue
+            _document(parsed, profile, number)
+
+
+def _document(document: Any, profile: Profile, number: int) -> None:
+    files = document.get("files") if isinstance(document, dict) else None
+    for entry in files if isinstance(files, list) else ():
+        functions = entry.get("functions") if isinstance(entry, dict) else None
+        for function in functions if isinstance(functions, list) else ():
+            try:
+                name, count = function["name"], function["execution_count"]
+                weight = count_of(str(count).encode())
+                place = profile.place(name.encode("utf-8", "surrogateescape"), str(entry.get("file", "")).encode())
+            except (Malformed, KeyError, TypeError, AttributeError, UnicodeEncodeError):
+                profile.malformed(number)
+                continue
+            profile.good += 1
+            if weight:
+                profile.add(place, weight)

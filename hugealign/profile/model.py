@@ -1,0 +1,94 @@
+"""What every profile is turned into: which functions ran, how much, and who called whom."""
+
+from dataclasses import dataclass, field
+
+from hugealign.errors import HugealignError
+
+#: A function as a profile knows it: its index in the binary where the profile has addresses of that very file
+#: (NOWHERE: an address outside of every function), else its name and its source file, empty if unknown.
+Place = int | tuple[str, str]
+NOWHERE = -1
+
+_COUNT_LIMIT = 1 << 63  # a larger count is no count
+_DIGITS = 20
+_NAMES_LIMIT = 4_000_000  # different names; the largest programs have a tenth of them
+
+
+class ProfileError(HugealignError):
+    """A profile cannot be read; the message does not name the file."""
+
+
+class Malformed(ValueError):  # noqa: N818 - says what a line is
+    """Raised for a line that does not mean anything in its format; the line is left out and counted."""
+
+
+@dataclass(slots=True)
+class Profile:
+    """The sum of one or more profiles.
+
+    *samples* has every function that ran, in any frame, with the samples or executions inside of it; *arcs* counts the
+    calls between two, by the offset in the caller in bytes (None: not known).  *foreign* samples lie in other files
+    (libraries, the kernel).  *bad* lines could not be read; *first_bad* is the number of the first.
+    """
+
+    samples: dict[Place, int] = field(default_factory=dict)
+    arcs: dict[tuple[Place, Place, int | None], int] = field(default_factory=dict)
+    foreign: int = 0
+    good: int = 0
+    bad: int = 0
+    first_bad: int = 0
+    notes: list[str] = field(default_factory=list)
+    _places: dict[bytes, Place] = field(default_factory=dict)
+
+    def add(self, place: Place, count: int = 0) -> None:
+        """Count *count* samples in *place*; with 0 it merely was touched."""
+        self.samples[place] = self.samples.get(place, 0) + count
+
+    def call(self, caller: Place, callee: Place, count: int, offset: int | None = None) -> None:
+        """Count *count* calls, and both ends as touched."""
+        key = (caller, callee, offset)
+        self.arcs[key] = self.arcs.get(key, 0) + count
+        self.samples.setdefault(caller, 0)
+        self.samples.setdefault(callee, 0)
+
+    def place(self, name: bytes, file: bytes = b"") -> Place:
+        """Return the place of a name.  Raises Malformed for an empty one, ProfileError for too many."""
+        key = name + b"\0" + file if file else name
+        place = self._places.get(key)
+        if place is None:
+            if not name:
+                raise Malformed
+            if len(self._places) >= _NAMES_LIMIT:
+                raise ProfileError(f"more than {_NAMES_LIMIT} different names: not a profile of one program")
+            place = (name.decode("utf-8", "surrogateescape"), file.decode("utf-8", "surrogateescape"))
+            self._places[key] = place
+        return place
+
+    def malformed(self, number: int) -> None:
+        """Note that line *number* could not be read."""
+        self.bad += 1
+        self.first_bad = self.first_bad or number
+
+
+def meaningful(condition: object) -> None:
+    """Raise Malformed unless *condition* holds."""
+    if not condition:
+        raise Malformed
+
+
+def count_of(text: bytes) -> int:
+    """Return the number that *text* is: decimal digits, below 2**63.  Raises Malformed."""
+    if not text.isdigit() or len(text) > _DIGITS or (number := int(text)) >= _COUNT_LIMIT:
+        raise Malformed
+    return number
+
+
+def hex_of(text: bytes) -> int:
+    """Return the number below 2**64 that *text* is in hexadecimal digits, with or without 0x.  Raises Malformed."""
+    digits = text[2:] if text[:2] in (b"0x", b"0X") else text
+    if not digits.isalnum() or len(digits) > 16:
+        raise Malformed
+    try:
+        return int(digits, 16)
+    except ValueError:
+        raise Malformed from None

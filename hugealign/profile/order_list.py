@@ -1,0 +1,22 @@
+"""An order file of ours as a profile: the functions that it has, with their samples."""
+
+from collections.abc import Iterable
+
+from hugealign.order import orderfile
+from hugealign.profile.model import Malformed, Profile, ProfileError, count_of
+
+
+def read(lines: Iterable[bytes], profile: Profile) -> None:
+    """Add what *lines* say to *profile*; what only filled room was never touched."""
+    try:
+        order = orderfile.parse(lines)
+    except orderfile.OrderFileError as error:
+        raise ProfileError(str(error)) from None
+    for number, entry in enumerate(order.entries, 1):
+        if entry.kind != orderfile.FILL and entry.name:
+            try:
+                name, file = (word.encode("utf-8", "surrogateescape") for word in (entry.name, entry.file))
+                profile.add(profile.place(name, file), count_of(b"%d" % entry.samples))
+                profile.good += 1
+            except (Malformed, UnicodeEncodeError):
+                profile.malformed(number)

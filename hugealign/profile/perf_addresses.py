@@ -1,0 +1,241 @@
+"""``perf script`` with addresses: resolved in the very binary that was sampled, so that no name is needed.
+
+perf prints addresses in two ways (measured with 6.1): those of a flat sample or of a branch stack are addresses of the
+process, those of a call chain offsets in the file.  Of a text alone, each is told by where it lies: in a mapping of the
+process, else in a text segment of the file; in a large program that is not moved, an offset can be both.
+"""
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+from hugealign.elf.symbols import Functions
+from hugealign.elf.windows import file_offset
+from hugealign.profile.lines import blocks
+from hugealign.profile.model import NOWHERE, Profile, ProfileError
+
+_MMAP = re.compile(
+    rb".*PERF_RECORD_MMAP2? (-?\d+)/-?\d+: \[0x([0-9a-f]{1,16})\(0x([0-9a-f]{1,16})\) @ (?:0x)?([0-9a-f]{1,16}) .*?\]?:"
+    rb" \S+ (.*)\Z"
+)
+_FORK = re.compile(rb".*PERF_RECORD_FORK\((\d+):\d+\):\((\d+):\d+\)")
+_EXEC = re.compile(rb".*PERF_RECORD_COMM exec: .*:(\d+)/\d+\Z")
+_SAMPLE = re.compile(rb"\s*(\d+) .*?:(?:\s+([0-9a-f]{1,16}))?(?: \((.*)\))?\s*\Z")
+_FRAME = re.compile(rb"\t\s*([0-9a-f]{1,16})(?: \((.*)\))?\Z")
+_BRANCH = re.compile(rb"\s*(?:(\d+)\s+)?(?:.*: +[0-9a-f]+ +)?(0x[0-9a-f]+/0x[0-9a-f]+/.*)\Z")
+_WAITING_LIMIT = 100_000  # different samples that are kept before they are resolved
+_KNOWN_LIMIT = 500_000  # different lines of which it is kept what they are
+_LINE_LIMIT, _BRANCHES_LIMIT = 1 << 13, 1 << 16  # bytes of a line, longer than any path; and of one with branches
+_FOREIGN = -2
+
+
+@dataclass(slots=True)
+class _Space:
+    """One process: where the binary is mapped, and what frames mean there."""
+
+    maps: list[tuple[int, int, int]] = field(default_factory=list)  # start, end, offset in the file
+    leaves: dict[bytes, tuple[int, int]] = field(default_factory=dict)  # of a frame: function, offset in it
+    callers: dict[bytes, tuple[int, int]] = field(default_factory=dict)
+
+    def move(self, maps: list[tuple[int, int, int]]) -> None:
+        """Note that the binary is mapped elsewhere."""
+        self.maps = maps
+        self.leaves.clear()
+        self.callers.clear()
+
+
+class Reader:
+    """Adds samples to a profile.  *ours* tells whether a mapped file is the binary.
+
+    *offsets*: whether call chains have offsets in the file; None if that is not known.
+
+    Most samples are like others, byte for byte, since they have no time: they are counted first, which Python does as
+    fast as perf prints, and then each kind is resolved once.
+    """
+
+    def __init__(
+        self, profile: Profile, functions: Functions, ours: Callable[[bytes], bool], offsets: bool | None = None
+    ) -> None:
+        self.profile = profile
+        self.offsets = offsets
+        self.functions = functions
+        self.ours = ours
+        self.spaces: dict[bytes, _Space] = {}
+        self.mapped = functions.image.fixed  # whether addresses of the process can be resolved at all
+        segments = sorted(functions.image.text_segments, key=lambda s: s.p_offset)
+        self.segments = [(s.p_offset, s.p_offset + s.p_filesz, s.p_vaddr - s.p_offset) for s in segments]
+        # A program that is not moved needs no mapping to be known.
+        self.fixed = [
+            (s.p_vaddr, s.p_vaddr + s.p_memsz, file_offset(s, s.p_vaddr)) for s in segments if functions.image.fixed
+        ]
+        self.waiting: Counter[bytes] = Counter()
+        self.space = self._space(b"")  # of the last sample
+
+    def read(self, stream: BinaryIO) -> None:
+        """Read all of *stream*.  Raises ProfileError if nothing says where the program was in memory."""
+        for block in blocks(stream):
+            samples = block.split(b"\n\n" if b"\n\t" in block else b"\n")
+            if b"PERF_RECORD_" in block:
+                for sample in samples:
+                    if b"PERF_RECORD_" in sample:
+                        self._with_events(sample)
+                    else:
+                        self.waiting[sample] += 1
+            else:
+                self.waiting.update(samples)
+            # Branch stacks are long and never the same.
+            if len(self.waiting) > _WAITING_LIMIT or b"/0x" in block:
+                self._settle()
+        self._settle()
+        if self.profile.good and not self.mapped and not self.profile.samples:
+            raise ProfileError(
+                "has addresses of a position-independent program, and not where it was: "
+                "give the perf.data, or make the text with perf script --show-mmap-events --show-task-events"
+            )
+
+    def _space(self, pid: bytes) -> _Space:
+        space = self.spaces.get(pid)
+        if space is None:
+            space = self.spaces[pid] = _Space(list(self.fixed))
+        return space
+
+    def _with_events(self, sample: bytes) -> None:
+        """Read lines of events, and the sample that can follow them without an empty line between."""
+        lines = sample.split(b"\n")
+        while lines and b"PERF_RECORD_" in lines[0]:
+            self._event(lines.pop(0))
+        if lines:
+            rest = b"\n".join(lines)
+            if b"PERF_RECORD_" in rest:
+                self._sample(lines, 1)
+            else:
+                self.waiting[rest] += 1
+
+    def _event(self, line: bytes) -> None:
+        if len(line) > _LINE_LIMIT:
+            self.profile.bad += 1
+        elif found := _MMAP.match(line):
+            pid, start, size, offset, path = found.groups()
+            if self.ours(path.removesuffix(b" (deleted)")):
+                self._settle()
+                space = self._space(pid)
+                first = int(start, 16)
+                last = first + int(size, 16)
+                kept = [old for old in space.maps if old[1] <= first or old[0] >= last]
+                space.move([*kept, (first, last, int(offset, 16))][-64:])
+                self.mapped = True
+        elif found := _FORK.match(line):
+            child, parent = found.groups()
+            if child != parent:
+                maps = self._space(parent).maps
+                if child in self.spaces and self.spaces[child].maps != maps:
+                    self._settle()
+                self._space(child).move(list(maps))
+        elif found := _EXEC.match(line):
+            space = self._space(found.group(1))
+            if space.maps != self.fixed:
+                self._settle()
+                space.move(list(self.fixed))
+
+    def _settle(self) -> None:
+        """Resolve what was counted, before mappings change."""
+        for sample, count in self.waiting.items():
+            self._sample(sample.split(b"\n"), count)
+        self.waiting.clear()
+
+    def _sample(self, lines: list[bytes], count: int) -> None:
+        """Add *count* samples: the line of the sample, and those of its frames, innermost first."""
+        head, profile = lines[0], self.profile
+        if len(head) > (_BRANCHES_LIMIT if b"/0x" in head else _LINE_LIMIT):
+            profile.bad += count
+        elif b"/0x" in head and (branches := _BRANCH.match(head)):
+            pid, words = branches.groups()
+            self.space = self.space if pid is None else self._space(pid)
+            for word in words.split():
+                self._branch(word, count)
+        elif len(head) <= _LINE_LIMIT and (found := _SAMPLE.match(head)):
+            pid, address, path = found.groups()
+            self.space = self._space(pid)
+            if address is not None:
+                index = _FOREIGN
+                if path is None or self.ours(path.removesuffix(b" (deleted)")):
+                    index = self._resolve(int(address, 16))[0]
+                self._count(index, count)
+        elif head.startswith(b"\t"):
+            lines = [b"", *lines]  # without a line of the sample's own
+        elif head.strip() and not head.strip().isdigit() and not head.startswith(b"#"):
+            profile.bad += count
+        frames = lines[1:]
+        if not frames:
+            return
+        while frames and not frames[-1].startswith(b"\t"):
+            self._sample([frames.pop()], count)  # branches, and whatever else stands below
+        if frames:
+            self._chain(frames, count)
+
+    def _chain(self, frames: list[bytes], count: int) -> None:
+        profile, space = self.profile, self.space
+        leaf = space.leaves.get(frames[0]) or self._frame(frames[0], space.leaves, caller=False)
+        self._count(leaf[0], count)
+        callers, samples = space.callers, profile.samples
+        above = [callers.get(frame) or self._frame(frame, callers, caller=True) for frame in frames[1:]]
+        for index, _ in above:
+            if index >= 0 and index not in samples:
+                samples[index] = 0
+        if above and leaf[0] >= 0:
+            caller, offset = above[0]
+            if caller >= 0 and caller != leaf[0]:
+                profile.call(caller, leaf[0], count, offset)
+
+    def _count(self, index: int, count: int) -> None:
+        self.profile.good += count
+        if index == _FOREIGN:
+            self.profile.foreign += count
+        else:
+            self.profile.add(index, count)
+
+    def _resolve(self, address: int, offsets: bool | None = False) -> tuple[int, int]:
+        """Return the function at *address* (or NOWHERE, _FOREIGN), and the offset in it."""
+        offset = address
+        if not offsets:
+            maps = self.space.maps
+            offset = next((address - start + at for start, end, at in maps if start <= address < end), address)
+        index = bisect_right(self.segments, (offset, 1 << 64)) - 1
+        if index < 0 or offset >= self.segments[index][1]:
+            return _FOREIGN, 0
+        vaddr = offset + self.segments[index][2]
+        function = self.functions.at(vaddr)
+        return function, vaddr - self.functions.starts[function] if function >= 0 else 0
+
+    def _frame(self, line: bytes, known: dict[bytes, tuple[int, int]], caller: bool) -> tuple[int, int]:
+        found = _FRAME.match(line)
+        resolved = (_FOREIGN, 0)
+        if not found:
+            self.profile.bad += 1
+            return resolved
+        address, path = found.groups()
+        if path is None or self.ours(path.removesuffix(b" (deleted)")):
+            # A caller's address is where it goes on: behind a last call that never returns, that is the next function.
+            resolved = self._resolve(int(address, 16) - caller, self.offsets)
+        if len(known) < _KNOWN_LIMIT:
+            known[line] = resolved
+        return resolved
+
+    def _branch(self, word: bytes, count: int) -> None:
+        """Add a branch, ``0xFROM/0xTO/P/-/-/cycles``."""
+        profile = self.profile
+        try:
+            source, target = (int(part, 16) for part in word.split(b"/", 2)[:2])
+        except ValueError:
+            profile.bad += count
+            return
+        caller, offset = self._resolve(source)
+        callee, entry = self._resolve(target)
+        self._count(caller, count)
+        if callee >= 0:
+            profile.add(callee)
+        if caller != callee and entry == 0 and caller != NOWHERE and min(caller, callee) >= 0:
+            profile.call(caller, callee, count, offset)

@@ -1,0 +1,103 @@
+"""pprof's profiles (Go, Parca, Pyroscope, gperftools), read by ``go tool pprof -raw``.
+
+Its output: samples as values and location numbers, innermost first; the locations with their functions; the mappings
+with their build-ids.
+"""
+
+import re
+from collections.abc import Iterable
+
+from hugealign.elf.symbols import Functions
+from hugealign.profile import tools
+from hugealign.profile.lines import lines as split
+from hugealign.profile.model import Malformed, Place, Profile, ProfileError, count_of, hex_of
+
+_SAMPLE = re.compile(rb"\s+((?:\d+\s+)*\d+):((?: \d+)*)\s*\Z")
+_LOCATION = re.compile(rb"\s*(\d+): 0x([0-9a-f]{1,16}) (?:M=(\d+) )?(.*)\Z", re.DOTALL)
+_FUNCTION = re.compile(rb"(.*?) \S*:\d+(?::\d+)? s=\d+(?:\(inlined\))?\s*\Z", re.DOTALL)
+_MAPPING = re.compile(
+    rb"(\d+): 0x([0-9a-f]{1,16})/0x([0-9a-f]{1,16})/0x([0-9a-f]{1,16}) (.*?) ([0-9a-f]*) (?:\[.*\])?\Z"
+)
+_STACKS_LIMIT = 2_000_000
+
+
+def read_data(path: str, profile: Profile, functions: Functions, binary: str) -> None:
+    """Add the profile at *path* to *profile*.  Raises ProfileError."""
+    del binary
+    try:
+        go = tools.find("go", package="golang-go")
+    except ProfileError:
+        raise ProfileError("needs `go tool pprof`, and go is not installed (Debian: apt install golang-go)") from None
+    with tools.output([go, "tool", "pprof", "-raw", "-symbolize=none", path]) as stream:
+        read(split(stream), profile, functions)
+
+
+def read(lines: Iterable[bytes], profile: Profile, functions: Functions) -> None:
+    """Add what *lines* say to *profile*."""
+    part = b""
+    stacks: dict[bytes, int] = {}
+    locations: dict[bytes, tuple[int, bytes, bytes]] = {}  # address, mapping, function's name
+    mappings: dict[bytes, int] = {}  # those of the very binary: what to add to an address
+    last = b""
+    for number, line in enumerate(lines, 1):
+        try:
+            if line.rstrip(b":") in (b"Samples", b"Locations", b"Mappings"):
+                part = line.rstrip(b":")
+            elif part == b"Samples" and (found := _SAMPLE.match(line)):
+                values, stack = found.groups()
+                stacks[stack] = stacks.get(stack, 0) + count_of(values.split()[0])
+                if len(stacks) > _STACKS_LIMIT:
+                    raise ProfileError(f"more than {_STACKS_LIMIT} different stacks")
+                profile.good += 1
+            elif part == b"Locations" and (found := _LOCATION.match(line)):
+                last, address, mapping, rest = found.groups()
+                locations[last] = (hex_of(address), mapping or b"", _name(rest))
+            elif part == b"Locations" and last:
+                # Further lines of a location are those that its innermost function was inlined into.
+                locations[last] = (*locations[last][:2], _name(line.strip()) or locations[last][2])
+            elif part == b"Mappings" and (found := _MAPPING.match(line)):
+                key, start, _, offset, _, build_id = found.groups()
+                if functions.build_id and build_id.decode() == functions.build_id:
+                    mappings[key] = _shift(int(start, 16), int(offset, 16), functions)
+        except Malformed:
+            profile.malformed(number)
+    _add(stacks, locations, mappings, profile, functions)
+
+
+def _name(text: bytes) -> bytes:
+    found = _FUNCTION.match(text)
+    return found.group(1) if found else b""
+
+
+def _shift(start: int, offset: int, functions: Functions) -> int:
+    """Return what makes an address of the process one of the file."""
+    for s in functions.image.text_segments:
+        if s.p_offset - 4096 < offset < s.p_offset + s.p_filesz:
+            return s.p_vaddr - s.p_offset + offset - start
+    return -start if start and not functions.image.fixed else 0
+
+
+def _add(
+    stacks: dict[bytes, int],
+    locations: dict[bytes, tuple[int, bytes, bytes]],
+    mappings: dict[bytes, int],
+    profile: Profile,
+    functions: Functions,
+) -> None:
+    places: dict[bytes, Place | None] = {}
+    for key, (address, mapping, name) in locations.items():
+        if mapping in mappings:
+            places[key] = functions.at(address + mappings[mapping])
+        else:
+            places[key] = profile.place(name) if name else None
+    for stack, count in stacks.items():
+        frames = [places.get(key) for key in stack.split()]
+        for place in frames:
+            if place is not None:
+                profile.add(place)
+        if not frames or (leaf := frames[0]) is None:
+            profile.foreign += count
+            continue
+        profile.add(leaf, count)
+        if len(frames) > 1 and (caller := frames[1]) is not None and caller != leaf:
+            profile.call(caller, leaf, count)

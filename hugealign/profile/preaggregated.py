@@ -1,0 +1,66 @@
+"""BOLT's pre-aggregated profile (``perf2bolt -pa``): counted addresses, one event per line.
+
+``B from to count mispredictions`` a branch; ``F`` and ``f start end count`` a range run through; ``T from start end
+count`` both; ``S address count`` a sample; ``E event``, ``R`` and ``r`` as in bolt/lib/Profile/DataAggregator.cpp.
+Addresses are hexadecimal, ``build-id:address`` with a build-id and ``X:address`` outside of the program.
+"""
+
+from collections.abc import Iterable
+
+from hugealign.elf.symbols import Functions
+from hugealign.profile.model import NOWHERE, Malformed, Place, Profile, ProfileError, count_of, hex_of, meaningful
+
+_OPERANDS = {b"B": 4, b"F": 3, b"f": 3, b"T": 4, b"S": 2, b"R": 4, b"r": 3}
+_NO_ADDRESS = {b"-1", b"-2", b"-3"}
+
+
+def read(lines: Iterable[bytes], profile: Profile, functions: Functions) -> None:
+    """Add what *lines* say to *profile*.  Raises ProfileError if they are of another build."""
+    for number, line in enumerate(lines, 1):
+        words = line.split()
+        if not words or words[0] in (b"E", b"#"):
+            continue
+        try:
+            meaningful(len(words) == 1 + _OPERANDS.get(words[0], -1))
+            _event(words, profile, functions)
+            profile.good += 1
+        except Malformed:
+            profile.malformed(number)
+
+
+def _event(words: list[bytes], profile: Profile, functions: Functions) -> None:
+    kind = words[0]
+    weight = count_of(words[3] if kind == b"B" else words[-1])
+    source = _address(words[1], functions)
+    place = _place(source, functions)
+    if place is None:
+        profile.foreign += weight
+    else:
+        profile.add(place, weight)
+    if kind == b"S":
+        return
+    target = _address(words[2], functions)
+    other = _place(target, functions)
+    if other is None:
+        return
+    profile.add(other)
+    if kind in (b"B", b"T") and isinstance(place, int) and isinstance(other, int) and NOWHERE != place != other:
+        entry = other != NOWHERE and functions.starts[other] == target
+        if entry and source is not None:
+            profile.call(place, other, weight, source - functions.starts[place])
+
+
+def _address(word: bytes, functions: Functions) -> int | None:
+    """Return the address, None for one in another file."""
+    build_id, colon, address = word.rpartition(b":")
+    if word in _NO_ADDRESS or build_id == b"X":
+        return None
+    if colon and functions.build_id and build_id.decode("ascii", "replace").lower() != functions.build_id:
+        if not build_id.isalnum():
+            raise Malformed
+        raise ProfileError("has addresses of another build; give the binary that it was recorded with")
+    return hex_of(address)
+
+
+def _place(address: int | None, functions: Functions) -> Place | None:
+    return None if address is None else functions.at(address)

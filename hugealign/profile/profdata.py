@@ -1,0 +1,68 @@
+"""LLVM's instrumentation profile (.profraw, .profdata, its text form), read by ``llvm-profdata show``.
+
+Local functions are ``file:name`` or, from IR instrumentation, ``file;name``.  There, no counter is that of the entry,
+since counters lie on a spanning tree's rest: the largest one stands for how much the function ran.
+"""
+
+import re
+import shutil
+from collections.abc import Callable, Iterable
+
+from hugealign.elf.symbols import Functions
+from hugealign.profile import tools
+from hugealign.profile.lines import lines as split
+from hugealign.profile.model import Malformed, Profile, ProfileError, count_of
+
+_TOOLS = (*(f"llvm-profdata-{version}" for version in range(25, 13, -1)), "llvm-profdata")
+_FUNCTION = re.compile(rb"  (\S.*):\Z", re.DOTALL)
+_COUNTS = re.compile(rb"    (?:Function count: (\d+)|Block counts: \[([\d, ]*)\])\Z")
+
+
+def read_data(path: str, profile: Profile, functions: Functions, binary: str) -> None:
+    """Add the profile at *path* to *profile*.  Raises ProfileError."""
+    del functions, binary
+    with_any_version(["show", "--all-functions", "--counts", path], lambda lines: read(lines, profile))
+
+
+def with_any_version(words: list[str], reader: Callable[[Iterable[bytes]], None]) -> None:
+    """Read what ``llvm-profdata`` with *words* prints, of the first installed version that can.
+
+    Each reads only the formats of its own time, and fails before it prints anything.  Raises ProfileError.
+    """
+    found = [tool for name in _TOOLS if (tool := shutil.which(name))]
+    for tool in found or [tools.find("llvm-profdata", package="llvm")]:
+        try:
+            with tools.output([tool, *words]) as stream:
+                reader(split(stream))
+        except ProfileError as error:
+            failure = error
+        else:
+            return
+    raise failure
+
+
+def read(lines: Iterable[bytes], profile: Profile) -> None:
+    """Add what ``llvm-profdata show --all-functions --counts`` prints to *profile*."""
+    name = b""
+    for number, line in enumerate(lines, 1):
+        try:
+            if found := _FUNCTION.match(line):
+                name = found.group(1)
+            elif found := _COUNTS.match(line):
+                entry, blocks = found.groups()
+                numbers = [count_of(word) for word in (entry or blocks).replace(b",", b" ").split()]
+                profile.good += 1
+                if any(numbers):
+                    file, symbol = _split(name)
+                    profile.add(profile.place(symbol, file), max(numbers))
+        except Malformed:
+            profile.malformed(number)
+
+
+def _split(name: bytes) -> tuple[bytes, bytes]:
+    """Return file and name.  A colon is in names of C++ only where they are demangled, which these are not."""
+    for mark in (b";", b":"):
+        file, found, symbol = name.rpartition(mark)
+        if found:
+            return file, symbol
+    return b"", name

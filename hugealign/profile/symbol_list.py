@@ -1,0 +1,21 @@
+"""A list of symbols, one per line, ``#`` before a comment: all count the same.  An order file of ours is one, too."""
+
+from collections.abc import Iterable
+
+from hugealign.profile.model import Malformed, Profile
+
+
+def read(lines: Iterable[bytes], profile: Profile) -> None:
+    """Add what *lines* name to *profile*; the first of two lines counts."""
+    for number, line in enumerate(lines, 1):
+        name = line.strip()
+        if not name or name.startswith(b"#"):
+            continue
+        try:
+            place = profile.place(name)
+        except Malformed:
+            profile.malformed(number)
+            continue
+        profile.good += 1
+        if place not in profile.samples:
+            profile.add(place, 1)

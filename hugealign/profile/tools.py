@@ -1,0 +1,82 @@
+"""Running the tools that read binary formats: by an argument list, their output streamed, their patience limited."""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO, cast
+
+from hugealign.profile.model import ProfileError
+from hugealign.units import printable
+
+SECONDS_LIMIT = 3600  # of one run; perf needs about ten minutes for 10 GB
+_MESSAGE_LIMIT = 300
+
+
+def find(*names: str, package: str) -> str:
+    """Return the first of *names* that can be run.  Raises ProfileError naming the *package* that has it."""
+    for name in names:
+        if found := shutil.which(name):
+            return found
+    raise ProfileError(f"needs {names[0]}, which is not installed (Debian: apt install {package})")
+
+
+@contextlib.contextmanager
+def output(words: Sequence[str], seconds: int = SECONDS_LIMIT) -> Iterator[BinaryIO]:
+    """Give the standard output of a command while it runs.
+
+    Raises ProfileError if it cannot be started, fails, or runs longer than *seconds*.
+    """
+    tool = os.path.basename(words[0])
+    with tempfile.TemporaryFile() as messages:
+        environment = os.environ | {"LC_ALL": "C", "PAGER": "cat", "DEBUGINFOD_URLS": "", "PPROF_NO_BROWSER": "1"}
+        try:
+            process = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=messages, env=environment,
+                bufsize=1 << 20, pipesize=1 << 20,
+            )  # fmt: skip
+        except (OSError, ValueError) as error:
+            raise ProfileError(f"{tool}: {getattr(error, 'strerror', None) or error}") from None
+        late = threading.Event()
+
+        def stop() -> None:
+            late.set()
+            process.kill()
+
+        timer = threading.Timer(seconds, stop)
+        timer.daemon = True
+        timer.start()
+        assert process.stdout is not None  # noqa: S101 - for the type
+        finished = False
+        try:
+            yield cast("BinaryIO", process.stdout)
+            finished = True
+        finally:
+            if not finished:
+                process.kill()
+            process.stdout.close()
+            status = process.wait()
+            timer.cancel()
+        if late.is_set():
+            raise ProfileError(f"{tool} took longer than {seconds} s")
+        if status:
+            raise ProfileError(f"{tool} cannot read it: {_message(messages) or f'status {status}'}")
+
+
+def text(words: Sequence[str], limit: int = 64 << 20, seconds: int = SECONDS_LIMIT) -> bytes:
+    """Return all that a command prints.  Raises ProfileError as `output` does, and for more than *limit* bytes."""
+    with output(words, seconds) as stream:
+        data = stream.read(limit + 1)
+        if len(data) > limit:
+            raise ProfileError(f"{os.path.basename(words[0])} prints more than {limit >> 20} MiB")
+    return data
+
+
+def _message(messages: BinaryIO) -> str:
+    """Return the last line that is not empty, fit for a terminal."""
+    messages.seek(0)
+    said = [line.strip() for line in messages.read(1 << 16).decode("utf-8", "replace").splitlines()]
+    return printable(next((line for line in reversed(said) if line), ""))[:_MESSAGE_LIMIT]

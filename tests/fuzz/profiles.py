@@ -1,0 +1,209 @@
+"""Fuzzing the readers of profiles, and the order that is made of them, with mutations of samples of each format.
+
+``python -m tests.fuzz.profiles --count 50000 --seed 1`` prints how many files it made, how long the slowest took and
+how much memory it needed; status 1 if one raised what the command line would not catch, or took too much.  Each number
+of count and seed always makes the same file, so that ``--only N`` does one again.
+"""
+
+import argparse
+import io
+import random
+import resource
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hugealign.elf.symbols import Functions, read_functions
+from hugealign.errors import HugealignError
+from hugealign.order import diff, emit, hot, orderfile, report, windows
+from hugealign.order.budget import Budget
+from hugealign.order.compose import compose
+from hugealign.profile import read
+from hugealign.profile.detect import detect
+from hugealign.profile.lines import lines
+from hugealign.profile.match import match
+from hugealign.profile.model import Profile
+from tests.unit.profiles import SAMPLES, build
+
+SECONDS_LIMIT, MEMORY_LIMIT = 2.0, 400 << 20
+_PAGE = 1 << 16
+_NUMBERS = (
+    *(
+        b"0",
+        b"-1",
+        b"1",
+        b"255",
+        b"9223372036854775807",
+        b"9223372036854775808",
+        b"18446744073709551616",
+        b"1e9",
+        b"0x10",
+    ),
+    *(b"9" * 400, b"ffffffffffffffff", b"NaN", b"1_000", "\u0663".encode(), b"+5"),
+)
+_EVIL = (
+    *(b"\x1b[31m", b"\x00", b"\xff\xfe", b"\r", b"\n", b"\n\n", b"\t", b" ", b";", b";;", b"(", b")", b'"', b"'", b"*"),
+    *(b"\\", b"\\ ", b"#", b"@", b":", b"/", b"//", b"/0x", b".cold", b".constprop.0", b"@@GLIBC_2.34", b"/2"),
+    *(b"[unknown]", b"_[k]", b"\xe2\x80\xae", b"PERF_RECORD_", b"%s%n", b"- &a [*a]", b"{", b"]", b"x" * 5000),
+)
+#: Formats whose readers start a tool are left out: that tool is not ours.
+_WITHOUT_TOOLS = tuple(form for form in read.FORMATS if form not in read._FILES)
+
+
+def corpus(functions: Functions) -> dict[str, bytes]:
+    """Return a small file of each text format, with functions and addresses of the program."""
+    at = {name: functions.starts[indices[0]] for name, indices in functions.by_name.items()}
+    base = 0x555500000000
+    main, hot_at, work = at["main"], at["hot"], at["work"]
+    mapped = f" 7 PERF_RECORD_MMAP2 7/7: [{base + 0x1000:#x}(0x1000) @ 0x1000 fe:00 1 2]: r-xp /srv/prog\n"
+    made = {
+        path.name: path.read_bytes()[:6000] for path in SAMPLES.iterdir() if path.suffix in (".txt", ".fdata", ".yaml")
+    }
+    texts = {
+        "folded": "# c\nprog;main;hot;helper 7\nprog;main;hot;do_syscall_[k] 3\nhot 1\n[unknown] 4\n",
+        "symbols": "# c\nmain\nhot\nhelper\n",
+        "order": "# hugealign.order/1\n# windows: 3\n# window: 1\nhot\tsamples=5\n"
+        "helper\tfile=main.c\n@1160\tkind=fill\n",
+        "callgrind": "# callgrind format\npositions: line\nevents: Ir\n\nob=(1) /srv/prog\nfl=(1) main.c\nfn=(1) main\n"
+        "0 10\ncfn=(2) hot\ncalls=5 0\n0 500\n\nfn=(2)\n+1 40\nob=(2) /lib/c\nfn=(4) x\n0 9\n",
+        "preaggregated": f"E cycles\nB {main:x} {hot_at:x} 3 0\nF {hot_at:x} {hot_at + 8:x} 4\nS {work:x} 9\n"
+        f"T {main:x} {hot_at:x} {hot_at + 4:x} 1\nB X:5 -1 1 0\n",
+        "addresses": mapped + f" 7 e:  {base + hot_at:x}\n" * 3 + " 9 PERF_RECORD_FORK(9:9):(7:7)\n",
+        "chains": mapped + f" 7 e: \n\t {hot_at + 1:x} (/srv/prog)\n\t {main + 5:x} (/srv/prog)\n\n" * 3,
+        "branches": mapped + f" 7 e:  {base + hot_at:x}  {base + main:#x}/{base + hot_at:#x}/P/-/-/1\n" * 3,
+        "pprof": "PeriodType: cpu nanoseconds\nSamples:\nsamples/count\n  12  120: 1 2 \nLocations\n"
+        f"  1: {hot_at:#x} M=1 hot /a.c:4:0 s=4\n  2: 0x55 M=2 main /a.c:5:0 s=5\nMappings\n"
+        f"1: 0x1000/0x2000/0x1000 /srv/prog {functions.build_id} [FN]\n",
+        "gcov": '{"gcc_version": "12", "files": [{"file": "main.c", "functions": '
+        '[{"name": "hot", "execution_count": 5}]}]}\n',
+        "profdata": "Counters:\n  main.c:helper:\n    Counters: 1\n    Function count: 5\n    Block counts: [1, 2]\n",
+    }
+    return made | {name: text.encode() for name, text in texts.items()}
+
+
+def mutate(data: bytes, other: bytes, chance: random.Random) -> bytes:
+    """Return *data* with one to six pieces of damage."""
+    for _ in range(chance.randint(1, 6)):
+        at = chance.randrange(len(data) + 1)
+        kind = chance.randrange(8)
+        if kind == 0:
+            data = data[:at] + chance.choice(_EVIL) + data[at:]
+        elif kind == 1:
+            data = data[:at] + chance.choice(_NUMBERS) + data[at:].lstrip(b"0123456789")
+        elif kind == 2:
+            data = data[:at]
+        elif kind == 3:
+            data = data[:at] + data[at + chance.randrange(1, 40) :]
+        elif kind == 4:
+            data = data[:at] + other[chance.randrange(len(other)) :][: chance.randrange(200)] + data[at:]
+        elif kind == 5:
+            rows = data.split(b"\n")
+            chance.shuffle(rows)
+            data = b"\n".join(rows)
+        elif kind == 6:
+            data = data[:at] + bytes([chance.randrange(256)]) + data[at + 1 :]
+        else:
+            data += data[at : at + 500]
+    return data[: 1 << 18]
+
+
+def check(data: bytes, functions: Functions, path: Path, form: str | None) -> str:
+    """Do all that `order` does with a profile, without its tools; return the format that was read, or ``refused``."""
+    found = form or detect(data[: 1 << 16])
+    if found in read._FILES or found in ("gzip", "zstd"):
+        return "tool"
+    path.write_bytes(data)
+    profile = Profile()
+    try:
+        found = read.add(str(path), profile, functions, "/srv/prog", form)
+    except HugealignError as error:
+        if not str(error).isprintable():
+            raise ValueError(f"prints {str(error)!r}") from None
+        return "refused"
+    matched = match(profile, functions)
+    assert 0 <= matched.found <= matched.total
+    ordered, cold = hot.hot_and_cold(matched, functions)
+    plan = windows.plan(ordered, cold, matched, functions, _PAGE, 2)
+    order = compose(plan, matched, functions, {"profile": path.name})
+    text = orderfile.write(order)
+    again = orderfile.parse(lines(io.BytesIO(text.encode())))
+    assert [e.key for e in again.entries] == [e.key for e in order.entries]
+    assert diff.compare(order, again).same
+    for render in emit.FORMS.values():
+        render(order)
+    made = report.Report("prog", "", [(path.name, found)], matched, plan, Budget(8, 1, "test"))
+    printed = report.text(made) + report.to_json(made)
+    bad = {c for c in printed if not c.isprintable() and c != "\n"}
+    assert not bad, f"prints {bad}"
+    return found
+
+
+@dataclass(slots=True)
+class Result:
+    """What a run showed.  Times in seconds, memory in bytes."""
+
+    count: int = 0
+    read: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+    slowest: float = 0.0
+    slowest_case: int = 0
+    memory: int = 0
+    failures: list[str] = field(default_factory=list)
+
+    @property
+    def failed(self) -> bool:
+        """Whether anything is not as it must be."""
+        return bool(self.failures) or self.slowest > SECONDS_LIMIT or self.memory > MEMORY_LIMIT
+
+
+def run(count: int, seed: int, first: int = 0) -> Result:
+    """Make and check *count* files, numbered from *first*."""
+    result = Result()
+    with tempfile.TemporaryDirectory(prefix="hugealign-fuzz-") as name:
+        functions = read_functions(build(Path(name)))
+        files = corpus(functions)
+        names = sorted(files)
+        started = time.perf_counter()
+        for case in range(first, first + count):
+            chance = random.Random(f"{seed}/{case}")
+            kind = names[case % len(names)]
+            data = mutate(files[kind], files[chance.choice(names)], chance)
+            form = chance.choice(_WITHOUT_TOOLS) if chance.random() < 0.2 else None
+            before = time.perf_counter()
+            try:
+                result.read[check(data, functions, Path(name) / "profile", form)] += 1
+            except Exception as error:  # noqa: BLE001  # that is what is looked for
+                result.failures.append(f"case {case} ({kind}, {form}): {type(error).__name__}: {error}")
+            took = time.perf_counter() - before
+            if took > result.slowest:
+                result.slowest, result.slowest_case = took, case
+            result.count += 1
+        result.seconds = time.perf_counter() - started
+    result.memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+    return result
+
+
+def main() -> int:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", type=int, metavar="N", help="only case N")
+    args = parser.parse_args()
+    first, count = (0, args.count) if args.only is None else (args.only, 1)
+    result = run(count, args.seed, first)
+    for failure in result.failures[:20]:
+        print(failure)
+    print(
+        f"{result.count} files in {result.seconds:.1f} s, seed {args.seed}: {len(result.failures)} failures; "
+        f"slowest {result.slowest * 1000:.1f} ms (case {result.slowest_case}); peak memory {result.memory >> 20} MiB"
+    )
+    print(", ".join(f"{form} {number}" for form, number in result.read.most_common()))
+    return int(result.failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

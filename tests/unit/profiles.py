@@ -1,0 +1,55 @@
+"""The program of tests/profiles and its profiles, for the tests of readers and orders."""
+
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from hugealign.elf.symbols import Functions, read_functions
+from hugealign.profile import read
+from hugealign.profile.match import Matched, match
+from hugealign.profile.model import Profile
+from tests.support import ROOT
+
+SAMPLES = ROOT / "tests" / "profiles"
+
+
+def build(directory: Path) -> Path:
+    """Compile the program as make.sh does, and return it."""
+    flags = "-O1 -fno-omit-frame-pointer -fno-reorder-functions -ffunction-sections -c".split()
+    subprocess.run(["gcc", *flags, SAMPLES / "main.c", SAMPLES / "other.c"], cwd=directory, check=True)
+    subprocess.run(["objcopy", "--redefine-sym", r"odd=odd name\(x)", "main.o"], cwd=directory, check=True)
+    for name, words in (("prog", []), ("fixed", ["-no-pie"])):
+        subprocess.run(["gcc", *words, "-Wl,--build-id", "main.o", "other.o", "-o", name], cwd=directory, check=True)
+    return directory / "prog"
+
+
+@cache
+def functions_of(path: Path) -> Functions:
+    return read_functions(path)
+
+
+def load(path: Path, binary: Path, form: str | None = None) -> tuple[Profile, Matched, str]:
+    """Read one profile and match it."""
+    profile = Profile()
+    functions = functions_of(binary)
+    found = read.add(str(path), profile, functions, str(binary), form)
+    return profile, match(profile, functions), found
+
+
+def named(samples: dict[int, int], functions: Functions) -> dict[str, int]:
+    """Return samples by name; a local whose name another has, too, with its file."""
+    return {label(index, functions): count for index, count in samples.items()}
+
+
+def label(index: int, functions: Functions) -> str:
+    name = functions.names[index]
+    return f"{name}@{functions.files[index]}" if len(functions.by_name[name]) > 1 else name
+
+
+def arcs(matched: Matched, functions: Functions) -> dict[tuple[str, str], int]:
+    """Return the calls by names."""
+    result: dict[tuple[str, str], int] = {}
+    for (caller, callee, _), count in matched.arcs.items():
+        key = label(caller, functions), label(callee, functions)
+        result[key] = result.get(key, 0) + count
+    return result

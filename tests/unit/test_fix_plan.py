@@ -1,0 +1,211 @@
+"""The plan of a fix, on tables of segments as the linkers lay them out."""
+
+import pytest
+
+from hugealign.elf.image import Image, Section, Segment
+from hugealign.fix.plan import ALIGN, MERGE, SHIFT, Piece, Plan, RefusalError, make_plan, moved
+
+M = 2 << 20
+K = 1 << 10
+R, RX, RW, RWX, X = 4, 5, 6, 7, 1
+ALLOC = 2
+
+
+def load(flags: int, vaddr: int, size: int, offset: int | None = None, bss: int = 0, align: int = 4096) -> Segment:
+    return Segment(1, flags, vaddr if offset is None else offset, vaddr, size, size + bss, align)
+
+
+def image(
+    *loads: Segment, sections: tuple[Section, ...] = (), kind: int = 3, machine: int = 62, size: int | None = None
+) -> Image:
+    header = 64
+    for index, segment in enumerate(loads):
+        segment.index, segment.header = index, header + 56 * index
+    end = max(segment.p_offset + segment.p_filesz for segment in loads)
+    return Image(kind, machine, loads, sections, end if size is None else size)
+
+
+def bfd() -> tuple[Segment, ...]:
+    """GNU ld: offsets are addresses, data in whole pages."""
+    return load(R, 0, 0x80000), load(RX, 0x80000, 5 * M), load(R, 5 * M + 0x80000, M), load(RW, 7 * M, 0x1000)
+
+
+def lld() -> tuple[Segment, ...]:
+    """LLD: each segment one page further in memory than in the file, no more."""
+    return (
+        load(R, 0, 0x80800),
+        load(RX, 0x81800, 5 * M, 0x80800),
+        load(RW, 5 * M + 0x82800, 0x800, 5 * M + 0x80800, bss=0x800),
+    )
+
+
+def mapped(plan: Plan) -> list[tuple[str, int, int, int]]:
+    return [(s.flags, s.p_vaddr, s.p_memsz, s.p_offset) for s in plan.segments]
+
+
+@pytest.mark.parametrize(
+    ("loads", "level", "expected"),
+    [
+        (
+            bfd(),
+            ALIGN,
+            [
+                ("R--", 0, 0x80000, 0),
+                ("R-E", 0x80000, 5 * M, 0x80000),
+                ("R--", 5 * M + 0x80000, M, 5 * M + 0x80000),
+                ("RW-", 7 * M, 0x1000, 7 * M),
+            ],
+        ),
+        (bfd(), SHIFT, [("R-E", 0, 6 * M, 0), ("R--", 6 * M, 0x80000, 6 * M), ("RW-", 7 * M, 0x1000, 7 * M)]),
+        (bfd(), MERGE, [("R-E", 0, 7 * M, 0), ("RW-", 7 * M, 0x1000, 7 * M + 0)]),
+        # The head can be had; the tail cannot: what follows is writable, and addresses do not change.
+        (lld(), SHIFT, [("R-E", 0, 5 * M + 0x81800, 0), ("RW-", 5 * M + 0x82800, 0x1000, 5 * M + 0x81800)]),
+    ],
+    ids=["bfd align", "bfd shift", "bfd merge", "lld shift"],
+)
+def test_layouts(loads: tuple[Segment, ...], level: str, expected: list[tuple[str, int, int, int]]) -> None:
+    plan = make_plan(image(*loads), M, level)
+    assert mapped(plan) == expected
+    text = next(s for s in plan.segments if s.p_flags & 1)
+    assert text.p_align == M
+    assert (text.p_vaddr - text.p_offset) % M == 0
+    assert text.p_filesz == text.p_memsz
+
+
+def test_what_is_said() -> None:
+    plan = make_plan(image(*bfd()), M)
+    assert (plan.windows_before, plan.windows) == (0, 6)
+    assert (plan.text, plan.covered_before, plan.covered) == (5 * M, 0, 5 * M)
+    assert plan.executable == 0x80000 + M - 0x80000
+    assert plan.pieces == (Piece(0, 0, 7 * M + 0x1000),)
+    assert plan.steps == (
+        "LOAD 0 (R--) becomes part of the text",
+        "LOAD 1 (R-E): 0x80000-0xa80000 becomes 0x0-0xc00000",
+        "LOAD 1 (R-E): p_align 4.0 KiB becomes 2.0 MiB",
+        "LOAD 2 (R--): 0xa80000-0xc80000 becomes 0xc00000-0xc80000",
+    )
+
+
+def test_contents_that_move_keep_their_order_and_make_room() -> None:
+    plan = make_plan(image(*lld()), M)
+    assert plan.pieces == (
+        Piece(0, 0, 0x80800),
+        Piece(0x80800, 0x81800, 5 * M + 0x800),
+    )
+    assert plan.pads == ()
+    assert moved(plan.pieces, 0x80800) == 0x81800
+    assert moved(plan.pieces, 5 * M + 0x81000) == 5 * M + 0x82000  # the end of the file
+
+
+def test_a_gap_between_segments_is_padded() -> None:
+    loads = load(R, 0, 0x1000), load(RX, 0x8000, 2 * M, 0x1000), load(RW, 4 * M, 0x1000, 2 * M + 0x1000)
+    plan = make_plan(image(*loads), M)
+    assert plan.pads == ((0x1000, 0x8000), (2 * M + 0x8000, 3 * M))
+    assert [(s.p_vaddr, s.p_offset) for s in plan.segments] == [(0, 0), (4 * M, 3 * M)]
+
+
+@pytest.mark.parametrize(
+    ("name", "sh_type", "vaddr", "end"),
+    [
+        (".rodata", 1, 6 * M, 6 * M),
+        (".rela.dyn", 4, 6 * M, 6 * M),
+        (".eh_frame", 1, 6 * M, 6 * M + 0x11000),  # debuggers read it as a whole: the next page boundary
+        (".gopclntab", 1, 6 * M, 6 * M + 0x11000),
+        (".dynsym", 11, 6 * M, 6 * M + 0x11000),
+    ],
+)
+def test_only_what_nobody_reads_as_a_whole_is_cut(name: str, sh_type: int, vaddr: int, end: int) -> None:
+    section = Section(name, sh_type, ALLOC, vaddr - 0x800, vaddr - 0x800, 0x11000)
+    plan = make_plan(image(*bfd(), sections=(section,)), M)
+    text = next(s for s in plan.segments if s.p_flags & 1)
+    assert text.p_vaddr + text.p_memsz == end
+    assert plan.windows == 6
+
+
+def test_a_section_before_the_text_is_not_cut_either() -> None:
+    loads = load(R, 0, 3 * M), load(RX, 3 * M, 4 * M + 0x1000), load(RW, 8 * M, 0x1000)
+    loads[0].p_memsz = loads[0].p_filesz = 3 * M - 0x1000
+    loads[1].p_vaddr = loads[1].p_offset = 3 * M - 0x1000
+    section = Section(".dynstr", 3, ALLOC, 2 * M - 0x1800, 2 * M - 0x1800, 0x2000)
+    low = [make_plan(image(*loads, sections=s), M).segments[1].p_vaddr for s in ((), (section,))]
+    assert low == [2 * M, 2 * M - 0x2000]
+
+
+@pytest.mark.parametrize(
+    ("loads", "level"),
+    [
+        ((load(RX, 0, 2 * M, align=M), load(RW, 2 * M, 0x1000)), SHIFT),
+        ((load(R, 0, 0x1000), load(RX, M, M, align=M), load(RW, 2 * M, 0x1000)), ALIGN),
+    ],
+)
+def test_nothing_to_do(loads: tuple[Segment, ...], level: str) -> None:
+    assert make_plan(image(*loads), M, level).steps == ()
+
+
+TEXT = load(RX, 0, 4 * M)
+REFUSED = {
+    "an object file or a kernel module": image(TEXT, kind=1),
+    "a core file": image(TEXT, kind=4),
+    "neither a program": image(TEXT, kind=9),
+    "neither x86-64": image(TEXT, machine=3),
+    "no text": image(load(R, 0, M)),
+    "more than one executable": image(TEXT, load(RX, 6 * M, 0x1000)),
+    "its text is writable": image(load(RWX, 0, 4 * M)),
+    "execute-only": image(load(X, 0, 4 * M)),
+    "not wholly in the file": image(load(RX, 0, 4 * M, bss=1)),
+    "overlap, or are not in order": image(TEXT, load(RW, 4 * M - 0x1000, 0x1000)),
+    "lies outside of any address space": image(load(RX, 1 << 60, 4 * M, 0)),
+    "is 0x3000": image(load(RX, 0, 4 * M, align=0x3000)),
+    "is 0x80000000": image(load(RX, 0, 4 * M, align=1 << 31)),
+    "differ modulo its alignment": image(load(RX, 0x1000, 4 * M, 0x800)),
+    "image base": image(load(RX, 0x1000, 4 * M, 0)),
+    "are appended": image(TEXT, size=5 * M),
+    "LOAD 0 does not lie in the file": image(TEXT, size=3 * M),
+    "it is truncated": image(TEXT, sections=(Section(".debug", 1, 0, 0, 4 * M, 512),), size=4 * M),
+    "no whole window": image(load(R, 0, 0x1000), load(RX, 0x1000, 0x1000), load(RW, 0x2000, 0x1000)),
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_refusals(reason: str) -> None:
+    with pytest.raises(RefusalError, match=reason):
+        make_plan(REFUSED[reason], M)
+
+
+def test_too_many_segments() -> None:
+    loads = [load(R, 0x1000 * i, 0x1000) for i in range(70)]
+    with pytest.raises(RefusalError, match="71 loadable segments"):
+        make_plan(image(*loads, load(RX, 0x1000 * 70, 4 * M)), M)
+
+
+def test_align_cannot_move() -> None:
+    with pytest.raises(RefusalError, match="--level=shift moves it"):
+        make_plan(image(*lld()), M, ALIGN)
+
+
+def test_a_fixed_address_needs_no_base_on_a_window() -> None:
+    loads = load(R, 0x10000, 0x1000, 0), load(RX, 0x11000, 4 * M, 0x1000), load(RW, 6 * M, 0x1000)
+    plan = make_plan(image(*loads, kind=2), M)
+    assert (plan.windows_before, plan.windows) == (0, 4)
+
+
+def test_the_writable_segment_before_the_text_stays_out_of_its_windows() -> None:
+    loads = load(RW, 0, M + 0x1000), load(RX, M + 0x2000, 5 * M), load(RW, 8 * M, 0x1000)
+    text = next(s for s in make_plan(image(*loads), M).segments if s.p_flags & 1)
+    assert (text.p_vaddr, text.p_vaddr + text.p_memsz) == (M + 0x2000, 7 * M)
+
+
+def test_what_is_not_loaded_moves_with_its_contents() -> None:
+    loads = lld()
+    note = Segment(4, R, 0x81000, 0x82000, 0x20, 0x20, 4)
+    made = image(*loads, note)
+    plan = make_plan(made, M)
+    assert next(s for s in plan.segments if s.p_type == 4).p_offset == 0x82000
+
+
+def test_the_table_of_program_headers_says_its_own_size() -> None:
+    phdr = Segment(6, R, 64, 64, 56 * 5, 56 * 5, 8)
+    plan = make_plan(image(phdr, *bfd()), M)
+    assert len(plan.segments) == 4  # the first R went into the text
+    assert plan.segments[0].p_filesz == plan.segments[0].p_memsz == 56 * 4
+    assert [s.index for s in plan.segments] == [0, 1, 2, 3]

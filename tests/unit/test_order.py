@@ -1,0 +1,425 @@
+"""Orders, windows, order files and the command, on made-up and on real programs."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hugealign.elf.symbols import Functions
+from hugealign.errors import UsageError
+from hugealign.order import diff, emit, hot, orderfile, windows
+from hugealign.order.budget import budget
+from hugealign.order.compose import compose
+from hugealign.order.orderfile import COLD, FILL, HOT, Entry, OrderFile
+from hugealign.order.windows import Plan, neighbours
+from hugealign.profile.match import Matched
+from tests.support import HUGEALIGN, run
+from tests.unit.profiles import SAMPLES, build
+
+PAGE = 1 << 16
+
+
+def program(sizes: list[int], names: list[str] | None = None, text: int | None = None) -> Functions:
+    """Return functions one after the other, from address 4096 on."""
+    names = names or [f"f{index}" for index in range(len(sizes))]
+    starts = [4096 + sum(sizes[:index]) for index in range(len(sizes))]
+    by_name: dict[str, list[int]] = {}
+    for index, name in enumerate(names):
+        by_name.setdefault(name, []).append(index)
+    return Functions(starts, sizes, names, [""] * len(sizes), by_name, text=text or sum(sizes))
+
+
+def matched(samples: dict[int, int], arcs: dict[tuple[int, int, int | None], int] | None = None) -> Matched:
+    total = sum(samples.values())
+    return Matched(samples, arcs or {}, total, total)
+
+
+def planned(functions: Functions, ran: Matched, limit: int, fill: bool = True) -> Plan:
+    return windows.plan(*hot.hot_and_cold(ran, functions), ran, functions, PAGE, limit, fill)
+
+
+# The order.
+
+
+def test_without_arcs_the_order_is_by_octaves_of_density() -> None:
+    """15 and 9 samples are in one octave, and keep the linker's order; 16 is in the next."""
+    functions = program([64] * 5)
+    ran = matched({0: 9, 1: 15, 2: 1, 3: 16, 4: 0})
+    assert hot.hot_and_cold(ran, functions) == ([3, 0, 1, 2, 4], [])
+
+
+def test_with_arcs_callees_lie_beside_their_callers() -> None:
+    functions = program([512] * 6)
+    ran = matched(dict.fromkeys(range(6), 100), {(0, 4, None): 50, (1, 5, None): 40})
+    order, _ = hot.hot_and_cold(ran, functions)
+    assert sorted(order) == list(range(6))
+    assert abs(order.index(0) - order.index(4)) == 1
+    assert abs(order.index(1) - order.index(5)) == 1
+
+
+def test_samples_in_another_unit_do_not_drown_the_calls() -> None:
+    """Instruction counts a million times the calls give the same order."""
+    functions = program([512] * 6)
+    arcs: dict[tuple[int, int, int | None], int] = {(0, 4, None): 50, (1, 5, None): 40, (4, 2, 8): 3}
+    orders = [
+        hot.hot_and_cold(matched({i: (i + 1) * unit for i in range(6)}, arcs), functions)[0] for unit in (1, 10**6)
+    ]
+    assert orders[0] == orders[1]
+
+
+def test_cold_parts_go_to_the_end_in_the_order_of_their_functions() -> None:
+    functions = program([64] * 5, ["a.cold", "a", "b.cold.3", "b", "orphan.cold"])
+    ran = matched({0: 5, 1: 2, 2: 9, 3: 8, 4: 1})
+    assert hot.hot_and_cold(ran, functions) == ([3, 1], [2, 0, 4])
+
+
+# The windows.
+
+
+def test_whole_text_within_the_budget() -> None:
+    plan = planned(program([PAGE] * 3), matched({1: 5}), 3)
+    assert (plan.whole, plan.count, plan.needed) == (True, 3, 1)
+    assert [placed.index for placed in plan.placed] == [1]
+
+
+def test_as_many_windows_as_the_hot_functions_need() -> None:
+    plan = planned(program([PAGE // 2] * 20), matched(dict.fromkeys(range(5), 1)), 7, fill=False)
+    assert (plan.whole, plan.needed, plan.count) == (False, 3, 3)
+    assert [w.functions for w in plan.windows] == [2, 2, 1]
+    assert [w.used for w in plan.windows] == [PAGE, PAGE, PAGE // 2]
+    assert sum(w.samples for w in plan.windows) == 5
+
+
+def test_never_more_than_the_budget() -> None:
+    plan = planned(program([PAGE // 2] * 20), matched(dict.fromkeys(range(9), 1)), 2)
+    assert (plan.needed, plan.count) == (5, 2)
+    assert [w.huge for w in plan.windows] == [True, True, False, False, False]
+    assert not any(placed.kind == FILL for placed in plan.placed)
+
+
+def test_room_is_filled_with_neighbours() -> None:
+    """Up to the budget, nearest first, in the linker's order, without cold parts and what does not fit."""
+    names = [f"f{i}" for i in range(20)]
+    names[11] = "f10.cold"
+    functions = program([PAGE // 4] * 8 + [PAGE * 3] + [PAGE // 4] * 11, names)
+    plan = planned(functions, matched({10: 9}), 2)
+    filled = [placed.index for placed in plan.placed if placed.kind == FILL]
+    assert filled == [5, 6, 7, 9, 12, 13, 14]  # by distance 9; 12; 7, 13; 6, 14; then 5, not 15
+    assert plan.count == 2
+    assert sum(w.filled for w in plan.windows) == 7 * PAGE // 4
+    assert all(w.used <= PAGE for w in plan.windows)
+
+
+def test_the_start_of_the_text_takes_room() -> None:
+    """`.init` and `.plt` lead the first window."""
+    functions = program([PAGE // 2] * 20)
+    functions.lead = 100
+    assert planned(functions, matched({0: 1, 1: 1}), 4, fill=False).needed == 2
+
+
+def test_functions_keep_their_alignment() -> None:
+    functions = program([24, 24, 8])  # at 4096, 4120 and 4144: the one in the middle is aligned to 8 bytes
+    assert windows._ends([0, 1], functions) == [24, 48]
+    assert windows._ends([0, 2], functions) == [24, 40]
+
+
+@given(
+    st.lists(st.integers(1, PAGE * 2), min_size=1, max_size=60),
+    st.data(),
+    st.integers(1, 9),
+    st.booleans(),
+)
+def test_properties_of_plans(sizes: list[int], data: st.DataObject, limit: int, fill: bool) -> None:
+    functions = program(sizes)
+    touched = data.draw(st.sets(st.integers(0, len(sizes) - 1), min_size=1))
+    plan = planned(functions, matched({index: index for index in touched}), limit, fill)
+    placed = [one.index for one in plan.placed]
+    assert len(placed) == len(set(placed))
+    assert set(placed) >= touched
+    assert plan.count <= limit
+    assert sum(w.samples for w in plan.windows) == sum(touched)
+    assert sum(w.functions for w in plan.windows) == len(placed)
+    if not plan.whole:
+        assert plan.count >= min(plan.needed, limit)
+    if any(one.kind == FILL for one in plan.placed):
+        assert len(plan.windows) <= limit
+
+
+def test_neighbours_of_nothing() -> None:
+    assert neighbours(program([16] * 3), [], 1000) == []
+
+
+# The budget.
+
+
+def test_budget() -> None:
+    assert budget("skylake", None).windows == 7
+    assert budget(None, 16, 2).windows == 14
+    assert budget(None, 1).windows == 1
+    assert budget(None, None).windows >= 1
+    for cpu, entries, reserve in (
+        ("nosuch", None, 1),
+        (None, 0, 1),
+        (None, -1, 1),
+        (None, 8, -1),
+        ("kunpeng920", None, 1),
+    ):
+        with pytest.raises(UsageError):
+            budget(cpu, entries, reserve)
+
+
+# Order files.
+
+_TEXT = st.text(st.characters(codec="utf-8") | st.sampled_from("\t\n\r\\#@ =\udcff\x1b"), min_size=1)
+
+
+@given(
+    st.lists(
+        st.builds(
+            Entry,
+            _TEXT,
+            st.just("") | _TEXT,
+            st.integers(0, 1 << 63),
+            st.sampled_from([HOT, COLD, FILL]),
+            st.integers(1, 3),
+        ),
+        max_size=6,
+    ),
+    st.dictionaries(st.sampled_from(["profile", "windows", "build-id"]), _TEXT, min_size=1),
+)
+def test_order_files_round_trip(entries: list[Entry], header: dict[str, str]) -> None:
+    """Whatever the names are: each is one line, and comes back."""
+    order = OrderFile(header, entries)
+    text = orderfile.write(order)
+    changes = sum(a.window != b for a, b in zip(entries, [0, *(e.window for e in entries)], strict=False))
+    assert text.count("\n") == 1 + len(header) + len(entries) + changes
+    assert all(c.isprintable() or c in "\n\t" for c in text)
+    parsed = orderfile.parse(line for line in text.encode().split(b"\n"))
+    assert list(parsed.entries) == entries
+    assert parsed.header == header
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("plain", "plain"),
+        ("#c", "\\x23c"),
+        ("@40", "\\x4040"),
+        (" a b ", "\\x20a b\\x20"),
+        (" ", "\\x20"),
+        ("a\\b", "a\\\\b"),
+        ("a\nb\tc\r", "a\\nb\\tc\\x0d"),
+        ("\udcff\x1b[1m", "\\xff\\x1b[1m"),
+        ("f\u00fcr", "f\u00fcr"),
+    ],
+)
+def test_names_are_one_line(name: str, line: str) -> None:
+    text = orderfile.write(OrderFile({}, [Entry(name, window=1)]))
+    assert text.splitlines()[2] == line
+    assert orderfile.parse(text.encode().split(b"\n")).entries == [Entry(name, window=1)]
+
+
+def test_functions_without_names_go_by_address() -> None:
+    order = OrderFile({"windows": "1"}, [Entry("", address=0x401136, window=1)])
+    assert "\n@401136\n" in orderfile.write(order)
+    assert orderfile.parse(orderfile.write(order).encode().splitlines()).entries == [
+        Entry("", window=1, address=0x401136)
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "main\n",
+        "# hugealign.order/2\nmain\n",
+        "# hugealign.order/1\n@main\n",
+        "# hugealign.order/1\n# window: x\n",
+        "# hugealign.order/1\na\tkind=warm\n",
+    ],
+)
+def test_bad_order_files(text: str) -> None:
+    with pytest.raises(orderfile.OrderFileError):
+        orderfile.parse(text.encode().split(b"\n"))
+
+
+def test_locals_of_one_name_get_their_file() -> None:
+    functions = program([64] * 4, ["same", "other", "same", "same"])
+    functions.files = ["a.c", "a.c", "b.c", "b.c"]
+    ran = matched({0: 4, 1: 3, 2: 2, 3: 1})
+    made = compose(planned(functions, ran, 1), ran, functions, {})
+    # The two of b.c cannot be told apart by name and file.
+    assert [(e.name, e.file, e.samples) for e in made.entries] == [
+        ("same", "a.c", 4),
+        ("other", "", 3),
+        ("same", "b.c", 2),
+    ]
+
+
+def test_forms() -> None:
+    order = OrderFile(
+        {}, [Entry("a\nb"), Entry("#c"), Entry("d e"), Entry("f", "x.c"), Entry("f", "y.c"), Entry("", address=1)]
+    )
+    assert emit.lld(order) == "d e\nf\n"
+    assert emit.plain(order) == "a\\nb\n#c\nd e\nf\n"
+    assert [f["name"] for f in json.loads(emit.as_json(order))["functions"]] == ["a\nb", "#c", "d e", "f", "f", None]
+
+
+def test_diff() -> None:
+    old = OrderFile({}, [Entry("a", "", 50, HOT, 1), Entry("b", "", 50, HOT, 1), Entry("x", "", 0, FILL, 1)])
+    new = OrderFile({}, [Entry("a", "", 75, HOT, 2), Entry("c", "", 25, HOT, 1), Entry("y", "", 0, FILL, 1)])
+    found = diff.compare(old, new)
+    assert ([e.name for e in found.gained], [e.name for e in found.lost], found.kept) == (["c"], ["b"], 1)
+    assert found.overlap == 0.5
+    assert [(a.window, b.window) for a, b in found.moved] == [(1, 2)]
+    assert "50.00 % of the samples in common" in diff.text(found)
+    assert diff.compare(old, old).same
+    assert diff.compare(old, old).overlap == 1
+
+
+# The command.
+
+
+@pytest.fixture(scope="module")
+def prog(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("order"))
+
+
+def test_command(prog: Path, tmp_path: Path) -> None:
+    words = ["order", SAMPLES / "prog.fdata", "-b", prog, "-o", tmp_path / "o", "--itlb-2m", 9]
+    done = run(HUGEALIGN, *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "8 windows: 9 2 MiB instruction TLB entries" in done.stdout
+    assert "matched  99.99 %" in done.stdout
+    order = orderfile.parse((tmp_path / "o").read_bytes().split(b"\n"))
+    assert order.header["windows"] == "1"
+    assert order.header["budget"].startswith("8 ")
+    assert re.fullmatch("[0-9a-f]{40}", order.header["build-id"])
+    assert {e.name for e in order.entries} >= {"hot", "main", "work", r"odd name\(x)"}
+    assert {(e.name, e.file) for e in order.entries} >= {("helper", "main.c"), ("helper", "other.c")}
+    again = tmp_path / "again"
+    run(HUGEALIGN, *words[:5], again, *words[6:], check=True)
+    assert again.read_bytes() == (tmp_path / "o").read_bytes()
+    # An order file is a profile, and nothing is lost.
+    done = run(HUGEALIGN, "order", tmp_path / "o", "-b", prog, "-o", again, check=True)
+    assert run(HUGEALIGN, "order", "--diff", tmp_path / "o", again).returncode == 0
+
+
+def test_several_profiles_are_added_up(prog: Path, tmp_path: Path) -> None:
+    (tmp_path / "list").write_text("never\n")
+    done = run(HUGEALIGN, "order", SAMPLES / "prog.fdata", tmp_path / "list", "-b", prog, "--format=json", check=True)
+    one = json.loads(run(HUGEALIGN, "order", SAMPLES / "prog.fdata", "-b", prog, "--format=json", check=True).stdout)
+    both = json.loads(done.stdout)
+    assert both["samples"]["total"] == one["samples"]["total"] + 1
+    assert both["functions"]["hot"] == one["functions"]["hot"] + 1
+    assert [p["format"] for p in both["profiles"]] == ["fdata", "symbols"]
+
+
+def test_windows_of_small_pages(prog: Path) -> None:
+    """With pages of 64 KiB the program is one; the table adds up."""
+    done = run(
+        HUGEALIGN,
+        "order",
+        SAMPLES / "stacks.txt",
+        "-b",
+        prog,
+        "--page-size=64K",
+        "--cpu=zen2",
+        "--format=json",
+        check=True,
+    )
+    report = json.loads(done.stdout)
+    assert report["budget"]["windows"] == 63
+    assert report["whole_text"] is True
+    assert sum(w["samples"] for w in report["windows"]) == report["samples"]["matched"]
+
+
+def test_another_program(prog: Path, tmp_path: Path) -> None:
+    """Below half of the samples nothing is written, unless forced."""
+    (tmp_path / "p").write_text("hot 4\nforeign\x1b[1m 6\n")
+    words = ["order", tmp_path / "p", "-b", prog, "-o", tmp_path / "o"]
+    done = run(HUGEALIGN, *words)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "only 40%" in done.stderr
+    assert "\x1b" not in done.stderr
+    assert not (tmp_path / "o").exists()
+    done = run(HUGEALIGN, *words, "--force")
+    assert done.returncode == 0
+    assert "hot\t" in (tmp_path / "o").read_text()
+    (tmp_path / "p").write_text("foreign 6\n")
+    assert run(HUGEALIGN, *words, "--force").returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        (["order"], 2, "PROFILE and -b EXE are needed"),
+        (["order", "absent", "-b", "prog"], 3, "absent: No such file"),
+        (["order", "list", "-b", "absent"], 3, "absent: No such file"),
+        (["order", "list", "-b", "list"], 3, "list: not an ELF file"),
+        (["order", "list", "-b", "object.o"], 3, "not linked"),
+        (["order", "empty", "-b", "prog"], 3, "empty: is empty"),
+        (["order", "prog", "-b", "prog"], 3, "prog: is a program"),
+        (["order", "list", "-b", "prog", "--type=nosuch"], 2, "--type: unknown"),
+        (["order", "list", "-b", "prog", "--type=fdata"], 3, "nothing in it can be read as fdata"),
+        (["order", "list", "-b", "prog", "--cpu=nosuch"], 2, "unknown CPU"),
+        (["order", "list", "-b", "prog", "--itlb-2m=0"], 2, "--itlb-2m"),
+        (["order", "list", "-b", "prog", "--page-size=3M"], 2, "--page-size"),
+        (["order", "list", "-b", "prog", "-o", "none/o"], 3, "cannot be written"),
+        (["order", "bad", "-b", "prog"], 0, "1 line is not folded"),
+        (["order", "--diff", "list"], 2, "two order files"),
+        (["order", "--diff", "list", "list"], 3, "no order file"),
+    ],
+)
+def test_what_the_command_refuses(prog: Path, words: list[str], status: int, message: str) -> None:
+    directory = prog.parent
+    (directory / "list").write_text("main\n")
+    (directory / "empty").write_text("")
+    (directory / "bad").write_text("main 1\nmain -1\n")
+    if not (directory / "object.o").exists():
+        shutil.copy(directory / "main.o", directory / "object.o")
+    done = run(HUGEALIGN, *words, cwd=directory)
+    assert done.returncode == status
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_diff_of_real_orders(prog: Path, tmp_path: Path) -> None:
+    for name, profile in (("old", "prog.fdata"), ("new", "flat.txt")):
+        run(HUGEALIGN, "order", SAMPLES / profile, "-b", prog, "-o", tmp_path / name, check=True)
+    done = run(HUGEALIGN, "order", "--diff", tmp_path / "old", tmp_path / "new")
+    assert done.returncode == 1
+    assert "% of the samples in common" in done.stdout
+    assert "lost" in done.stdout
+    as_json = json.loads(run(HUGEALIGN, "order", "--diff", "--format=json", tmp_path / "old", tmp_path / "new").stdout)
+    assert {f["name"] for f in as_json["lost"]} >= {"main", "other"}
+
+
+def test_lld_takes_the_order(prog: Path, tmp_path: Path) -> None:
+    """The functions come out in the order that we give."""
+    if not shutil.which("ld.lld-19"):
+        pytest.skip("no ld.lld-19")
+    order = tmp_path / "order"
+    run(HUGEALIGN, "order", SAMPLES / "prog.fdata", "-b", prog, "-o", order, "--emit=lld", check=True)
+    words = [
+        "gcc",
+        "-fuse-ld=lld",
+        "-B/usr/lib/llvm-19/bin",
+        f"-Wl,--symbol-ordering-file={order}",
+        "-Wl,--no-warn-symbol-ordering",
+    ]
+    subprocess.run([*words, "main.o", "other.o", "-o", tmp_path / "out"], cwd=prog.parent, check=True)
+    ours = {r"odd name\(x)", "main", "work", "other", "hot", "helper"}
+    wanted = [name for name in order.read_text().splitlines() if name in ours]
+    lines = subprocess.run(
+        ["nm", "-n", tmp_path / "out"], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    placed = dict.fromkeys(line.split(" ", 2)[2] for line in lines)
+    assert [name for name in placed if name in ours] == wanted
+    assert len(wanted) == 6

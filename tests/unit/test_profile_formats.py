@@ -1,0 +1,402 @@
+"""Each text format, by samples that the real tools made of tests/profiles (make.sh), and by hostile ones."""
+
+import gzip
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from hugealign.elf.symbols import Functions
+from hugealign.profile import detect, library, read
+from hugealign.profile.model import Profile, ProfileError
+from tests.unit.profiles import SAMPLES, arcs, build, functions_of, load, named
+
+ODD = r"odd name\(x)"
+
+
+@pytest.fixture(scope="module")
+def prog(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("prog"))
+
+
+@pytest.fixture
+def functions(prog: Path) -> Functions:
+    return functions_of(prog)
+
+
+def test_fdata(prog: Path, functions: Functions) -> None:
+    """Exact counts of an instrumented run of 20 000 rounds; BOLT's numbers tell the two helpers apart."""
+    _, matched, form = load(SAMPLES / "prog.fdata", prog)
+    assert form == "fdata"
+    calls = arcs(matched, functions)
+    assert calls["hot", "helper@main.c"] == 20000
+    assert calls["work", "helper@other.c"] == 5000 + 625
+    assert calls["hot", ODD] == 313
+    assert calls["main", "hot"] == 1
+    assert matched.foreign == 6
+    assert matched.rate > 0.99
+
+
+def test_fdata_fall_through_is_no_call(prog: Path, tmp_path: Path) -> None:
+    """Instrumented profiles have the edges inside of a function too."""
+    (tmp_path / "p").write_text("1 hot/1 e 1 hot/1 12 0 5\n1 hot/1 20 1 hot/1 0 0 7\n1 main 3 1 hot/1 4 0 2\n")
+    _, matched, _ = load(tmp_path / "p", prog)
+    assert matched.arcs == {}
+    assert sum(matched.samples.values()) == 14
+
+
+def test_fdata_without_branches(prog: Path, functions: Functions) -> None:
+    _, matched, form = load(SAMPLES / "no_lbr.fdata", prog)
+    samples = named(matched.samples, functions)
+    assert form == "fdata"
+    assert samples["hot"] > samples["helper@main.c"] > samples[ODD] > 0
+    assert matched.arcs == {}
+
+
+def test_bolt_yaml(prog: Path, functions: Functions) -> None:
+    pytest.importorskip("yaml", reason="no PyYAML")
+    _, matched, form = load(SAMPLES / "prog.yaml", prog)
+    assert form == "bolt-yaml"
+    assert arcs(matched, functions)["hot", "helper@main.c"] == 20000
+    assert arcs(matched, functions)["main", "hot"] == 1
+
+
+def test_perf_script_flat(prog: Path, functions: Functions) -> None:
+    _, matched, form = load(SAMPLES / "flat.txt", prog)
+    assert form == "perf-text"
+    assert set(named(matched.samples, functions)) >= {"hot", "helper@main.c"}
+    assert matched.found == matched.total
+    assert matched.total + matched.foreign == 60
+
+
+def test_perf_script_stacks(prog: Path, functions: Functions) -> None:
+    """A return address lies in the caller; every frame is touched, the innermost is sampled."""
+    _, matched, form = load(SAMPLES / "stacks.txt", prog)
+    samples = named(matched.samples, functions)
+    assert form == "perf-text"
+    assert samples["main"] == 0
+    assert arcs(matched, functions)["main", "hot"] == samples["hot"] > 0
+    assert matched.total + matched.foreign == 40
+
+
+def test_perf_script_branch_symbols(prog: Path, functions: Functions, tmp_path: Path) -> None:
+    """Written by hand after perf's sample__fprintf_brstacksym: there is no branch recorder here."""
+    (tmp_path / "p").write_text(
+        "prog 1 2.0: 1 cycles:u: 401000 hot+0x1 (/srv/prog)  main+0x40/hot+0x0/P/-/-/0  hot+0x9/hot+0x3/M/-/-/1\n" * 3
+    )
+    _, matched, form = load(tmp_path / "p", prog)
+    assert form == "perf-text"
+    assert arcs(matched, functions) == {("main", "hot"): 3}
+    assert next(iter(matched.arcs))[2] == 0x40
+
+
+def test_gprof(prog: Path, functions: Functions) -> None:
+    _, matched, form = load(SAMPLES / "gprof.txt", prog)
+    assert form == "gprof-text"
+    calls = arcs(matched, functions)
+    assert calls["main", "hot"] == 1
+    assert calls["other", "work"] == 1
+    assert calls["work", "helper@main.c"] == 14062500  # gprof does not tell locals of one name apart
+
+
+def test_autofdo(prog: Path, functions: Functions) -> None:
+    _, matched, form = load(SAMPLES / "autofdo.txt", prog)
+    assert form == "autofdo"
+    assert named(matched.samples, functions)["main"] == 184019
+    assert arcs(matched, functions) == {
+        ("main", "hot"): 1, ("main", "work"): 1, ("main", "other"): 20, ("hot", "helper@main.c"): 90,
+    }  # fmt: skip
+
+
+def test_folded(prog: Path, functions: Functions, tmp_path: Path) -> None:
+    (tmp_path / "p").write_text(
+        f"# comment\nprog;main;hot;{ODD} 7\nprog;main;hot;inlined_[i] 5\nprog;main;hot;do_syscall_64_[k] 3\nhot 1\n"
+    )
+    _, matched, form = load(tmp_path / "p", prog)
+    assert form == "folded"
+    assert named(matched.samples, functions) == {"main": 0, "hot": 6, ODD: 7}
+    assert (matched.foreign, matched.total) == (3, 13)
+    assert arcs(matched, functions) == {("hot", ODD): 7, ("main", "hot"): 5}
+
+
+def test_callgrind(prog: Path, functions: Functions, tmp_path: Path) -> None:
+    """Names are compressed; the costs after calls= are the callee's; other objects are not ours."""
+    (tmp_path / "p").write_text(
+        "# callgrind format\nversion: 1\npositions: line\nevents: Ir\n\n"
+        "ob=(1) /srv/prog\nfl=(1) /src/other.c\nfn=(1) work\n0 10\ncfn=(2) helper\ncalls=5 0 \n0 500\n0 2\n\n"
+        "fl=(2) main.c\nfn=(3) main\n3 1\ncob=(2) /lib/libc.so\ncfi=(3) x.c\ncfn=(4) work\ncalls=9 0\n0 1000\n"
+        "cfn=(1)\ncalls=4 0\n* 77\n\nfn=(2)\n+1 40\nob=(2)\nfl=(3)\nfn=(4)\n0 999\n"
+    )
+    _, matched, form = load(tmp_path / "p", prog)
+    assert form == "callgrind"
+    assert named(matched.samples, functions) == {"work": 12, "helper@other.c": 0, "main": 1, "helper@main.c": 40}
+    assert arcs(matched, functions) == {("work", "helper@other.c"): 5, ("main", "work"): 4}
+    assert matched.foreign == 999
+
+
+def test_preaggregated(prog: Path, functions: Functions, tmp_path: Path) -> None:
+    """Addresses, so the right helper; a branch to the start is a call, others are not."""
+    main, hot = (functions.starts[functions.by_name[name][0]] for name in ("main", "hot"))
+    helper = functions.starts[functions.by_name["helper"][1]]
+    build_id = functions.build_id
+    (tmp_path / "p").write_text(
+        f"E cycles\nB {main + 4:x} {hot:x} 3 0\nB {hot + 8:x} {hot + 2:x} 6 1\nB X:55 {helper:x} 2 0\n"
+        f"F {hot:x} {hot + 8:x} 4\nS {build_id}:{helper:x} 9\nT {main + 4:x} {hot:x} {hot + 4:x} 1\nB {main:x} -1 1 0\n"
+    )
+    _, matched, form = load(tmp_path / "p", prog)
+    assert form == "preaggregated"
+    assert named(matched.samples, functions) == {"main": 5, "hot": 10, "helper@other.c": 9}
+    assert arcs(matched, functions) == {("main", "hot"): 4}
+    (tmp_path / "p").write_text(f"S {'ab' * 20}:{helper:x} 9\n")
+    with pytest.raises(ProfileError, match="another build"):
+        load(tmp_path / "p", prog)
+
+
+def test_symbols(prog: Path, functions: Functions, tmp_path: Path) -> None:
+    (tmp_path / "p").write_text(f"# first\nmain\n\n{ODD}\nmain\nabsent\n")
+    _, matched, form = load(tmp_path / "p", prog)
+    assert form == "symbols"
+    assert named(matched.samples, functions) == {"main": 1, ODD: 1}
+    assert matched.missing == [("absent", 1)]
+
+
+def test_pprof_text(prog: Path, functions: Functions, tmp_path: Path) -> None:
+    """As `go tool pprof -raw` prints it; the mapping of our build-id gives addresses, the other one names."""
+    hot = functions.starts[functions.by_name["hot"][0]]
+    (tmp_path / "p").write_text(
+        "PeriodType: cpu nanoseconds\nPeriod: 10000000\nSamples:\nsamples/count cpu/nanoseconds\n"
+        "         12  120000000: 1 2 \n          3   30000000: 3 2 \nLocations\n"
+        f"     1: 0x{0x7F0000000000 + hot:x} M=1 wrong /a.c:4:0 s=4\n"
+        "     2: 0x55 M=2 inlined /a.c:5:0 s=5\n             main /a.c:9:0 s=8\n"
+        "     3: 0x66 M=3 \n"
+        f"Mappings\n1: 0x{0x7F0000001000:x}/0x{0x7F0000002000:x}/0x1000 /srv/prog {functions.build_id} [FN]\n"
+        "2: 0x400000/0x4c5000/0x0 /srv/other 00 [FN]\n"
+    )
+    _, matched, form = load(tmp_path / "p", prog)
+    assert form == "pprof-text"
+    assert named(matched.samples, functions) == {"hot": 12, "main": 0}
+    assert arcs(matched, functions) == {("main", "hot"): 12}
+    assert matched.foreign == 3
+
+
+# perf's two kinds of addresses.
+
+
+def _mapped(start: int, pid: int = 7) -> str:
+    return f" {pid} PERF_RECORD_MMAP2 {pid}/{pid}: [{start:#x}(0x1000) @ 0x1000 fe:00 1 2]: r-xp /srv/prog\n"
+
+
+def test_flat_addresses_are_those_of_the_process(prog: Path, functions: Functions, tmp_path: Path) -> None:
+    hot = functions.starts[functions.by_name["hot"][0]]
+    (tmp_path / "p").write_text(
+        _mapped(0x5555_0000_1000) + f" 7 cpu-clock:u:      {0x5555_0000_0000 + hot + 4:x}\n" * 2
+    )
+    _, matched, form = load(tmp_path / "p", prog)
+    assert form == "perf-addresses"
+    assert named(matched.samples, functions) == {"hot": 2}
+
+
+def test_chain_addresses_are_offsets_in_the_file(prog: Path, functions: Functions, tmp_path: Path) -> None:
+    """And those of callers are where the callee returns to: the last byte of a caller may be the call."""
+    hot, helper = (functions.starts[functions.by_name[name][0]] for name in ("hot", "helper"))
+    end = hot + functions.sizes[functions.at(hot)]
+    chain = f" 7 cpu-clock:u: \n\t {helper:x} (/srv/prog)\n\t {end:x} (/srv/prog)\n\t {hot:x} (/lib/libc.so.6)\n\n"
+    (tmp_path / "p").write_text(_mapped(0x5555_0000_1000) + chain)
+    _, matched, form = load(tmp_path / "p", prog)
+    assert form == "perf-addresses"
+    assert named(matched.samples, functions) == {"helper@main.c": 1, "hot": 0}
+    assert arcs(matched, functions) == {("hot", "helper@main.c"): 1}
+
+
+def test_virtual_chain_addresses_are_told_by_their_range(prog: Path, functions: Functions, tmp_path: Path) -> None:
+    hot, main = (functions.starts[functions.by_name[name][0]] + 9 for name in ("hot", "main"))
+    base = 0x5555_0000_0000
+    chain = f" 7 cpu-clock:u: \n\t {base + hot:x} (/srv/prog)\n\t {base + main:x} (/srv/prog)\n\n"
+    (tmp_path / "p").write_text(_mapped(base + 0x1000) + chain)
+    assert arcs(load(tmp_path / "p", prog)[1], functions) == {("main", "hot"): 1}
+
+
+def test_each_process_has_its_own_addresses(prog: Path, functions: Functions, tmp_path: Path) -> None:
+    """Two runs, one forked, then a new program in the first."""
+    hot, main = (functions.starts[functions.by_name[name][0]] for name in ("hot", "main"))
+    one, two = 0x5555_0000_0000, 0x5666_0000_0000
+    (tmp_path / "p").write_text(
+        _mapped(one + 0x1000) + _mapped(two + 0x1000, 8)
+        + f" 7 e:  {one + hot:x}\n 8 e:  {two + main:x}\n 8 e:  {one + hot:x}\n"
+        + f" 9 PERF_RECORD_FORK(9:9):(7:7)\n 9 e:  {one + hot:x}\n"
+        + f" 7 PERF_RECORD_COMM exec: other:7/7\n 7 e:  {one + hot:x}\n"
+    )  # fmt: skip
+    _, matched, _ = load(tmp_path / "p", prog)
+    assert named(matched.samples, functions) == {"hot": 2, "main": 1}
+    assert matched.foreign == 2
+
+
+def test_branch_addresses(prog: Path, functions: Functions, tmp_path: Path) -> None:
+    """Written by hand after perf's sample__fprintf_brstack: there is no branch recorder here."""
+    hot, main = (functions.starts[functions.by_name[name][0]] for name in ("hot", "main"))
+    base = 0x5555_0000_0000
+    call = f"{base + main + 5:#x}/{base + hot:#x}/P/-/-/12"
+    line = f" 7 cycles:u:  {base + hot:x}  {call}  {base + hot + 9:#x}/{base + hot + 2:#x}/M/-/-/0\n"
+    (tmp_path / "p").write_text(_mapped(base + 0x1000) + line * 4)
+    _, matched, form = load(tmp_path / "p", prog)
+    assert form == "perf-addresses"
+    assert named(matched.samples, functions) == {"main": 4, "hot": 4}
+    assert matched.arcs == {(functions.at(main), functions.at(hot), 5): 4}
+
+
+def test_addresses_without_a_mapping(prog: Path, tmp_path: Path) -> None:
+    """A program that is not moved needs none."""
+    (tmp_path / "p").write_text(" 7 cpu-clock:u:      5579eb1c408c\n")
+    with pytest.raises(ProfileError, match="show-mmap-events"):
+        load(tmp_path / "p", prog)
+    fixed = prog.with_name("fixed")
+    start = functions_of(fixed).starts[functions_of(fixed).by_name["hot"][0]]
+    (tmp_path / "p").write_text(f" 7 cpu-clock:u:      {start + 1:x}\n")
+    assert named(load(tmp_path / "p", fixed)[1].samples, functions_of(fixed)) == {"hot": 1}
+
+
+# Matching by name.
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("hot", "hot"),
+        ("hot.constprop.0", "hot"),
+        ("hot.isra.0.part.3", "hot"),
+        ("hot.llvm.123456", "hot"),
+        ("hot.cold", "hot"),
+        ("hot.lto_priv.7/1", "hot"),
+        ("helper/2", "helper@other.c"),
+        ("helper/other.c/1", "helper@other.c"),
+        ("helper/9", "helper@main.c"),  # another build had more of them
+        ("hot.html", None),
+        ("hotter", None),
+    ],
+)
+def test_names(prog: Path, functions: Functions, tmp_path: Path, name: str, expected: str | None) -> None:
+    (tmp_path / "p").write_text(f"{name} 1\n")
+    _, matched, _ = load(tmp_path / "p", prog, "folded")
+    assert list(named(matched.samples, functions)) == ([expected] if expected else [])
+
+
+# Hostile and damaged input.
+
+
+@pytest.mark.parametrize(
+    ("form", "line", "reads"),
+    [
+        ("folded", "main -5", 0),
+        ("folded", "main 1e5", 0),
+        ("folded", "main 9223372036854775807", 1),
+        ("folded", "main 9223372036854775808", 0),
+        ("folded", "main " + "9" * 400, 0),
+        ("folded", "a\x1b[31m;'\"*() ; main 3", 1),
+        ("folded", "main;" * 1000 + "main 2", 1),
+        ("folded", "x" * (1 << 20) + " 4", 1),
+        ("folded", "x" * (9 << 20) + " 4", 0),
+        ("fdata", "1 main 0 1 main zz 0 1", 0),
+        ("fdata", "1 main 0 1 main 0 0 -1", 0),
+        ("fdata", "9 main 0 1 main 0 0 1", 0),
+        ("fdata", "1 main\\", 0),
+        ("fdata", "1 new\\\\line\\ x 0 1 main 0 0 18446744073709551616", 0),
+        ("preaggregated", "B 1", 0),
+        ("preaggregated", "S 11111111111111111 5", 0),
+        ("callgrind", "calls=x", 0),
+        ("callgrind", "fn=(77)", 0),
+        ("autofdo", " 1: 5", 0),
+        ("autofdo", "main:1:-1", 0),
+        ("perf-text", "\tno frame", 0),
+        ("perf-addresses", "\tno frame", 0),
+    ],
+)
+def test_lines_that_mean_nothing_are_counted(prog: Path, tmp_path: Path, form: str, line: str, reads: int) -> None:
+    good = {"fdata": "1 main 0 1 hot/1 0 0 1", "folded": "hot 1", "preaggregated": "S 1 1", "autofdo": "main:1:1"}
+    (tmp_path / "p").write_text(f"{line}\n{good.get(form, '')}\n")
+    profile = Profile()
+    with suppress(ProfileError):  # formats of which one line alone is nothing
+        read.add(str(tmp_path / "p"), profile, functions_of(prog), str(prog), form)
+    assert (profile.bad > 0) is (reads == 0)
+
+
+def test_packed(prog: Path, tmp_path: Path) -> None:
+    data = (SAMPLES / "prog.fdata").read_bytes()
+    (tmp_path / "gz").write_bytes(gzip.compress(data))
+    (tmp_path / "plain").write_bytes(data)
+    subprocess.run(["zstd", "-q", "plain", "-o", "zst"], cwd=tmp_path, check=True)
+    expected = load(tmp_path / "plain", prog)[1]
+    for name in ("gz", "zst"):
+        assert load(tmp_path / name, prog)[1] == expected
+        packed = (tmp_path / name).read_bytes()
+        (tmp_path / "cut").write_bytes(packed[: len(packed) // 2])
+        with pytest.raises(ProfileError, match=r"cut short|zstd cannot read"):
+            load(tmp_path / "cut", prog)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "empty"),
+        (b"\n\n", "empty"),
+        (b"\0\1\2\3", "no known format"),
+        (b"\x7fELF\2\1\1", "is a program"),
+        (b"PERFILE2" + bytes(200), "perf"),
+        (b"\xfflprofi\x81" + bytes(200), "profdata"),
+        (b"gmon" + bytes(200), "gprof"),
+        (b"adcg" + bytes(200), "gcov"),
+        (b"---\nheader:\n  profile-version: 1\n  x: [\n", "YAML"),
+        (b"---\nheader:\n  profile-version: 1\nfunctions: &a [ *a ]\n", "aliases"),
+        (b"---\nheader:\n  profile-version: 1\nfunctions: 5\n", "no functions"),
+        (b"# hugealign.order/1\nname\tsamples=-4\n", "line 2"),
+    ],
+)
+def test_bad_files(prog: Path, tmp_path: Path, data: bytes, message: str) -> None:
+    (tmp_path / "p").write_bytes(data)
+    with pytest.raises(ProfileError, match=message) as error:
+        load(tmp_path / "p", prog)
+    assert "\n" not in str(error.value)
+
+
+def test_missing_files(prog: Path, tmp_path: Path) -> None:
+    with pytest.raises(ProfileError, match="No such file"):
+        load(tmp_path / "absent", prog)
+    with pytest.raises(ProfileError, match="directory"):
+        load(tmp_path, prog)
+
+
+def test_nothing_is_detected_in_noise() -> None:
+    assert detect.detect(bytes(range(256))) is None
+
+
+@pytest.mark.parametrize("form", [form for form in read.FORMATS if form not in read._FILES and form != "bolt-yaml"])
+def test_long_hostile_lines_take_no_long_time(prog: Path, tmp_path: Path, form: str) -> None:
+    """No pattern takes the square of a line of 300 kB; nor does the detection, nor the matching of such names."""
+    for piece in (
+        ": a (",
+        "@a",
+        "/a",
+        "a/",
+        "main+0x1/",
+        " <cycle",
+        "0x1/0x1/P/",
+        ".part.0",
+        "(1) ",
+        "a\\ ",
+        "\t1 ",
+        ":1",
+        ";",
+    ):
+        line = piece * (300_000 // len(piece))
+        (tmp_path / "p").write_text(f"{line}\nmain {line}!\n\t{line}\n{line} 5\n7 e: {line}!\n{line}:1:1\n")
+        began = time.process_time()
+        for forced in (form, None):
+            with suppress(ProfileError):
+                load(tmp_path / "p", prog, forced)
+        assert time.process_time() - began < 3, piece
+
+
+def test_a_library_that_is_missing() -> None:
+    with pytest.raises(ProfileError, match="pip install Nothing"):
+        library.find("no_such_module_here", "Nothing", "python3-nothing")

@@ -1,0 +1,224 @@
+"""Binary formats through the tools that read them, made by the real ones of the program in tests/profiles."""
+
+import os
+import shutil
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hugealign.profile import profdata, tools
+from hugealign.profile.model import ProfileError
+from tests.unit.profiles import SAMPLES, arcs, functions_of, load, named
+
+ODD = r"odd name\(x)"
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("made")
+    subprocess.run([SAMPLES / "make.sh", directory], check=True, capture_output=True)
+    return directory
+
+
+def existing(path: Path, *needed: str) -> Path:
+    """Skip, with the reason, if make.sh could not make *path*."""
+    missing = [tool for tool in needed if not shutil.which(tool)]
+    if missing:
+        pytest.skip(f"no {missing[0]}")
+    if not path.exists() or not path.stat().st_size:
+        pytest.skip(f"{needed[0]} could not make {path.name} here (perf: kernel.perf_event_paranoid?)")
+    return path
+
+
+@pytest.mark.parametrize("name", ["prog", "fixed"])
+def test_perf_data_flat(made: Path, name: str) -> None:
+    """By addresses: the two helpers are told apart, which their names cannot be."""
+    data = existing(made / ("flat.data" if name == "prog" else "fixed-flat.data"), "perf")
+    binary = made / name
+    profile, matched, form = load(data, binary)
+    samples = named(matched.samples, functions_of(binary))
+    assert form == "perf.data"
+    assert not profile.notes
+    assert samples["hot"] > 20
+    assert samples["helper@main.c"] > 20
+    assert samples["helper@other.c"] > 0
+    assert matched.rate > 0.99
+    said = subprocess.run(["perf", "script", "-i", data, "-F", "ip"], capture_output=True, check=True).stdout
+    assert matched.total + matched.foreign == len(said.splitlines())
+
+
+@pytest.mark.parametrize("name", ["prog", "fixed"])
+def test_perf_data_stacks(made: Path, name: str) -> None:
+    """perf 6.1 prints a call chain as offsets in the file, even where the program is not moved."""
+    data = existing(made / ("stacks.data" if name == "prog" else "fixed-stacks.data"), "perf")
+    binary = made / name
+    _, matched, _ = load(data, binary)
+    functions = functions_of(binary)
+    calls = arcs(matched, functions)
+    assert matched.rate > 0.99
+    assert calls["main", "hot"] > 20
+    assert set(named(matched.samples, functions)) >= {"main", "hot", "work", "helper@main.c"}
+
+
+@pytest.mark.parametrize("data", ["flat.data", "stacks.data"])
+def test_perf_data_of_another_build(made: Path, tmp_path: Path, data: str) -> None:
+    """Its addresses mean nothing; the names do."""
+    existing(made / data, "perf")
+    other = tmp_path / "prog"
+    subprocess.run(["objcopy", "--remove-section=.note.gnu.build-id", made / "prog", other], check=True)
+    profile, matched, _ = load(made / data, other)
+    assert "by name" in profile.notes[0]
+    assert named(matched.samples, functions_of(other))["hot"] > 20
+    assert matched.rate > 0.99
+
+
+def test_perf_data_of_a_stripped_program(made: Path, tmp_path: Path) -> None:
+    """Unwind information gives the functions; the addresses still fit, the build-id is the same."""
+    data = existing(made / "flat.data", "perf")
+    stripped = tmp_path / "prog"
+    subprocess.run(["strip", made / "prog", "-o", stripped], check=True)
+    _, matched, _ = load(data, stripped)
+    with_names = load(data, made / "prog")[1]
+    functions, full = functions_of(stripped), functions_of(made / "prog")
+    assert functions.source == ".eh_frame and .dynsym"
+    assert matched.rate > 0.99
+    hot = full.by_name["hot"][0]
+    assert matched.samples[functions.at(full.starts[hot])] == with_names.samples[hot]
+
+
+def test_packed_perf_data(made: Path, tmp_path: Path) -> None:
+    data = existing(made / "flat.data", "perf")
+    with (tmp_path / "p.gz").open("wb") as file:
+        subprocess.run(["gzip", "-c", data], stdout=file, check=True)
+    assert load(tmp_path / "p.gz", made / "prog")[1] == load(data, made / "prog")[1]
+
+
+def test_callgrind(made: Path) -> None:
+    """Exact counts, the same as BOLT's of the same run."""
+    _, matched, form = load(existing(made / "prog.callgrind", "valgrind"), made / "prog")
+    functions = functions_of(made / "prog")
+    assert form == "callgrind"
+    calls = arcs(matched, functions)
+    assert calls["main", "hot"] == 1
+    assert calls["hot", ODD] == 313
+    assert matched.foreign > 0
+    assert matched.rate > 0.99
+
+
+def test_bolt(made: Path) -> None:
+    _, matched, _ = load(existing(made / "prog.fdata", "/usr/lib/llvm-19/bin/llvm-bolt"), made / "prog")
+    assert arcs(matched, functions_of(made / "prog"))["hot", "helper@main.c"] == 20000
+
+
+def test_perf2bolt(made: Path) -> None:
+    """The same samples, aggregated by BOLT."""
+    path = existing(made / "no_lbr.fdata", "/usr/lib/llvm-19/bin/perf2bolt", "perf")
+    ours = load(made / "flat.data", made / "prog")[1]
+    assert load(path, made / "prog")[1].samples == {i: n for i, n in ours.samples.items() if n}
+
+
+def test_gprof(made: Path) -> None:
+    _, matched, form = load(existing(made / "gprof" / "gmon.out", "gprof"), made / "gprof" / "prog")
+    functions = functions_of(made / "gprof" / "prog")
+    assert form == "gprof"
+    assert arcs(matched, functions)["main", "hot"] == 1
+    assert arcs(matched, functions)["hot", "odd"] == 3125000
+
+
+def test_gcov(made: Path) -> None:
+    _, matched, form = load(existing(made / "gcov" / "prog-main.gcda", "gcov"), made / "prog")
+    assert form == "gcda"
+    assert named(matched.samples, functions_of(made / "prog")) == {"hot": 1, "helper@main.c": 5000, "main": 1}
+
+
+def test_gcov_without_notes(made: Path, tmp_path: Path) -> None:
+    shutil.copy(existing(made / "gcov" / "prog-main.gcda", "gcov"), tmp_path / "x.gcda")
+    with pytest.raises(ProfileError, match="gcno"):
+        load(tmp_path / "x.gcda", made / "prog")
+
+
+@pytest.mark.parametrize("name", ["prog.profraw", "prog.profdata", "prog.proftext", "prog-ir.profraw"])
+def test_llvm_profdata(made: Path, name: str) -> None:
+    """Local functions come with their files; those that never ran are not touched."""
+    _, matched, _ = load(existing(made / "llvm" / name, "clang-19"), made / "prog")
+    samples = named(matched.samples, functions_of(made / "prog"))
+    assert samples["helper@main.c"] == 5000
+    assert samples["helper@other.c"] == 1250 + 157
+    assert "never" not in samples
+
+
+def test_llvm_sample_profile(made: Path) -> None:
+    path = existing(made / "llvm" / "sample.profdata", "clang-19")
+    assert load(path, made / "prog")[1] == load(SAMPLES / "autofdo.txt", made / "prog")[1]
+
+
+def _field(number: int, value: int | bytes) -> bytes:
+    """One field of a protocol buffer."""
+
+    def varint(value: int) -> bytes:
+        low = bytes([value & 0x7F | (0x80 if value > 0x7F else 0)])
+        return low + (varint(value >> 7) if value > 0x7F else b"")
+
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def test_pprof(made: Path, tmp_path: Path) -> None:
+    """A profile.proto written here, field by field, since what writes them is not at hand; read by go's pprof."""
+    existing(made / "prog", "go")
+    functions = functions_of(made / "prog")
+    hot = functions.starts[functions.by_name["hot"][0]]
+    strings = [b"", b"cpu", b"count", b"/srv/prog", functions.build_id.encode(), b"main"]
+    base = 0x555500000000
+    proto = (
+        _field(1, _field(1, 1) + _field(2, 2))
+        + _field(2, _field(1, b"\1\2") + _field(2, b"\x0c"))
+        + _field(3, _field(1, 1) + _field(2, base + 0x1000) + _field(3, base + 0x2000) + _field(4, 0x1000)
+                 + _field(5, 3) + _field(6, 4))
+        + _field(4, _field(1, 1) + _field(2, 1) + _field(3, base + hot + 3))
+        + _field(4, _field(1, 2) + _field(3, 0x55) + _field(4, _field(1, 1) + _field(2, 9)))
+        + _field(5, _field(1, 1) + _field(2, 5) + _field(3, 5))
+        + b"".join(_field(6, text) for text in strings)
+    )  # fmt: skip
+    (tmp_path / "p").write_bytes(proto)
+    _, matched, form = load(tmp_path / "p", made / "prog")
+    assert form == "pprof"
+    assert named(matched.samples, functions) == {"hot": 12, "main": 0}
+    assert arcs(matched, functions) == {("main", "hot"): 12}
+
+
+def test_missing_tools_are_named(made: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for data, package in (
+        (b"PERFILE2", "linux-perf"), (b"gmon", "binutils"), (b"adcg", "gcc"), (b"\xfflprofi\x81", "llvm"),
+        (struct.pack("4B", 0x28, 0xB5, 0x2F, 0xFD), "zstd"), (b"\x0a\x04\x08\x01\x10\x02\x12\x05", "golang-go"),
+    ):  # fmt: skip
+        (tmp_path / "p").write_bytes(data)
+        with pytest.raises(ProfileError, match=rf"not installed.*apt install {package}"):
+            load(tmp_path / "p", made / "prog")
+
+
+def test_a_tool_of_the_right_version_is_found(made: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An llvm-profdata that cannot read the version is no reason to give up."""
+    path = existing(made / "llvm" / "prog.profdata", "clang-19")
+    (tmp_path / "llvm-profdata-25").write_text("#!/bin/sh\necho unsupported >&2\nexit 1\n")
+    (tmp_path / "llvm-profdata-25").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert load(path, made / "prog")[2] == "profdata"
+    assert profdata._TOOLS[0] == "llvm-profdata-25"
+
+
+def test_a_tool_that_hangs_or_fails() -> None:
+    with (
+        pytest.raises(ProfileError, match="longer than 1 s"),
+        tools.output([sys.executable, "-c", "import time; time.sleep(60)"], 1) as stream,
+    ):
+        stream.read()
+    with pytest.raises(ProfileError, match=r"cannot read it: bad.x1b"):
+        tools.text([sys.executable, "-c", r"import sys; sys.exit('x\nbad\033[1m')"])
+    with pytest.raises(ProfileError, match="prints more than"):
+        tools.text(["yes"], limit=1 << 20)
