@@ -17,11 +17,15 @@ class Progress:
 
     def __call__(self, done: int, total: int) -> None:
         """Show that *done* of *total* windows are done, if it is time to."""
+        self.say(f"{done} of {total} windows")
+
+    def say(self, text: str) -> None:
+        """Show *text* behind the title, if it is time to."""
         now = time.monotonic()
         if now < self._next or not sys.stderr.isatty():
             return
         self._next = now + _INTERVAL
-        self._show(f"{self._title}: {done} of {total} windows")
+        self._show(f"{self._title}: {text}")
 
     def clear(self) -> None:
         """Remove the line, if there is one."""

@@ -4,11 +4,12 @@ import json
 import subprocess
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from hugealign.trace import tracefile
 from hugealign.trace.files import describe
-from tests.support import HUGEALIGN, run
+from tests.support import HUGEALIGN, ROOT, run
 from tests.unit.traces import write_trace
 
 SMALL = "--cpu=4k=2,2m=1,l2=4"
@@ -44,6 +45,8 @@ def test_json(trace: Path) -> None:
     done = run(HUGEALIGN, "simulate", trace, SMALL, "--cpu", "kunpeng920", "--format", "json")
     assert done.returncode == 2
     done = run(HUGEALIGN, "simulate", trace, "--cpu", "skl", "--format", "json", "--layout", "all-4k")
+    schema = json.loads((ROOT / "hugealign/trace/simulate-1.schema.json").read_text())
+    jsonschema.validate(json.loads(done.stdout), schema)
     assert json.loads(done.stdout) == {
         "schema": "hugealign.simulate/1",
         "binary": "/bin/program",

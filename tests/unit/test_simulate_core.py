@@ -12,9 +12,10 @@ from hugealign.errors import HugealignError, UsageError
 from hugealign.host.cpus import CPUS, find
 from hugealign.trace.geometry import Geometry, Level, Table, geometry, parse
 from hugealign.trace.placement import WINDOW, keys, ordered, original, pages
-from hugealign.trace.reference import simulate as reference
 from hugealign.trace.simulate import best_windows, heat, simulate
-from hugealign.trace.tracefile import decode, open_trace
+from hugealign.trace.tracefile import open_trace
+from tests.unit.reference import decode
+from tests.unit.reference import simulate as reference
 from tests.unit.traces import MIB, write_trace
 
 TABLES = st.builds(Table, st.sampled_from([1, 2, 3, 4, 8]), st.integers(1, 5))

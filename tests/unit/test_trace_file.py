@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from hugealign.errors import HugealignError
 from hugealign.trace.replay import Replay
-from hugealign.trace.tracefile import MAGIC, TraceError, decode, open_trace
+from hugealign.trace.tracefile import MAGIC, TraceError, open_trace
+from tests.unit.reference import decode
 from tests.unit.traces import FILES, write_trace
 
 BLOCKS = [(0x1000 + 64 * n, 1, 60, 9) for n in range(20)]

@@ -1,0 +1,64 @@
+"""``hugealign trace -- COMMAND``: record which code a command runs."""
+
+import argparse
+import sys
+
+from hugealign.errors import UsageError
+from hugealign.units import format_size, parse_size, printable
+
+_LEAST = 1 << 16  # bytes; a chunk and more
+
+_EPILOG = """\
+COMMAND runs under QEMU's user-mode emulation, 15 to 25 times slower; it needs
+no symbols and no special build, and may be for x86-64 or aarch64.  Its threads
+and the processes that it forks are recorded; a program that one of them becomes
+(exec) runs unrecorded, which is then said.  The file grows by about a quarter of a
+byte per block of code that runs.  Example:
+
+  hugealign trace -o lua.trace -- lua bench.lua
+  hugealign simulate lua.trace
+
+exit status: COMMAND's own, 128 and the signal's number if a signal ended it;
+126 COMMAND not executable, or nothing that can be traced; 127 COMMAND not found;
+2 wrong usage; 3 could not record.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options and the command."""
+    parser.usage = "hugealign trace [-h] [-v] [-o FILE] [--limit SIZE] [--] COMMAND [ARGUMENT ...]"
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _EPILOG
+    parser.add_argument("-o", "--output", default="hugealign.trace", metavar="FILE", help="default: hugealign.trace")
+    parser.add_argument("--limit", default="1G", metavar="SIZE", help="record no more than this; default: 1G")
+    parser.add_argument("-v", "--verbose", action="store_true", help="say on stderr what was recorded")
+    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND", help="the command and its arguments")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Record, say what is missing from the trace, and return the command's status."""
+    words = args.words[1:] if args.words[:1] == ["--"] else args.words
+    if not words:
+        raise UsageError("trace: no command; example: hugealign trace -o lua.trace -- lua bench.lua")
+    limit = parse_size(args.limit, "--limit")
+    if limit < _LEAST:
+        raise UsageError(f"--limit: less than {format_size(_LEAST)}")
+
+    from hugealign.trace.record import record
+
+    done = record(words, args.output, limit)
+    found, name = done.description, printable(args.output)
+    if found.cut:
+        print(f"hugealign: {name}: cut at {found.events:,} blocks: {found.cut}", file=sys.stderr)
+    if found.execs:
+        times = "once" if found.execs == 1 else f"{found.execs} times"
+        print(
+            f"hugealign: {name}: {times}, a process became another program, which was not recorded; "
+            "trace that program itself",
+            file=sys.stderr,
+        )
+    if found.lost:
+        print(f"hugealign: {name}: {found.lost} threads were not recorded, for want of room", file=sys.stderr)
+    if args.verbose:
+        print(f"hugealign: {name}: {found.events:,} blocks, {format_size(done.size)}", file=sys.stderr)
+    return done.status

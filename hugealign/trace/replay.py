@@ -1,0 +1,124 @@
+"""The simulation in C, by ctypes.  Every pointer that C gets is copied there, or outlives the call."""
+
+import ctypes
+from array import array
+from collections.abc import Callable
+from typing import Any, Self
+
+from hugealign.errors import HugealignError
+from hugealign.trace.geometry import Geometry, Level, Table
+from hugealign.trace.native import library
+from hugealign.trace.placement import Keys, Pages
+from hugealign.trace.tracefile import Chunk, Trace, TraceError
+from hugealign.units import printable
+
+_P, _U32, _U64, _INT, _SIZE = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int, ctypes.c_size_t
+_FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "replay_new": (_P, (_U32, _P)),
+    "layout_new": (_P, (_P, _P, _P)),
+    "variant_new": (_P, (_P, _U32, _P, _U32, _P, ctypes.c_char_p)),
+    "machine_new": (_P, (_P, _P, _P)),
+    "machine_misses": (_U64, (_P,)),
+    "machine_walks": (_U64, (_P,)),
+    "replay_events": (_U64, (_P,)),
+    "replay_instructions": (_U64, (_P,)),
+    "replay_executions": (ctypes.POINTER(_U64), (_P,)),
+    "replay_stream": (None, (_P,)),
+    "replay_chunk": (_INT, (_P, _P, _SIZE, _U32, _INT)),
+    "replay_free": (None, (_P,)),
+}
+
+
+def _load() -> Any:
+    path = library("replay")
+    try:
+        loaded = ctypes.CDLL(path)
+    except OSError as error:
+        raise HugealignError(f"cannot load what was compiled: {printable(str(error))}") from None
+    for name, (result, arguments) in _FUNCTIONS.items():
+        function = getattr(loaded, name)
+        function.restype, function.argtypes = result, arguments
+    return loaded
+
+
+def _address(of: "array[int]") -> int:
+    return of.buffer_info()[0]
+
+
+def _made(pointer: int | None) -> int:
+    if pointer is None:
+        raise MemoryError
+    return pointer
+
+
+def _shape(level: Level | None) -> "array[int]":
+    small = level.small if level else Table(0, 0)
+    huge = level.huge if level else None
+    one = level is not None and huge is None
+    return array("I", (small.sets, small.ways, huge.sets if huge else 0, huge.ways if huge else 0, one))
+
+
+class Replay:
+    """A trace, and the machines that it is to run through.  Use it as a context: C's memory is freed at its end."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._c = _load()
+        instructions = array("H", (row[3] for row in trace.block_rows()))
+        self._replay = _made(self._c.replay_new(len(instructions), _address(instructions)))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._c.replay_free(self._replay)
+        self._replay = 0
+
+    def layout(self, pages: Pages) -> int:
+        """Add a layout, and return what `variant` knows it by."""
+        return _made(self._c.layout_new(self._replay, _address(pages.first), _address(pages.last)))
+
+    def variant(self, layout: int, keys: Keys) -> int:
+        """Add a choice of huge windows, and return what `machine` knows it by."""
+        parts = len(keys.key_of), _address(keys.key_of), len(keys.numbers), _address(keys.numbers), keys.huge
+        return _made(self._c.variant_new(layout, *parts))
+
+    def machine(self, variant: int, cpu: Geometry) -> int:
+        """Add a processor, and return what `counts` knows it by."""
+        first, second = _shape(cpu.first), _shape(cpu.second)
+        return _made(self._c.machine_new(variant, _address(first), _address(second)))
+
+    def run(self, progress: Callable[[int], None] = lambda _: None) -> None:
+        """Run the whole trace; *progress* is told the number of events done.  Raises TraceError if it is damaged."""
+        step = 0
+        for chunks in self._trace.streams:
+            self._c.replay_stream(self._replay)
+            for chunk in chunks:
+                self._chunk(chunk)
+                step += 1
+                if not step % 64:
+                    progress(self.events)
+
+    def _chunk(self, chunk: Chunk) -> None:
+        payload = self._trace.chunk_bytes(chunk)
+        if self._c.replay_chunk(self._replay, payload, chunk.size, chunk.events, chunk.raw):
+            raise TraceError(f"{printable(self._trace.path)}: is damaged: a chunk cannot be decoded")
+
+    def counts(self, machine: int) -> tuple[int, int]:
+        """Return misses of the first level, and page walks."""
+        return int(self._c.machine_misses(machine)), int(self._c.machine_walks(machine))
+
+    @property
+    def events(self) -> int:
+        """Blocks that were run."""
+        return int(self._c.replay_events(self._replay))
+
+    @property
+    def instructions(self) -> int:
+        """Instructions that were run."""
+        return int(self._c.replay_instructions(self._replay))
+
+    def executions(self) -> list[int]:
+        """Return how often each block was run."""
+        found = self._c.replay_executions(self._replay)
+        return list(found[: self._trace.block_count])

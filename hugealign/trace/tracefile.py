@@ -1,0 +1,255 @@
+"""The file format ``hugealign.trace/1``: docs/trace.md describes it.  What is read is untrusted, and bounded."""
+
+import json
+import mmap
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any, BinaryIO
+
+from hugealign.errors import HugealignError
+from hugealign.units import printable
+
+MAGIC = b"hugealign.trace\x01"
+_END = b"hugealign.end\x01\0\0"
+CHUNK = struct.Struct("<IIII")
+BLOCK = struct.Struct("<QIHH")
+_FOOTER = struct.Struct("<QQQI4x16s")
+LAST, RAW = 1, 2
+EVENTS_LIMIT = 1 << 14
+_BYTES_PER_EVENT = 10  # two numbers of up to 5 bytes
+BLOCK_LIMIT = 4096  # bytes of a block: it reaches into two pages at most
+_BLOCKS_LIMIT = 1 << 23
+_DESCRIPTION_LIMIT = 1 << 24
+_FILES_LIMIT = 1 << 10
+_SEGMENTS_LIMIT = 64
+
+
+class TraceError(HugealignError):
+    """The file is no trace, or it is damaged; the message does not name it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A ``PT_LOAD`` of a file, as far as the addresses of its code depend on it."""
+
+    p_vaddr: int
+    p_offset: int
+    p_filesz: int
+    p_memsz: int
+    executable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file that code lies in.  *identity* is ``build-id:HEX``, ``sha256:HEX`` without one, or empty if unknown."""
+
+    path: str
+    identity: str = ""
+    segments: tuple[Segment, ...] = ()
+
+
+@dataclass(slots=True)
+class Description:
+    """What a trace says about itself.
+
+    *files* by number; 0 is memory without a file.  *program* is the number of the file that was run, *cut* why the
+    recording ended early, *execs* how often a process became another program, which was not recorded, and *lost* the
+    threads that were not.  *events* are executed blocks.
+    """
+
+    command: tuple[str, ...]
+    machine: str
+    files: tuple[File, ...]
+    program: int
+    events: int = 0
+    cut: str | None = None
+    execs: int = 0
+    lost: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Where the events of a part of a stream lie: *offset* and *size* of their bytes."""
+
+    offset: int
+    size: int
+    events: int
+    raw: bool
+
+
+@dataclass(slots=True)
+class Trace:
+    """An open trace.  *blocks* are the rows of the table, 16 bytes each, *streams* the chunks of each thread."""
+
+    path: str
+    data: mmap.mmap
+    description: Description
+    blocks: bytes
+    streams: list[list[Chunk]] = field(default_factory=list)
+
+    def block_rows(self) -> Iterator[tuple[int, int, int, int]]:
+        """Yield address, file, size in bytes and instructions of each block, from number 0, which is none."""
+        return BLOCK.iter_unpack(self.blocks)
+
+    @property
+    def block_count(self) -> int:
+        """Rows of the table."""
+        return len(self.blocks) // BLOCK.size
+
+    def chunk_bytes(self, chunk: Chunk) -> bytes:
+        """Return the bytes of a chunk's events."""
+        return self.data[chunk.offset : chunk.offset + chunk.size]
+
+
+def write_end(stream: BinaryIO, description: Description, blocks: bytes) -> None:
+    """Write what follows the chunks: description, table of blocks, footer."""
+    at = stream.tell()
+    text = zlib.compress(json.dumps(asdict(description), ensure_ascii=True).encode())
+    table = zlib.compress(blocks, 1)
+    stream.write(text + table)
+    stream.write(_FOOTER.pack(at, len(text), len(table), zlib.crc32(text + table), _END))
+
+
+def write_chunk(stream: BinaryIO, number: int, flags: int, events: int, payload: bytes) -> None:
+    """Write one chunk of the stream *number*."""
+    stream.write(CHUNK.pack(flags, number, events, len(payload)) + payload)
+
+
+def open_trace(path: str) -> Trace:
+    """Return the trace at *path*.  Raises HugealignError, which names the file."""
+    try:
+        return _read(path, _map(path))
+    except TraceError as error:
+        raise TraceError(f"{printable(path)}: {error}") from None
+    except (OSError, ValueError) as error:
+        raise HugealignError(f"{printable(path)}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _map(path: str) -> mmap.mmap:
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as stream:
+        if not os.path.isfile(path):
+            raise TraceError("is no trace: not a regular file")
+        if not os.fstat(stream.fileno()).st_size:
+            raise TraceError("is no trace: it is empty")
+        return mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ)
+
+
+def _read(path: str, data: mmap.mmap) -> Trace:
+    if data[: len(MAGIC)] != MAGIC:
+        raise TraceError("is no trace (hugealign trace -o FILE -- COMMAND writes one)")
+    if len(data) < len(MAGIC) + _FOOTER.size or data[-len(_END) :] != _END:
+        raise TraceError("is cut short: its end is missing; record it again")
+    end, text_size, table_size, checksum, _ = _FOOTER.unpack_from(data, len(data) - _FOOTER.size)
+    if not len(MAGIC) <= end or end + text_size + table_size + _FOOTER.size != len(data):
+        raise TraceError("is damaged: its parts do not add up")
+    if zlib.crc32(data[end : end + text_size + table_size]) != checksum:
+        raise TraceError("is damaged: the checksum of its description is wrong")
+    description = _description(_inflate(data[end : end + text_size], _DESCRIPTION_LIMIT))
+    blocks = _inflate(data[end + text_size : end + text_size + table_size], _BLOCKS_LIMIT * BLOCK.size)
+    _check_blocks(blocks, len(description.files))
+    streams = _streams(data, end)
+    trace = Trace(path, data, description, blocks, streams)
+    if sum(chunk.events for chunks in streams for chunk in chunks) != description.events:
+        raise TraceError("is damaged: chunks are missing")
+    return trace
+
+
+def _inflate(packed: bytes, limit: int) -> bytes:
+    inflater = zlib.decompressobj()
+    try:
+        plain = inflater.decompress(packed, limit)
+    except zlib.error:
+        raise TraceError("is damaged: its description cannot be unpacked") from None
+    if not inflater.eof:
+        raise TraceError("is damaged, or larger than any trace of ours")
+    return plain
+
+
+def _number(value: Any, limit: int = 1 << 63) -> int:
+    if type(value) is not int or not 0 <= value < limit:
+        raise TraceError("is damaged: a number of its description is none, or is out of range")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TraceError("is damaged: a text of its description is none")
+    return value
+
+
+def _description(raw: bytes) -> Description:
+    try:
+        found = json.loads(raw)
+        files = tuple(
+            File(
+                _text(one["path"]),
+                _text(one["identity"]),
+                tuple(
+                    Segment(
+                        _number(part["p_vaddr"]),
+                        _number(part["p_offset"]),
+                        _number(part["p_filesz"]),
+                        _number(part["p_memsz"]),
+                        bool(part["executable"]),
+                    )
+                    for part in one["segments"][:_SEGMENTS_LIMIT]
+                ),
+            )
+            for one in found["files"]
+        )
+        if not 0 < len(files) <= _FILES_LIMIT:
+            raise TraceError("is damaged: it names no files, or too many")
+        return Description(
+            tuple(_text(word) for word in found["command"]),
+            _text(found["machine"]),
+            files,
+            _number(found["program"], len(files)),
+            _number(found["events"]),
+            None if found["cut"] is None else _text(found["cut"]),
+            _number(found["execs"]),
+            _number(found["lost"]),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise TraceError("is damaged: its description has another form") from None
+
+
+def _check_blocks(blocks: bytes, files: int) -> None:
+    if len(blocks) % BLOCK.size or not blocks:
+        raise TraceError("is damaged: its table of blocks has another form")
+    rows = BLOCK.iter_unpack(blocks)
+    next(rows)
+    for address, file, size, instructions in rows:
+        if file >= files or not 0 < size <= BLOCK_LIMIT or not 0 < instructions <= size or address >= 1 << 57:
+            raise TraceError("is damaged: a block is out of range")
+
+
+def _streams(data: mmap.mmap, end: int) -> list[list[Chunk]]:
+    streams: dict[int, list[Chunk]] = {}
+    ended: set[int] = set()
+    for number, flags, chunk in walk(data, end):
+        if number in ended:
+            raise TraceError("is damaged: a thread goes on after its end")
+        streams.setdefault(number, []).append(chunk)
+        if flags & LAST:
+            ended.add(number)
+    return list(streams.values())
+
+
+def walk(data: mmap.mmap, end: int) -> Iterator[tuple[int, int, Chunk]]:
+    """Yield stream, flags and place of each chunk before the offset *end*.  Raises TraceError at a damaged one."""
+    at = len(MAGIC)
+    while at < end:
+        if at + CHUNK.size > end:
+            raise TraceError("is damaged: a chunk is cut short")
+        flags, number, events, size = CHUNK.unpack_from(data, at)
+        at += CHUNK.size
+        raw = flags == LAST | RAW
+        if flags not in (0, LAST, LAST | RAW) or events > EVENTS_LIMIT or at + size > end:
+            raise TraceError("is damaged: a chunk is out of range")
+        if size != 4 * events if raw else not 0 < size <= _BYTES_PER_EVENT * events + 5:
+            raise TraceError("is damaged: a chunk has the wrong size")
+        yield number, flags, Chunk(at, size, events, raw)
+        at += size
