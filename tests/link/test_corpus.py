@@ -103,7 +103,7 @@ def verdicts(
 ) -> Iterator[dict[Case, Future[None]]]:
     """The cases that were asked for, checked in their order on all processors."""
     checker = Checker(tmp_path_factory.mktemp("corpus"))
-    items = [item for item in request.session.items if isinstance(item, pytest.Function)]
+    items = [i for i in request.session.items if isinstance(i, pytest.Function) and i.module is request.module]
     asked = [item.callspec.params["case"] for item in items if "verdicts" in item.fixturenames]
     cases = [case for case in dict.fromkeys(asked) if isinstance(case, Case) and not case.skip()]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
