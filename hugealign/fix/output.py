@@ -7,14 +7,14 @@ has to restore the first bytes and the length.
 import os
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hugealign.elf.image import PT_LOAD, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image, Section
 from hugealign.elf.objectfile import TRAP
 from hugealign.elf.windows import align_up
 from hugealign.errors import MalformedElfError
-from hugealign.fix.plan import Piece, Plan, RefusalError, moved
-from hugealign.fix.record import SECTION, Record, digest, pack, unpack
+from hugealign.fix.plan import Piece, Plan, RefusalError, end_of_contents, moved
+from hugealign.fix.record import HEADERS_SECTION, MAGIC, SECTION, Record, digest, pack, unpack
 from hugealign.verify.rules import PAD_SECTIONS
 
 _EHDR, _PHDR, _SHDR = struct.Struct("<16sHHIQQQIHHHHHH"), struct.Struct("<IIQQQQQQ"), struct.Struct("<IIQQQQIIQQ")
@@ -22,6 +22,9 @@ _SHT_PROGBITS = 1
 _KEPT_FLAGS = 0x7  # SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR: the rest says how a tool may merge or link the section
 _SHN_LORESERVE = 0xFF00
 _STRINGS_LIMIT = 1 << 20
+_CHUNK = 1 << 20
+_ZEROS_LIMIT = 4096  # bytes that may follow the contents; patchelf leaves some
+_ALIGNMENT = 8  # of what is appended
 
 Read = Callable[[int, int], bytes]  # (size, offset) -> bytes
 
@@ -38,57 +41,127 @@ class Output:
     writes: tuple[tuple[int, bytes], ...]
     size: int
 
+    @property
+    def moves(self) -> bool:
+        """Whether contents move: then the file cannot be changed in place."""
+        return len(self.pieces) != 1 or self.pieces[0].source != self.pieces[0].target
+
 
 def fixed(read: Read, image: Image, plan: Plan) -> Output:
     """Return the file that *plan* makes of *image*.  Raises RefusalError, MalformedElfError."""
     fields = list(_EHDR.unpack(_exactly(read, _EHDR.size, 0)))
     e_phoff, e_phnum, e_shnum, e_shstrndx = (fields[i] for i in (5, 10, 12, 13))
-    if not image.sections:
-        raise RefusalError("it has no section headers, where the record for undoing would go")
     if e_phoff != _EHDR.size or e_phnum != len(image.segments) or e_shnum != len(image.sections):
         raise RefusalError("its header tables are of an unusual kind")
     if not 0 < e_shstrndx < e_shnum or image.sections[e_shstrndx].sh_size > _STRINGS_LIMIT:
         raise RefusalError("it has no names of sections")
+    if any(section.name == HEADERS_SECTION for section in image.sections):
+        raise RefusalError(f"it has a section {HEADERS_SECTION} already: it is prelinked, or has been fixed")
     headers = _exactly(read, e_phoff + e_phnum * _PHDR.size, 0)
     if len(headers) > plan.pieces[0].size:
         raise RefusalError("its program headers are not at the beginning of the file")
-    table = [list(_SHDR.unpack(_exactly(read, _SHDR.size, section.header))) for section in image.sections]
     if any(p_vaddr != p_paddr for *_, p_vaddr, p_paddr, _, _, _ in _PHDR.iter_unpack(headers[_EHDR.size :])):
-        raise RefusalError("its physical addresses differ from the virtual ones")
+        raise RefusalError("its physical addresses differ from the virtual ones, as in a kernel")
+    tables = _exactly(read, e_shnum * _SHDR.size, image.e_shoff)
     names = image.sections[e_shstrndx]
     strings = _exactly(read, names.sh_size, names.sh_offset)
-    entries = list(_entries(table, image, plan))
+    if any(sh_name >= len(strings) for sh_name, *_ in _SHDR.iter_unpack(tables)) or strings[-1:] != b"\0":
+        raise RefusalError("names of sections lie outside of their table")
     pads = [(start, end, _place(plan, start)) for start, end in plan.pads]
+    pieces, filled = _carved(read, image, plan.pieces, [(at, end - start) for start, end, at in pads])
+    entries = list(_entries([list(entry) for entry in _SHDR.iter_unpack(tables)], image, plan))
     # Without a section of its own, strip would drop what fills the last window.
-    flags = SHF_ALLOC | SHF_EXECINSTR
-    entries += [[len(strings), _SHT_PROGBITS, flags, a, at, end - a, 0, 0, 1, 0] for a, end, at in pads]
+    entries += [
+        [len(strings), _SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, a, at, end - a, 0, 0, 1, 0] for a, end, at in pads
+    ]
     strings += PAD_SECTIONS[0].encode() + b"\0"
-    if len(entries) + 1 >= _SHN_LORESERVE:
+    if len(entries) + 2 >= _SHN_LORESERVE:
         raise RefusalError("it has too many sections")
+
+    size = image.file_size + _zeros_behind(read, image)
 
     # The record's own length does not depend on the new headers, so its place is known before they are.
     def record(new_headers: bytes) -> bytes:
-        made = Record(plan.level, plan.page_size, image.file_size, headers, digest(new_headers), plan.pieces)
+        made = Record(plan.level, plan.page_size, size, len(headers), digest(new_headers), pieces)
         return pack(made)
 
-    at_record = align_up(plan.size, 8)
-    length = len(record(b""))
-    entries.append([len(strings), _SHT_PROGBITS, 0, 0, at_record, length, 0, 0, 1, 0])
-    strings += SECTION.encode() + b"\0"
-    at_strings = at_record + length
-    at_table = align_up(at_strings + len(strings), 8)
-    entries[e_shstrndx][4:6] = at_strings, len(strings)
-    fields[6], fields[10], fields[12] = at_table, len(plan.segments), len(entries)
-    new_headers = _EHDR.pack(*fields) + b"".join(
-        _PHDR.pack(s.p_type, s.p_flags, s.p_offset, s.p_vaddr, s.p_vaddr, s.p_filesz, s.p_memsz, s.p_align)
-        for s in plan.segments
-    )
+    at_record = align_up(plan.size, _ALIGNMENT)
+    appended = b""
+    for name, data in ((SECTION, record(b"")), (HEADERS_SECTION, headers + tables[_SHDR.size :])):
+        entries.append([len(strings), _SHT_PROGBITS, 0, 0, at_record + len(appended), len(data), 0, 0, 1, 0])
+        strings += name.encode() + b"\0"
+        appended += data.ljust(align_up(len(data), _ALIGNMENT), b"\0")
+    entries[e_shstrndx][4:6] = at_record + len(appended), len(strings)
+    appended += strings.ljust(align_up(len(strings), _ALIGNMENT), b"\0")
+    fields[6], fields[10], fields[12] = at_record + len(appended), len(plan.segments), len(entries)
+    try:
+        appended += b"".join(_SHDR.pack(*entry) for entry in entries)
+        new_headers = _EHDR.pack(*fields) + b"".join(
+            _PHDR.pack(s.p_type, s.p_flags, s.p_offset, s.p_vaddr, s.p_vaddr, s.p_filesz, s.p_memsz, s.p_align)
+            for s in plan.segments
+        )
+    except struct.error as error:
+        raise MalformedElfError("a header holds an impossible file offset") from error
     new_headers = new_headers.ljust(len(headers), b"\0")
-    appended = record(new_headers) + strings
-    appended = appended.ljust(at_table - at_record, b"\0") + b"".join(_SHDR.pack(*entry) for entry in entries)
+    made = record(new_headers)
     trap = TRAP[image.e_machine]
-    traps = [(at, trap * ((end - start) // len(trap))) for start, end, at in pads if any(trap)]
-    return Output(plan.pieces, (*traps, (at_record, appended), (0, new_headers)), at_record + len(appended))
+    traps = [(at, trap * (size // len(trap))) for at, size in filled if any(trap)]
+    return Output(
+        pieces, (*traps, (at_record, made + appended[len(made) :]), (0, new_headers)), at_record + len(appended)
+    )
+
+
+def unchanged(read: Read, image: Image) -> Output:
+    """Return the file as it is, less what an interrupted fix has left behind it."""
+    size = image.file_size + _zeros_behind(read, image)
+    return Output((Piece(0, 0, image.file_size),), (), size)
+
+
+def _carved(
+    read: Read, image: Image, pieces: Sequence[Piece], ranges: Sequence[tuple[int, int]]
+) -> tuple[tuple[Piece, ...], list[tuple[int, int]]]:
+    """Return *pieces* without what they put into *ranges* (offset, size) of the new file, and the ranges left empty.
+
+    Only zeros that nothing claims are left out, so that undoing makes a hole of them; a range with anything else
+    in it stays as it is.
+    """
+    kept = list(pieces)
+    filled = []
+    for at, size in ranges:
+        overlaps = [
+            (max(at, p.target) - p.target + p.source, min(at + size, p.target + p.size) - p.target + p.source)
+            for p in kept
+            if p.target < at + size and at < p.target + p.size
+        ]
+        if all(not _claimed(image, *overlap) and _zero(read, *overlap) for overlap in overlaps):
+            kept = [part for piece in kept for part in _without(piece, at, at + size)]
+            filled.append((at, size))
+    return tuple(kept), filled
+
+
+def _without(piece: Piece, start: int, end: int) -> Iterator[Piece]:
+    """Yield what is left of *piece* if nothing of it may come to lie between *start* and *end* of the new file."""
+    before = min(piece.size, max(0, start - piece.target))
+    after = min(piece.size, max(0, piece.target + piece.size - end))
+    if before + after >= piece.size:
+        yield piece
+        return
+    if before:
+        yield replace(piece, size=before)
+    if after:
+        skipped = piece.size - after
+        yield Piece(piece.source + skipped, piece.target + skipped, after)
+
+
+def _claimed(image: Image, start: int, end: int) -> bool:
+    return any(
+        s.sh_type not in (0, SHT_NOBITS) and s.sh_offset < end and start < s.sh_offset + s.sh_size
+        for s in image.sections
+    )
+
+
+def _zero(read: Read, start: int, end: int) -> bool:
+    return not any(read(min(_CHUNK, end - at), at).strip(b"\0") for at in range(start, end, _CHUNK))
 
 
 def _entries(table: Sequence[list[int]], image: Image, plan: Plan) -> Iterator[list[int]]:
@@ -129,23 +202,47 @@ def _place(plan: Plan, address: int) -> int:
 
 def recorded(read: Read, image: Image) -> Record | None:
     """Return the record in a file that has been fixed, None in any other.  Raises MalformedElfError."""
-    section = next((s for s in image.sections if s.name == SECTION), None)
-    if section is None:
-        return None
-    return unpack(read(min(section.sh_size, _STRINGS_LIMIT + 1), section.sh_offset))
+    data = _contents(read, image, SECTION)
+    return None if data is None else unpack(data)
 
 
 def original(read: Read, image: Image) -> Output:
     """Return the file that this one was before it was fixed.  Raises RefusalError, MalformedElfError."""
-    record = recorded(read, image)
-    if record is None:
+    record, headers = recorded(read, image), _contents(read, image, HEADERS_SECTION)
+    if record is None or headers is None:
         raise RefusalError("it has not been fixed, or a tool has removed the record since")
-    if digest(read(len(record.headers), 0)) != record.digest or any(
-        p.target + p.size > image.file_size for p in record.pieces
+    if digest(read(record.headers, 0)) != record.digest:
+        raise RefusalError("another tool has changed its headers since it was fixed")
+    if (
+        len(headers) < record.headers
+        or record.size > image.file_size
+        or any(p.target + p.size > image.file_size for p in record.pieces)
     ):
-        raise RefusalError("another tool has changed it since it was fixed")
+        raise MalformedElfError("the record of the fix is damaged")
     back = tuple(Piece(p.target, p.source, p.size) for p in record.pieces)
-    return Output(back, ((0, record.headers),), record.size)
+    return Output(back, ((0, headers[: record.headers]),), record.size)
+
+
+def has_remains(read: Read, image: Image) -> bool:
+    """Return whether a fix in place, killed half way, has appended something to the file."""
+    end = end_of_contents(image)
+    at = align_up(end, _ALIGNMENT)
+    return read(len(MAGIC), at) == MAGIC and not read(at - end, end).strip(b"\0")
+
+
+def without_tail(read: Read, image: Image) -> Image:
+    """Return *image* as if the file ended where its contents do, if remains or a few zeros are all that follows."""
+    end = end_of_contents(image)
+    cut = Image(image.e_type, image.e_machine, image.segments, image.sections, end, e_shoff=image.e_shoff)
+    if not (image.is64 and image.little) or end >= image.file_size:
+        return image
+    return cut if has_remains(read, image) or _zeros_behind(read, cut) == image.file_size - end else image
+
+
+def _zeros_behind(read: Read, image: Image) -> int:
+    """Return how many bytes follow the file that *image* is of, 0 if they are many or not all zero."""
+    tail = read(_ZEROS_LIMIT + 1, image.file_size)
+    return 0 if len(tail) > _ZEROS_LIMIT or tail.strip(b"\0") else len(tail)
 
 
 def reader(fd: int) -> Read:
@@ -153,8 +250,18 @@ def reader(fd: int) -> Read:
     return lambda size, offset: os.pread(fd, size, offset)
 
 
+def _contents(read: Read, image: Image, name: str) -> bytes | None:
+    section = next((s for s in image.sections if s.name == name and not s.sh_flags & SHF_ALLOC), None)
+    if section is None or section.sh_type != _SHT_PROGBITS:
+        return None
+    return _exactly(read, min(section.sh_size, _STRINGS_LIMIT), section.sh_offset)
+
+
 def _exactly(read: Read, size: int, offset: int) -> bytes:
-    data = read(size, offset)
+    try:
+        data = read(size, offset)
+    except OverflowError:
+        data = b""
     if len(data) != size:
         raise MalformedElfError("the file is truncated")
     return data

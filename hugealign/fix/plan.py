@@ -12,8 +12,11 @@ from dataclasses import dataclass, replace
 from hugealign.elf.image import (
     EM_AARCH64,
     EM_X86_64,
+    ET_CORE,
     ET_DYN,
     ET_EXEC,
+    ET_REL,
+    PF_R,
     PF_W,
     PF_X,
     SHF_ALLOC,
@@ -22,7 +25,7 @@ from hugealign.elf.image import (
     Section,
     Segment,
 )
-from hugealign.elf.windows import BASE_PAGE, align_down, align_up, drift
+from hugealign.elf.windows import BASE_PAGE, align_down, align_up, drift, text_windows
 from hugealign.errors import HugealignError
 from hugealign.units import format_size
 
@@ -30,10 +33,14 @@ from hugealign.units import format_size
 ALIGN, SHIFT, MERGE = LEVELS = ("align", "shift", "merge")
 
 PT_PHDR = 6
-#: The types of sections that may be cut in two: nobody but the program itself reads them.
-_DIVISIBLE = SHT_PROGBITS, SHT_RELA, SHT_X86_64_UNWIND = 1, 4, 0x70000001
+_SHT_PROGBITS, _SHT_RELA = 1, 4
+#: What may be cut in two, besides relocations: debuggers and profilers read all other sections as a whole.
+_DIVISIBLE_NAMES = (".rodata", ".lrodata", ".gcc_except_table")
 _PHENTSIZE, _SHENTSIZE = 56, 64
-_TAIL_ALIGNMENT = 64  # of what follows the segments in the file: symbols, debug information
+_LOADS_LIMIT = 64  # linkers make up to six
+_ALIGN_LIMIT = 1 << 30  # bytes, of p_align
+_ADDRESS_LIMIT = 1 << 56  # beyond any address space of Linux on these processors
+_TAIL_ALIGNMENT = BASE_PAGE  # of what follows the segments in the file: whole pages are copied faster
 
 
 class RefusalError(HugealignError):
@@ -72,7 +79,8 @@ class Plan:
     *pieces* cover the whole file, in order; *size* is that of the new file before anything is appended.  *cuts* are the
     addresses at which a section that reaches across has to be split; *pads* are the addresses in the new text that no
     byte of the old file fills.  *executable* are the bytes that were only readable and become executable as well.
-    *steps* say all this in words.
+    *text* are the bytes of the text as it is, of which *covered* will lie in whole windows and *covered_before* do
+    now; *windows* and *windows_before* are counts.  *steps* say all this in words.
     """
 
     page_size: int
@@ -83,12 +91,12 @@ class Plan:
     cuts: tuple[int, ...]
     pads: tuple[tuple[int, int], ...]
     executable: int
+    text: int
+    covered_before: int
+    covered: int
+    windows_before: int
+    windows: int
     steps: tuple[str, ...]
-
-    @property
-    def moves(self) -> bool:
-        """Whether contents move in the file."""
-        return any(piece.source != piece.target for piece in self.pieces)
 
 
 def make_plan(image: Image, page_size: int, level: str = SHIFT) -> Plan:
@@ -96,87 +104,111 @@ def make_plan(image: Image, page_size: int, level: str = SHIFT) -> Plan:
 
     Raises RefusalError.
     """
-    loads = _checked(image)
+    loads = _checked(image, page_size)
     at = next(i for i, segment in enumerate(loads) if segment.p_flags & PF_X)
-    grid = _Grid(page_size, drift(image))
-    low, high = _wanted(image, loads, at, grid, level)
-    if grid.down(high) <= grid.up(low):
+    low, high = _wanted(image, loads, at, page_size, level)
+    if align_down(high, page_size) <= align_up(low, page_size):
         raise RefusalError(f"no whole window of {format_size(page_size)} can be made of its text")
     spans = _spans(loads, at, low, high)
     targets = [segment.p_offset for segment in loads]
-    if not _fits(loads, at, spans, grid):
+    if not _fits(loads, at, spans, page_size):
         if level == ALIGN:
             raise RefusalError(f"its text is not congruent modulo {format_size(page_size)}; --level={SHIFT} moves it")
-        targets = _targets(loads, at, spans, grid)
+        targets = _targets(loads, at, spans, page_size)
         spans = [
             replace(s, offset=s.offset + t - old.p_offset) for s, t, old in zip(spans, targets, loads, strict=True)
         ]
         spans[at] = replace(spans[at], offset=targets[at] - (loads[at].p_vaddr - spans[at].start))
     pieces, size = _pieces(image, loads, targets)
+    size = max(size, spans[at].offset + high - low)
     segments = _segments(image, loads, at, spans, pieces, page_size)
+    new = Image(image.e_type, image.e_machine, segments, (), size)
+    before, after = (text_windows(which, page_size) for which in (image, new))
+    gain = _windows(after, page_size) > _windows(before, page_size)
     return Plan(
         page_size,
         level,
         segments,
         pieces,
-        max(size, spans[at].offset + high - low),
+        size,
         tuple(address for address, old in ((low, loads[at].p_vaddr), (high, _end(loads[at]))) if address != old),
         tuple(_pads(loads, low, high)),
         sum(max(0, min(high, _end(s)) - max(low, s.p_vaddr)) for i, s in enumerate(loads) if i != at),
-        tuple(_steps(loads, at, spans, page_size, pieces)),
+        loads[at].p_memsz,
+        _covered(loads[at], before),
+        _covered(loads[at], after),
+        _windows(before, page_size),
+        _windows(after, page_size),
+        tuple(_steps(loads, at, spans, page_size, pieces)) if gain else (),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Grid:
-    """The windows, as addresses of the file: multiples of *size*, less what the loader adds."""
-
-    size: int
-    drift: int
-
-    def down(self, address: int) -> int:
-        return align_down(address + self.drift, self.size) - self.drift
-
-    def up(self, address: int) -> int:
-        return align_up(address + self.drift, self.size) - self.drift
-
-    def congruent(self, bias: int) -> bool:
-        return (bias + self.drift) % self.size == 0
+def end_of_contents(image: Image) -> int:
+    """Return the file offset behind all that the headers of *image* claim."""
+    tables = [segment.header + _PHENTSIZE for segment in image.segments[-1:]]
+    tables += [section.header + _SHENTSIZE for section in image.sections[-1:]]
+    return max([0, *tables, *map(_file_end, image.segments), *map(_section_end, image.sections)])
 
 
-def _checked(image: Image) -> list[Segment]:
+def _windows(runs: Sequence[tuple[Segment, int, int]], page_size: int) -> int:
+    return sum((last - first) // page_size for _, first, last in runs)
+
+
+def _covered(text: Segment, runs: Sequence[tuple[Segment, int, int]]) -> int:
+    """Return how many bytes of *text* lie in *runs* of whole windows."""
+    return sum(max(0, min(last, _end(text)) - max(first, text.p_vaddr)) for _, first, last in runs)
+
+
+def _checked(image: Image, page_size: int) -> list[Segment]:
     """Return the ``PT_LOAD`` segments by address if the file is one that we understand in every respect."""
     if image.e_type not in (ET_EXEC, ET_DYN):
-        raise RefusalError("neither a program nor a shared library")
+        kinds = {ET_REL: "an object file or a kernel module", ET_CORE: "a core file"}
+        raise RefusalError(kinds.get(image.e_type, "neither a program nor a shared library"))
     if image.e_machine not in (EM_X86_64, EM_AARCH64) or not image.is64 or not image.little:
         raise RefusalError("neither x86-64 nor little-endian aarch64")
     loads = [s for s in image.load_segments if s.p_memsz]
     text = [s for s in loads if s in image.text_segments]
     if len(text) != 1:
-        raise RefusalError("no text" if not text else "more than one executable segment")
+        raise RefusalError("it has no text" if not text else "it has more than one executable segment")
     if text[0].p_flags & PF_W:
         raise RefusalError("its text is writable")
+    if not text[0].p_flags & PF_R:
+        raise RefusalError("its text is execute-only, which the data that would join it must not be")
     if text[0].p_filesz != text[0].p_memsz:
-        raise RefusalError("its text segment is not wholly in the file")
-    for segment in loads:
-        if segment.p_filesz > segment.p_memsz or segment.p_offset + segment.p_filesz > image.file_size:
-            raise RefusalError(f"LOAD {segment.index} does not lie in the file")
-        if (segment.p_vaddr - segment.p_offset) % BASE_PAGE:
-            raise RefusalError(f"p_vaddr and p_offset of LOAD {segment.index} differ modulo the page")
+        raise RefusalError("its text is not wholly in the file")
+    if len(loads) > _LOADS_LIMIT:
+        raise RefusalError(f"it has {len(loads)} loadable segments")
+    for segment in image.load_segments:
+        _check_load(image, segment)
     for before, after in itertools.pairwise(loads):
         if _page_end(before) > align_down(after.p_vaddr, BASE_PAGE) or _file_end(before) > after.p_offset:
             raise RefusalError(f"LOAD {before.index} and LOAD {after.index} overlap, or are not in order")
-    table_end = image.sections[-1].header + _SHENTSIZE if image.sections else 0
-    claimed = max([table_end, *map(_file_end, image.segments), *map(_section_end, image.sections)])
-    if claimed < image.file_size:
-        raise RefusalError(f"{format_size(image.file_size - claimed)} of data are appended to it; it may look for them")
+    if drift(image) % page_size:
+        raise RefusalError(f"its image base is no multiple of {format_size(page_size)}")
+    end = end_of_contents(image)
+    if end > image.file_size:
+        raise RefusalError(f"it is truncated: {format_size(end - image.file_size)} are missing")
+    if end < image.file_size:
+        raise RefusalError(f"{format_size(image.file_size - end)} of data are appended to it; it may look for them")
     return loads
 
 
-def _wanted(image: Image, loads: Sequence[Segment], at: int, grid: _Grid, level: str) -> tuple[int, int]:
+def _check_load(image: Image, segment: Segment) -> None:
+    name, align = f"LOAD {segment.index}", segment.p_align
+    if segment.p_filesz > segment.p_memsz or _file_end(segment) > image.file_size:
+        raise RefusalError(f"{name} does not lie in the file")
+    if _end(segment) > _ADDRESS_LIMIT:
+        raise RefusalError(f"{name} lies outside of any address space")
+    if align & (align - 1) or not BASE_PAGE <= align <= _ALIGN_LIMIT:
+        raise RefusalError(f"the alignment of {name} is {align:#x}")
+    if (segment.p_vaddr - segment.p_offset) % align:
+        raise RefusalError(f"p_vaddr and p_offset of {name} differ modulo its alignment")
+
+
+def _wanted(image: Image, loads: Sequence[Segment], at: int, page_size: int, level: str) -> tuple[int, int]:
     """Return from where to where the text segment shall reach."""
     text = loads[at]
-    start, end = text.p_vaddr, text.p_vaddr + text.p_memsz
+    start, end = text.p_vaddr, _end(text)
     if level == ALIGN:
         return start, end
     first = last = at
@@ -185,23 +217,41 @@ def _wanted(image: Image, loads: Sequence[Segment], at: int, grid: _Grid, level:
             first -= 1
         while last + 1 < len(loads) and _read_only(loads[last + 1]):
             last += 1
-    low, high = grid.down(loads[first].p_vaddr), grid.up(_page_end(loads[last]))
+    low = align_down(loads[first].p_vaddr, page_size)
+    high = align_up(_page_end(loads[last]), page_size)
     # What is writable stays out of the windows; so does what lies before the first byte of the image.
-    limits = [grid.up(align_down(loads[0].p_vaddr, BASE_PAGE))]
-    limits += [grid.up(_page_end(s)) for s in loads[:at] if not _read_only(s)]
+    limits = [align_up(align_down(loads[0].p_vaddr, BASE_PAGE), page_size)]
+    limits += [align_up(_page_end(s), page_size) for s in loads[:at] if not _read_only(s)]
     low = min(start, max(low, *limits))
-    limits = [grid.down(align_down(s.p_vaddr, BASE_PAGE)) for s in loads[at + 1 :] if not _read_only(s)]
+    limits = [align_down(s.p_vaddr, page_size) for s in loads[at + 1 :] if not _read_only(s)]
     high = max(end, min([high, *limits]))
-    # A section that tools read as a whole must not be cut: the text takes in all of its segment instead.
-    for section in image.sections:
-        begins, ends = section.sh_addr, section.sh_addr + section.sh_size
-        if not section.sh_flags & SHF_ALLOC or section.sh_type in (SHT_NOBITS, *_DIVISIBLE):
-            continue
-        for segment in loads:
-            if segment.p_vaddr <= begins and ends <= _end(segment):
-                low = segment.p_vaddr if begins < low < ends else low
-                high = _end(segment) if begins < high < ends else high
+    return _uncut(image, loads, low, high)
+
+
+def _uncut(image: Image, loads: Sequence[Segment], low: int, high: int) -> tuple[int, int]:
+    """Return *low* and *high*, moved apart until they cut no section that somebody reads as a whole."""
+    whole = sorted(
+        (section.sh_addr, section.sh_addr + section.sh_size)
+        for section in image.sections
+        if section.sh_flags & SHF_ALLOC and section.sh_type != SHT_NOBITS and not _divisible(section)
+    )
+    for begins, ends in reversed(whole):
+        if begins < low < ends:
+            for segment in loads:
+                if segment.p_vaddr <= begins and ends <= _end(segment):
+                    low = max(segment.p_vaddr, align_down(begins, segment.p_align))
+    for begins, ends in whole:
+        if begins < high < ends:
+            for segment in loads:
+                if segment.p_vaddr <= begins and ends <= _end(segment):
+                    high = min(_end(segment), align_up(ends, segment.p_align))
     return low, high
+
+
+def _divisible(section: Section) -> bool:
+    return section.sh_type == _SHT_RELA or (
+        section.sh_type == _SHT_PROGBITS and section.name.startswith(_DIVISIBLE_NAMES)
+    )
 
 
 def _spans(loads: Sequence[Segment], at: int, low: int, high: int) -> list[Span]:
@@ -225,7 +275,7 @@ def _group(loads: Sequence[Segment], at: int, span: Span) -> range:
     return range(touched[0], touched[-1] + 1)
 
 
-def _fits(loads: Sequence[Segment], at: int, spans: Sequence[Span], grid: _Grid) -> bool:
+def _fits(loads: Sequence[Segment], at: int, spans: Sequence[Span], page_size: int) -> bool:
     """Return whether the new text is where it must be in the file, with nothing but its own bytes there."""
     span = spans[at]
     group = _group(loads, at, span)
@@ -233,31 +283,28 @@ def _fits(loads: Sequence[Segment], at: int, spans: Sequence[Span], grid: _Grid)
     grows = span.end > _end(loads[at])
     after = loads[group.stop].p_offset if group.stop < len(loads) else 0
     return (
-        grid.congruent(span.bias)
+        span.bias % page_size == 0
         and all(loads[i].p_vaddr - loads[i].p_offset == span.bias for i in group)
         and span.offset >= before
         and (not grows or span.offset + span.end - span.start <= max(after, _file_end(loads[group.stop - 1])))
     )
 
 
-def _targets(loads: Sequence[Segment], at: int, spans: Sequence[Span], grid: _Grid) -> list[int]:
+def _targets(loads: Sequence[Segment], at: int, spans: Sequence[Span], page_size: int) -> list[int]:
     """Return new file offsets of the contents of each segment, so that the new text fits; as low as can be."""
     span = spans[at]
     group = _group(loads, at, span)
     targets: list[int] = []
-    free = bias = 0
+    free, bias = loads[0].p_offset, 0  # what lies before the first segment stays
     for i, segment in enumerate(loads):
         if i == group.start:
             first = min(span.start, segment.p_vaddr)
-            bias = first - (free + (first + grid.drift - free) % grid.size)
+            bias = first - (free + (first - free) % page_size)
             if segment.p_offset == 0:
                 bias = segment.p_vaddr  # the headers stay at the beginning of the file
-        if i in group:
-            target = segment.p_vaddr - bias
-        else:
-            target = free + (segment.p_offset - free) % max(segment.p_align, BASE_PAGE)
+        target = segment.p_vaddr - bias if i in group else free + (segment.p_offset - free) % segment.p_align
         following = loads[i + 1].p_offset if i + 1 < len(loads) else _file_end(segment)
-        if target < free or not grid.congruent(bias):
+        if target < free or bias % page_size:
             raise RefusalError("there is no room in the file for its text to be congruent")
         targets.append(target)
         free = target + following - segment.p_offset
@@ -351,7 +398,7 @@ def _pads(loads: Sequence[Segment], low: int, high: int) -> Iterator[tuple[int, 
 
 
 def _read_only(segment: Segment) -> bool:
-    return not segment.p_flags & PF_W and segment.p_filesz == segment.p_memsz
+    return segment.p_flags & (PF_R | PF_W | PF_X) == PF_R and segment.p_filesz == segment.p_memsz
 
 
 def _end(segment: Segment) -> int:

@@ -25,12 +25,58 @@ _TEMPORARY = re.compile(r"\.hugealign-[0-9a-f]{16}")
 _CHUNK = 8 << 20
 
 
+#: Writes the new file: (source, target, size of the source).
+Fill = Callable[[int, int, int], None]
+
+
 class ReplaceError(HugealignError):
     """The file cannot be replaced by a copy that is the same but for its pages; it is as it was."""
 
 
-def replace(path: str, worthwhile: Callable[[int], bool]) -> bool:
-    """Replace the file at *path* by a copy of itself, and return whether that was done.
+def copy_data(source: int, target: int, size: int) -> None:
+    """Copy *size* bytes from one descriptor to the other; holes stay holes.  Raises OSError, ReplaceError."""
+    copy_range(source, target, 0, 0, size)
+    os.ftruncate(target, size)
+
+
+def copy_range(source: int, target: int, start: int, place: int, size: int) -> None:
+    """Copy *size* bytes at *start* of *source* to *place* in *target*, but for holes.  Raises OSError, ReplaceError."""
+    at, end = start, start + size
+    while at < end:
+        try:
+            data = os.lseek(source, at, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno != errno.ENXIO:  # only a hole is left
+                raise
+            break
+        at = min(end, os.lseek(source, data, os.SEEK_HOLE))
+        if data < at:
+            _copy_bytes(source, target, data, data - start + place, at - data)
+
+
+def create(path: str, source: int, fill: Fill) -> None:
+    """Put what *fill* makes of the open file *source* under *path*, with its mode; whole or not at all.
+
+    Whatever file had that name loses it.  Symbolic links are followed.  Raises ReplaceError.
+    """
+    directory, name = os.path.split(os.path.realpath(path))
+    with contextlib.ExitStack() as stack:
+        try:
+            place = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            stack.callback(os.close, place)
+            with contextlib.suppress(FileNotFoundError):
+                if not stat.S_ISREG(os.stat(name, dir_fd=place).st_mode):
+                    raise ReplaceError("not a regular file")
+            _remove_leftovers(place)
+            info = os.fstat(source)
+            copy, temporary = _copy(place, source, info, stack, fill, _copy_mode)
+            _publish(copy, temporary, name, place, stack)
+        except OSError as error:
+            raise ReplaceError(_explain(error)) from error
+
+
+def replace(path: str, worthwhile: Callable[[int], bool], fill: Fill = copy_data) -> bool:
+    """Replace the file at *path* by a copy of itself, or by what *fill* makes of it; return whether that was done.
 
     The copy keeps owner, mode, times, extended attributes (ACLs, capabilities, labels) and holes, and has only a new
     inode.  *worthwhile* gets it, open for reading, before anybody else can; if it returns False the copy is dropped.
@@ -48,17 +94,11 @@ def replace(path: str, worthwhile: Callable[[int], bool]) -> bool:
             info = os.fstat(source)
             _refuse(source, info, real)
             _remove_leftovers(place)
-            copy, temporary = _copy(place, source, info, stack)
+            copy, temporary = _copy(place, source, info, stack, fill, _copy_attributes)
             if not worthwhile(copy):
                 return False
             _check_unchanged(place, name, source, info)
-            if not temporary:
-                temporary = _temporary_name()
-                stack.callback(_forget, temporary, place)
-                # With dst_dir_fd Python calls linkat, which can follow the link in /proc (open(2), O_TMPFILE).
-                os.link(f"/proc/self/fd/{copy}", temporary, dst_dir_fd=place, follow_symlinks=True)
-            os.rename(temporary, name, src_dir_fd=place, dst_dir_fd=place)
-            os.fsync(place)
+            _publish(copy, temporary, name, place, stack)
         except OSError as error:
             raise ReplaceError(_explain(error)) from error
     return True
@@ -79,7 +119,25 @@ def _refuse(source: int, info: os.stat_result, real: str) -> None:
         raise ReplaceError("it is sealed by fs-verity; a copy would not be")
 
 
-def _copy(place: int, source: int, info: os.stat_result, stack: contextlib.ExitStack) -> tuple[int, str]:
+def _publish(copy: int, temporary: str, name: str, place: int, stack: contextlib.ExitStack) -> None:
+    """Give the complete *copy* its *name* in the directory *place*."""
+    if not temporary:
+        temporary = _temporary_name()
+        stack.callback(_forget, temporary, place)
+        # With dst_dir_fd Python calls linkat, which can follow the link in /proc (open(2), O_TMPFILE).
+        os.link(f"/proc/self/fd/{copy}", temporary, dst_dir_fd=place, follow_symlinks=True)
+    os.rename(temporary, name, src_dir_fd=place, dst_dir_fd=place)
+    os.fsync(place)
+
+
+def _copy(
+    place: int,
+    source: int,
+    info: os.stat_result,
+    stack: contextlib.ExitStack,
+    fill: Fill,
+    copy_attributes: Callable[[int, int, os.stat_result], None],
+) -> tuple[int, str]:
     """Return a copy on disk, open for reading, and its name; empty as long as it has none."""
     temporary = ""
     try:
@@ -95,8 +153,8 @@ def _copy(place: int, source: int, info: os.stat_result, stack: contextlib.ExitS
         # A lock that ends with us tells a name in use from one left behind.  It belongs to the open file, so the
         # descriptor for reading takes it over below.
         fcntl.flock(target, fcntl.LOCK_SH)
-        _copy_data(source, target, info.st_size)
-        _copy_attributes(source, target, info)
+        fill(source, target, info.st_size)
+        copy_attributes(source, target, info)
         os.fsync(target)
         copy = os.open(f"/proc/self/fd/{target}", os.O_RDONLY | os.O_CLOEXEC)
         stack.callback(os.close, copy)
@@ -107,32 +165,25 @@ def _copy(place: int, source: int, info: os.stat_result, stack: contextlib.ExitS
     return copy, temporary
 
 
-def _copy_data(source: int, target: int, size: int) -> None:
-    start = 0
-    while start < size:
+def _copy_bytes(source: int, target: int, start: int, place: int, size: int) -> None:
+    while size:
+        count = min(size, _CHUNK)
         try:
-            data = os.lseek(source, start, os.SEEK_DATA)
-        except OSError as error:
-            if error.errno != errno.ENXIO:  # only a hole is left
-                raise
-            break
-        end = os.lseek(source, data, os.SEEK_HOLE)
-        _copy_range(source, target, data, end)
-        start = end
-    os.ftruncate(target, size)
-
-
-def _copy_range(source: int, target: int, start: int, end: int) -> None:
-    while start < end:
-        try:
-            done = os.copy_file_range(source, target, min(end - start, _CHUNK), start, start)
+            done = os.copy_file_range(source, target, count, start, place)
         except OSError as error:
             if error.errno not in (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
                 raise
-            done = os.pwrite(target, os.pread(source, min(end - start, _CHUNK), start), start)
+            done = os.pwrite(target, os.pread(source, count, start), place)
         if not done:
             raise ReplaceError("it became shorter while it was copied")
-        start += done
+        start, place, size = start + done, place + done, size - done
+
+
+def _copy_mode(_source: int, target: int, info: os.stat_result) -> None:
+    """Give *target* the mode of the original; not its set-user-ID bits if the owner is another."""
+    made = os.fstat(target)
+    same = (made.st_uid, made.st_gid) == (info.st_uid, info.st_gid)
+    os.fchmod(target, stat.S_IMODE(info.st_mode) & (0o7777 if same else 0o777))
 
 
 def _copy_attributes(source: int, target: int, info: os.stat_result) -> None:

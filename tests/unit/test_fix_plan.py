@@ -209,3 +209,9 @@ def test_the_table_of_program_headers_says_its_own_size() -> None:
     assert len(plan.segments) == 4  # the first R went into the text
     assert plan.segments[0].p_filesz == plan.segments[0].p_memsz == 56 * 4
     assert [s.index for s in plan.segments] == [0, 1, 2, 3]
+
+
+def test_what_lies_before_the_first_segment_stays() -> None:
+    loads = load(RX, 0, 4 * M, 0x1000), load(RW, 6 * M, 0x1000, 4 * M + 0x1000)
+    plan = make_plan(image(*loads), M)
+    assert plan.pieces == (Piece(0, 0, 0x1000), Piece(0x1000, M, 4 * M + 0x1000))

@@ -1,0 +1,495 @@
+"""``hugealign fix`` on what real linkers made: the program in memory is the same, tools agree, undoing is exact."""
+
+import os
+import re
+import shutil
+import stat
+import struct
+from pathlib import Path
+
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from tests.link.bulk import MAIN, bulk_object
+from tests.support import HUGEALIGN, LLVM, PAGE, ROOT, Elf, Toolchain, run
+
+KINDS = {
+    "pie": ("-pie",),
+    "no-pie": ("-no-pie",),
+    "static": ("-static",),
+    "static-pie": ("-static-pie",),
+}
+CANNOT = {("gold", "static-pie"): "gold knows no static-pie (--no-dynamic-linker)"}
+DAILY = ("gcc-bfd", "gcc-lld19", "gcc-gold", "gcc-mold")
+#: As Debian links: no room for huge pages anywhere.
+PLAIN = "-Wl,-z,max-page-size=0x1000"
+
+every_toolchain = pytest.mark.parametrize(
+    "name",
+    [
+        *DAILY,
+        *(
+            pytest.param(name, marks=pytest.mark.matrix)
+            for name in ("gcc-lld14", "clang14-lld14", "clang19-lld19", "clang19-bfd", "clang19-mold")
+        ),
+    ],
+)
+
+
+def memory(path: Path) -> dict[int, tuple[int, bytes]]:
+    """What the loader makes of a file, without its headers: address -> (writable, bytes in the file and zeros)."""
+    with path.open("rb") as stream:
+        elf = ELFFile(stream)
+        headers = elf["e_phoff"] + 56 * elf["e_phnum"]
+        found = {}
+        for segment in elf.iter_segments():
+            if segment["p_type"] == "PT_LOAD":
+                data = bytearray(segment.data().ljust(segment["p_memsz"], b"\0"))
+                if segment["p_offset"] == 0:
+                    data[:headers] = bytes(headers)
+                found[segment["p_vaddr"]] = (segment["p_flags"] & 2, bytes(data))
+        return found
+
+
+def assert_same_in_memory(old: Path, new: Path) -> None:
+    """Every byte of *old* is at its address in *new*, as writable as before."""
+    mapped = memory(new)
+    for address, (writable, data) in memory(old).items():
+        at = address
+        while at < address + len(data):
+            start = max(base for base in mapped if base <= at)
+            now, content = mapped[start]
+            part = content[at - start :][: address + len(data) - at]
+            assert part, f"{at:#x} is not mapped"
+            assert now == writable
+            assert part == data[at - address :][: len(part)]
+            at += len(part)
+
+
+def fix(*words: object) -> str:
+    """Run ``hugealign fix`` and return what it said."""
+    done = run(HUGEALIGN, "fix", *words)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return done.stdout
+
+
+def windows(said: str) -> int:
+    """Return the number of windows that fix promises."""
+    found = re.search(r"-> (\d+) windows? of", said)
+    assert found, said
+    return int(found[1])
+
+
+def verified(path: Path) -> int:
+    """Return the number of windows that verify finds."""
+    found = re.search(r"in (\d+) windows?", run(HUGEALIGN, "verify", path).stdout)
+    return int(found[1]) if found else 0
+
+
+def check(plain: Path, *command: object) -> None:
+    """Fix *plain* at every level, look at the results, run them as *command*, undo."""
+    for level in ("shift", "merge"):
+        fixed, back = plain.with_name(f"{plain.name}.fixed"), plain.with_name(f"{plain.name}.back")
+        said = fix("--level", level, plain, "-o", fixed)
+        if "nothing to do" in said:
+            # gold's programs at fixed addresses: one segment from the window on which they begin, data behind it.
+            assert (Elf(plain).type, len(Elf(plain).loads), verified(plain)) == ("ET_EXEC", 2, 1)
+            assert fixed.read_bytes() == plain.read_bytes()
+            continue
+        elf = Elf(fixed)
+        (text,) = elf.text
+        assert (text["p_vaddr"] - text["p_offset"]) % PAGE == 0
+        assert text["p_align"] >= PAGE
+        assert verified(fixed) == windows(said) > verified(plain)
+        assert_same_in_memory(plain, fixed)
+        assert run(*command, fixed).returncode == 0
+        fix("--undo", fixed, "-o", back)
+        assert back.read_bytes() == plain.read_bytes()
+
+
+@every_toolchain
+@pytest.mark.parametrize("kind", KINDS)
+def test_program(
+    name: str, kind: str, toolchains: dict[str, Toolchain], features: Path, bulk: Path, tmp_path: Path
+) -> None:
+    toolchain = toolchains[name]
+    if missing := toolchain.missing():
+        pytest.skip(f"{missing} is not installed")
+    if reason := CANNOT.get((toolchain.linker, kind)):
+        pytest.skip(reason)
+    plain = tmp_path / "plain"
+    run(toolchain.cxx, *toolchain.flags, *KINDS[kind], features, bulk, PLAIN, "-o", plain, check=True)
+    assert run(plain).returncode == 0
+    check(plain)
+
+
+@every_toolchain
+def test_library(name: str, toolchains: dict[str, Toolchain], bulk: Path, main: Path, tmp_path: Path) -> None:
+    """Linked against, and opened with dlopen."""
+    toolchain = toolchains[name]
+    if missing := toolchain.missing():
+        pytest.skip(f"{missing} is not installed")
+    library = tmp_path / "libbulk.so"
+    run(toolchain.cc, *toolchain.flags, "-shared", bulk, PLAIN, "-Wl,-soname,libbulk.so", "-o", library, check=True)
+    run("gcc", main, library, "-o", tmp_path / "user", check=True)
+    (tmp_path / "opener.c").write_text(
+        "#include <dlfcn.h>\n"
+        "int main(int c, char **v) { void *l = dlopen(v[1], RTLD_NOW);"
+        ' unsigned (*f)(void) = l ? dlsym(l, "big_sum") : 0; return !f || !f(); }\n'
+    )
+    run("gcc", tmp_path / "opener.c", "-o", tmp_path / "opener", check=True)
+    check(library, tmp_path / "opener")
+    shutil.copy(library, tmp_path / "before")
+    fix("--in-place", library)
+    assert run(tmp_path / "user", LD_LIBRARY_PATH=str(tmp_path)).returncode == 0
+
+
+@pytest.mark.parametrize("page", ["64K", "1M", "32M"])
+def test_page_sizes(page: str, features: Path, bulk: Path, tmp_path: Path) -> None:
+    run("g++", "-no-pie", features, bulk, PLAIN, "-o", tmp_path / "plain", check=True)
+    done = run(HUGEALIGN, "fix", "--page-size", page, tmp_path / "plain", "-o", tmp_path / "out")
+    if page == "32M":
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr == (
+            f"hugealign: error: {tmp_path}/plain: no whole window of 32.0 MiB can be made of its text\n"
+        )
+        assert not (tmp_path / "out").exists()
+        return
+    assert done.returncode == 0
+    assert run(tmp_path / "out").returncode == 0
+    size = {"64K": 1 << 16, "1M": 1 << 20}[page]
+    (text,) = Elf(tmp_path / "out").text
+    assert text["p_align"] == size
+    assert (text["p_vaddr"] - text["p_offset"]) % size == 0
+
+
+def test_align(features: Path, bulk: Path, tmp_path: Path) -> None:
+    """Eight bytes of the program headers, and nothing executable that was not."""
+    plain, out = tmp_path / "plain", tmp_path / "out"
+    run("g++", features, bulk, bulk_object(tmp_path, 4000), PLAIN, "-Wl,-z,muldefs", "-o", plain, check=True)
+    said = fix("--level", "align", plain, "-o", out)
+    assert "becomes executable: 0 B" in said
+    assert [s | {"p_align": 0} for s in Elf(plain).segments] == [s | {"p_align": 0} for s in Elf(out).segments]
+    assert verified(out) == windows(said) == 2
+    assert run(out).returncode == 0
+
+
+AARCH64 = "aarch64-linux-gnu-gcc"
+
+
+@pytest.mark.skipif(not shutil.which(AARCH64) or not shutil.which("qemu-aarch64"), reason="no cross compiler or qemu")
+@pytest.mark.parametrize(
+    ("linker", "kind"),
+    [
+        ("bfd", "-pie"),
+        ("bfd", "-static"),
+        ("lld19", "-no-pie"),
+        *(
+            pytest.param(linker, kind, marks=pytest.mark.matrix)
+            for linker, kind in (
+                ("bfd", "-no-pie"),
+                ("lld19", "-pie"),
+                ("lld19", "-static"),
+                ("mold", "-pie"),
+                ("mold", "-static"),
+                ("gold", "-pie"),
+                ("gold", "-no-pie"),
+            )
+        ),
+    ],
+)
+def test_aarch64(linker: str, kind: str, tmp_path: Path) -> None:
+    words = {
+        "bfd": (),
+        "gold": ("-fuse-ld=gold",),
+        "lld19": ("-fuse-ld=lld", f"-B{LLVM['lld19']}"),
+        "mold": ("-B/usr/libexec/mold",),
+    }[linker]
+    (tmp_path / "main.c").write_text(MAIN)
+    bulk = bulk_object(tmp_path, compiler=AARCH64)
+    run(AARCH64, *words, kind, tmp_path / "main.c", bulk, "-o", tmp_path / "plain", check=True)
+    check(tmp_path / "plain", "qemu-aarch64", "-L", "/usr/aarch64-linux-gnu")
+
+
+@pytest.fixture
+def plain(main: Path, bulk: Path, tmp_path: Path) -> Path:
+    """A program as GNU ld makes it: one segment of text between two of read-only data."""
+    path = tmp_path / "plain"
+    run("gcc", main, bulk, PLAIN, "-o", path, check=True)
+    return path
+
+
+def test_output_has_the_mode_of_the_input(plain: Path, tmp_path: Path) -> None:
+    plain.chmod(0o4750)
+    fix(plain, "-o", tmp_path / "out")
+    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o4750
+    assert sorted(os.listdir(tmp_path)) == ["main.c", "main.o", "out", "plain"]
+
+
+def test_output_takes_the_place_of_another_file(plain: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").write_text("x")
+    (tmp_path / "link").symlink_to("other")
+    fix(plain, "-o", tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert run(tmp_path / "other").returncode == 0
+
+
+@pytest.mark.parametrize("output", ["plain", "same"])
+def test_output_is_not_the_input(output: str, plain: Path, tmp_path: Path) -> None:
+    (tmp_path / "same").hardlink_to(plain)
+    done = run(HUGEALIGN, "fix", plain, "-o", tmp_path / output)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith("OUT is FILE itself; use --in-place\n")
+
+
+def test_a_directory_is_no_output(plain: Path, tmp_path: Path) -> None:
+    (tmp_path / "dir").mkdir()
+    done = run(HUGEALIGN, "fix", plain, "-o", tmp_path / "dir")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.endswith("not a regular file\n")
+
+
+def test_dry_run_writes_nothing(plain: Path) -> None:
+    before = plain.read_bytes(), plain.stat()
+    said = fix("--dry-run", plain)
+    assert said.splitlines()[0] == f"{plain}: 0 -> 1 window of 2.0 MiB (not done: --dry-run)"
+    assert (plain.read_bytes(), plain.stat().st_mtime_ns) == (before[0], before[1].st_mtime_ns)
+    fix("--in-place", plain)
+    assert "(not done: --dry-run)" in fix("--undo", "--dry-run", plain)
+    assert verified(plain) == 1
+
+
+def test_twice_is_once(plain: Path, tmp_path: Path) -> None:
+    fix("--in-place", plain)
+    once = plain.read_bytes()
+    assert fix("--in-place", plain).startswith(f"{plain}: nothing to do: ")
+    assert plain.read_bytes() == once
+    fix(plain, "-o", tmp_path / "out")  # a copy all the same, for scripts
+    assert (tmp_path / "out").read_bytes() == once
+
+
+def test_another_level_needs_the_original(bulk: Path, main: Path, tmp_path: Path) -> None:
+    """After align there is more to gain, but from the original file only."""
+    run("gcc", main, bulk, bulk_object(tmp_path, 4000), PLAIN, "-Wl,-z,muldefs", "-o", tmp_path / "plain", check=True)
+    fix("--level", "align", "--in-place", tmp_path / "plain")
+    done = run(HUGEALIGN, "fix", "--in-place", tmp_path / "plain")
+    assert done.returncode == 1
+    assert "it has been fixed already (--level=align); first: hugealign fix --undo" in done.stderr
+    fix("--undo", "--in-place", tmp_path / "plain")
+    fix("--in-place", tmp_path / "plain")
+    assert run(tmp_path / "plain").returncode == 0
+
+
+def test_undo_of_what_was_not_fixed(plain: Path, tmp_path: Path) -> None:
+    done = run(HUGEALIGN, "fix", "--undo", plain, "-o", tmp_path / "out")
+    assert done.returncode == 1
+    assert "it has not been fixed" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_verify_says_that_data_became_executable(plain: Path) -> None:
+    fix("--in-place", plain)
+    done = run(HUGEALIGN, "verify", plain)
+    assert done.returncode == 0 or "HA004" in done.stdout  # the tail that writable data follow
+    assert "HA009" in done.stdout
+
+
+#: A command that makes the file, or bytes that are written over the program at offsets of its ELF header.
+REFUSALS: dict[str, tuple[str | dict[int, bytes], int, str]] = {
+    "an object file": ("gcc -c main.c -o made", 1, "an object file or a kernel module"),
+    "text relocations": (
+        "gcc -shared -Wl,-z,notext textrel.s -nostdlib -o made",
+        1,
+        "it has text relocations (DT_TEXTREL): the loader writes to its text",
+    ),
+    "a debug file": (
+        "objcopy --only-keep-debug plain made",
+        1,
+        "a separate debug file: it has no text; fix the program, the debug file fits as it is",
+    ),
+    "no sections": ({40: bytes(8), 60: bytes(4)}, 1, "it has no section headers"),
+    "appended data": ("cp plain made && echo more >>made", 1, "5 B of data are appended to it; it may look for them"),
+    "packed": ({1000: b"UPX!"}, 1, "packed by UPX"),
+    "a kernel": ({64 + 2 * 56 + 24: b"\1"}, 1, "its physical addresses differ from the virtual ones"),
+    "truncated": ("head -c 100000 plain >made", 3, "section header table lies beyond the end of the file"),
+    "text": ("echo hello >made", 3, "not an ELF file"),
+    "empty": (": >made", 3, "the file is empty"),
+    "32 bits": ({4: b"\1"}, 3, ""),
+    "small": ("gcc main_small.c -o made", 1, "no whole window of 2.0 MiB can be made of its text"),
+    "no file": (":", 3, "No such file or directory"),
+    "a directory": ("mkdir made", 3, "directory"),
+    "a pipe": ("mkfifo made", 3, "not a regular file"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSALS)
+def test_refused(what: str, plain: Path, tmp_path: Path) -> None:
+    command, status, reason = REFUSALS[what]
+    (tmp_path / "main_small.c").write_text("int main(void) { return 0; }\n")
+    (tmp_path / "textrel.s").write_text(".globl f\nf: movabs $f, %rax\n ret\n.fill 5 << 20, 1, 0xc3\n")
+    if isinstance(command, str):
+        run("sh", "-c", command, cwd=tmp_path, check=True)
+    else:
+        data = bytearray(plain.read_bytes())
+        for offset, new in command.items():
+            data[offset : offset + len(new)] = new
+        (tmp_path / "made").write_bytes(data)
+    before = sorted(os.listdir(tmp_path))
+    for words in (("-o", tmp_path / "out"), ("--in-place",), ("--dry-run",)):
+        done = run(HUGEALIGN, "fix", tmp_path / "made", *words)
+        assert (done.returncode, done.stdout) == (status, "")
+        assert done.stderr.startswith(f"hugealign: error: {tmp_path}/made: ")
+        assert reason in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_names_outside_of_their_table(plain: Path) -> None:
+    """What is appended to the table must not become the name of a section that was there."""
+    data = bytearray(plain.read_bytes())
+    (e_shoff,), (e_shstrndx,) = struct.unpack_from("<Q", data, 40), struct.unpack_from("<H", data, 62)
+    names = e_shoff + 64 * e_shstrndx
+    (offset,) = struct.unpack_from("<Q", data, names + 24)
+    struct.pack_into("<Q", data, names + 32, data.index(b"\0", offset + 1) + 1 - offset)
+    plain.write_bytes(data)
+    done = run(HUGEALIGN, "fix", "--in-place", plain)
+    assert done.stderr == f"hugealign: error: {plain}: names of sections lie outside of their table\n"
+    assert plain.read_bytes() == data
+
+
+def test_hostile_name(plain: Path, tmp_path: Path) -> None:
+    path = tmp_path / "a\x1b[31m\nb"
+    shutil.copy(plain, path)
+    assert fix("--in-place", path).startswith(f"{tmp_path}/a\\x1b[31m\\nb: 0 -> 1 window")
+
+
+#: What packagers and others do to a file afterwards; see docs/fix.md.  Second: what becomes of windows and of --undo.
+TOOLS = {
+    "strip": ("strip {i} -o {o}", True, False),
+    "strip -g": ("strip -g {i} -o {o}", True, False),
+    "llvm-strip-14": ("llvm-strip-14 {i} -o {o}", True, False),
+    "llvm-strip-19": ("llvm-strip-19 {i} -o {o}", True, False),
+    "eu-strip": ("eu-strip {i} -o {o}", True, False),
+    "objcopy --add-gnu-debuglink": ("objcopy --add-gnu-debuglink={i} {i} {o}", True, False),
+    "objcopy --remove-section": ("objcopy --remove-section=.comment {i} {o}", True, False),
+    "llvm-objcopy-19": ("llvm-objcopy-19 --strip-debug {i} {o}", True, False),
+    "patchelf --set-rpath": ("patchelf --set-rpath /no/such/directory --output {o} {i}", True, False),
+    "patchelf --set-interpreter": (
+        "patchelf --set-interpreter /lib64/ld-linux-x86-64.so.2 --output {o} {i}",
+        True,
+        False,
+    ),
+    "chrpath": ("cp {i} {o} && chrpath -r /other {o}", True, True),
+    "hugealign fix": (f"{HUGEALIGN} fix {{i}} -o {{o}}", True, True),
+    "cp --sparse=always": ("cp --sparse=always {i} {o}", True, True),
+    "tar -S": ("tar -C {d} -cSf {o}.tar in && mkdir {o}.d && tar -C {o}.d -xf {o}.tar && mv {o}.d/in {o}", True, True),
+}
+
+
+@pytest.mark.parametrize("name", [*DAILY[:2], *(pytest.param(name, marks=pytest.mark.matrix) for name in DAILY[2:])])
+@pytest.mark.parametrize("tool", TOOLS)
+def test_tools_afterwards(
+    name: str, tool: str, toolchains: dict[str, Toolchain], features: Path, bulk: Path, tmp_path: Path
+) -> None:
+    command, stays, undoable = TOOLS[tool]
+    if not shutil.which(command.split("&& ")[-1].split()[0]):
+        pytest.skip(f"{command.split()[0]} is not installed")
+    toolchain = toolchains[name]
+    plain, before, after = tmp_path / "plain", tmp_path / "in", tmp_path / "out"
+    # So much that a window begins or ends in it: the section is cut.
+    (tmp_path / "data.s").write_text('.section .rodata\n.fill 6 << 20, 1, 7\n.section .note.GNU-stack,"",@progbits\n')
+    words = (features, bulk, tmp_path / "data.s", PLAIN, "-Wl,-rpath,/no/such/path", "-o", plain)
+    run(toolchain.cxx, *toolchain.flags, *words, check=True)
+    fix(plain, "-o", before)
+    with before.open("rb") as stream:
+        names = [section.name for section in ELFFile(stream).iter_sections()]
+    assert names.count(".rodata") == 2 or name == "gcc-gold"
+    run("sh", "-c", command.format(i=f"'{before}'", o=f"'{after}'", d=f"'{tmp_path}'"), check=True)
+    assert run(after).returncode == 0
+    assert (verified(after) == verified(before)) is stays
+    done = run(HUGEALIGN, "fix", "--undo", after, "-o", tmp_path / "back")
+    assert (done.returncode == 0) is undoable, done.stderr
+    if undoable:
+        assert run(tmp_path / "back").returncode == 0
+    else:
+        assert re.search("has changed its headers|has removed the record|is damaged", done.stderr)
+        assert not (tmp_path / "back").exists()
+
+
+EXAMPLES = ROOT / "examples" / "fix"
+
+
+def test_example_script(plain: Path, tmp_path: Path) -> None:
+    """What is in the list is fixed again after it has been replaced; what is not there, or cannot be fixed, is said."""
+    (tmp_path / "list").write_text(f"# programs\n\n{plain}\n{tmp_path}/gone\n{tmp_path}/main.o")
+    done = run(EXAMPLES / "hugealign-refix.sh", tmp_path / "list")
+    assert done.returncode == 1
+    assert done.stderr == f"hugealign: error: {tmp_path}/main.o: an object file or a kernel module\n"
+    assert verified(plain) == 1
+    (tmp_path / "list").write_text(str(plain))
+    done = run(EXAMPLES / "hugealign-refix.sh", tmp_path / "list")
+    assert done.returncode == 0
+    assert "nothing to do" in done.stdout
+    assert run(EXAMPLES / "hugealign-refix.sh", tmp_path / "no-list").returncode == 0
+
+
+def test_example_of_an_apt_hook() -> None:
+    if not shutil.which("apt-config"):
+        pytest.skip("apt is not installed")
+    said = run("apt-config", "-c", EXAMPLES / "80hugealign", "dump", "DPkg::Post-Invoke", check=True).stdout
+    assert 'DPkg::Post-Invoke:: "/usr/local/sbin/hugealign-refix || true";' in said.splitlines()
+
+
+def test_example_of_systemd_units(tmp_path: Path) -> None:
+    if not shutil.which("systemd-analyze"):
+        pytest.skip("systemd is not installed")
+    for name in ("hugealign-refix.path", "hugealign-refix.service"):
+        text = (EXAMPLES / name).read_text().replace("/usr/local/sbin/hugealign-refix", "/bin/true")
+        (tmp_path / name).write_text(text)
+        done = run("systemd-analyze", "verify", tmp_path / name)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_dpkg_sees_it(plain: Path, tmp_path: Path) -> None:
+    """A package made for it, in a directory of its own: `dpkg -V` names the file until the fix is undone."""
+    if not shutil.which("dpkg-deb"):
+        pytest.skip("dpkg is not installed")
+    package, root = tmp_path / "package", tmp_path / "root"
+    (package / "DEBIAN").mkdir(parents=True)
+    (package / "usr" / "bin").mkdir(parents=True)
+    for name in ("info", "updates", "triggers"):
+        (root / "var" / "lib" / "dpkg" / name).mkdir(parents=True)
+    for name in ("status", "available"):
+        (root / "var" / "lib" / "dpkg" / name).touch()
+    shutil.copy(plain, package / "usr" / "bin" / "plain")
+    control = "Package: plain\nVersion: 1\nArchitecture: all\nMaintainer: nobody <a@example.org>\nDescription: plain\n"
+    (package / "DEBIAN" / "control").write_text(control)
+    digest = run("md5sum", "usr/bin/plain", cwd=package, check=True).stdout
+    (package / "DEBIAN" / "md5sums").write_text(digest)
+    run("dpkg-deb", "--root-owner-group", "-b", package, tmp_path / "plain.deb", check=True)
+    dpkg = ("dpkg", f"--root={root}", f"--log={tmp_path}/log", "--force-not-root", "--force-script-chrootless")
+    run(*dpkg, "--unpack", tmp_path / "plain.deb", check=True)
+    assert run(*dpkg, "-V", "plain").stdout == ""
+    fix("--in-place", root / "usr" / "bin" / "plain")
+    assert run(*dpkg, "-V", "plain").stdout.split() == ["??5??????", "/usr/bin/plain"]
+    fix("--undo", "--in-place", root / "usr" / "bin" / "plain")
+    assert run(*dpkg, "-V", "plain").stdout == ""
+
+
+def test_report(plain: Path, tmp_path: Path) -> None:
+    """Ranked, each file once, those that run first; what would gain nothing is left out."""
+    tree = tmp_path / "tree" / "deep"
+    tree.mkdir(parents=True)
+    shutil.copy(plain, tree / "one")
+    (tree / "again").hardlink_to(tree / "one")
+    (tree / "link").symlink_to("one")
+    (tree / "text").write_text("text")
+    fix(plain, "-o", tree / "whole")
+    run("gcc", tmp_path / "main.c", "-c", "-o", tree / "object.o", check=True)
+    said = fix("--report", tmp_path / "tree").splitlines()
+    assert said[0].split() == ["WINDOWS", "TEXT", "EXECUTABLE", "RUNNING", "FILE"]
+    assert said[1].split()[:3] == ["+1", "2.9", "MiB"]
+    assert said[1].split()[-2:] == ["--", f"{tree}/again"]
+    assert said[2:] == ["1 file would gain 1 window of 2.0 MiB"]
+    done = run(HUGEALIGN, "fix", "--report", tmp_path / "no")
+    assert (done.returncode, done.stderr) == (3, f"hugealign: error: {tmp_path}/no: No such file or directory\n")

@@ -1,0 +1,283 @@
+"""``python -m tests.prebuilt``: fix what Debian and others have built, run it, and write docs/prebuilt.md.
+
+Packages are downloaded with apt and pip and unpacked below build/prebuilt; nothing of the machine is changed.  A file
+is fixed in its place there, does a small job of its own before and after, and is undone again.  What it has mapped is
+read from ``smaps`` while it runs, at the moment when it is about to exit.  As root, for servers that want another user.
+"""
+
+import argparse
+import ctypes
+import os
+import platform
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import tomllib
+import zipfile
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hugealign.units import format_size
+from tests.support import HUGEALIGN, ROOT
+
+BUILD = ROOT / "build" / "prebuilt"
+DEBS, TREE, WHEELS = BUILD / "debs", BUILD / "root", BUILD / "python"
+_SECONDS = 120
+_TRACEME, _CONT, _SETOPTIONS, _TRACEEXIT, _EXITKILL, _EVENT_EXIT = 0, 7, 0x4200, 0x40, 0x100000, 6
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One file of cases.toml, which says what the fields mean."""
+
+    name: str
+    packages: str
+    path: str
+    job: str
+    setup: str = ""
+    wheels: bool = False
+
+
+class SkipError(Exception):
+    """The case cannot be tried here, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a job printed, its status, and the KiB of the file's text that were mapped, and by huge pages."""
+
+    status: int
+    printed: bytes
+    complaint: str
+    mapped: int
+    huge: int
+
+
+def main() -> int:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--only", metavar="TEXT", help="only cases with this in their name")
+    parser.add_argument("--write", metavar="FILE", help="write the table to FILE (docs/prebuilt.md)")
+    args = parser.parse_args()
+    BUILD.mkdir(parents=True, exist_ok=True)
+    rows, failed = [], []
+    with (ROOT / "tests" / "prebuilt" / "cases.toml").open("rb") as stream:
+        cases = [Case(**fields) for fields in tomllib.load(stream)["case"]]
+    for case in cases:
+        if args.only and args.only not in case.name:
+            continue
+        try:
+            row = examine(case)
+        except SkipError as reason:
+            row = f"| {case.name} | not tried: {reason} | | | | | |"
+        except AssertionError as error:
+            failed.append(f"{case.name}: {error}")
+            row = f"| {case.name} | FAILED | | | | | |"
+        print(row, flush=True)
+        rows.append(row)
+    for failure in failed:
+        print(failure, file=sys.stderr)
+    if args.write:
+        Path(args.write).write_text(page(rows), encoding="utf-8")
+    return int(bool(failed))
+
+
+def examine(case: Case) -> str:
+    """Do all that there is to do with *case*; return its row of the table.  Raises SkipError, AssertionError."""
+    place = WHEELS if case.wheels else TREE
+    (fetch_wheels if case.wheels else fetch_packages)(case.packages.split())
+    found = sorted(place.glob(case.path))
+    if not found:
+        raise SkipError("the package has another layout")
+    path = found[-1]
+    original = path.read_bytes()
+    done = hugealign("fix", "--in-place", path)
+    if done.returncode == 1:
+        reason = done.stderr.rstrip("\n").split(f"{path}: ")[1]
+        assert path.read_bytes() == original, "changed in spite of the refusal"
+        return f"| {case.name} | refused: {reason} | | | | | |"
+    assert done.returncode == 0, done.stderr
+    try:
+        fixed = path.read_bytes()
+        after = job(case, path)
+    finally:
+        back = hugealign("fix", "--undo", "--in-place", path)
+    assert back.returncode == 0, back.stderr
+    assert path.read_bytes() == original, "undoing gave another file"
+    before = job(case, path)
+    assert (after.status, after.printed) == (before.status, before.printed), (
+        f"status {before.status} -> {after.status}, printed {before.printed[-300:]!r} -> {after.printed[-300:]!r}"
+    )
+    if before.status:
+        raise SkipError(f"its job does not run here: {before.complaint}")
+    said = done.stdout
+    windows = find(r": (\d+) -> (\d+) windows?", said)
+    text = find(r"windows: ([\d.]+) % of [\d.]+ \w+ -> ([\d.]+) % of ([\d.]+ \w+)", said)
+    executable = find(r"executable: ([\d.]+ \w+)", said)[0]
+    grown = len(fixed) - len(original)
+    return (
+        f"| {case.name} | {text[2]} | {windows[0]} → {windows[1]} | {text[0]} → {text[1]} % | {executable} "
+        f"| {format_size(grown)} | {mapped(before)} → {mapped(after)} |"
+    )
+
+
+def find(pattern: str, text: str) -> tuple[str, ...]:
+    """Return the groups of the first match.  Raises AssertionError."""
+    match = re.search(pattern, text)
+    assert match, text
+    return match.groups()
+
+
+def mapped(run: Run) -> str:
+    """Return how much of the text a process had on huge pages."""
+    return f"{run.huge >> 10} of {-(-run.mapped // 1024)} MiB"
+
+
+def hugealign(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run the tool."""
+    return subprocess.run([HUGEALIGN, *words], capture_output=True, text=True, check=False)
+
+
+def fetch_packages(names: list[str]) -> None:
+    """Download *names* and what they need that is not installed here, and unpack it all below TREE."""
+    DEBS.mkdir(exist_ok=True)
+    TREE.mkdir(exist_ok=True)
+    for name in names:
+        marker = DEBS / f"{name}.unpacked"
+        if marker.exists():
+            continue
+        words = ["apt-get", "install", "--print-uris", "-qq", "-y", "--no-install-recommends", name]
+        listed = subprocess.run(words, capture_output=True, text=True, check=False).stdout.splitlines()
+        needed = {line.split()[1].partition("_")[0] for line in listed if line.startswith("'")} | {name}
+        for package in sorted(needed):
+            if not list(DEBS.glob(f"{package}_*.deb")):
+                # The newest of the archive, whatever is installed.
+                known = subprocess.run(["apt-cache", "madison", package], capture_output=True, text=True, check=False)
+                version = f"={known.stdout.split('|')[1].strip()}" if "|" in known.stdout else ""
+                words = ["apt-get", "download", "-q", package + version]
+                got = subprocess.run(words, cwd=DEBS, capture_output=True, check=False)
+                if got.returncode:
+                    raise SkipError(f"cannot download the package {package}")
+            deb = max(DEBS.glob(f"{package}_*.deb"))
+            subprocess.run(["dpkg-deb", "-x", deb, TREE], check=True)
+        marker.touch()
+
+
+def fetch_wheels(names: list[str]) -> None:
+    """Download the wheels *names*, without what they need, and unpack them below WHEELS."""
+    WHEELS.mkdir(exist_ok=True)
+    for name in names:
+        marker = WHEELS / f"{name}.unpacked"
+        if marker.exists():
+            continue
+        with tempfile.TemporaryDirectory(dir=BUILD) as directory:
+            words = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:", name]
+            if subprocess.run(words, cwd=directory, capture_output=True, check=False).returncode:
+                raise SkipError(f"cannot download the wheel {name}")
+            for wheel in Path(directory).glob("*.whl"):
+                zipfile.ZipFile(wheel).extractall(WHEELS)
+        marker.touch()
+
+
+def job(case: Case, path: Path) -> Run:
+    """Warm *path*, then run the job of *case*."""
+    hugealign("warm", path)
+    libraries = [str(TREE / "usr/lib/x86_64-linux-gnu"), str(TREE / "lib/x86_64-linux-gnu")]
+    libraries += sorted({str(p.parent) for p in TREE.glob("usr/lib/x86_64-linux-gnu/*/*.so*")})
+    libraries += [str(TREE / "usr/lib/R/lib"), str(TREE / "usr/lib/llvm-19/lib")]
+    with tempfile.TemporaryDirectory(prefix="hugealign-prebuilt-") as work:
+        Path(work).chmod(0o755)
+        kept = ("PATH", "TERM")
+        env = {k: os.environ[k] for k in kept if k in os.environ} | {"LC_ALL": "C", "HOME": work, "LANG": "C"}
+        env |= {"LD_LIBRARY_PATH": ":".join(libraries), "GOROOT": str(TREE / "usr/lib/go-1.19")}
+        fill = {"root": TREE, "wheels": WHEELS, "work": work, "file": path}
+        setup = case.setup.format(**fill)
+        prepared = subprocess.run(["bash", "-c", setup or ":"], cwd=work, env=env, capture_output=True, check=False)
+        if prepared.returncode:
+            raise SkipError(f"its job cannot be prepared: {prepared.stderr.decode(errors='replace').strip()[-100:]}")
+        done = traced(["bash", "-c", f"cd {work}; " + case.job.format(**fill)], env, path)
+        return Run(done.status, done.printed.replace(work.encode(), b"WORK"), done.complaint, done.mapped, done.huge)
+
+
+def traced(words: list[str], env: dict[str, str], path: Path) -> Run:
+    """Run *words* and read the mappings of *path* when the process is about to exit (ptrace(2), PTRACE_EVENT_EXIT)."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os.dup2(output.fileno(), 1)
+                os.dup2(errors.fileno(), 2)
+                os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+                libc.ptrace(_TRACEME, 0, None, None)
+                signal.alarm(_SECONDS)
+                os.execvpe(words[0], words, env)  # noqa: S606
+            finally:
+                os._exit(127)
+        status, most = 0, (0, 0)
+        first = True
+        while True:
+            _, status = os.waitpid(pid, 0)
+            if not os.WIFSTOPPED(status):
+                break
+            forward = os.WSTOPSIG(status)
+            if first:
+                libc.ptrace(_SETOPTIONS, pid, None, ctypes.c_void_p(_TRACEEXIT | _EXITKILL))
+                first = False
+            if status >> 16 == _EVENT_EXIT:
+                most = max(most, text_of(pid, path))
+            if forward == signal.SIGTRAP:
+                forward = 0
+            libc.ptrace(_CONT, pid, None, ctypes.c_void_p(forward))
+        output.seek(0)
+        errors.seek(0)
+        complaint = errors.read().decode(errors="replace").strip().rpartition("\n")[2][-120:]
+        return Run(os.waitstatus_to_exitcode(status), output.read(), complaint, *most)
+
+
+def text_of(pid: int, path: Path) -> tuple[int, int]:
+    """Return the KiB of text of *path* in process *pid*: mapped, and by huge pages."""
+    size = huge = 0
+    inside = False
+    for line in Path(f"/proc/{pid}/smaps").read_text(encoding="utf-8", errors="replace").splitlines():
+        words = line.split()
+        if not words[0].endswith(":"):
+            inside = "x" in words[1] and line.endswith(str(path))
+        elif inside and words[0] == "Size:":
+            size += int(words[1])
+        elif inside and words[0] in ("FilePmdMapped:", "ShmemPmdMapped:"):
+            huge += int(words[1])
+    return size, huge
+
+
+def page(rows: list[str]) -> str:
+    """Return docs/prebuilt.md."""
+    tried = [row for row in rows if "not tried" not in row]
+    done = [row for row in tried if "refused" not in row]
+    kernel = ".".join(platform.release().split(".")[:2])
+    debian = Path("/etc/debian_version").read_text(encoding="ascii").strip()
+    return f"""# Prebuilt programs and libraries
+
+Written by `make test-prebuilt` on {datetime.now(tz=UTC):%Y-%m-%d} (Debian {debian}, Linux {kernel}).
+{len(tried)} files as Debian and others ship them, {len(done)} of them fixed with `hugealign fix` (`--level=shift`),
+warmed, and set to a small job of their own, whose status and output were the same before and after; then undone, byte
+for byte.
+
+- *windows*: whole windows of 2 MiB that the file has, before and after; *covered*: how much of its text lies in them.
+- *executable*: read-only data that became executable as well.  *growth*: of the file.
+- *running*: how much of the mapped text was on huge pages when the job was about to end.  The kernel maps a window when
+  the program first touches it, so what a small job does not touch is missing.  Libraries have some before as well:
+  this kernel puts large mappings of files on window boundaries, whatever `p_align` says (`thp_get_unmapped_area`);
+  other kernels and programs do without that.
+
+| file | text | windows | covered | executable | growth | running |
+|---|--:|--:|--:|--:|--:|--:|
+{chr(10).join(rows)}
+"""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,135 @@
+"""The record of a fix, gaps that become padding, and the remains of a fix that was killed."""
+
+import json
+import struct
+
+import pytest
+
+from hugealign.elf.image import Image, Section
+from hugealign.errors import MalformedElfError
+from hugealign.fix.output import Output, Read, _carved, _without, original, without_tail
+from hugealign.fix.plan import Piece, RefusalError
+from hugealign.fix.record import HEADERS_SECTION, MAGIC, SECTION, Record, digest, pack, unpack
+
+HEADERS = bytes(range(128))
+RECORD = Record("shift", 2 << 20, 1000, 128, digest(HEADERS), (Piece(0, 0, 400), Piece(500, 4500, 500)))
+
+
+def reader(data: bytes) -> Read:
+    return lambda size, offset: data[offset : offset + size]
+
+
+def test_the_record_comes_back() -> None:
+    assert unpack(pack(RECORD)) == RECORD
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"level": "other"},
+        {"size": 999},  # the last piece reaches further
+        {"size": "x"},
+        {"headers": 63},
+        {"headers": 401},
+        {"pieces": []},
+        {"pieces": [[0, 0, 400], [300, 4500, 700]]},  # they overlap
+        {"pieces": [[8, 0, 400]]},
+        {"pieces": [[0, 0, 0]]},
+        {"pieces": [[0, 0, 400], [500, 100, 500]]},  # backwards
+        {"pieces": [[0, 0]]},
+        {"pieces": None},
+        {"pieces": [[0, 0, float("inf")]]},
+    ],
+)
+def test_damaged_records(change: dict[str, object]) -> None:
+    document = json.loads(pack(RECORD)[len(MAGIC) :])
+    with pytest.raises(MalformedElfError, match="damaged"):
+        unpack(MAGIC + json.dumps(document | change).encode())
+
+
+@pytest.mark.parametrize("data", [b"", MAGIC, MAGIC + b"{", MAGIC + b"[" * 100_000, MAGIC + b"7", pack(RECORD)[1:]])
+def test_no_record(data: bytes) -> None:
+    with pytest.raises(MalformedElfError):
+        unpack(data)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "left"),
+    [
+        (0, 100, [Piece(1000, 100, 50)]),
+        (120, 130, [Piece(1000, 100, 20), Piece(1030, 130, 20)]),
+        (90, 110, [Piece(1010, 110, 40)]),
+        (140, 200, [Piece(1000, 100, 40)]),
+        (100, 150, []),
+        (150, 200, [Piece(1000, 100, 50)]),
+    ],
+)
+def test_a_piece_is_cut(start: int, end: int, left: list[Piece]) -> None:
+    assert list(_without(Piece(1000, 100, 50), start, end)) == left
+
+
+def gap(content: bytes, sections: tuple[Section, ...] = ()) -> tuple[tuple[Piece, ...], list[tuple[int, int]]]:
+    data = b"x" * 4096 + content.ljust(4096, b"\0") + b"x" * 4096
+    return _carved(reader(data), Image(3, 62, (), sections, len(data)), (Piece(0, 0, len(data)),), [(4096, 4096)])
+
+
+def test_zeros_in_a_gap_become_padding_and_a_hole_when_undone() -> None:
+    assert gap(b"") == ((Piece(0, 0, 4096), Piece(8192, 8192, 4096)), [(4096, 4096)])
+
+
+def test_a_gap_that_holds_something_stays() -> None:
+    assert gap(b"\0\0y") == ((Piece(0, 0, 12288),), [])
+    section = Section(".hidden", 1, 0, 0, 5000, 10)
+    assert gap(b"", (section,)) == ((Piece(0, 0, 12288),), [])
+
+
+def fixed_image(headers: bytes = HEADERS, old: bytes = HEADERS, size: int = 8000) -> tuple[bytes, Image]:
+    record = pack(RECORD)
+    data = headers.ljust(6000, b"\1") + record + old
+    sections = (
+        Section(SECTION, 1, 0, 0, 6000, len(record)),
+        Section(HEADERS_SECTION, 1, 0, 0, 6000 + len(record), len(old)),
+    )
+    return data, Image(3, 62, (), sections, size)
+
+
+def test_original() -> None:
+    data, image = fixed_image()
+    undone = original(reader(data), image)
+    assert undone == Output((Piece(0, 0, 400), Piece(4500, 500, 500)), ((0, HEADERS),), 1000)
+
+
+def test_originals_that_cannot_be_had() -> None:
+    data, image = fixed_image(headers=b"\2" * 128)
+    with pytest.raises(RefusalError, match="another tool has changed its headers"):
+        original(reader(data), image)
+    data, image = fixed_image(old=b"short")
+    with pytest.raises(MalformedElfError, match="damaged"):
+        original(reader(data), image)
+    data, image = fixed_image(size=4600)  # shorter than the pieces say
+    with pytest.raises(MalformedElfError, match="damaged"):
+        original(reader(data), image)
+    with pytest.raises(RefusalError, match="it has not been fixed"):
+        original(reader(data), Image(3, 62, (), (), 8000))
+
+
+@pytest.mark.parametrize(
+    ("tail", "cut"),
+    [
+        (b"\0\0\0\0" + MAGIC + b"{}", True),
+        (b"\0\0\0\0" + MAGIC, True),
+        (b"\0\0\0\0" + MAGIC[:-1], False),
+        (b"\0\0\0y" + MAGIC, False),
+        (bytes(4096), True),
+        (bytes(4097), False),
+        (b"\0\0y", False),
+        (MAGIC, False),
+        (b"", False),
+    ],
+)
+def test_remains(tail: bytes, cut: bool) -> None:
+    data = struct.pack("100x") + tail
+    section = Section(".last", 1, 0, 0, 0, 100)
+    image = Image(3, 62, (), (section,), len(data))
+    section.header = -64
+    assert without_tail(reader(data), image).file_size == (100 if cut else len(data))
