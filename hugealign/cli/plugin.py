@@ -1,0 +1,96 @@
+"""``hugealign plugin``: the LLVM pass plugin that gives hot functions sections of their own."""
+
+import argparse
+import sys
+
+_EPILOG = """\
+examples:
+  hugealign plugin build --cc clang-19
+  HUGEALIGN_PROFILE=$PWD/server.order clang-19 -O2 \\
+      -fpass-plugin=$(hugealign plugin path --cc clang-19) -c server.c
+  ld.lld-19 --load-pass-plugin=$(hugealign plugin path --cc ld.lld-19) ...
+
+Each LLVM needs a plugin of its own, of exactly its version.  What is built is
+kept in ~/.cache/hugealign/lld-plugin (or in XDG_CACHE_HOME).
+
+exit status: 0 done; 2 wrong usage; 3 no plugin for this compiler, or not built.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the actions."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _EPILOG
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    build = actions.add_parser("build", help="build the plugin unless that was done, and print its path")
+    path = actions.add_parser("path", help="print the plugin's path, for $(...)")
+    actions.add_parser("list", help="print the LLVMs that were found, and their plugins")
+    which = build.add_mutually_exclusive_group()
+    which.add_argument("--all", action="store_true", help="build it for every LLVM whose headers are installed")
+    for options in (which, path):
+        options.add_argument(
+            "--cc", default="clang", metavar="TOOL", help="the clang or ld.lld it is for (default: clang)"
+        )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do the action and return the exit status."""
+    if args.action == "list":
+        return _list()
+    if args.action == "path":
+        return _path(args.cc)
+    return _build(args)
+
+
+def _build(args: argparse.Namespace) -> int:
+    from hugealign import plugin
+    from hugealign.units import printable
+
+    if args.all:
+        chosen = [llvm for llvm in plugin.installations() if llvm.cmake]
+        if not chosen:
+            raise plugin.PluginError("no headers of an LLVM are installed (Debian: apt install llvm-19-dev)")
+    else:
+        chosen = [plugin.of_tool(args.cc)]
+    for llvm in chosen:
+        if sys.stderr.isatty():
+            print(f"hugealign: the plugin for LLVM {llvm.version} ...", file=sys.stderr)
+        print(printable(plugin.build(llvm)))
+    return 0
+
+
+def _path(tool: str) -> int:
+    import os
+    import shlex
+
+    from hugealign import plugin
+    from hugealign.units import printable
+
+    llvm = plugin.of_tool(tool)
+    path = llvm.plugin()
+    if not os.path.exists(path):
+        mend = f"run: hugealign plugin build --cc {shlex.quote(printable(tool))}"
+        raise plugin.PluginError(f"the plugin for LLVM {llvm.version} is not built; {mend}")
+    print(path)
+    return 0
+
+
+def _list() -> int:
+    import os
+
+    from hugealign import plugin
+    from hugealign.units import printable
+
+    found = plugin.installations()
+    if not found:
+        raise plugin.PluginError("no LLVM found (Debian: apt install clang-19 llvm-19-dev)")
+    for llvm in found:
+        path = llvm.plugin()
+        if os.path.exists(path):
+            state = printable(path)
+        elif llvm.cmake:
+            state = "not built"
+        else:
+            state = f"no headers: apt install {llvm.package}"
+        print(f"{llvm.version:<8} {printable(llvm.prefix)}  {state}")
+    return 0

@@ -1,0 +1,195 @@
+"""The LLVM pass plugin: which LLVM a tool is of, and the plugin that was built for exactly that one.
+
+A plugin runs inside the compiler, on the compiler's own classes: built for another version, it crashes it.  So there is
+one file per LLVM, and its name says which: the version, and a checksum of the plugin's sources and of the place of the
+LLVM.  A compiler cache that knows the plugin by its name only thus never takes an old one for a new one.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from glob import escape, glob
+
+from hugealign.errors import HugealignError
+from hugealign.resources import directory
+from hugealign.units import printable
+
+_OLDEST = 14
+_PREFIXES = ("/usr/lib/llvm-*", "/usr/lib/llvm/*", "/usr/lib*/llvm[0-9]*", "/opt/llvm*", "/usr/local", "/usr")
+_TOOL = re.compile(r"(?:clang version|LLD) (\d+\.\d+\.\d+)")
+_INSTALLED = re.compile(r"^InstalledDir: (/.*)$", re.MULTILINE)
+_PACKAGE_VERSION = re.compile(r"^set\(LLVM_PACKAGE_VERSION (\d+\.\d+\.\d+)", re.MULTILINE)
+#: What people set for their own builds, not for this one.
+_NOT_OURS = ("CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "COMPILER_PATH", "HUGEALIGN_PROFILE")
+_TOOL_SECONDS, _BUILD_SECONDS = 30, 900
+
+
+class PluginError(HugealignError):
+    """There is no plugin for this tool, or it cannot be built."""
+
+
+@dataclass(frozen=True, slots=True)
+class Llvm:
+    """An LLVM installed under *prefix*; *cmake* is its directory of CMake files, empty without its headers."""
+
+    version: str
+    prefix: str
+    cmake: str
+
+    @property
+    def major(self) -> int:
+        """The number that interfaces change with."""
+        return int(self.version.partition(".")[0])
+
+    @property
+    def package(self) -> str:
+        """Debian's package of the headers."""
+        return f"llvm-{self.major}-dev"
+
+    def plugin(self) -> str:
+        """Return where the plugin for this LLVM lies, or will once it is built."""
+        return os.path.join(cache(), f"hugealign-{self.version}-{self._checksum()}.so")
+
+    def _checksum(self) -> str:
+        import hashlib
+
+        found = hashlib.sha256(os.fsencode(self.prefix))
+        for path in sources():
+            with open(path, "rb") as file:
+                found.update(hashlib.sha256(file.read()).digest())
+        return found.hexdigest()[:12]
+
+
+def sources() -> list[str]:
+    """Return the files that the plugin is made of.  Raises PluginError if this installation lacks them."""
+    place = directory("lld-plugin")
+    found = sorted(path for kind in ("*.cpp", "*.h", "CMakeLists.txt") for path in glob(os.path.join(place, kind)))
+    if not found:
+        raise PluginError(f"the plugin's sources are not at {printable(place)}; install hugealign anew")
+    return found
+
+
+def cache() -> str:
+    """Return the user's directory of built plugins (XDG Base Directory Specification 0.8)."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return os.path.join(base if os.path.isabs(base) else os.path.expanduser("~/.cache"), "hugealign", "lld-plugin")
+
+
+def of_tool(tool: str) -> Llvm:
+    """Return the LLVM that *tool*, a clang or lld by its name or path, is of.  Raises PluginError if it is of none."""
+    path, name = shutil.which(tool), printable(tool)
+    if not path:
+        raise PluginError(f"{name}: command not found")
+    try:
+        done = subprocess.run(
+            (path, "--version"),
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=_TOOL_SECONDS,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise PluginError(f"{name}: does not answer --version: {error}") from None
+    if not (found := _TOOL.search(done.stdout)):
+        raise PluginError(f"{name} is neither clang nor lld: the plugin is for these; example: --cc clang-19")
+    paths = [path]
+    if installed := _INSTALLED.search(done.stdout):  # clang says where it is, even from behind a compiler cache's link
+        paths.insert(0, os.path.join(installed[1], os.path.basename(tool)))
+    version = found[1]
+    prefixes = [os.path.dirname(os.path.dirname(os.path.realpath(each))) for each in paths]
+    candidates = [each for prefix in prefixes for each in _at(prefix) if each.version == version]
+    llvm = candidates[0] if candidates else Llvm(version, prefixes[0], "")
+    if llvm.major < _OLDEST:
+        raise PluginError(f"{name} is of LLVM {version}; the oldest that the plugin is for is {_OLDEST}")
+    return llvm
+
+
+def installations() -> list[Llvm]:
+    """Return the LLVMs whose headers are installed, and those of the clang and ld.lld on PATH, oldest first."""
+    places = {os.path.realpath(path) for pattern in _PREFIXES for path in glob(pattern)}
+    found = {llvm for place in places for llvm in _at(place)}
+    for tool in ("clang", "ld.lld"):
+        try:
+            found.add(of_tool(tool))
+        except PluginError:
+            continue
+    return sorted(found, key=lambda llvm: (*map(int, llvm.version.split(".")), llvm.prefix))
+
+
+def _at(prefix: str) -> Iterator[Llvm]:
+    """Yield the LLVM with headers under *prefix*, if there is one that is not too old."""
+    for cmake in sorted(glob(os.path.join(escape(prefix), "lib*", "cmake", "llvm"))):
+        try:
+            with open(os.path.join(cmake, "LLVMConfig.cmake"), encoding="utf-8", errors="replace") as file:
+                found = _PACKAGE_VERSION.search(file.read(1 << 20))
+        except OSError:
+            continue
+        if found and int(found[1].partition(".")[0]) >= _OLDEST:
+            yield Llvm(found[1], prefix, cmake)
+            return
+
+
+def build(llvm: Llvm) -> str:
+    """Build the plugin for *llvm* unless that was done, and return its path.  Raises PluginError."""
+    target = llvm.plugin()
+    if os.path.exists(target):
+        return target
+    if not llvm.cmake:
+        raise PluginError(
+            f"LLVM {llvm.version} has no headers in {printable(llvm.prefix)}; "
+            f"install them (Debian: apt install {llvm.package})"
+        )
+    if not shutil.which("cmake"):
+        raise PluginError("cmake is not installed (Debian: apt install cmake g++)")
+    try:
+        os.makedirs(cache(), mode=0o700, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="building-", dir=cache()) as place:
+            _make(llvm, place)
+            os.rename(os.path.join(place, "hugealign.so"), target)
+    except OSError as error:
+        raise PluginError(f"{printable(cache())}: {error.strerror}; set XDG_CACHE_HOME to another directory") from None
+    return target
+
+
+def _make(llvm: Llvm, place: str) -> None:
+    """Build the plugin in the directory *place* and see that clang can load it."""
+    environment = {
+        name: value for name, value in os.environ.items() if name not in _NOT_OURS and not name.startswith("CMAKE_")
+    }
+    source = directory("lld-plugin")
+    configure = ("cmake", "-S", source, "-B", place, "-DCMAKE_BUILD_TYPE=Release", f"-DLLVM_DIR={llvm.cmake}")
+    commands = [configure, ("cmake", "--build", place, "--parallel", str(os.cpu_count() or 1))]
+    clang = os.path.join(llvm.prefix, "bin", "clang")
+    if os.path.exists(clang):
+        plugin = os.path.join(place, "hugealign.so")
+        commands.append(
+            (clang, f"-fpass-plugin={plugin}", "-xc", "-c", os.devnull, "-o", os.path.join(place, "nothing.o"))
+        )
+    for words in commands:
+        try:
+            done = subprocess.run(
+                words,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                encoding="utf-8",
+                errors="replace",
+                timeout=_BUILD_SECONDS,
+                stdin=subprocess.DEVNULL,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise PluginError(f"cannot build the plugin for LLVM {llvm.version}: {error}") from None
+        if done.returncode:
+            said = next((line for line in done.stdout.splitlines() if "rror" in line), f"status {done.returncode}")
+            by_hand = shlex.join((*configure[:3], "-B", "build", *configure[5:]))
+            raise PluginError(
+                f"cannot build the plugin for LLVM {llvm.version}: {printable(said.strip())}; by hand: {by_hand}"
+            )

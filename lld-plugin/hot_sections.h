@@ -1,0 +1,23 @@
+// The pass: gives each hot function an ELF section of its own, `.text.hot.NAME`, and leaves all others as they are.
+#ifndef HUGEALIGN_HOT_SECTIONS_H
+#define HUGEALIGN_HOT_SECTIONS_H
+
+#include "llvm/IR/PassManager.h"
+
+namespace hugealign {
+
+class HotSections : public llvm::PassInfoMixin<HotSections> {
+  public:
+    /// Compile: the pipeline is that of a compilation, not that of a link.
+    explicit HotSections(bool Compile) : Compile(Compile) {}
+    llvm::PreservedAnalyses run(llvm::Module &M, llvm::ModuleAnalysisManager &);
+    /// Not to be left out at -O0 or by -opt-bisect-limit.
+    static bool isRequired() { return true; }
+
+  private:
+    bool Compile;
+};
+
+} // namespace hugealign
+
+#endif

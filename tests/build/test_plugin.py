@@ -1,0 +1,452 @@
+"""The LLVM pass plugin: built for each LLVM, its own lit tests, what it does in links, and its traps."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hugealign.order import orderfile
+from hugealign.order.orderfile import Entry, OrderFile
+from tests.build.projects import Settings
+from tests.support import HUGEALIGN, ROOT, SRC, Elf, environment, run
+
+VERSIONS = ("14", "19")
+HELPER = "static __attribute__((noinline)) int helper(volatile int *x) { return *x * %s; }\n"
+ONE = HELPER % "3" + "int two(int);\nint one(int x) { return helper(&x); }\nint cold_one(int x) { return x - 1; }\n"
+TWO = HELPER % "5" + "int two(int x) { return helper(&x); }\nint cold_two(int x) { return x - 2; }\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """The plugin for one LLVM."""
+
+    major: str
+    prefix: Path
+    plugin: Path
+    cache: Path
+
+    @property
+    def clang(self) -> str:
+        return f"clang-{self.major}"
+
+    def compile(self, source: Path, *words: object, order: Path | None, **settings: str) -> Path:
+        """Compile *source* beside itself, with the plugin; *order* is the order file."""
+        target = source.with_suffix(".o")
+        profile = {"HUGEALIGN_PROFILE": str(order)} if order else {}
+        language = self.clang.replace("clang", "clang++") if source.suffix == ".cc" else self.clang
+        command = (language, "-O1", *words, f"-fpass-plugin={self.plugin}", "-c", source, "-o", target)
+        done = run(*command, env=environment(**profile, **settings), check=True)
+        assert done.stderr == ""
+        return target
+
+
+def missing(major: str) -> str | None:
+    """What is not installed for the plugin of this LLVM."""
+    prefix = f"/usr/lib/llvm-{major}"
+    needed = {
+        f"clang-{major}": f"{prefix}/bin/clang",
+        f"llvm-{major}-dev": f"{prefix}/lib/cmake/llvm/LLVMConfig.cmake",
+        f"lld-{major}": f"{prefix}/bin/ld.lld",
+    }
+    if not shutil.which("cmake"):
+        return "cmake"
+    return next((package for package, path in needed.items() if not os.path.exists(path)), None)
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(params=VERSIONS, scope="session")
+def built(request: pytest.FixtureRequest, cache: Path) -> Built:
+    """The plugin for each LLVM, built as a user does it."""
+    return build(request.param, cache)
+
+
+@pytest.fixture(scope="session")
+def newest(cache: Path) -> Built:
+    return build("19", cache)
+
+
+def build(major: str, cache: Path) -> Built:
+    if package := missing(major):
+        pytest.skip(f"{package} is not installed")
+    # What users set for their own builds means nothing to this one.
+    theirs: Settings = {"CC": "nowhere", "CXX": "nowhere", "CXXFLAGS": "--nonsense", "CMAKE_GENERATOR": "Nonsense"}
+    done = run(HUGEALIGN, "plugin", "build", "--cc", f"clang-{major}", XDG_CACHE_HOME=str(cache), **theirs)
+    assert (done.returncode, done.stderr) == (0, "")
+    return Built(major, Path(f"/usr/lib/llvm-{major}"), Path(done.stdout.rstrip("\n")), cache)
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """Two source files, each with a function ``helper`` of its own."""
+    (tmp_path / "one.c").write_text(ONE)
+    (tmp_path / "two.c").write_text(TWO)
+    return tmp_path
+
+
+def order_file(path: Path, *entries: Entry) -> Path:
+    path.write_bytes(orderfile.write(OrderFile({}, entries)).encode("utf-8", "surrogateescape"))
+    return path
+
+
+def hot_sections(path: Path) -> set[str]:
+    return {name.removeprefix(".text.hot.") for name in Elf(path).sections if name.startswith(".text.hot.")}
+
+
+def functions(path: Path, section: str | None = None) -> list[str]:
+    """The names of the functions in the order of their addresses, without ThinLTO's suffixes."""
+    index = None
+    if section is not None:
+        listed = run("readelf", "-SW", path, check=True).stdout
+        found = re.search(rf"\[ *(\d+)\] {re.escape(section)} ", listed)
+        if not found:
+            return []
+        index = found[1]
+    rows = [line.split() for line in run("readelf", "-sW", path, check=True).stdout.splitlines()]
+    named = {(int(r[1], 16), r[7]) for r in rows if len(r) == 8 and r[3] == "FUNC" and index in (None, r[6])}
+    return [name.partition(".llvm.")[0] for _, name in sorted(named)]
+
+
+# --- lit ---------------------------------------------------------------------------------------------------------
+
+
+def test_lit(built: Built, tmp_path: Path) -> None:
+    """The tests in lld-plugin/test; some need an lld that loads plugins."""
+    if not (built.prefix / "bin" / "FileCheck").exists():
+        pytest.skip(f"llvm-{built.major}-tools is not installed")
+    parameters = {"llvm": built.prefix, "major": built.major, "plugin": built.plugin, "work": tmp_path}
+    words = [f"-D{name}={value}" for name, value in parameters.items()]
+    lit = "import sys; from lit.main import main; sys.exit(main())"
+    done = run(sys.executable, "-c", lit, "-v", "-j2", *words, ROOT / "lld-plugin" / "test")
+    assert done.returncode == 0, done.stdout + done.stderr
+    tests = [path for path in (ROOT / "lld-plugin" / "test").iterdir() if path.suffix in (".ll", ".c", ".cpp")]
+    needs_newer = [path for path in tests if "REQUIRES:" in path.read_text()]
+    passed = len(tests) - (len(needs_newer) if int(built.major) < 15 else 0)
+    assert done.stdout.count("PASS: ") == passed
+
+
+# --- hugealign plugin --------------------------------------------------------------------------------------------
+
+
+def test_paths_and_list(built: Built) -> None:
+    settings: Settings = {"XDG_CACHE_HOME": str(built.cache)}
+    for tool in (built.clang, f"clang++-{built.major}", f"ld.lld-{built.major}", built.prefix / "bin" / "clang"):
+        done = run(HUGEALIGN, "plugin", "path", "--cc", tool, **settings)
+        assert (done.returncode, done.stdout, done.stderr) == (0, f"{built.plugin}\n", "")
+    assert f"{built.prefix}  {built.plugin}\n" in run(HUGEALIGN, "plugin", "list", check=True, **settings).stdout
+    assert built.plugin.name.startswith(f"hugealign-{built.major}.")
+    assert [path.name for path in built.plugin.parent.iterdir() if path.suffix != ".so"] == []
+
+
+def test_behind_the_link_of_a_compiler_cache(newest: Built) -> None:
+    link = Path("/usr/lib/ccache") / newest.clang
+    if not link.exists():
+        pytest.skip("ccache is not installed")
+    done = run(HUGEALIGN, "plugin", "path", "--cc", link, XDG_CACHE_HOME=str(newest.cache))
+    assert done.stdout == f"{newest.plugin}\n"
+
+
+def test_not_built(newest: Built, tmp_path: Path) -> None:
+    done = run(HUGEALIGN, "plugin", "path", "--cc", newest.clang, XDG_CACHE_HOME=str(tmp_path))
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.endswith(f"is not built; run: hugealign plugin build --cc {newest.clang}\n")
+
+
+@pytest.mark.parametrize(
+    ("says", "message"),
+    [
+        (
+            "gcc (Debian 12.2.0) 12.2.0",
+            "fake is neither clang nor lld: the plugin is for these; example: --cc clang-19",
+        ),
+        ("clang version 13.0.1", "fake is of LLVM 13.0.1; the oldest that the plugin is for is 14"),
+        ("clang version 19.1.6", "LLVM 19.1.6 has no headers in {}; install them (Debian: apt install llvm-19-dev)"),
+        ("clang version 77.1.0", "LLVM 77.1.0 has no headers in {}; install them (Debian: apt install llvm-77-dev)"),
+    ],
+)
+def test_refused(says: str, message: str, tmp_path: Path) -> None:
+    """A script stands in for compilers that are not installed here."""
+    (tmp_path / "bin").mkdir()
+    fake = tmp_path / "bin" / "fake"
+    fake.write_text(f"#!/bin/sh\necho '{says}'\n")
+    fake.chmod(0o755)
+    path = f"{fake.parent}:{environment()['PATH']}"
+    done = run(HUGEALIGN, "plugin", "build", "--cc", "fake", PATH=path, XDG_CACHE_HOME=str(tmp_path / "cache"))
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr == f"hugealign: error: {message.format(tmp_path)}\n"
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("/InstalledDir/d", "is not built"),
+        ("/InstalledDir/d; s/19[.]1[.][0-9]/19.1.99/", "LLVM 19.1.99 has no headers"),
+    ],
+)
+def test_an_llvm_elsewhere_is_another(newest: Built, change: str, message: str, tmp_path: Path) -> None:
+    """Of the same number its build may differ; of another number than its headers it is refused.
+
+    Links and a script stand in for an installation of the user's own.
+    """
+    (tmp_path / "bin").mkdir()
+    clang = tmp_path / "bin" / "clang"
+    clang.write_text(f'#!/bin/sh\nexec {newest.clang} "$@" | sed "{change}"\n')
+    clang.chmod(0o755)
+    (tmp_path / "lib").symlink_to(newest.prefix / "lib")
+    action = "path" if message == "is not built" else "build"
+    done = run(HUGEALIGN, "plugin", action, "--cc", clang, XDG_CACHE_HOME=str(newest.cache))
+    assert (done.returncode, done.stdout) == (3, "")
+    assert message in done.stderr
+
+
+def test_a_build_that_fails_leaves_nothing(newest: Built, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "cmake").write_text("#!/bin/sh\necho 'CMake Error: the compiler is broken'\nexit 1\n")
+    (tmp_path / "bin" / "cmake").chmod(0o755)
+    path = f"{tmp_path / 'bin'}:{environment()['PATH']}"
+    done = run(HUGEALIGN, "plugin", "build", "--cc", newest.clang, PATH=path, XDG_CACHE_HOME=str(tmp_path / "cache"))
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "CMake Error: the compiler is broken; by hand: cmake -S " in done.stderr
+    assert list((tmp_path / "cache" / "hugealign" / "lld-plugin").iterdir()) == []
+
+
+# --- another LLVM's plugin ---------------------------------------------------------------------------------------
+
+
+def test_plugin_of_another_llvm(cache: Path, work: Path) -> None:
+    """It fails in any case; where LLVM can say what it is (16 and newer), in one line and without a crash."""
+    old, new = (build(major, cache) for major in VERSIONS)
+    (work / "two.o").write_text("untouched")
+    done = run(new.clang, f"-fpass-plugin={old.plugin}", "-c", work / "two.c", "-o", work / "two.o")
+    assert done.returncode == 1
+    assert done.stderr.startswith(
+        "hugealign: error: this plugin is for LLVM 14, not for LLVM 19; the right one: hugealign"
+    )
+    assert "Stack dump" not in done.stderr
+    run(new.clang, "-flto", "-c", work / "two.c", "-o", work / "two.o", check=True)
+    words = (f"--load-pass-plugin={old.plugin}", "-shared", work / "two.o", "-o", work / "out")
+    done = run(f"ld.lld-{new.major}", *words)
+    assert done.returncode != 0
+    assert "this plugin is for LLVM 14, not for LLVM 19" in done.stderr
+    done = run(old.clang, f"-fpass-plugin={new.plugin}", "-c", work / "two.c", "-o", work / "two.o")
+    assert done.returncode != 0
+    assert "undefined symbol" in done.stderr
+
+
+# --- what it does ------------------------------------------------------------------------------------------------
+
+
+def hostile_names() -> Iterator[str]:
+    """Every byte that a symbol can hold, alone and at either end, and what means something to the order file."""
+    for byte in range(1, 256):
+        character = bytes((byte,)).decode("utf-8", "surrogateescape")
+        yield from (f"{character}x{byte}", f"x{byte}{character}", f"a{byte}{character}b")
+    yield from (
+        "#",
+        "@",
+        "@12",
+        "# window: 1",
+        "\\",
+        "\\x41",
+        "\\\\t",
+        "a b",
+        "é",
+        "日本",
+        " ",
+        "=",
+        "x\ty=z",
+        "x" * 5000,
+    )
+
+
+def test_both_readers_of_order_files_agree(built: Built, tmp_path: Path) -> None:
+    """Names that `orderfile.write` writes are read back by the plugin."""
+    names = list(dict.fromkeys(hostile_names()))
+    hot, cold = names[::2], names[1::2]
+    entries = [Entry(name, samples=7) for name in hot] + [Entry(name, kind="cold") for name in cold]
+    order = order_file(tmp_path / "order", *entries)
+
+    def quoted(name: str) -> str:
+        return "".join(f"\\{byte:02X}" for byte in name.encode("utf-8", "surrogateescape"))
+
+    (tmp_path / "in.ll").write_text(
+        'target triple = "x86_64-pc-linux-gnu"\n'
+        + "".join(f'define void @"{quoted(n)}"() {{ ret void }}\n' for n in names)
+    )
+    words = (f"-load-pass-plugin={built.plugin}", "-passes=hugealign-hot-sections", tmp_path / "in.ll", "-o")
+    run(built.prefix / "bin/opt", *words, tmp_path / "out.bc", HUGEALIGN_PROFILE=str(order), check=True)
+    run(built.prefix / "bin/llc", "-filetype=obj", tmp_path / "out.bc", "-o", tmp_path / "out.o", check=True)
+    found = section_names(tmp_path / "out.o")
+    assert {name.removeprefix(".text.hot.") for name in found if name.startswith(".text.hot.")} == set(hot)
+
+
+def section_names(path: Path) -> set[str]:
+    """The section names with their bytes kept, which pyelftools would replace."""
+    data = path.read_bytes()
+    offset, count, strings = (int.from_bytes(data[a:b], "little") for a, b in ((40, 48), (60, 62), (62, 64)))
+    rows = [data[offset + 64 * n : offset + 64 * n + 64] for n in range(count)]
+    table = int.from_bytes(rows[strings][24:32], "little")
+    starts = [table + int.from_bytes(row[:4], "little") for row in rows]
+    return {data[start : data.index(b"\0", start)].decode("utf-8", "surrogateescape") for start in starts}
+
+
+@pytest.mark.parametrize("options", ["-O0", "-O2", "-O2 -flto", "-O2 -flto=thin", "-Os -g -ffunction-sections"])
+def test_a_program_with_all_functions_hot_runs(built: Built, options: str, bulk: Path, tmp_path: Path) -> None:
+    words = options.split()
+    if built.major == "14" and "-flto=thin" in words:
+        pytest.skip("ThinLTO of LLVM 14 loses the resolver of an ifunc, without the plugin too")
+    shutil.copy(SRC / "features.cc", tmp_path / "features.cc")
+    clang = built.clang.replace("clang", "clang++")
+    run(clang, "-fPIC", "-c", tmp_path / "features.cc", "-o", tmp_path / "plain.o", check=True)
+    order = order_file(tmp_path / "order", *(Entry(name) for name in functions(tmp_path / "plain.o")))
+    target = built.compile(tmp_path / "features.cc", *words, "-fPIC", order=order)
+    if "-flto" not in options:
+        assert len(hot_sections(target)) >= 5
+    load = [f"-Wl,--load-pass-plugin={built.plugin}"] if int(built.major) >= 15 and "-flto" in options else []
+    link = (clang, *words, "-fuse-ld=lld", target, bulk, *load, "-pthread", "-o", tmp_path / "out")
+    run(*link, check=True, HUGEALIGN_PROFILE=str(order))
+    assert run(tmp_path / "out").returncode == 0
+
+
+def test_linkers_without_an_order(newest: Built, work: Path) -> None:
+    """GNU ld and gold put ``.text.hot.*`` together by themselves; lld does where it is told to keep the prefix."""
+    order = order_file(work / "order", Entry("cold_one"), Entry("two"))
+    objects = [newest.compile(work / f"{name}.c", order=order) for name in ("one", "two")]
+    for linker, first in (("bfd", 2), ("gold", 2)):
+        run("gcc", f"-fuse-ld={linker}", "-shared", "-nostdlib", *objects, "-o", work / linker, check=True)
+        assert set(functions(work / linker)[:first]) == {"cold_one", "two"}, linker
+    run(
+        newest.prefix / "bin/ld.lld",
+        "-shared",
+        "-z",
+        "keep-text-section-prefix",
+        *objects,
+        "-o",
+        work / "lld",
+        check=True,
+    )
+    assert set(functions(work / "lld", ".text.hot")) == {"cold_one", "two"}
+
+
+def test_symbol_order(newest: Built, work: Path) -> None:
+    order = order_file(work / "order", Entry("cold_two"), Entry("one"))
+    objects = [newest.compile(work / f"{name}.c", order=order) for name in ("one", "two")]
+    (work / "symbols").write_text("cold_two\none\n")
+    words = ("--symbol-ordering-file", work / "symbols", "-shared", *objects, "-o", work / "out")
+    run(newest.prefix / "bin/ld.lld", *words, check=True)
+    assert functions(work / "out")[:2] == ["cold_two", "one"]
+
+
+def test_symbol_order_takes_what_lies_with_a_namesake(newest: Built, work: Path) -> None:
+    """Trap: lld's symbol order knows no source files.  The other `helper` brings all of its object's code along."""
+    order = order_file(work / "order", Entry("helper", file="two.c"))
+    objects = [newest.compile(work / f"{name}.c", order=order) for name in ("one", "two")]
+    assert [hot_sections(path) for path in objects] == [set(), {"helper"}]
+    (work / "symbols").write_text("helper\n")
+    words = ("--symbol-ordering-file", work / "symbols", "-shared", *objects, "-o", work / "out")
+    run(newest.prefix / "bin/ld.lld", *words, check=True)
+    assert functions(work / "out").index("cold_one") < functions(work / "out").index("two")
+    script = "SECTIONS { .hugealign.hot : { *(.text.hot.helper) } } INSERT BEFORE .text;\n"
+    (work / "script").write_text(script)
+    run(newest.prefix / "bin/ld.lld", "-T", work / "script", "-shared", *objects, "-o", work / "out", check=True)
+    assert functions(work / "out", ".hugealign.hot") == ["helper"]
+
+
+def test_object_size(built: Built, tmp_path: Path) -> None:
+    """-ffunction-sections makes an object of small functions twice as large; three hot ones cost three sections."""
+    source = "".join(f"int f{n}(int x) {{ return x * {n} + 1; }}\n" for n in range(300))
+    (tmp_path / "many.c").write_text(source)
+    order = order_file(tmp_path / "order", Entry("f7"), Entry("f100"), Entry("f250"))
+    sizes = {}
+    for name, words, profile in (("plain", (), None), ("hot", (), order), ("all", ("-ffunction-sections",), None)):
+        sizes[name] = built.compile(tmp_path / "many.c", *words, order=profile).stat().st_size
+    assert sizes["plain"] < sizes["hot"] < sizes["plain"] + 3 * 200
+    assert sizes["all"] > 1.5 * sizes["plain"]
+
+
+# --- caches ------------------------------------------------------------------------------------------------------
+
+
+def test_ccache(newest: Built, work: Path) -> None:
+    """ccache knows the plugin by its name and the order file not at all, unless CCACHE_EXTRAFILES names it."""
+    if not shutil.which("ccache"):
+        pytest.skip("ccache is not installed")
+
+    def compiled(name: str, **settings: Any) -> set[str]:
+        order_file(work / "order", Entry(name))
+        command = ("ccache", newest.clang, "-O1", f"-fpass-plugin={newest.plugin}", "-c", "one.c", "-o", "one.o")
+        run(*command, cwd=work, check=True, CCACHE_DIR=str(work / "ccache"), HUGEALIGN_PROFILE="order", **settings)
+        return hot_sections(work / "one.o")
+
+    extra: Settings = {"CCACHE_EXTRAFILES": str(work / "order")}
+    assert compiled("one") == {"one"}
+    assert compiled("cold_one") == {"one"}  # stale: the trap that the README tells of
+    assert compiled("one", **extra) == {"one"}
+    assert compiled("cold_one", **extra) == {"cold_one"}
+    hits = run("ccache", "--print-stats", check=True, CCACHE_DIR=str(work / "ccache")).stdout
+    assert compiled("cold_one", **extra) == {"cold_one"}
+    assert hits != run("ccache", "--print-stats", check=True, CCACHE_DIR=str(work / "ccache")).stdout
+
+
+class Thin:
+    """ThinLTO of the two files by lld, with a cache."""
+
+    def __init__(self, built: Built, work: Path) -> None:
+        self.built = built
+        self.work = work
+
+    def compile(self, *names: str, plugin: bool) -> None:
+        order_file(self.work / "order", *(Entry(name, file="two.c" if name == "helper" else "") for name in names))
+        for source in ("one.c", "two.c"):
+            if plugin:
+                self.built.compile(self.work / source, "-flto=thin", order=self.work / "order")
+            else:
+                run(self.built.clang, "-O1", "-flto=thin", "-c", source, cwd=self.work, check=True)
+
+    def link(self, *words: str, cache: str) -> set[str]:
+        """Link, and return the hot functions of the output."""
+        command = (self.built.prefix / "bin/ld.lld", "-shared", "-z", "keep-text-section-prefix", "one.o", "two.o")
+        more = (*words, f"--thinlto-cache-dir={cache}", "-o", "out")
+        run(*command, *more, cwd=self.work, check=True, HUGEALIGN_PROFILE="order")
+        return set(functions(self.work / "out", ".text.hot"))
+
+
+def test_thin_lto_cache(newest: Built, work: Path) -> None:
+    """Trap: neither plugin nor order file is in the cache's key; what the compilation has marked is."""
+    thin, load = Thin(newest, work), f"--load-pass-plugin={newest.plugin}"
+    thin.compile("one", plugin=False)
+    assert thin.link(cache="first") == set()
+    assert thin.link(load, cache="first") == set()  # stale
+    assert thin.link(load, cache="second") == {"one"}
+    order_file(work / "order", Entry("two"))
+    assert thin.link(load, cache="second") == {"one"}  # stale
+    thin.compile("one", "helper", plugin=True)
+    assert thin.link(load, cache="third") == {"one", "helper"}
+    thin.compile("two", plugin=True)
+    assert thin.link(load, cache="third") == {"two"}
+
+
+def test_time_of_a_large_order_file(newest: Built, work: Path) -> None:
+    """A compilation reads the whole file: a hundred thousand functions must not be felt."""
+    order = order_file(work / "order", *(Entry(f"_ZN4some5names{n}E", samples=n) for n in range(100_000)))
+
+    def seconds(**settings: str) -> float:
+        words = (newest.clang, f"-fpass-plugin={newest.plugin}", "-c", work / "one.c", "-o", work / "one.o")
+        before = os.times()
+        subprocess.run(words, env=environment(**settings), check=True)
+        after = os.times()
+        return after.children_user + after.children_system - before.children_user - before.children_system
+
+    without = min(seconds() for _ in range(3))
+    assert min(seconds(HUGEALIGN_PROFILE=str(order)) for _ in range(3)) < without + 0.5
