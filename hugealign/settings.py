@@ -14,9 +14,12 @@ CHECK_MODES = ("off", "warn", "error")
 
 
 class Settings:
-    """The settings of one link.  Sizes in bytes; *only* and *skip* are tuples of globs of output names."""
+    """The settings of one link.  Sizes in bytes; *only* and *skip* are tuples of globs of output names.
 
-    __slots__ = ("check", "debug", "min_text", "only", "pad_threshold", "page_size", "skip")
+    *profile* is the path of an order file, empty without one.
+    """
+
+    __slots__ = ("check", "debug", "min_text", "only", "pad_threshold", "page_size", "profile", "skip")
 
     def __init__(
         self,
@@ -27,6 +30,7 @@ class Settings:
         only: tuple[str, ...] = (),
         skip: tuple[str, ...] = (),
         debug: bool = False,
+        profile: str = "",
     ) -> None:
         self.page_size = page_size
         self.min_text = min_text
@@ -35,6 +39,7 @@ class Settings:
         self.only = only
         self.skip = skip
         self.debug = debug
+        self.profile = profile
 
 
 def from_environ(environ: "Mapping[str, str]") -> Settings:
@@ -52,6 +57,7 @@ def from_environ(environ: "Mapping[str, str]") -> Settings:
         settings.check = text
     settings.only = _globs(environ.get("HUGEALIGN_ONLY", ""))
     settings.skip = _globs(environ.get("HUGEALIGN_SKIP", ""))
+    settings.profile = environ.get("HUGEALIGN_PROFILE", "")
     settings.debug = _boolean(environ, "HUGEALIGN_DEBUG")
     return settings
 

@@ -6,13 +6,13 @@ set -eu
 venv=$1
 shift
 packages='gcc g++ binutils clang-14 clang-19 clang lld-14 lld-19 mold cmake ninja-build shellcheck
-    clang-format-14 elfutils patchelf llvm-14 python3-venv
+    clang-format-14 elfutils patchelf llvm-14 llvm-14-dev llvm-19-dev python3-venv
     gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user musl-tools dwz chrpath cpio
     libclang-rt-14-dev libclang-rt-19-dev llvm-19 ccache sccache distcc libtool libtool-bin autoconf automake
     meson python3-setuptools python3-dev make git rpm zip zstd xz-utils bzip2 umoci skopeo checksec
     gdb linux-perf valgrind strace systemd libhugetlbfs-bin libhugetlbfs0 bolt-19 libbolt-19-dev
     debhelper dpkg-dev gpgv debian-archive-keyring
-    libjemalloc2 libtcmalloc-minimal4 xfsprogs btrfs-progs acl libcap2-bin'
+    libjemalloc2 libtcmalloc-minimal4 xfsprogs btrfs-progs acl libcap2-bin tcl'
 packages="$packages $*"
 
 missing=

@@ -20,15 +20,19 @@ COMMANDS = {
     "cool": "bring a file's text back into small pages, to compare",
     "run": "warm a command's text, then run the command",
     "order": "profile in, order of functions and number of windows out",
+    "fix": "make the text of a finished program or library whole by editing its headers",
     "build": "run a build with the linker shims active, without changing its compiler",
+    "plugin": "the LLVM plugin that gives hot functions sections of their own: build it, find it",
     "path": "print where the parts for other build tools lie",
     "doctor": "what on this machine stands in the way of huge text?",
+    "trace": "record which code a command runs, for `simulate`",
+    "simulate": "instruction TLB misses of a trace, under any layout, on any processor",
     "explain": "print what a rule of `verify` means and how to mend it",
 }
 
 _EPILOG = """\
 as a compiler:
-  hugealign [--page-size=SIZE] COMPILER [ARGUMENT ...]
+  hugealign [--page-size=SIZE] [--profile=FILE] COMPILER [ARGUMENT ...]
   hugealign-gcc, -g++, -clang, -clang++, -cc, -c++  [ARGUMENT ...]
       run COMPILER with its links laid out for huge pages; any other option
       as first word goes to cc.  In a build: CC="hugealign gcc".
@@ -44,6 +48,7 @@ environment (booleans are 0 or 1; sizes take K, M, G):
   HUGEALIGN_PAD_THRESHOLD=4K  a shorter tail is not padded
   HUGEALIGN_ONLY=GLOB:GLOB    only these output names
   HUGEALIGN_SKIP=GLOB:GLOB    not these output names
+  HUGEALIGN_PROFILE=FILE      an order (hugealign order): hot functions first
   HUGEALIGN_CHECK=warn        after each link: off, warn or error
   HUGEALIGN_DEBUG=1           say on stderr what each link does
 """

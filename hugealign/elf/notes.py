@@ -20,12 +20,11 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from hugealign.elf import buildnote
+from hugealign.elf.buildnote import FIXED, NAME, PADDED, TYPE, VERSION
 from hugealign.elf.image import Image
 
-NAME, TYPE, VERSION, SECTION = "hugealign", 1, 1, ".note.hugealign"
-PADDED = 1
 _PT_NOTE, _NT_GNU_BUILD_ID = 4, 3
-_FIXED = "IIQQQII"
 _PROFILE_LIMIT = 64
 _SEGMENTS_LIMIT, _BYTES_LIMIT = 16, 1 << 16  # note segments, and bytes of one, that are read
 
@@ -43,12 +42,8 @@ class BuildNote:
 
     def pack(self, little: bool = True) -> bytes:
         """Return the whole note, header included, as it stands in the section."""
-        order = "<" if little else ">"
         fields = (VERSION, PADDED * self.padded, self.page_size, self.hot_start, self.hot_end, self.windows)
-        desc = struct.pack(order + _FIXED, *fields, len(self.profile)) + self.profile
-        name = NAME.encode() + b"\0"
-        header = struct.pack(order + "III", len(name), len(desc), TYPE)
-        return header + b"".join(part + b"\0" * (-len(part) % 4) for part in (name, desc))
+        return buildnote.pack(fields, self.profile, little)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +66,7 @@ def read_notes(fd: int, image: Image) -> Notes:
 
 
 def _build_note(desc: bytes, little: bool) -> BuildNote | None:
-    layout = struct.Struct(("<" if little else ">") + _FIXED)
+    layout = struct.Struct(("<" if little else ">") + FIXED)
     if len(desc) < layout.size:
         return None
     version, flags, page_size, hot_start, hot_end, windows, length = layout.unpack_from(desc)

@@ -1,4 +1,4 @@
-"""Writing the pad object: an ELF relocatable file with one code section that the linker keeps.
+"""Writing the pad object: an ELF relocatable file with one code section that the linker keeps; and the build's note.
 
 Written by hand because no assembler is at hand at link time: the shim stands where the linker stands.
 """
@@ -16,50 +16,75 @@ TRAP = {EM_X86_64: b"\xcc", EM_AARCH64: b"\0\0\0\0"}
 _FEATURE_1_AND = {EM_X86_64: 0xC0000002, EM_AARCH64: 0xC0000000}
 _ALL_FEATURES = 3  # IBT and SHSTK; BTI and PAC
 
-_SHT_PROGBITS, _SHT_SYMTAB, _SHT_STRTAB, _SHT_NOTE = 1, 2, 3, 7
-_SHF_ALLOC, _SHF_ALLOC_EXEC = 2, 2 | 4
+#: The symbols that the order of a profile puts before and behind its hot functions; each has a section of its own.
+HOT_MARKS = ("__hugealign_hot_start", "__hugealign_hot_end")
+#: R_X86_64_PC64, R_AARCH64_PREL64: a distance, which even a shared library's read-only note can hold.
+_DISTANCE = {EM_X86_64: 24, EM_AARCH64: 260}
+
+_SHT_PROGBITS, _SHT_SYMTAB, _SHT_STRTAB, _SHT_RELA, _SHT_NOTE = 1, 2, 3, 4, 7
+_SHF_ALLOC, _SHF_ALLOC_EXEC, _SHF_INFO_LINK = 2, 2 | 4, 0x40
+_HIDDEN, _GLOBAL_OBJECT, _GLOBAL = 2, 0x11, 0x10
 _EHDR = struct.Struct("<16sHHIQQQIHHHHHH")
 _SHDR = struct.Struct("<IIQQQQIIQQ")
 _SYM = struct.Struct("<IBBHQQ")
+_RELA = struct.Struct("<QQq")
 
 
-def pad_object(machine: int, section_name: str, size: int = 0) -> bytes:
+def pad_object(machine: int, section_name: str, size: int = 0, note: bytes = b"") -> bytes:
     """Return an object for *machine* whose section *section_name* holds *size* bytes of traps, at least one.
 
     The section carries the hidden global symbol PAD_SYMBOL, by which it can be kept (``-u``).  An empty
     ``.note.GNU-stack`` says that no executable stack is needed; without it GNU ld would grant one.  The property
     note claims every control-flow feature, since linkers keep only those that all their inputs claim.
+
+    With a *note* the object holds it too, and the empty sections of HOT_MARKS, ``.text.NAME``: in the linked file the
+    note's hot_start and hot_end are the distances from where they stand to those symbols.
     """
     trap = TRAP[machine]
     text = trap * max(1, size // len(trap))
-    symbols = _SYM.pack(0, 0, 0, 0, 0, 0) + _SYM.pack(1, 0x11, 2, 1, 0, len(text))  # GLOBAL OBJECT, HIDDEN
-    strings = b"\0" + PAD_SYMBOL.encode() + b"\0"
     feature = struct.pack("<IIII", _FEATURE_1_AND[machine], 4, _ALL_FEATURES, 0)
-    note = struct.pack("<III4s", 4, len(feature), 5, b"GNU\0") + feature  # NT_GNU_PROPERTY_TYPE_0
-    names = b"\0"
-    contents = (
-        # name, type, flags, data, link, info, alignment, entry size
+    features = struct.pack("<III4s", 4, len(feature), 5, b"GNU\0") + feature  # NT_GNU_PROPERTY_TYPE_0
+    strings = b"\0" + PAD_SYMBOL.encode() + b"\0"
+    symbols = _SYM.pack(0, 0, 0, 0, 0, 0) + _SYM.pack(1, _GLOBAL_OBJECT, _HIDDEN, 1, 0, len(text))
+    # name, type, flags, data, link, info, alignment, entry size
+    contents: list[tuple[str, int, int, bytes, int, int, int, int]] = [
         (section_name, _SHT_PROGBITS, _SHF_ALLOC_EXEC, text, 0, 0, len(trap), 0),
         (".note.GNU-stack", _SHT_PROGBITS, 0, b"", 0, 0, 1, 0),
-        (".note.gnu.property", _SHT_NOTE, _SHF_ALLOC, note, 0, 0, 8, 0),
-        (".symtab", _SHT_SYMTAB, 0, symbols, 5, 1, 8, _SYM.size),
+        (".note.gnu.property", _SHT_NOTE, _SHF_ALLOC, features, 0, 0, 8, 0),
+    ]
+    if note:
+        from hugealign.elf.buildnote import HOT_END, HOT_START, SECTION  # most links have no note
+
+        distances = b""
+        for number, (mark, offset) in enumerate(zip(HOT_MARKS, (HOT_START, HOT_END), strict=True)):
+            contents.append((f".text.{mark}", _SHT_PROGBITS, _SHF_ALLOC_EXEC, b"", 0, 0, 1, 0))
+            symbols += _SYM.pack(len(strings), _GLOBAL, _HIDDEN, len(contents), 0, 0)
+            strings += mark.encode() + b"\0"
+            distances += _RELA.pack(offset, (2 + number) << 32 | _DISTANCE[machine], 0)
+        contents.append((SECTION, _SHT_NOTE, _SHF_ALLOC, note, 0, 0, 4, 0))
+        at = len(contents)
+        contents.append((f".rela{SECTION}", _SHT_RELA, _SHF_INFO_LINK, distances, at + 2, at, 8, _RELA.size))
+    contents += [
+        (".symtab", _SHT_SYMTAB, 0, symbols, len(contents) + 2, 1, 8, _SYM.size),
         (".strtab", _SHT_STRTAB, 0, strings, 0, 0, 1, 0),
-        (".shstrtab", _SHT_STRTAB, 0, None, 0, 0, 1, 0),
-    )
-    name_offsets = []
-    for entry in contents:
-        name_offsets.append(len(names))
-        names += entry[0].encode() + b"\0"
-    body = b""
+    ]
+    return _relocatable(machine, contents)
+
+
+def _relocatable(machine: int, contents: "list[tuple[str, int, int, bytes, int, int, int, int]]") -> bytes:
+    """Return the object file of those sections, and of their names behind them."""
+    section_names = [entry[0] for entry in contents] + [".shstrtab"]
+    names = b"".join(name.encode() + b"\0" for name in ["", *section_names])
+    contents = [*contents, (".shstrtab", _SHT_STRTAB, 0, names, 0, 0, 1, 0)]
+    body, at = b"", 1
     headers = _SHDR.pack(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
-    for name_offset, (_, sh_type, flags, data, link, info, alignment, entry_size) in zip(
-        name_offsets, contents, strict=True
-    ):
-        data = names if data is None else data  # noqa: PLW2901
+    for name, sh_type, flags, data, link, info, alignment, entry_size in contents:
         body += b"\0" * (-len(body) % alignment)
-        offset = _EHDR.size + len(body)
-        headers += _SHDR.pack(name_offset, sh_type, flags, 0, offset, len(data), link, info, alignment, entry_size)
+        headers += _SHDR.pack(
+            at, sh_type, flags, 0, _EHDR.size + len(body), len(data), link, info, alignment, entry_size
+        )
         body += data
+        at += len(name.encode()) + 1
     body += b"\0" * (-len(body) % 8)
     ident = b"\x7fELF\x02\x01\x01" + b"\0" * 9
     e_shoff = _EHDR.size + len(body)

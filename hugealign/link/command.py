@@ -15,8 +15,8 @@ _SHORT_WITH_ARGUMENT = "AFGILPRTYabcefhlmouyz"
 #: Long options whose argument is the next word, where it is not joined by ``=``.
 _WITH_ARGUMENT = frozenset(
     """
-    Map architecture audit auxiliary chroot compress-debug-sections dT default-script defsym depaudit
-    dependency-file dynamic-linker dynamic-list entry exclude-libs export-dynamic-symbol
+    Map architecture audit auxiliary call-graph-ordering-file chroot compress-debug-sections dT default-script
+    defsym depaudit     dependency-file dynamic-linker dynamic-list entry exclude-libs export-dynamic-symbol
     export-dynamic-symbol-list filter fini format hash-style image-base init just-symbols library library-path
     mllvm oformat output plugin plugin-opt reproduce require-defined retain-symbols-file rpath rpath-link script
     section-ordering-file section-start soname sort-section symbol-ordering-file sysroot thinlto-cache-dir
@@ -42,6 +42,12 @@ _HANDS_OFF = {
     "section-start": "the address of a section is given",
     "section-ordering-file": "a section order of the user's own",
 }
+#: lld's, gold's and mold's options that give an order of the user's own.
+_ORDERING = frozenset(
+    """
+    symbol-ordering-file call-graph-ordering-file shuffle-sections reverse-sections irpgo-profile bp-startup-sort
+    """.split()
+)
 #: Options that say whether an archive is to be preferred from here on.
 _STATIC = {"static": True, "Bstatic": True, "dn": True, "non_shared": True, "Bdynamic": False, "dy": False}
 _POSITION_INDEPENDENT = {
@@ -68,6 +74,7 @@ class Command:
         "library_paths",
         "machine",
         "max_page_size",
+        "ordered",
         "output",
         "position_independent",
         "scripts",
@@ -82,6 +89,7 @@ class Command:
         self.libraries: list[tuple[str, bool]] = []  # name, and whether only an archive will do
         self.library_paths: list[str] = []
         self.scripts: list[str] = []
+        self.ordered = False  # by an option of the user's own
         self.max_page_size = 0
         self.image_base: int | None = None
         self.static = False
@@ -205,6 +213,8 @@ def _apply(command: Command, name: str, value: str | None) -> None:
     elif name in ("b", "format", "oformat"):
         if value not in _ELF_FORMATS:
             command.hands_off = "inputs or output of another format"
+    elif name in _ORDERING:
+        command.ordered = True
     elif name in _HANDS_OFF:
         command.hands_off = _HANDS_OFF[name]
 

@@ -20,7 +20,7 @@ _BITCODE = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")  # LLVM bitcode, and its wrapper
 def code_bytes(command: "Command", limit: int) -> int:
     """Return about how many bytes of code *command* links, or at least *limit* once that is reached."""
     total = 0
-    for path in _inputs(command):
+    for path in inputs(command):
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except (OSError, ValueError):
@@ -54,7 +54,7 @@ def machine_of(command: "Command") -> int | None:
     return None
 
 
-def _inputs(command: "Command") -> "list[str]":
+def inputs(command: "Command") -> list[str]:
     """Return the object files and archives of *command*; libraries that resolve to shared objects are left out."""
     paths = [path for path in command.inputs if not _is_shared(path.rpartition("/")[2])]
     for name, static in command.libraries:

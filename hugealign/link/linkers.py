@@ -19,6 +19,10 @@ SUPPORTED = (EM_X86_64, EM_AARCH64)
 SCRIPT_THRESHOLD = 4096
 
 
+#: The forms of an order: a script, lld's list of symbols, gold's list of sections.
+SCRIPT, SYMBOLS, SECTIONS = "script", "symbols", "sections"
+
+
 class Linker:
     """A linker and its recipe.  The default: flags, a pad object, and an edit of the linked file."""
 
@@ -28,6 +32,8 @@ class Linker:
     script = False
     #: Whether the pad must be sized by a first link, because the linker leaves no room after the text.
     two_pass = False
+    #: Where a script puts ordered functions: behind the few bytes of ``.init``; before it there is no text yet.
+    hot_place = "AFTER .init"
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -53,6 +59,14 @@ class Linker:
         """Return whether the linker writes zeros to disk that could be holes."""
         return False
 
+    def order_form(self, _machine: int) -> str | None:
+        """Return the form in which the linker takes an order of functions, None if it takes none."""
+        return None
+
+    def order_words(self, form: str, path: str) -> list[str]:
+        """Return the options that give the linker the order at *path*."""
+        return ["-T" if form == SCRIPT else "--section-ordering-file", path]
+
     def flags(self, page_size: int) -> list[str]:
         """Return the options that put the text on a window boundary of its own."""
         return ["-z", f"max-page-size={page_size:#x}", "-z", "separate-code"]
@@ -67,11 +81,27 @@ class Bfd(Linker):
         """Return whether the pad is zeros, which GNU ld writes out; other gaps it seeks over."""
         return machine == EM_AARCH64
 
+    def order_form(self, _machine: int) -> str:
+        """Return that it takes a script; versions before 2.43 have nothing else."""
+        return SCRIPT
+
 
 class Lld(Linker):
     """LLVM's linker."""
 
     script = True
+    hot_place = "BEFORE .text"
+
+    def order_form(self, machine: int) -> str:
+        """Return that it takes symbols; but for aarch64 it puts those in the middle of the text (LLVM, D44969)."""
+        return SCRIPT if machine == EM_AARCH64 else SYMBOLS
+
+    def order_words(self, form: str, path: str) -> list[str]:
+        """Return the options for it; the marks are empty, and one for ``--icf=all``."""
+        from hugealign.elf.objectfile import HOT_MARKS  # most links have no order
+
+        given = ["-T", path] if form == SCRIPT else ["--symbol-ordering-file", path, "--no-warn-symbol-ordering"]
+        return [*given, *(f"--keep-unique={mark}" for mark in HOT_MARKS)]
 
 
 class Mold(Linker):
@@ -104,6 +134,10 @@ class Gold(Linker):
     """
 
     two_pass = True
+
+    def order_form(self, _machine: int) -> str:
+        """Return that it takes names of sections."""
+        return SECTIONS
 
     def dense(self, _machine: int) -> bool:
         """Return True: gold allocates all of its output."""

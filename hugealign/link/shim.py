@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from hugealign.elf.image import Image
+    from hugealign.link.ordered import Ordered
 
 _SCRIPT_LIMIT = 1 << 20  # bytes of a user's linker script that are read
 _IGNORED_BY_PYTHON = (13, 25)  # SIGPIPE and SIGXFSZ; the module `signal` costs a third of our start-up time
@@ -31,6 +32,11 @@ class Run:
         self.status = status
         self.stdout = stdout
         self.stderr = stderr
+
+    def complaint(self) -> str:
+        """Return the first line of what the linker said of its failure."""
+        lines = self.stderr.decode("utf-8", "replace").splitlines() or [f"status {self.status}"]
+        return lines[0].strip()
 
     def forward(self) -> None:
         """Print what the linker printed."""
@@ -52,6 +58,7 @@ class Shim:
         self.arguments = arguments
         self.settings = settings
         self.command = commands.Command()
+        self.order: Ordered | None = None
         self.linked = False
 
     def link(self) -> int:
@@ -79,7 +86,26 @@ class Shim:
             run = self.plain()
             if run.status or self.is_small():
                 return run.status
+        if self.settings.profile:
+            self.order = self.read_order(linker)
         return self.laid_out(linker, quiet=small)
+
+    def read_order(self, linker: linkers.Linker) -> "Ordered | None":
+        """Return the order of the profile for this link; None, and say why, where there can be none."""
+        from hugealign.link import ordered, ordering
+
+        machine = self.command.machine
+        assert machine is not None  # noqa: S101  # doubt() has seen to it
+        if self.command.ordered:
+            self.warn("linked without the order of HUGEALIGN_PROFILE: the command line has one of its own")
+        elif not linker.order_form(machine):
+            self.warn(f"linked without an order, which {linker.name} cannot make; use -fuse-ld=lld or -fuse-ld=bfd")
+        else:
+            try:
+                return ordered.Ordered(ordering.read(self.settings.profile), linker, self.command)
+            except HugealignError as error:
+                self.warn(f"linked without an order: {error}; make one: hugealign order PROFILE -b PROGRAM -o FILE")
+        return None
 
     def wait_for_started(self) -> Run:
         """Return the outcome of the link that sh/shim.sh has started; it comes from stdin, the status last."""
@@ -136,6 +162,8 @@ class Shim:
         if image and linker.two_pass and (pad_size := self.missing_pad(image)):
             run = self.with_recipe(linker, pad_size)
             image = self.output() if run.status == 0 else None
+        if run.status and self.order:
+            return self.without_order(linker, run, quiet)
         if run.status:
             return self.without_recipe(run, quiet)
         if image is None:  # for example --version among the arguments
@@ -154,9 +182,12 @@ class Shim:
         assert machine is not None  # noqa: S101  # doubt() has seen to it
         from hugealign.elf.objectfile import pad_object
 
-        pad = _memory_file("pad.o", pad_object(machine, linker.pad_section, pad_size))
+        note = self.order.note(self.settings.page_size) if self.order else b""
+        pad = _memory_file("pad.o", pad_object(machine, linker.pad_section, pad_size, note))
         script = self.script(linker, machine) if linker.script else None
         words = linker.arguments(self.arguments, self.settings.page_size, pad, script)
+        if self.order:
+            words = self.order.words(machine, _memory_file) + words
         words += linker.base(self.command, self.settings.page_size)
         self.debug(f"{self.real} as {linker.name}: {' '.join(linker.flags(self.settings.page_size))}")
         return self.spawn([self.real, *words], capture=True)
@@ -173,12 +204,19 @@ class Shim:
         default, asked = (b"> %d ?" % size for size in (linkers.SCRIPT_THRESHOLD, self.settings.pad_threshold))
         return _memory_file("pad.ld", text.replace(default, asked))
 
+    def without_order(self, linker: linkers.Linker, failed: Run, quiet: bool) -> int:
+        """Link with the layout alone after a link with an order too has *failed*; say so if that helps."""
+        self.order = None
+        status = self.laid_out(linker, quiet)
+        if status == 0:
+            self.warn(f"linked without an order, because with it the linker said: {failed.complaint()}")
+        return status
+
     def without_recipe(self, failed: Run, quiet: bool) -> int:
         """Link without our arguments after a link with them has *failed*; say so if that helps."""
         run = self.plain() if not quiet else self.spawn([self.real, *self.arguments], capture=True)
         if run.status == 0:
-            lines = failed.stderr.decode("utf-8", "replace").splitlines() or [f"status {failed.status}"]
-            self.warn(f"linked without huge-page layout, because with it the linker said: {lines[0].strip()}")
+            self.warn(f"linked without huge-page layout, because with it the linker said: {failed.complaint()}")
         return run.status
 
     def missing_pad(self, image: "Image") -> int:
@@ -206,6 +244,8 @@ class Shim:
 
         if not linker.script:
             image = self.mend(image)
+        if self.order:
+            self.sign(self.order, image)
         if linker.dense(image.e_machine):
             edit.dig_holes(self.command.output, image, linker.pad_section)
         if self.settings.check == "off":
@@ -223,6 +263,15 @@ class Shim:
             os.unlink(self.command.output)
             return 1
         return 0
+
+    def sign(self, order: "Ordered", image: "Image") -> None:
+        """Complete the note of the output, and say what became of the order."""
+        hot = order.sign(self.command.output, image)
+        if self.settings.debug:
+            self.debug(order.summary())
+            self.debug("hot functions: " + (f"{hot[0]:#x} to {hot[1]:#x}" if hot else "no note"))
+        if hot and hot[0] == hot[1] and order.order.hot and (complaint := order.complaint()):
+            self.warn(f"{complaint}; compile again with hugealign and the profile")
 
     def mend(self, image: "Image") -> "Image":
         """Grow the text of the output to the end of its last window, where that can be done; return the new image."""

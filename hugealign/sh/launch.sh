@@ -30,6 +30,17 @@ check_size() {
     esac
 }
 
+# usable_profile FILE: return 0 if it is an order file.  The one look at it costs a process, which is why it is not taken
+# before something is compiled.
+usable_profile() {
+    [ -f "$1" ] && [ -r "$1" ] && { head=$(head -c 22 -- "$1"); } 2>/dev/null || head=
+    case $head in
+        '# hugealign.order/1' | '# hugealign.order/1
+'*) return 0 ;;
+    esac
+    return 1
+}
+
 name=${0##*/}
 case $name in
     hugealign-*gcc-ar | hugealign-*gcc-nm | hugealign-*gcc-ranlib)
@@ -41,12 +52,14 @@ case $name in
         while :; do
             case ${1-} in
                 --page-size=*) export HUGEALIGN_PAGE_SIZE="${1#*=}" ;;
+                --profile=/* | --profile=) export HUGEALIGN_PROFILE="${1#*=}" ;;
+                --profile=*) export HUGEALIGN_PROFILE="$PWD/${1#*=}" ;; # build steps run in directories of their own
                 *) break ;;
             esac
             shift
         done
         case ${1-} in
-            '' | -h | --help | -V | --version | verify | ps | warm | cool | run | order | build | path | doctor | explain)
+            '' | -h | --help | -V | --version | verify | ps | warm | cool | run | order | build | fix | plugin | path | doctor | trace | simulate | explain)
                 # shellcheck source=hugealign/sh/python.sh
                 . "$package/sh/python.sh"
                 # shellcheck disable=SC2154
@@ -75,16 +88,23 @@ check_size HUGEALIGN_PAGE_SIZE "${HUGEALIGN_PAGE_SIZE-}"
 # Words that mean that nothing is linked: then the compiler runs exactly as without us, and a compiler cache sees
 # the very same command.  Should one be the argument of another option, the link is merely done without us; but
 # -Xlinker -E is common, and means a link.
+profile=${HUGEALIGN_PROFILE-}
+does='link'
 previous=
 for word do
     case $previous$word in
-        [!-]*) continue ;; # an input
-        -Xlinker) previous=$word && continue ;;
+        [!-]*.s) profile= ;; # clang warns of options that mean nothing to an assembler
+        [!-]*) continue ;;   # an input
+        -Xlinker | -o) previous=$word && continue ;;
         -[cSEMfpd\#-]*)
             case $previous$word in
-                -c | -S | -E | -M | -MM | -fsyntax-only | -cc1* | -'###' | -print-* | --print-* | -dump* | --version | --help)
-                    check_command "$1"
-                    exec "$@"
+                -c | -S)
+                    does=compile
+                    [ -n "$profile" ] || break
+                    ;;
+                -E | -M | -MM | -fsyntax-only | -cc1* | -'###' | -print-* | --print-* | -dump* | --version | --help)
+                    does=nothing
+                    break
                     ;;
             esac
             ;;
@@ -92,11 +112,39 @@ for word do
     previous=
 done
 
-# A compiler cache or another program in front of the compiler would take -B for an option of its own.  For the
-# compiler behind it COMPILER_PATH does the same, unless a -B of the user's own leads to a linker.
+# With the order of a profile in force every function gets a section of its own, which is what linkers can order.  The
+# option comes first, so that a later -fno-function-sections counts.
+sections=
+if [ -n "$profile" ] && [ "$does" != nothing ]; then
+    if usable_profile "$profile"; then
+        sections=-ffunction-sections
+    elif [ "$does" = compile ]; then # of a link the shim says so
+        case $profile in *[[:cntrl:]]*) profile=HUGEALIGN_PROFILE ;; esac
+        printf 'hugealign: warning: %s: no order file: compiled without -ffunction-sections; make one: %s\n' "$profile" \
+            'hugealign order PROFILE -b PROGRAM -o FILE' >&2
+    fi
+fi
+
+case $does$sections in
+    compile | nothing)
+        check_command "$1"
+        exec "$@"
+        ;;
+esac
+
+# A compiler cache or another program in front of the compiler would take an option for one of its own.  For the
+# linker COMPILER_PATH does the same as -B, unless a -B of the user's own leads to one.
 case ${1##*/} in
-    ccache | sccache | distcc | icecc | buildcache | hugealign | env | nice | ionice | taskset)
-        export COMPILER_PATH="$package/libexec${COMPILER_PATH:+:$COMPILER_PATH}"
+    ccache | sccache | distcc | icecc | buildcache)
+        [ "$does" != link ] || export COMPILER_PATH="$package/libexec${COMPILER_PATH:+:$COMPILER_PATH}"
+        check_command "$1"
+        case ${2-} in '' | -* | *=*) exec "$@" ;; esac
+        cache=$1 compiler=$2
+        shift 2
+        exec "$cache" "$compiler" ${sections:+"$sections"} "$@"
+        ;;
+    hugealign | env | nice | ionice | taskset)
+        [ "$does" != link ] || export COMPILER_PATH="$package/libexec${COMPILER_PATH:+:$COMPILER_PATH}"
         check_command "$1"
         exec "$@"
         ;;
@@ -104,4 +152,5 @@ esac
 check_command "$1"
 compiler=$1
 shift
-exec "$compiler" "-B$package/libexec/" "$@"
+[ "$does" = link ] || exec "$compiler" "$sections" "$@"
+exec "$compiler" "-B$package/libexec/" ${sections:+"$sections"} "$@"

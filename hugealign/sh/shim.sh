@@ -177,11 +177,12 @@ main(sys.argv[2:])
 
 # A large and usual link starts at once, with what hugealign.link.shim would add, and Python loads beside it: that
 # hides its start, 10 ms, which is what a link costs more.  What the linker prints goes to Python, its status last.
-# Python looks at the command line all the same, and does the link again should it disagree.
+# Python looks at the command line all the same, and does the link again should it disagree.  A profile's order has to
+# be read first.
 scripts=$package/ld-scripts
 [ -d "$scripts" ] || scripts=${package%/*}/ld-scripts
 dialect=
-[ -n "$settings" ] || [ "$total" -lt 4194304 ] || if [ "$real" -ef "${real%/*}/ld.bfd" ]; then
+[ -n "$settings${HUGEALIGN_PROFILE-}" ] || [ "$total" -lt 4194304 ] || if [ "$real" -ef "${real%/*}/ld.bfd" ]; then
     dialect=bfd
 elif [ "${real##*/}" = ld.lld ]; then
     dialect=lld

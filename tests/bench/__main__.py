@@ -11,8 +11,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench.projects import large_program, many_programs
+from tests.bench.fix import large_programs
 from tests.bench.order import many_functions
+from tests.bench.projects import large_program, many_programs
 from tests.bench.ps import many_mappings
 from tests.bench.timing import HEADER, alone, compare
 from tests.bench.trace import tracing
@@ -87,6 +88,7 @@ def main() -> None:
         alone("--help", [str(HUGEALIGN), "--help"], 20, work)
         many_mappings(work)
         much_text(work)
+        large_programs()
         tracing(work)
 
         found = postgres_link()

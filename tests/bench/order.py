@@ -8,7 +8,7 @@ OBJECTS, FUNCTIONS = 200, 100
 
 
 def many_functions(directory: Path) -> tuple[list[str], Path]:
-    """Assemble OBJECTS × FUNCTIONS functions of 128 to 512 bytes; return the objects, and an order file of them all.
+    """Assemble FUNCTIONS functions in each of OBJECTS, of 128 to 512 bytes; return them, and an order file.
 
     The order is random, the worst case: it takes a linker from object to object with every function.
     """

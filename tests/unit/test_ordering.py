@@ -1,5 +1,6 @@
 """The order file as the link reads it, against the reader of `hugealign order`; and the words that linkers get."""
 
+import os
 import random
 from pathlib import Path
 
@@ -71,7 +72,8 @@ def test_malformed(data: bytes, message: str, tmp_path: Path) -> None:
 
 
 def test_unreadable(tmp_path: Path) -> None:
-    for path in (tmp_path, tmp_path / "absent", tmp_path / "\x1b"):
+    os.mkfifo(tmp_path / "fifo")
+    for path in (tmp_path, tmp_path / "absent", tmp_path / "\x1b", tmp_path / "fifo"):
         with pytest.raises(HugealignError) as caught:
             ordering.read(str(path))
         assert "\x1b" not in str(caught.value)

@@ -1,0 +1,581 @@
+"""With a profile's order the listed functions lie first, in that order; and nothing else changes."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from hugealign.elf.image import read_file
+from hugealign.elf.notes import BuildNote, read_notes
+from hugealign.order import orderfile
+from hugealign.order.orderfile import Entry, OrderFile, write
+from tests.support import HUGEALIGN, LLVM, Elf, Toolchain, environment, run
+
+MODES = {"pie": ("-pie",), "no-pie": ("-no-pie",), "static": ("-static",), "shared": ("-shared",)}
+#: Functions of one file each: exceptions, COMDAT (inline_), IFUNC, a constructor, two statics of one name.
+ALONE = """
+#ifdef __clang__
+#define ALONE __attribute__((noinline))
+#else
+#define ALONE __attribute__((noipa))
+#endif
+"""
+SOURCES = {
+    "one.cc": ALONE
+    + """
+#include <stdexcept>
+#include <cstdio>
+#define FUNCTION extern "C" ALONE
+inline ALONE int inline_(int x) { return x + 100; }
+static ALONE int twice(int x) { return x + 1; }
+FUNCTION int unused_one(int x) { return x; }
+FUNCTION int alpha(int x) { return twice(x) + inline_(x); }
+FUNCTION int thrower(int x) { if (x > 3) throw std::runtime_error("thrown"); return x; }
+FUNCTION int beta(int x);
+FUNCTION int gamma_(int x) { try { return thrower(x); } catch (const std::exception &) { return beta(x); } }
+static int chosen(int x) { return x * 5; }
+extern "C" int (*choose(void))(int) { return chosen; }
+extern "C" int indirect(int) __attribute__((ifunc("choose")));
+static int constructed;
+static __attribute__((constructor)) void before(void) { constructed = 7; }
+FUNCTION unsigned big_sum(void);
+struct Thing { int value; Thing(int x); virtual ~Thing(); };
+ALONE Thing::Thing(int x) : value(x) {}
+Thing::~Thing() {}
+FUNCTION int cold_one(int x) __attribute__((cold));
+FUNCTION int cold_one(int x) { return x + 3; }
+FUNCTION int work(int x) {
+    Thing thing(x);
+    return alpha(x) + gamma_(x) + gamma_(9) + beta(x) + indirect(x) + constructed + thing.value + cold_one(x)
+        + (big_sum() == 3000u * 2999u / 2u);
+}
+int main(int argc, char **) { std::printf("%d\\n", work(argc)); return 0; }
+""",
+    "two.cc": ALONE
+    + """
+inline ALONE int inline_(int x) { return x + 100; }
+static ALONE int twice(int x) { return x * 2; }
+extern "C" ALONE int unused_two(int x) { return x; }
+extern "C" ALONE int beta(int x) { return twice(x) - inline_(x); }
+""",
+}
+OUTPUT = "-68\n"
+#: The order, and what is expected to lie next to each other: entries that are nowhere are left out.
+ENTRIES = (
+    "gamma_\tsamples=90",
+    "nowhere_at_all\tsamples=80",
+    "_Z7inline_i\tsamples=70",
+    "beta",
+    "main\tsamples=5",
+    "_ZN5ThingC1Ei",
+    "cold_one",
+    "_ZL5twicei\tfile=two.cc\tsamples=2",
+    "alpha",
+    "unused_two\tkind=fill",
+    "thrower\tkind=fill",
+)
+PLACED = (
+    "gamma_",
+    "_Z7inline_i",
+    "beta",
+    "main",
+    "_ZN5ThingC1Ei",
+    "cold_one",
+    "_ZL5twicei",
+    "alpha",
+    "unused_two",
+    "thrower",
+)
+HOT = "alpha"  # the last that is not there to fill room
+
+
+@pytest.fixture(scope="session")
+def profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An order file."""
+    path = tmp_path_factory.mktemp("profile") / "server.order"
+    path.write_text("\n".join(("# hugealign.order/1", "# windows: 1", "", *ENTRIES, "")))
+    return path
+
+
+@pytest.fixture(scope="session")
+def objects(tmp_path_factory: pytest.TempPathFactory, profile: Path) -> dict[str, list[Path]]:
+    """The sources, compiled by hugealign with nothing but the profile, by compiler; those that are installed."""
+    made = {}
+    for compiler in ("g++", "clang++-14", "clang++-19"):
+        if shutil.which(compiler):
+            directory = tmp_path_factory.mktemp(compiler)
+            for name, text in SOURCES.items():
+                (directory / name).write_text(text)
+                words = ("-O2", "-fPIC", "-c", name, "-o", f"{name}.o")
+                run(HUGEALIGN, f"--profile={profile}", compiler, *words, cwd=directory, check=True)
+            made[compiler] = [directory / f"{name}.o" for name in SOURCES]
+    return made
+
+
+def symbols(path: Path) -> dict[str, list[int]]:
+    """The addresses of each function of *path*."""
+    found: dict[str, list[int]] = {}
+    for line in run("nm", "-n", path, check=True).stdout.splitlines():
+        address, kind, name = line.rjust(18).split(" ", 2) if line[0] != " " else ("", "U", "")
+        if kind in "tTwWi":
+            found.setdefault(name, []).append(int(address, 16))
+    return found
+
+
+def lies_first(path: Path, names: tuple[str, ...], room: int, together: bool = True) -> None:
+    """Check that *names* lie in that order, with no other function among them, within *room* of the text's start."""
+    found = symbols(path)
+    # Of a static that several files have, the one in its place counts.
+    places: list[int] = []
+    for name in names:
+        places.append(min((at for at in found[name] if not places or at > places[-1]), default=0))
+    assert places == sorted(places), {name: found[name] for name in names}
+    start, end = places[0], places[-1]
+    among = {name for name, at in found.items() if any(start <= a <= end for a in at)} - set(names)
+    if together:
+        assert {name for name in among if not name.startswith(("__hugealign", "_ZN5Thing", "__preinit_array"))} == set()
+    assert start - Elf(path).text[0]["p_vaddr"] <= room
+
+
+def note_of(path: Path) -> BuildNote | None:
+    with path.open("rb") as stream:
+        return read_notes(stream.fileno(), read_file(str(path))).build
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_listed_functions_lie_first(
+    mode: str, toolchain: Toolchain, objects: dict[str, list[Path]], profile: Path, bulk: Path, tmp_path: Path
+) -> None:
+    words = (toolchain.cxx, *toolchain.flags, *MODES[mode], *objects[toolchain.cxx], bulk, "-Wl,--gc-sections")
+    if mode == "shared":
+        words = (*words, "-Wl,-z,defs")
+    ordered, unordered = tmp_path / "ordered", tmp_path / "unordered"
+    run(HUGEALIGN, *words, "-o", unordered, check=True)
+    done = run(HUGEALIGN, f"--profile={profile}", *words, "-o", ordered)
+    if toolchain.linker == "mold":
+        assert "linked without an order, which mold cannot make; use -fuse-ld=lld" in done.stderr
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (0, "", 1)
+        assert ordered.read_bytes() == unordered.read_bytes()
+        return
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    kept = tuple(name for name in PLACED if name != "unused_two" or name in symbols(ordered))
+    exact = toolchain.linker != "gold"
+    # .init and .plt may lead; gold's text segment begins with read-only data.
+    lies_first(ordered, kept, 4096 if exact else 1 << 20)
+    assert Elf(ordered).faults(exact=exact) == []
+    note, found = note_of(ordered), symbols(ordered)
+    assert note is not None
+    assert (note.page_size, note.windows, note.padded, len(note.profile)) == (2 << 20, 1, True, 20)
+    assert note.hot_start == found["gamma_"][0]
+    assert found[HOT][0] < note.hot_end <= found["thrower"][0]
+    if mode != "shared":
+        assert run(ordered).stdout == run(unordered).stdout == OUTPUT
+    checked = run(HUGEALIGN, "verify", ordered)
+    assert checked.returncode == 0
+    assert "HA017" not in checked.stdout
+    assert exact <= ("HA018" not in checked.stdout)
+
+
+@pytest.mark.parametrize("name", ["gcc-bfd", "clang19-lld19"])
+def test_local_of_the_named_file(
+    name: str,
+    toolchains: dict[str, Toolchain],
+    objects: dict[str, list[Path]],
+    profile: Path,
+    bulk: Path,
+    tmp_path: Path,
+) -> None:
+    """Of two statics of one name GNU ld places the one from two.cc; lld places both."""
+    toolchain = toolchains[name]
+    words = (toolchain.cxx, *toolchain.flags, *objects[toolchain.cxx], bulk, "-o", tmp_path / "out")
+    run(HUGEALIGN, f"--profile={profile}", *words, check=True)
+    found = symbols(tmp_path / "out")
+    inside = [at for at in found["_ZL5twicei"] if found["cold_one"][0] < at < found["alpha"][0]]
+    assert len(inside) == (1 if toolchain.linker == "bfd" else 2)
+    if toolchain.linker == "bfd":  # x * 2 and not x + 1
+        code = run("objdump", "-d", f"--start-address={inside[0]}", f"--stop-address={inside[0] + 3}", tmp_path / "out")
+        assert "(%rdi,%rdi,1)" in code.stdout
+
+
+@pytest.mark.parametrize("name", ["gcc-lld14", "gcc-lld19", "gcc-gold"])
+def test_identical_code_folding(
+    name: str,
+    toolchains: dict[str, Toolchain],
+    objects: dict[str, list[Path]],
+    profile: Path,
+    bulk: Path,
+    tmp_path: Path,
+) -> None:
+    toolchain = toolchains[name]
+    if missing := toolchain.missing():
+        pytest.skip(f"{missing} is not installed")
+    words = (*toolchain.flags, "-Wl,--icf=all,--gc-sections", *objects["g++"], bulk, "-o", tmp_path / "out")
+    run(HUGEALIGN, f"--profile={profile}", "g++", *words, check=True)
+    note, found = note_of(tmp_path / "out"), symbols(tmp_path / "out")
+    assert note is not None
+    assert note.hot_start == found["gamma_"][0]
+    assert found[HOT][0] < note.hot_end <= found["thrower"][0]
+    assert run(tmp_path / "out").stdout == OUTPUT
+
+
+def test_members_of_archives(objects: dict[str, list[Path]], profile: Path, bulk: Path, tmp_path: Path) -> None:
+    run("ar", "rc", tmp_path / "libtwo.a", objects["g++"][1], check=True)
+    words = (objects["g++"][0], tmp_path / "libtwo.a", bulk, "-o", tmp_path / "out")
+    run(HUGEALIGN, f"--profile={profile}", "g++", *words, check=True)
+    lies_first(tmp_path / "out", PLACED, 4096)
+    assert len(symbols(tmp_path / "out")["_ZL5twicei"]) == 2
+
+
+def test_no_profile_no_difference(objects: dict[str, list[Path]], bulk: Path, tmp_path: Path) -> None:
+    words = ("g++", *objects["g++"], bulk, "-o")
+    run(HUGEALIGN, *words, tmp_path / "unset", check=True)
+    run(HUGEALIGN, *words, tmp_path / "empty", check=True, HUGEALIGN_PROFILE="")
+    assert (tmp_path / "unset").read_bytes() == (tmp_path / "empty").read_bytes()
+    assert ".note.hugealign" not in Elf(tmp_path / "unset").sections
+
+
+def test_twice_the_same(objects: dict[str, list[Path]], profile: Path, bulk: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        run(HUGEALIGN, f"--profile={profile}", "g++", *objects["g++"], bulk, "-o", tmp_path / name, check=True)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+LTO: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "gcc": ("g++", "-flto", ()),
+    "gcc-partition-max": ("g++", "-flto", ("-flto-partition=max",)),
+    "gcc-gold": ("g++", "-flto", ("-fuse-ld=gold",)),
+    "clang19-full": ("clang++-19", "-flto", ("-fuse-ld=lld",)),
+    "clang19-thin": ("clang++-19", "-flto=thin", ("-fuse-ld=lld",)),
+}
+
+
+@pytest.mark.parametrize("form", LTO)
+def test_link_time_optimisation(form: str, profile: Path, bulk: Path, tmp_path: Path) -> None:
+    compiler, flag, more = LTO[form]
+    if not shutil.which(compiler):
+        pytest.skip(f"{compiler} is not installed")
+    for name, text in SOURCES.items():
+        (tmp_path / name).write_text(text)
+        words = (compiler, "-O1", flag, "-c", name, "-o", f"{name}.o")
+        run(HUGEALIGN, f"--profile={profile}", *words, cwd=tmp_path, check=True)
+    link = (compiler, "-O1", flag, *more, "one.cc.o", "two.cc.o", bulk, "-o", "out")
+    done = run(HUGEALIGN, f"--profile={profile}", *link, cwd=tmp_path, check=True)
+    assert "hugealign" not in done.stderr
+    assert run(tmp_path / "out").stdout == OUTPUT
+    found = symbols(tmp_path / "out")
+    kept = [name for name in ("gamma_", "beta", "main", "alpha", "thrower") if name in found]
+    assert len(kept) >= 4
+    places = [found[name][0] for name in kept]
+    assert places == sorted(places)
+    assert places[0] - Elf(tmp_path / "out").text[0]["p_vaddr"] <= (1 << 20 if "gold" in form else 4096)
+
+
+def test_aarch64(tmp_path: Path) -> None:
+    compiler = "aarch64-linux-gnu-gcc"
+    if not shutil.which(compiler):
+        pytest.skip(f"{compiler} is not installed")
+    names = [f"f{n}" for n in range(300)]
+    order = tmp_path / "f.order"
+    wanted = ["f200", "main", "f3", "f100"]
+    order.write_text("\n".join(("# hugealign.order/1", *wanted, "")))
+    code = "".join(f"int {name}(int x) {{ return x + {n}; }}\n" for n, name in enumerate(names))
+    (tmp_path / "f.c").write_text(f"{code}int main(void) {{ return f3(39); }}\n")
+    run(HUGEALIGN, f"--profile={order}", compiler, "-c", "f.c", cwd=tmp_path, check=True)
+    for flags in (
+        (),
+        ("-fuse-ld=lld", f"-B{LLVM['lld14']}"),
+        ("-fuse-ld=lld", f"-B{LLVM['lld19']}"),
+        ("-fuse-ld=gold",),
+    ):
+        done = run(
+            HUGEALIGN,
+            f"--profile={order}",
+            compiler,
+            *flags,
+            "-fno-inline",
+            "f.o",
+            "-o",
+            "out",
+            cwd=tmp_path,
+            HUGEALIGN_MIN_TEXT="0",
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        found = symbols(tmp_path / "out")
+        places = [found[name][0] for name in wanted]
+        assert places == sorted(places), flags
+        assert max(places) < min(at for name in names if name not in wanted for at in found[name]), flags
+        note = note_of(tmp_path / "out")
+        assert note is not None
+        assert note.hot_start == places[0], flags
+        if shutil.which("qemu-aarch64"):
+            assert run("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu", tmp_path / "out").returncode == 42
+
+
+HOSTILE = (
+    *("sp ace", "br{ace}", "semi;colon", "pa(ren)", "sl/ash", "com,ma", "ba!ng", "eq=ual", "star*", "que?stion"),
+    *("set[a-z]", "a-b+c", "hash#x", "#comment", "ünï", "tilde~", "lt<gt>", "q'q", "col:on", "amp&|"),
+    *("$(touch hacked)", "*", "INSERT", "KEEP"),
+)
+#: A linker would take these for something else than a name, so they stay where they are.
+LEFT_OUT = {
+    "bfd": {"star*", "que?stion", "set[a-z]", "*"},
+    "lld": {"#comment"},
+    "gold": {"star*", "que?stion", "set[a-z]", "*", "sp ace", "$(touch hacked)"},
+}
+
+
+@pytest.mark.parametrize("name", ["gcc-bfd", "gcc-lld14", "gcc-lld19", "gcc-gold"])
+def test_hostile_names(name: str, toolchains: dict[str, Toolchain], bulk: Path, tmp_path: Path) -> None:
+    """Names that mean something to scripts, shells or patterns are placed as they are, or not at all."""
+    toolchain = toolchains[name]
+    if missing := toolchain.missing():
+        pytest.skip(f"{missing} is not installed")
+    parts = [
+        f'.section ".text.{n}","ax",@progbits\n.globl "{n}"\n.type "{n}",@function\n"{n}": mov $1, %eax\n ret\n'
+        for n in ("plain", *HOSTILE, "other")
+    ]
+    (tmp_path / "names.s").write_text("".join(parts) + '.section .note.GNU-stack,"",@progbits\n')
+    (tmp_path / "main.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }\n")
+    made = OrderFile(
+        {"note": "hostile"}, [Entry(n) for n in (*reversed(HOSTILE), "\x01bad", "new\nline", 'qu"ote', "plain")]
+    )
+    (tmp_path / "x.order").write_text(write(made))
+    words = (toolchain.cc, *toolchain.flags, "-no-pie", "main.c", "names.s", bulk, "-o", "out")
+    done = run(HUGEALIGN, "--profile=x.order", *words, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    found = symbols(tmp_path / "out")
+    left = LEFT_OUT[toolchain.linker.rstrip("0123456789")]
+    places = [found[n][0] for n in (*reversed(HOSTILE), "plain") if n not in left]
+    assert places == sorted(places)
+    assert all(places[-1] < found[n][0] or found[n][0] < places[0] for n in (*left, "other"))
+    assert run(tmp_path / "out").returncode == 0
+    assert not (tmp_path / "hacked").exists()
+
+
+BAD = {
+    "missing": None,
+    "empty": b"",
+    "not an order file": b"gamma_\nbeta\n",
+    "binary": bytes(range(256)) * 100,
+    "bad kind": b"# hugealign.order/1\nalpha\tkind=lukewarm\n",
+    "bad number": b"# hugealign.order/1\n# windows: lots\nalpha\n",
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_profile_breaks_no_build(name: str, objects: dict[str, list[Path]], bulk: Path, tmp_path: Path) -> None:
+    path = tmp_path / "bad\x1b[31m.order"
+    if (data := BAD[name]) is not None:
+        path.write_bytes(data)
+    words = ("g++", *objects["g++"], bulk, "-o")
+    run(HUGEALIGN, *words, tmp_path / "without", check=True)
+    done = run(HUGEALIGN, *words, tmp_path / "with", HUGEALIGN_PROFILE=str(path))
+    assert (done.returncode, done.stderr.count("\n")) == (0, 1)
+    assert "linked without an order: " in done.stderr
+    assert "; make one: hugealign order " in done.stderr
+    assert "\x1b" not in done.stderr
+    assert (tmp_path / "with").read_bytes() == (tmp_path / "without").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["missing", "empty", "not an order file", "binary"])
+def test_compiling_with_a_bad_profile(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad\x1b[31m.order"
+    if (data := BAD[name]) is not None:
+        path.write_bytes(data)
+    (tmp_path / "a.c").write_text("int a(void) { return 1; }\n")
+    run("gcc", "-c", "a.c", "-o", "bare.o", cwd=tmp_path, check=True)
+    done = run(HUGEALIGN, "gcc", "-c", "a.c", "-o", "a.o", cwd=tmp_path, HUGEALIGN_PROFILE=str(path))
+    assert (done.returncode, done.stderr.count("\n")) == (0, 1)
+    assert "compiled without -ffunction-sections; make one: hugealign order " in done.stderr
+    assert "\x1b" not in done.stderr
+    assert (tmp_path / "a.o").read_bytes() == (tmp_path / "bare.o").read_bytes()
+
+
+COMMANDS = {
+    "gcc -c a.c": "-ffunction-sections -c a.c",
+    "gcc -fno-function-sections -c a.c": "-ffunction-sections -fno-function-sections -c a.c",
+    "gcc -S a.c -o a.s": "-ffunction-sections -S a.c -o a.s",
+    "gcc -c a.s": "-c a.s",
+    "gcc -c a.S": "-ffunction-sections -c a.S",
+    "gcc -E a.c": "-E a.c",
+    "gcc -M a.c -c": "-M a.c -c",
+    "gcc -c -E a.c": "-c -E a.c",
+    "gcc --version": "--version",
+    "gcc a.c -o a": "-B -ffunction-sections a.c -o a",
+    "gcc -Xlinker -E a.o": "-B -ffunction-sections -Xlinker -E a.o",
+    "ccache gcc -c a.c": "gcc -ffunction-sections -c a.c",
+    "ccache gcc a.o": "gcc -ffunction-sections a.o",
+    "ccache -s": "-s",
+    "nice -n 5 gcc -c a.c": "-n 5 gcc -c a.c",
+}
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_what_compilers_are_given(words: str, profile: Path, tmp_path: Path) -> None:
+    """A compiler that prints its arguments."""
+    for name in ("gcc", "ccache", "nice"):
+        (tmp_path / name).write_text('#!/bin/sh\necho "$*"\n')
+        (tmp_path / name).chmod(0o755)
+    first, *rest = words.split()
+    bare = run(HUGEALIGN, tmp_path / first, *rest, check=True).stdout
+    given = run(HUGEALIGN, tmp_path / first, *rest, check=True, HUGEALIGN_PROFILE=str(profile)).stdout
+    shim = f"-B{HUGEALIGN.parent.parent}/hugealign/libexec/"
+    assert given.replace(shim, "-B").strip() == COMMANDS[words]
+    assert bare.split() == [word for word in given.split() if word != "-ffunction-sections"]
+
+
+FORMS = {
+    "hugealign before ccache": ("{hugealign} ccache gcc", {}, True),
+    "the profile is part of what ccache looks at": ("ccache {hugealign} gcc", {"CCACHE_EXTRAFILES": "{profile}"}, True),
+    "ccache is not told (docs/ordering.md warns of it)": ("ccache {hugealign} gcc", {}, False),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_compiler_cache(form: str, profile: Path, tmp_path: Path) -> None:
+    """An object of a build without the profile is not to be taken for one of a build with it."""
+    if not shutil.which("ccache"):
+        pytest.skip("ccache is not installed")
+    (tmp_path / "a.c").write_text("int alpha(int x) { return x; }\n")
+    front, settings, right = FORMS[form]
+    words = (*front.format(hugealign=HUGEALIGN).split(), "-c", "a.c", "-o", "a.o")
+    env = environment(CCACHE_DIR=str(tmp_path / "cache"))
+    run(*words, cwd=tmp_path, env=env, check=True)
+    env |= {name: value.format(profile=profile) for name, value in settings.items()}
+    run(*words, cwd=tmp_path, env=env, check=True, HUGEALIGN_PROFILE=str(profile))
+    assert (".text.alpha" in Elf(tmp_path / "a.o").sections) == right
+
+
+def test_a_relative_profile_holds_in_other_directories(profile: Path, tmp_path: Path) -> None:
+    (tmp_path / "below").mkdir()
+    shutil.copy(profile, tmp_path / "x.order")
+    (tmp_path / "gcc").write_text('#!/bin/sh\necho "$HUGEALIGN_PROFILE"\n')
+    (tmp_path / "gcc").chmod(0o755)
+    done = run(HUGEALIGN, "--profile=x.order", "--page-size=2M", tmp_path / "gcc", "-c", "a.c", cwd=tmp_path)
+    assert done.stdout == f"{tmp_path}/x.order\n"
+
+
+@pytest.mark.parametrize("name", ["gcc-bfd", "gcc-lld19"])
+def test_objects_without_sections_of_their_own(
+    name: str, toolchains: dict[str, Toolchain], profile: Path, bulk: Path, tmp_path: Path
+) -> None:
+    toolchain = toolchains[name]
+    for source, text in SOURCES.items():
+        (tmp_path / source).write_text(text)
+        run(toolchain.cxx, "-c", source, cwd=tmp_path, check=True)
+    words = (toolchain.cxx, *toolchain.flags, "one.o", "two.o", bulk, "-o", "out")
+    done = run(HUGEALIGN, f"--profile={profile}", *words, cwd=tmp_path, HUGEALIGN_DEBUG="1")
+    assert done.returncode == 0
+    assert "objects without -ffunction-sections: one.o" in done.stderr
+    assert run(tmp_path / "out").stdout == OUTPUT
+
+
+def test_an_order_that_fails_is_left_out(
+    objects: dict[str, list[Path]], profile: Path, bulk: Path, tmp_path: Path
+) -> None:
+    """A linker that refuses a second script, and one that refuses every script."""
+    for limit, said in (
+        (1, "linked without an order, because with it the linker said: no more scripts"),
+        (0, "huge-page"),
+    ):
+        directory = tmp_path / f"bin{limit}"
+        directory.mkdir()
+        count = 'n=0; for w; do [ "$w" = -T ] && n=$((n + 1)); done'
+        refuse = f"[ $n -le {limit} ] || {{ echo no more scripts >&2; exit 1; }}"
+        (directory / "ld.bfd").write_text(f'#!/bin/sh\n{count}\n{refuse}\nexec /usr/bin/ld.bfd "$@"\n')
+        (directory / "ld.bfd").chmod(0o755)
+        (directory / "ld").symlink_to("ld.bfd")
+        words = ("g++", f"-B{directory}", *objects["g++"], bulk, "-o", tmp_path / "out")
+        done = run(HUGEALIGN, f"--profile={profile}", *words)
+        assert done.returncode == 0
+        assert said in done.stderr
+        assert run(tmp_path / "out").stdout == OUTPUT
+        assert ("hugealign.pad" in "".join(Elf(tmp_path / "out").sections)) == bool(limit)
+
+
+def test_errors_are_the_plain_ones(profile: Path, bulk: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad.c").write_text("int nowhere(void); int main(void) { return nowhere(); }\n")
+    run("gcc", "-c", "bad.c", cwd=tmp_path, check=True)
+    words = ("gcc", "bad.o", bulk, "-o", "out")
+    plain, ordered = run(*words, cwd=tmp_path), run(HUGEALIGN, f"--profile={profile}", *words, cwd=tmp_path)
+    assert plain.returncode != 0
+    assert (ordered.returncode, ordered.stdout, ordered.stderr) == (plain.returncode, plain.stdout, plain.stderr)
+
+
+def test_an_order_of_the_users_own_stays(
+    objects: dict[str, list[Path]], profile: Path, bulk: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "mine").write_text("alpha\nmain\n")
+    flags = ("-fuse-ld=lld", f"-B{LLVM['lld19']}", f"-Wl,--symbol-ordering-file={tmp_path / 'mine'}")
+    done = run(
+        HUGEALIGN, f"--profile={profile}", "g++", *flags, *objects["g++"], bulk, "-o", tmp_path / "out", check=True
+    )
+    assert "the command line has one of its own" in done.stderr
+    lies_first(tmp_path / "out", ("alpha", "main"), 4096)
+
+
+def test_small_links_are_the_plain_ones(profile: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.c").write_text("int main(void) { return 0; }\n")
+    run("gcc", "-ffunction-sections", "a.c", "-o", "bare", cwd=tmp_path, check=True)
+    done = run(HUGEALIGN, f"--profile={profile}", "gcc", "a.c", "-o", "ours", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "bare").read_bytes() == (tmp_path / "ours").read_bytes()
+
+
+@pytest.mark.parametrize("strip", ["", "-Wl,-s"])
+def test_the_note_survives_strip(
+    strip: str, objects: dict[str, list[Path]], profile: Path, bulk: Path, tmp_path: Path
+) -> None:
+    words = (*objects["g++"], bulk, "-o", tmp_path / "out")
+    run(HUGEALIGN, f"--profile={profile}", "g++", *strip.split(), *words, check=True)
+    before = note_of(tmp_path / "out")
+    run("strip", tmp_path / "out", check=True)
+    assert before is not None
+    assert before.hot_start < before.hot_end
+    assert note_of(tmp_path / "out") == before
+
+
+def test_other_programs_of_the_build(tmp_path: Path, profile: Path, bulk: Path) -> None:
+    """A program with none of the functions is laid out, and its note promises nothing."""
+    (tmp_path / "main.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }\n")
+    run(HUGEALIGN, f"--profile={profile}", "gcc", "-c", "main.c", cwd=tmp_path, check=True)
+    (tmp_path / "x.order").write_text("# hugealign.order/1\n# windows: 9\nnot_here\nneither_this\n")
+    done = run(HUGEALIGN, "--profile=x.order", "gcc", "main.o", bulk, "-o", "out", cwd=tmp_path, check=True)
+    assert done.stderr == ""
+    note = note_of(tmp_path / "out")
+    assert note is not None
+    assert (note.hot_start == note.hot_end, note.windows) == (True, 0)
+    assert "warning" not in run(HUGEALIGN, "verify", tmp_path / "out", check=True).stdout
+
+
+def test_the_order_that_hugealign_makes(objects: dict[str, list[Path]], bulk: Path, tmp_path: Path) -> None:
+    """From a profile of one program to the next link of it: what ran lies first, in the order that was made."""
+    words = ("g++", *objects["g++"], bulk, "-o")
+    run(HUGEALIGN, *words, tmp_path / "before", check=True)
+    (tmp_path / "ran").write_text("main 1\nwork 50\nbeta 40\nalpha 30\nthrower 3\n")
+    made = ("order", tmp_path / "ran", "-b", tmp_path / "before", "--itlb-2m", "2", "-o", tmp_path / "x.order")
+    run(HUGEALIGN, *made, check=True)
+    names = [entry.name for entry in orderfile.parse((tmp_path / "x.order").read_bytes().split(b"\n")).entries]
+    assert {"work", "beta", "alpha"} <= set(names[:6])
+    run(HUGEALIGN, f"--profile={tmp_path / 'x.order'}", *words, tmp_path / "after", check=True)
+    hot = tuple(name for name in names if name in {"work", "beta", "alpha", "main", "thrower"})
+    lies_first(tmp_path / "after", hot, 4096)
+    assert run(tmp_path / "after").stdout == OUTPUT
+    assert run(HUGEALIGN, "verify", tmp_path / "after").returncode == 0
+
+
+def test_verify_holds_a_file_against_its_note(
+    objects: dict[str, list[Path]], profile: Path, bulk: Path, tmp_path: Path
+) -> None:
+    """The headers of an ordered program are changed to 4 KiB pages: no window is left of those that the note means."""
+    output = tmp_path / "out"
+    run(HUGEALIGN, f"--profile={profile}", "g++", *objects["g++"], bulk, "-o", output, check=True)
+    data = bytearray(output.read_bytes())
+    for number in range(int.from_bytes(data[56:58], "little")):
+        at = int.from_bytes(data[32:40], "little") + number * 56
+        if data[at : at + 4] == b"\1\0\0\0":  # PT_LOAD
+            data[at + 48 : at + 56] = (4096).to_bytes(8, "little")
+    output.write_bytes(data)
+    printed = run(HUGEALIGN, "verify", output).stdout
+    assert "HA017" in printed
+    assert "HA018" in printed
