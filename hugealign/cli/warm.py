@@ -19,6 +19,9 @@ each installation, before the program starts.  It costs the memory printed.
 Needs no privileges, never writes to the file; what is huge already is left
 alone, also under a running program.
 
+A program that was linked with a profile says how many leading windows are to
+be huge: so many, and no more, unless --windows says otherwise.
+
 --libs finds the libraries as the dynamic linker would, and runs nothing.
 Libraries without a whole window are named, and are no finding.
 
@@ -164,7 +167,10 @@ def treat(path: str, page_size: int, args: argparse.Namespace, library: bool = F
     progress = Progress(printable(path))
     try:
         with pagecache.opened(path) as fd:
-            offsets = pagecache.text_windows(fd, page_size, args.windows, args.all_text)
+            limit, note = args.windows, ""
+            if limit is None and not args.all_text and (limit := _meant(fd, page_size)):
+                note = f"as many windows as its build asks for ({limit}); --windows asks for others"
+            offsets = pagecache.text_windows(fd, page_size, limit, args.all_text)
             hits = memory.limit_hits()
             if args.check:
                 outcome = warming.Outcome(tuple(pagecache.measure(fd, offsets, page_size)))
@@ -180,10 +186,19 @@ def treat(path: str, page_size: int, args: argparse.Namespace, library: bool = F
                     obstacle = obstacles.not_warmed(path)
                 else:
                     obstacle = obstacles.to_huge(fd, path, outcome, hits)
-        done = Treatment(path, page_size, offsets, outcome, obstacle, library)
+        done = Treatment(path, page_size, offsets, outcome, obstacle, library, note=note)
         return _replaced(done, progress) if args.replace and not library and offsets and obstacle else done
     finally:
         progress.clear()
+
+
+def _meant(fd: int, page_size: int) -> int | None:
+    """Return how many leading windows the link of the program meant to be huge, None if it meant all."""
+    from hugealign.elf.image import read_image
+    from hugealign.elf.notes import read_notes
+
+    note = read_notes(fd, read_image(fd)).build
+    return note.windows or None if note and note.page_size == page_size else None
 
 
 def _replaced(before: "Treatment", progress: "Progress") -> "Treatment":

@@ -3,8 +3,8 @@
 import os
 import stat
 
-from hugealign.elf.image import ET_CORE, ET_DYN, ET_EXEC, ET_REL, read_image
-from hugealign.errors import HugealignError, NotElfError
+from hugealign.elf.image import ET_CORE, ET_DYN, ET_EXEC, ET_REL, Image, read_image
+from hugealign.errors import HugealignError, MalformedElfError, NotElfError
 from hugealign.verify import rules
 from hugealign.verify.examine import examine
 from hugealign.verify.facts import read_facts
@@ -65,4 +65,18 @@ def _check(fd: int, name: str, policy: rules.Policy) -> FileReport:
         )
     report.file_size = image.file_size
     report.build_id = facts.notes.build_id
+    report.fix_level = _fix_level(fd, image)
     return report
+
+
+def _fix_level(fd: int, image: Image) -> str:
+    """Return the level of the `hugealign fix` that made this file, empty if none did or its record is damaged."""
+    if not any(section.name == ".hugealign.fix" for section in image.sections):
+        return ""
+    from hugealign.fix.output import reader, recorded
+
+    try:
+        record = recorded(reader(fd), image)
+    except MalformedElfError:
+        return ""
+    return record.level if record else ""

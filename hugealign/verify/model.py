@@ -12,7 +12,7 @@ class FileReport:
 
     *coverages* has an entry for each of *segments*, *coverage* is their sum; *file_size* in bytes.
     *kernels* says what each known kernel and loader would do with the text; *build_id* is hexadecimal, empty without
-    one; *debug*: a separate debug file, which has no text.
+    one; *debug*: a separate debug file, which has no text; *fix_level*: that of the `hugealign fix` which made it.
     """
 
     __slots__ = (
@@ -22,6 +22,7 @@ class FileReport:
         "debug",
         "file_size",
         "findings",
+        "fix_level",
         "kernels",
         "path",
         "reason",
@@ -42,6 +43,7 @@ class FileReport:
         kernels: tuple[Eligibility, ...] = (),
         build_id: str = "",
         debug: bool = False,
+        fix_level: str = "",
     ) -> None:
         self.path = path
         self.coverage = coverage
@@ -54,6 +56,7 @@ class FileReport:
         self.kernels = kernels
         self.build_id = build_id
         self.debug = debug
+        self.fix_level = fix_level
 
     @property
     def verdict(self) -> str:

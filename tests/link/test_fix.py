@@ -1,5 +1,6 @@
 """``hugealign fix`` on what real linkers made: the program in memory is the same, tools agree, undoing is exact."""
 
+import json
 import os
 import re
 import shutil
@@ -172,6 +173,9 @@ def test_align(features: Path, bulk: Path, tmp_path: Path) -> None:
     assert [s | {"p_align": 0} for s in Elf(plain).segments] == [s | {"p_align": 0} for s in Elf(out).segments]
     assert verified(out) == windows(said) == 2
     assert run(out).returncode == 0
+    assert "\n  changed by hugealign fix --level=align; --undo gives" in run(HUGEALIGN, "verify", out).stdout
+    (report,) = json.loads(run(HUGEALIGN, "verify", "--format=json", out).stdout)["files"]
+    assert report["fix_level"] == "align"
 
 
 AARCH64 = "aarch64-linux-gnu-gcc"

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from hugealign.host import kernel, pagecache, warming
+from tests.link.bulk import bulk_object
 from tests.live.programs import NO_THP, ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
+from tests.support import HUGEALIGN
 
 ALL = f"{WINDOWS} of {WINDOWS} windows huge (6.0 MiB)"
 NONE = f"0 of {WINDOWS} windows huge (0 B)"
@@ -75,6 +77,25 @@ def test_windows_is_an_exact_budget(cold: Path) -> None:
     assert (done.returncode, done.stdout) == (0, f"{cold}: 1 of 1 windows huge (2.0 MiB)\n")
     with running(cold, "5") as child:
         assert huge_kib(child.pid, cold) == WINDOW >> 10
+
+
+def test_as_many_windows_as_the_build_meant(programs: Programs) -> None:
+    """The order of functions that a program was linked with says how many windows are worth it."""
+    directory = programs.directory
+    (directory / "meant.order").write_text("# hugealign.order/1\n# windows: 1\nhot\n")
+    (directory / "meant.c").write_text(
+        "int hot(void) { return 7; }\nunsigned big_sum(void);\nint main(void) { return hot() + (big_sum() == 0); }\n"
+    )
+    objects = (directory / "meant.c", bulk_object(directory))
+    profile = f"--profile={directory / 'meant.order'}"
+    meant = directory / "meant"
+    subprocess.run([HUGEALIGN, profile, "gcc", *objects, "-o", meant], check=True)
+    chill(meant)
+    assert hugealign("warm", meant).stdout == (
+        f"{meant}: 1 of 1 windows huge (2.0 MiB)\n"
+        "  as many windows as its build asks for (1); --windows asks for others\n"
+    )
+    assert hugealign("warm", "--windows", "2", meant).stdout == f"{meant}: 2 of 2 windows huge (4.0 MiB)\n"
 
 
 def test_budget_is_exact_where_nothing_was_cached(cold: Path) -> None:

@@ -42,6 +42,8 @@ def file_object(file: FileOutcome) -> "dict[str, Any]":
         return document | {"reason": file.reason, "findings": []}
     if report.build_id:
         document["build_id"] = report.build_id
+    if report.fix_level:
+        document["fix_level"] = report.fix_level
     document["file_bytes"] = report.file_size
     document["coverage"] = coverage_object(report.coverage)
     document["small"] = report.small

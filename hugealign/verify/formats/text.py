@@ -63,6 +63,8 @@ def _file(file: FileOutcome, style: Style) -> "Iterator[str]":
             yield segment_line(finding.segment)
     for fix in dict.fromkeys(finding.rule.fix for finding in file.findings):
         yield from _wrapped(f"fix: {fix}", 4, 9)
+    if report.fix_level:
+        yield f"  changed by hugealign fix --level={report.fix_level}; --undo gives the old file back"
     if file.accepted:
         rules = ", ".join(dict.fromkeys(finding.rule.id for finding in file.accepted))
         yield f"  {count(len(file.accepted), 'finding')} accepted by the baseline: {rules}"
