@@ -39,6 +39,7 @@ class Case:
     job: str
     setup: str = ""
     wheels: bool = False
+    platform: str = ""
 
 
 class SkipError(Exception):
@@ -88,7 +89,10 @@ def main() -> int:
 def examine(case: Case) -> str:
     """Do all that there is to do with *case*; return its row of the table.  Raises SkipError, AssertionError."""
     place = WHEELS if case.wheels else TREE
-    (fetch_wheels if case.wheels else fetch_packages)(case.packages.split())
+    if case.wheels:
+        fetch_wheels(case.packages.split(), case.platform)
+    else:
+        fetch_packages(case.packages.split())
     found = sorted(place.glob(case.path))
     if not found:
         raise SkipError("the package has another layout")
@@ -166,8 +170,8 @@ def fetch_packages(names: list[str]) -> None:
         marker.touch()
 
 
-def fetch_wheels(names: list[str]) -> None:
-    """Download the wheels *names*, without what they need, and unpack them below WHEELS."""
+def fetch_wheels(names: list[str], platform: str) -> None:
+    """Download the wheels *names*, without what they need, and unpack them below WHEELS; *platform*: if not ours."""
     WHEELS.mkdir(exist_ok=True)
     for name in names:
         marker = WHEELS / f"{name}.unpacked"
@@ -175,6 +179,7 @@ def fetch_wheels(names: list[str]) -> None:
             continue
         with tempfile.TemporaryDirectory(dir=BUILD) as directory:
             words = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:", name]
+            words += ["--platform", platform] if platform else []
             if subprocess.run(words, cwd=directory, capture_output=True, check=False).returncode:
                 raise SkipError(f"cannot download the wheel {name}")
             for wheel in Path(directory).glob("*.whl"):
