@@ -10,6 +10,8 @@ from hugealign.host import pagemap, smaps
 from hugealign.units import printable
 
 _PROC = "/proc"
+_FLAGS, _STARTED = 9 - 4, 22 - 4  # proc(5) counts from 1, and the first three are left out
+_PF_KTHREAD = 0x00200000  # include/linux/sched.h
 _COMM_LENGTH = 15  # TASK_COMM_LEN - 1 in include/linux/sched.h: the kernel cuts names there
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _ATTEMPTS = 5  # at a look during which the process did not change its program or its pages
@@ -139,13 +141,19 @@ def _status(directory: int) -> dict[str, str]:
     return dict(line.partition(":")[::2] for line in _lines("status", directory))
 
 
+def _stat(directory: int) -> list[int]:
+    """Return the numbers of /proc/PID/stat behind the state (proc(5)): the name before it may hold anything."""
+    return [int(word) for word in "".join(_lines("stat", directory)).rpartition(")")[2].split()[1:]]
+
+
 def _identify(pid: int, directory: int) -> Process:
     """Return the process of the open /proc/PID *directory*, without mappings."""
     status = _status(directory)
     if "VmSize" not in status:  # no address space: task_mem in fs/proc/task_mmu.c is not called
-        if status.get("State", "").strip().startswith(("Z", "X")):
-            raise GoneError(f"process {pid} has ended")
-        raise ProcessError(f"process {pid} is a kernel thread: it has no text")
+        # Also a process that is about to end has none, before it is a zombie (exit_mm in kernel/exit.c).
+        if _stat(directory)[_FLAGS] & _PF_KTHREAD:
+            raise ProcessError(f"process {pid} is a kernel thread: it has no text")
+        raise GoneError(f"process {pid} has ended")
     exe, exe_id = _program(directory)
     comm = "".join(_lines("comm", directory)).removesuffix("\n")
     return Process(
@@ -156,8 +164,7 @@ def _identify(pid: int, directory: int) -> Process:
         thp_disabled=status.get("THP_enabled", "1").strip() == "0",
         mappings=(),
         elsewhere=_identity(exe) != exe_id and _identity(f"root{exe}", directory) == exe_id,
-        # The name before it, in parentheses, may hold anything.
-        started=int("".join(_lines("stat", directory)).rpartition(")")[2].split()[19]),
+        started=_stat(directory)[_STARTED],
         inner_pids=tuple(map(int, status.get("NSpid", "").split()[1:])),
     )
 

@@ -15,15 +15,13 @@ Nothing here writes to the file or needs privileges.  How it works (measured on 
 import contextlib
 import mmap
 import os
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hugealign.host.pagecache import CacheState, cache_state, libc, mapped, measure, touch
 
 _MADV_COLLAPSE = 25  # Linux 6.1
 _READ = 1 << 20  # bytes that are read at a time
-_THREADS = 4
 
 #: Told after each window how many windows are done, of how many.
 Progress = Callable[[int, int], None]
@@ -93,37 +91,17 @@ def _evict(fd: int, offsets: Sequence[int], page_size: int) -> CacheState | None
 
 
 def _read(fd: int, offsets: Sequence[int], page_size: int, progress: Progress | None = None) -> None:
+    # One window after the other: where the kernel is in a file, and how much it reads ahead, is kept once for an open
+    # file (struct file_ra_state), and two threads that fault through it spoil each other's folios.
     done = 0
-
-    def work(windows: Iterator[tuple[int, int]]) -> None:
-        nonlocal done
-        for _, address in windows:  # the threads share one iterator
+    for windows in mapped(fd, offsets, page_size):
+        for _, address in windows:
             libc().madvise(address, page_size, mmap.MADV_RANDOM)
             libc().madvise(address, page_size, mmap.MADV_HUGEPAGE)
             touch(address, page_size)
             done += 1
             if progress:
                 progress(done, len(offsets))
-
-    for windows in mapped(fd, offsets, page_size):
-        _together(work, iter(windows), min(_THREADS, len(windows)))
-
-
-def _together(work: Callable[[Iterator[tuple[int, int]]], None], todo: Iterator[tuple[int, int]], count: int) -> None:
-    """Do *work* on what is *todo* in *count* threads, ourselves one of them: each waits for the disk on its own."""
-    helpers = [threading.Thread(target=work, args=(todo,)) for _ in range(count - 1)]
-    started = []
-    try:
-        with contextlib.suppress(RuntimeError):  # a limit on processes or address space: then fewer
-            for helper in helpers:
-                helper.start()
-                started.append(helper)
-        work(todo)
-    finally:
-        for _ in todo:  # interrupted: nothing more is begun
-            pass
-        for helper in started:
-            helper.join()
 
 
 def _collapse(fd: int, offsets: Sequence[int], page_size: int) -> None:

@@ -16,7 +16,7 @@ _SHORT_WITH_ARGUMENT = "AFGILPRTYabcefhlmouyz"
 _WITH_ARGUMENT = frozenset(
     """
     Map architecture audit auxiliary call-graph-ordering-file chroot compress-debug-sections dT default-script
-    defsym depaudit     dependency-file dynamic-linker dynamic-list entry exclude-libs export-dynamic-symbol
+    defsym depaudit dependency-file dynamic-linker dynamic-list entry exclude-libs export-dynamic-symbol
     export-dynamic-symbol-list filter fini format hash-style image-base init just-symbols library library-path
     mllvm oformat output plugin plugin-opt reproduce require-defined retain-symbols-file rpath rpath-link script
     section-ordering-file section-start soname sort-section symbol-ordering-file sysroot thinlto-cache-dir

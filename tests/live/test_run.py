@@ -39,10 +39,12 @@ def test_text_is_huge_in_the_command(programs: Programs, tmp_path: Path, how: st
     with subprocess.Popen(
         [HUGEALIGN, "run", "--", *words], stdout=subprocess.PIPE, env=environment(PATH=path)
     ) as child:
-        assert child.stdout
-        assert child.stdout.readline() == b"ready\n"
-        assert huge_kib(child.pid, good) == ALL
-        child.kill()
+        try:
+            assert child.stdout
+            assert child.stdout.readline() == b"ready\n"
+            assert huge_kib(child.pid, good) == ALL
+        finally:
+            child.kill()
 
 
 def test_environment_name_and_status_are_the_commands_own(tmp_path: Path) -> None:
