@@ -65,6 +65,8 @@ def test_address_space_that_is_small(cold: Path) -> None:
         command = ["sh", "-c", f'ulimit -v {mib << 10} && exec "$0" "$@"', sys.executable, *map(str, words)]
         return subprocess.run(command, check=False, capture_output=True, cwd=ROOT, text=True, timeout=30)
 
+    # Python's compiler takes a want of memory for a syntax error: everything is to be compiled before.
+    assert hugealign("warm", "--libs", cold).returncode == 0
     # What Python needs to start with what the command imports, and then a little more each time.
     imports = "import ctypes, argparse, re, struct, threading, hugealign.host.libraries, hugealign.host.treatment"
     least = next(mib for mib in range(10, 400, 4) if limited(mib, "-c", imports).returncode == 0)

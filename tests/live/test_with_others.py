@@ -129,10 +129,20 @@ def waiting(*words: str | Path, **variables: str) -> Iterator[subprocess.Popen[b
             child.kill()
 
 
+def the_one(subject: Path) -> int:
+    """Return the process that runs *subject*, not one of the same name that is about to end or of another test run."""
+    found = []
+    for pid in processes.find(subject.name):
+        with contextlib.suppress(processes.GoneError):
+            found += [pid] if processes.look(pid).exe == str(subject) else []
+    (pid,) = found
+    return pid
+
+
 def all_huge(subject: Path, *words: str | Path, **variables: str) -> None:
     """Assert that *subject*, run with ``wait`` behind *words*, computes what it should on huge pages."""
     with waiting(*words, subject, "wait", **variables):
-        (pid,) = processes.find(subject.name)
+        pid = the_one(subject)
         try:
             (text,) = processes.look(pid).text()
             assert text.windows(WINDOW) == (State.HUGE,) * WINDOWS
