@@ -5,7 +5,6 @@ much memory it needed; status 1 if one raised what the command line would not ca
 count and seed always makes the same file, so that ``--only N`` does one again.
 """
 
-import argparse
 import os
 import random
 import resource
@@ -26,6 +25,7 @@ from hugealign.verify.kernels import eligibility
 from hugealign.verify.model import FileReport
 from hugealign.verify.outcome import FileOutcome, Outcome
 from hugealign.verify.rules import Policy
+from tests.fuzz import command
 
 SECONDS_LIMIT, MEMORY_LIMIT = 2.0, 200 << 20
 _PAGE = 1 << 16  # small windows, so that the files are small
@@ -313,17 +313,11 @@ def run(count: int, seed: int, first: int = 0, files: dict[str, bytes] | None = 
 
 def main() -> int:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--count", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", type=int, metavar="N", help="only case N")
-    args = parser.parse_args()
-    first, count = (0, args.count) if args.only is None else (args.only, 1)
-    result = run(count, args.seed, first)
-    for failure in result.failures[:20]:
-        print(failure)
+    count, seed, first = command.cases(__doc__)
+    result = run(count, seed, first)
+    command.show(result.failures)
     print(
-        f"{result.count} files in {result.seconds:.1f} s, seed {args.seed}: {result.checked} checked, "
+        f"{result.count} files in {result.seconds:.1f} s, seed {seed}: {result.checked} checked, "
         f"{result.found} with findings, {len(result.failures)} failures; slowest {result.slowest * 1000:.1f} ms "
         f"(case {result.slowest_case}); peak memory {result.memory >> 20} MiB"
     )

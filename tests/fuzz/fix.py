@@ -5,7 +5,6 @@ output is not the input but for what was planned, or if undoing does not give th
 case again.
 """
 
-import argparse
 import os
 import random
 import resource
@@ -18,7 +17,7 @@ from hugealign.errors import HugealignError
 from hugealign.fix import examine, writing
 from hugealign.fix.output import Output, fixed, original, reader
 from hugealign.fix.plan import LEVELS
-from tests.fuzz import elf
+from tests.fuzz import command, elf
 
 SECONDS_LIMIT, MEMORY_LIMIT = 2.0, 300 << 20
 _PAGE = 1 << 16  # small windows, so that the files are small
@@ -108,18 +107,12 @@ def run(count: int, seed: int, first: int = 0) -> Result:
 
 def main() -> int:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--count", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", type=int, metavar="N", help="only case N")
-    args = parser.parse_args()
-    first, count = (0, args.count) if args.only is None else (args.only, 1)
-    result = run(count, args.seed, first)
-    for failure in result.failures[:20]:
-        print(failure)
+    count, seed, first = command.cases(__doc__)
+    result = run(count, seed, first)
+    command.show(result.failures)
     counts = ", ".join(f"{number} {kind}" for kind, number in sorted(result.counts.items()))
     print(
-        f"seed {args.seed}: {counts}; slowest {result.slowest * 1000:.1f} ms (case {result.slowest_case}); "
+        f"seed {seed}: {counts}; slowest {result.slowest * 1000:.1f} ms (case {result.slowest_case}); "
         f"peak memory {result.memory >> 20} MiB"
     )
     return int(result.failed)

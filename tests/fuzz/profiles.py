@@ -5,7 +5,6 @@ how much memory it needed; status 1 if one raised what the command line would no
 of count and seed always makes the same file, so that ``--only N`` does one again.
 """
 
-import argparse
 import io
 import random
 import resource
@@ -26,6 +25,7 @@ from hugealign.profile.detect import detect
 from hugealign.profile.lines import lines
 from hugealign.profile.match import match
 from hugealign.profile.model import Profile
+from tests.fuzz import command
 from tests.unit.profiles import SAMPLES, build
 
 SECONDS_LIMIT, MEMORY_LIMIT = 2.0, 400 << 20
@@ -188,17 +188,11 @@ def run(count: int, seed: int, first: int = 0) -> Result:
 
 def main() -> int:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--count", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", type=int, metavar="N", help="only case N")
-    args = parser.parse_args()
-    first, count = (0, args.count) if args.only is None else (args.only, 1)
-    result = run(count, args.seed, first)
-    for failure in result.failures[:20]:
-        print(failure)
+    count, seed, first = command.cases(__doc__)
+    result = run(count, seed, first)
+    command.show(result.failures)
     print(
-        f"{result.count} files in {result.seconds:.1f} s, seed {args.seed}: {len(result.failures)} failures; "
+        f"{result.count} files in {result.seconds:.1f} s, seed {seed}: {len(result.failures)} failures; "
         f"slowest {result.slowest * 1000:.1f} ms (case {result.slowest_case}); peak memory {result.memory >> 20} MiB"
     )
     print(", ".join(f"{form} {number}" for form, number in result.read.most_common()))
