@@ -96,17 +96,39 @@ esac
 # An outer shim, or the linker that it runs, has called us: the work is already being done.
 [ -z "$nested" ] || exec "$real" "$@"
 
-# sizes ARGUMENT...: the sizes of the files among the arguments that are not shared libraries or the loader.
-sizes() {
-    count=$#
+# on_inputs COMMAND ARGUMENT...: become the command on the objects and archives among the arguments.  Return 1 if there
+# is anything else whose size says nothing of what it brings: a thin archive, a linker script.
+on_inputs() {
+    action=$1
+    shift
+    count=$# previous=
     for word do
-        case $word in
-            -*) ;;
-            *) case ${word##*/} in *.so | *.so.[0-9]*) ;; *) set -- "$@" "$word" ;; esac ;;
+        case $previous$word in
+            -m | -z | -[LTeho] | -soname | -dynamic-linker | -plugin | -rpath | -rpath-link) previous=$word && continue ;;
+            -*) ;; # an option, perhaps with its argument
+            *.o) set -- "$@" "$word" ;;
+            *.a)
+                magic=
+                read -r magic <"$word" || return 1
+                [ "$magic" = '!<arch>' ] || return 1
+                set -- "$@" "$word"
+                ;;
+            *.so | *.so.[0-9]*) ;;
+            *) return 1 ;;
         esac
-    done
+        previous=
+    done 2>/dev/null
     shift "$count"
-    [ $# -eq 0 ] || exec stat -L -c %s -- "$@" 2>/dev/null
+    [ $# -eq 0 ] || "$action" "$@"
+}
+
+sizes() {
+    exec stat -L -c %s -- "$@" 2>/dev/null
+}
+
+# Code that is still to be made has no size: GCC's LTO objects, LLVM's bitcode.  A false alarm does no harm.
+lto() {
+    LC_ALL=C exec grep -q -a -s -e '\.gnu\.lto_' -e '\.llvm\.lto' -e '^BC' -- "$@"
 }
 
 # only_shared ARGUMENT...: every library is one for which the linker will find a shared object, or is libgcc.
@@ -134,19 +156,23 @@ only_shared() {
 settings=${HUGEALIGN_MIN_TEXT-}${HUGEALIGN_PAD_THRESHOLD-}${HUGEALIGN_PAGE_SIZE-}${HUGEALIGN_CHECK-}
 settings=$settings${HUGEALIGN_ONLY-}${HUGEALIGN_SKIP-}${HUGEALIGN_DEBUG-}
 # All that goes in, in bytes; not looked up for a hundred words and more, which no small program has.
+limit=262144 # the least text that is laid out: HUGEALIGN_MIN_TEXT
 total=0
 if [ $# -ge 100 ]; then
     total=4194304
 elif [ -z "$settings" ]; then
-    # shellcheck disable=SC2046
-    for size in $(sizes "$@"); do
+    sizes=$(on_inputs sizes "$@") || sizes=$limit
+    for size in $sizes; do
         total=$((total + size))
     done
 fi
 
-# A link of less than 64 KiB, a quarter of the least text that is laid out, is done at once: no Python for a conftest.
-if [ -z "$settings" ] && [ "$total" -lt 65536 ] && only_shared "$@"; then
-    exec "$real" "$@"
+# What goes in is less than what is laid out: the link is done at once, and no Python starts.  A quarter of that is
+# taken as it is, so that a conftest does not pay for a look at its objects.
+if [ -z "$settings" ] && [ "$total" -lt $limit ] && only_shared "$@"; then
+    [ "$total" -ge $((limit / 4)) ] || exec "$real" "$@"
+    (on_inputs lto "$@")
+    [ $? -ne 1 ] || exec "$real" "$@"
 fi
 
 # shellcheck source=hugealign/sh/python.sh

@@ -1,12 +1,14 @@
 """Small programs stay small; the limits are where the variables say."""
 
+import random
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.link.bulk import bulk_object
-from tests.support import HUGEALIGN, Elf, Toolchain, run
+from tests.support import HUGEALIGN, ROOT, Elf, Toolchain, run
 
 HELLO = '#include <stdio.h>\nint main(void) { puts("hello"); return 0; }\n'
 
@@ -67,6 +69,53 @@ def test_an_archive_of_which_little_is_used(tmp_path: Path) -> None:
     words = [tmp_path / "main.o", f"-L{tmp_path}", "-lmixed"]
     plain, output = both(Toolchain("gcc-bfd", "gcc", ()), tmp_path, *words)
     assert output.read_bytes() == plain
+
+
+@pytest.mark.parametrize("kind", ["thin archive", "linker script"])
+def test_inputs_that_bring_more_than_their_size(kind: str, tmp_path: Path) -> None:
+    """A file of some bytes that leads the linker to megabytes of text: Meson's libraries are thin archives."""
+    code = bulk_object(tmp_path, 2100)
+    (tmp_path / "main.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }")
+    run("gcc", "-c", tmp_path / "main.c", "-o", tmp_path / "main.o", check=True)
+    small = tmp_path / ("libbulk.a" if kind == "thin archive" else "bulk.t")
+    if kind == "thin archive":
+        run("ar", "rcT", small, code, check=True)
+    else:
+        small.write_text(f"INPUT({code})\n")
+    _, output = both(Toolchain("gcc-bfd", "gcc", ()), tmp_path, tmp_path / "main.o", small)
+    assert Elf(output).faults() == []
+    assert run(output).returncode == 0
+
+
+def test_code_that_link_time_optimisation_makes(tmp_path: Path) -> None:
+    """150 KB of objects become 600 KB of text; as many bytes of finished code do not."""
+    noise = ",".join(map(str, random.Random(1).randbytes(100_000)))
+    (tmp_path / "main.c").write_text(
+        f"const unsigned char noise[] = {{{noise}}};\n"
+        '__asm__(".text\\n.globl filled\\nfilled: .fill 600000, 1, 0xcc");\n'
+        "int main(int argc, char **argv) { return argv[0][0] == noise[argc]; }\n"
+    )
+    run("gcc", "-O2", "-flto", "-c", tmp_path / "main.c", "-o", tmp_path / "main.o", check=True)
+    assert 64 << 10 < (tmp_path / "main.o").stat().st_size < 256 << 10
+    _, output = both(Toolchain("gcc-bfd", "gcc", ()), tmp_path, "-O2", "-flto", tmp_path / "main.o")
+    assert Elf(output).faults() == []
+
+
+def test_small_links_start_no_python(tmp_path: Path) -> None:
+    """An installation without its Python part, which complains when it is needed: for 256 KiB of inputs and more."""
+    for part in ("bin", "hugealign/sh", "hugealign/libexec"):
+        shutil.copytree(ROOT / part, tmp_path / part)
+    wrapper = tmp_path / "bin" / "hugealign"
+    output = tmp_path / "program"
+    (tmp_path / "main.c").write_text("int main(void) { return 0; }")
+    for noise, python in ((1, False), (200_000, False), (300_000, True)):
+        (tmp_path / "noise.s").write_text(f'.data\n.fill {noise}, 1, 7\n.section .note.GNU-stack,"",@progbits\n')
+        words = ["-c", tmp_path / "main.c", tmp_path / "noise.s"]
+        run(wrapper, "gcc", *words, cwd=tmp_path, check=True)
+        for _ in range(2):  # the output of the first link is no input of the second
+            done = run(wrapper, "gcc", "main.o", "noise.o", "-o", output, cwd=tmp_path, check=True)
+            assert ("does not load" in done.stderr) == python, noise
+            assert run(output).returncode == 0
 
 
 def test_whole_windows_need_no_pad(tmp_path: Path) -> None:
