@@ -20,6 +20,7 @@ COMMANDS = {
     "cool": "bring a file's text back into small pages, to compare",
     "run": "warm a command's text, then run the command",
     "order": "profile in, order of functions and number of windows out",
+    "map": "draw where the heat of a profile lies: window by window, before and after",
     "fix": "make the text of a finished program or library whole by editing its headers",
     "build": "run a build with the linker shims active, without changing its compiler",
     "plugin": "the LLVM plugin that gives hot functions sections of their own: build it, find it",
@@ -49,6 +50,7 @@ environment (booleans are 0 or 1; sizes take K, M, G):
   HUGEALIGN_ONLY=GLOB:GLOB    only these output names
   HUGEALIGN_SKIP=GLOB:GLOB    not these output names
   HUGEALIGN_PROFILE=FILE      an order (hugealign order): hot functions first
+  HUGEALIGN_ORDER_OBJECTS=1   objects without -ffunction-sections: place them whole
   HUGEALIGN_CHECK=warn        after each link: off, warn or error
   HUGEALIGN_DEBUG=1           say on stderr what each link does
 """

@@ -39,13 +39,26 @@ def write(text: str, path: str | None, utf8: bool = False) -> None:
             rest = memoryview(text.encode("utf-8" if utf8 else sys.stdout.encoding, "backslashreplace"))
             while rest:  # without Python's buffer, which would be tried again at exit
                 rest = rest[os.write(sys.stdout.fileno(), rest) :]
-        else:
-            _replace(os.path.realpath(path), text.encode("utf-8", "backslashreplace"))
     except BrokenPipeError:
         raise
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise HugealignError(f"{printable(path or 'standard output')}: cannot be written: {reason}") from None
+        raise _unwritten("standard output", error) from None
+    if path is not None:
+        write_bytes(text.encode("utf-8", "backslashreplace"), path)
+
+
+def write_bytes(data: bytes, path: str) -> None:
+    """Write *data* to the file at *path*, whole or not at all.  Raises as `write` does."""
+    try:
+        _replace(os.path.realpath(path), data)
+    except BrokenPipeError:
+        raise
+    except (OSError, ValueError) as error:
+        raise _unwritten(path, error) from None
+
+
+def _unwritten(path: str, error: Exception) -> HugealignError:
+    return HugealignError(f"{printable(path)}: cannot be written: {getattr(error, 'strerror', None) or error}")
 
 
 def _replace(path: str, data: bytes) -> None:

@@ -15,11 +15,15 @@ _SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """*windows* that may be huge: *entries* less *reserve*, at least 1; *why* is where the entries come from."""
+    """*windows* that may be huge: *entries* less *reserve*, at least 1; *why* is where the entries come from.
+
+    *cpu* is the processor's name in the table of known ones, empty if it is not in there.
+    """
 
     entries: int
     reserve: int
     why: str
+    cpu: str = ""
 
     @property
     def windows(self) -> int:
@@ -34,18 +38,23 @@ def budget(cpu: str | None, entries: int | None, reserve: int = DEFAULT_RESERVE)
     """
     if entries is not None and not 1 <= entries <= _ENTRIES_LIMIT:
         raise UsageError(f"--itlb-2m: not a number from 1 to {_ENTRIES_LIMIT}")
-    if not 0 <= reserve <= _ENTRIES_LIMIT:
-        raise UsageError(f"--reserve: not a number from 0 to {_ENTRIES_LIMIT}")
     if entries is not None:
-        return Budget(entries, reserve, "as given by --itlb-2m")
+        return of_entries(entries, reserve, "as given by --itlb-2m")
     if cpu is not None:
         from hugealign.host import cpus
 
         found = cpus.find(cpu)
         if not found.itlb_2m:
             raise UsageError(f"--cpu: no source gives the 2 MiB instruction TLB entries of {found.name}; use --itlb-2m")
-        return Budget(found.itlb_2m, reserve, found.name)
+        return of_entries(found.itlb_2m, reserve, found.name, found.name)
     return _of_this_machine(reserve)
+
+
+def of_entries(entries: int, reserve: int, why: str, cpu: str = "") -> Budget:
+    """Return the budget of so many entries.  Raises UsageError if *reserve* makes no sense."""
+    if not 0 <= reserve <= _ENTRIES_LIMIT:
+        raise UsageError(f"--reserve: not a number from 0 to {_ENTRIES_LIMIT}")
+    return Budget(entries, reserve, why, cpu)
 
 
 def _of_this_machine(reserve: int) -> Budget:
@@ -53,18 +62,19 @@ def _of_this_machine(reserve: int) -> Budget:
 
     asked = children.function(_ask)  # CPUID can be forbidden, which kills
     children.collect([asked], _SECONDS)
-    entries, _, name = asked.text.partition(" ")
+    entries, _, known = asked.text.partition(" ")
+    cpu, _, brand = known.partition(" ")
     if asked.status == 0 and entries.isdigit() and int(entries):
-        return Budget(min(int(entries), _ENTRIES_LIMIT), reserve, f"this machine, {printable(name)}")
-    return Budget(DEFAULT_ENTRIES, reserve, "the default; this machine's processor does not say (--cpu, --itlb-2m)")
+        return of_entries(min(int(entries), _ENTRIES_LIMIT), reserve, f"this machine, {cpu or printable(brand)}", cpu)
+    return of_entries(DEFAULT_ENTRIES, reserve, "the default; this machine's processor does not say (--cpu, --itlb-2m)")
 
 
 def _ask() -> bytes:
-    """Return the entries and who says so, as text."""
+    """Return the entries, the name in the table of processors, and what the processor calls itself, as text."""
     from hugealign.host import processor
 
     asked = processor.look()
     said = asked.tlbs.l1_2m if asked.tlbs else None
     entries = (said.entries if said else 0) or (asked.cpu.itlb_2m if asked.cpu else 0) or 0
-    name = asked.cpu.name if asked.cpu else asked.brand.strip() or "unknown processor"
-    return f"{entries} {name}".encode()
+    name = asked.cpu.name if asked.cpu else ""
+    return f"{entries} {name} {asked.brand.strip() or 'unknown processor'}".encode()

@@ -5,7 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hugealign import __version__
+from hugealign.order import choice as choices
 from hugealign.order.budget import Budget
+from hugealign.order.choice import Choice
 from hugealign.order.orderfile import COLD, FILL, HOT
 from hugealign.order.windows import Plan
 from hugealign.profile.match import Matched
@@ -17,7 +19,10 @@ _NAME_SHOWN = 100  # characters of a name
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All that the report is made from.  *profiles* are (path, format); *source* is where the functions were found."""
+    """All that the report is made from.  *profiles* are (path, format); *source* is where the functions were found.
+
+    *choice* is there if the profile is a trace: samples are instructions then.
+    """
 
     binary: str
     source: str
@@ -25,6 +30,12 @@ class Report:
     matched: Matched
     plan: Plan
     budget: Budget
+    choice: Choice | None = None
+
+    @property
+    def unit(self) -> str:
+        """What samples are."""
+        return "instructions" if self.choice else "samples"
 
 
 def text(report: Report) -> str:
@@ -37,14 +48,18 @@ def _lines(report: Report) -> Iterator[str]:
     for path, form in report.profiles:
         yield f"profile  {printable(path)}: {form}"
     found = _percent(matched.found, matched.total)
-    yield f"matched  {found} of {matched.total} samples in {printable(report.binary)}, {_elsewhere(matched)}"
+    yield f"matched  {found} of {matched.total} {report.unit} in {printable(report.binary)}, {_elsewhere(matched)}"
     for name, count in matched.missing[: 3 if matched.rate < 0.95 else 0]:
         yield f"         not found: {printable(name[:_NAME_SHOWN])} ({_percent(count, matched.total)})"
     budget = report.budget
     why = f"{budget.entries} 2 MiB instruction TLB entries ({budget.why})"
     yield f"budget   {_windows(plan.budget)}: {why}, {budget.reserve} of them kept for others"
-    yield f"huge     {_windows(plan.count)} of {format_size(plan.page_size)}: {_why(plan)}"
+    why = choices.why(report.choice) if report.choice else _why(plan)
+    yield f"huge     {_windows(plan.count)} of {format_size(plan.page_size)}: {why}"
     yield ""
+    if report.choice:
+        yield from choices.lines(report.choice)
+        yield ""
     yield "window  page      bytes     filled  functions   samples  cumulative"
     so_far = 0
     for window in plan.windows:
@@ -91,7 +106,7 @@ def _percent(part: int, whole: int) -> str:
 
 
 def to_json(report: Report) -> str:
-    """Return the JSON document ``hugealign.order-report/1``."""
+    """Return the JSON document ``hugealign.order-report/1``, which order-report-1.schema.json describes."""
     plan, matched, budget = report.plan, report.matched, report.budget
     kinds = {kind: sum(placed.kind == kind for placed in plan.placed) for kind in (HOT, COLD, FILL)}
     document = {
@@ -99,6 +114,7 @@ def to_json(report: Report) -> str:
         "tool": {"name": "hugealign", "version": __version__},
         "binary": {"path": report.binary, "functions_from": report.source, "text_windows": plan.text},
         "profiles": [{"path": path, "format": form} for path, form in report.profiles],
+        "unit": report.unit,
         "samples": {
             "total": matched.total,
             "matched": matched.found,
@@ -114,6 +130,7 @@ def to_json(report: Report) -> str:
         "page_size": plan.page_size,
         "needed": plan.needed,
         "huge": plan.count,
+        "simulation": choices.as_json(report.choice) if report.choice else None,
         "whole_text": plan.whole,
         "functions": kinds,
         "windows": [

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 
 from hugealign.elf.symbols import Functions
 from hugealign.elf.windows import align_up
+from hugealign.errors import HugealignError
+from hugealign.order.alignment import alignment, place
 from hugealign.order.orderfile import COLD, FILL, HOT
 from hugealign.profile.match import Matched
 
-_ALIGNMENT = 16  # of functions, as compilers do it at -O2; one that lies on less is placed on less
+_LIMIT = 1 << 16  # windows: 128 GiB of functions
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,23 +63,32 @@ def plan(
     page_size: int,
     budget: int,
     fill: bool = True,
+    count: int | None = None,
 ) -> Plan:
-    """Return where *hot*, then *cold* functions lie in windows of *page_size* bytes, of which *budget* may be huge."""
-    text = -(-functions.text // page_size)
-    whole = text <= budget
+    """Return where *hot*, then *cold* functions lie in windows of *page_size* bytes, of which *budget* may be huge.
+
+    With *count*, so many are to be huge, whatever the budget.  Raises HugealignError for functions of absurd size.
+    """
+    text = max(1, -(-functions.text // page_size))
+    whole = count is None and text <= budget
+    most = budget if count is None else count
+    usual = alignment(functions)
     kinds = [(index, HOT) for index in hot] + [(index, COLD) for index in cold]
-    end = _ends([index for index, _ in kinds], functions)[-1] if kinds else functions.lead
+    end = _ends([index for index, _ in kinds], functions, usual)[-1] if kinds else functions.lead
     needed = max(1, -(-end // page_size))
-    if fill and not whole and needed <= budget:
-        kinds += [(index, FILL) for index in neighbours(functions, matched.samples, budget * page_size - end)]
+    if needed > _LIMIT:
+        raise HugealignError(f"functions of {needed} windows: more than any program has; the file is damaged")
+    if fill and not whole and needed <= most:
+        kinds += [(index, FILL) for index in neighbours(functions, matched.samples, most * page_size - end, usual)]
     indices = [index for index, _ in kinds]
-    ends = _ends(indices, functions)
+    ends = _ends(indices, functions, usual)
     placed = [
         Placed(index, kind, (stop - functions.sizes[index]) // page_size + 1)
         for (index, kind), stop in zip(kinds, ends, strict=True)
     ]
-    used = max(1, -(-ends[-1] // page_size)) if ends else 1
-    count = text if whole else min(used, budget)
+    if count is None:
+        used = max(1, -(-ends[-1] // page_size)) if ends else 1
+        count = text if whole else min(used, budget)
     return Plan(
         placed,
         _table(placed, ends, matched, functions, page_size, count),
@@ -90,19 +101,16 @@ def plan(
     )
 
 
-def _ends(indices: Sequence[int], functions: Functions) -> list[int]:
-    """Return where each function ends, in bytes from the start of the first window."""
-    ends = []
-    at = functions.lead
-    for index in indices:
-        start = functions.starts[index]
-        at = align_up(at, min(start & -start, _ALIGNMENT) or _ALIGNMENT) + functions.sizes[index]
-        ends.append(at)
-    return ends
+def _ends(indices: Sequence[int], functions: Functions, usual: int) -> list[int]:
+    """Return where each function ends, in bytes from the start of the first window; *usual* is the alignment."""
+    placed = place(functions.starts, functions.sizes, indices, functions.lead, usual)
+    return [start + functions.sizes[index] for index, start in zip(indices, placed, strict=True)]
 
 
-def neighbours(functions: Functions, touched: Iterable[int], room: int) -> list[int]:
+def neighbours(functions: Functions, touched: Iterable[int], room: int, usual: int) -> list[int]:
     """Return functions that lie next to *touched* ones and fit into *room* bytes, nearest first chosen, in file order.
+
+    *usual* is the alignment that they need at most.
 
     What lies beside a function that was seen running, the linker put there from the same source file or library: the
     likeliest to run unseen.  Cold parts are left out.
@@ -120,7 +128,7 @@ def neighbours(functions: Functions, touched: Iterable[int], room: int) -> list[
     candidates = sorted(range(count), key=distance.__getitem__)[len(seen) :]
     chosen = []
     for index in candidates:
-        size = align_up(functions.sizes[index], _ALIGNMENT)
+        size = align_up(functions.sizes[index], usual)
         if size <= room and functions.cold_part_of(index) is None:
             room -= size
             chosen.append(index)

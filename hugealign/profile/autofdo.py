@@ -1,18 +1,22 @@
-"""AutoFDO's text (``create_llvm_prof --format=text``, ``llvm-profdata merge --sample --text``).
+"""AutoFDO's text (``create_llvm_prof --format=text``, ``llvm-profdata merge --sample --text``, ``dump_gcov``).
 
-``name:total:head`` begins a function; below it, deeper by one space for each inlined call, ``line: samples`` with the
-functions called from there, ``callee:count``.  What was inlined ran as part of the function on the outside.
+``name:total:head`` (``name total:N head:N`` by dump_gcov) begins a function; below it, deeper by one space or two for
+each inlined call, ``line: samples`` with the functions called from there, ``callee:count``.  What was inlined ran as
+part of the function on the outside.
 """
 
+import os
 import re
 from collections.abc import Iterable
 
 from hugealign.elf.symbols import Functions
+from hugealign.profile import tools
+from hugealign.profile.lines import lines as split
 from hugealign.profile.model import Malformed, Place, Profile, count_of, meaningful
 from hugealign.profile.profdata import with_any_version
 
-_FUNCTION = re.compile(rb"(\S.*):(\d+):(\d+)\Z", re.DOTALL)
-_LINE = re.compile(rb" +\d+(?:\.\d+)?: (\d+)((?: \S+:\d+)*)\s*\Z")
+_FUNCTION = re.compile(rb"(\S.*)(?::(\d+):| total:(\d+) head:)\d+\Z", re.DOTALL)
+_LINE = re.compile(rb" +\d+(?:\.\d+)?: (\d+)((?: +\S+:\d+)*)\s*\Z")
 _INLINED = re.compile(rb" +\d+(?:\.\d+)?: \S.*:\d+\Z", re.DOTALL)
 _CONTEXT = re.compile(rb"\[(?:.* @ )?(.*)\]\Z", re.DOTALL)
 
@@ -23,6 +27,18 @@ def read_data(path: str, profile: Profile, functions: Functions, binary: str) ->
     with_any_version(["merge", "--sample", "--text", "-o", "-", path], lambda lines: read(lines, profile))
 
 
+def read_gcc(path: str, profile: Profile, functions: Functions, binary: str) -> None:
+    """Add GCC's sample profile (``create_gcov``, -fauto-profile) at *path* to *profile*.  Raises ProfileError."""
+    del functions, binary
+    with open(path, "rb") as file:
+        version = int.from_bytes(file.read(8)[4:], "little")
+    tool = tools.find("dump_gcov", package="autofdo")
+    # Without the last word functions with less than some percent of the largest one are left out.
+    words = [tool, f"-gcov_version={version}", "-dump_cutoff_percent=0", os.path.realpath(path)]
+    with tools.output(words) as stream:
+        read(split(stream), profile)
+
+
 def read(lines: Iterable[bytes], profile: Profile) -> None:
     """Add what *lines* say to *profile*."""
     function: Place | None = None
@@ -31,10 +47,10 @@ def read(lines: Iterable[bytes], profile: Profile) -> None:
             continue
         try:
             if found := _FUNCTION.match(line):
-                name, total, _ = found.groups()
+                name, total, total_of_dump = found.groups()
                 context = _CONTEXT.match(name)
                 function = profile.place(context.group(1) if context else name)
-                profile.add(function, count_of(total))
+                profile.add(function, count_of(total or total_of_dump))
             elif (found := _LINE.match(line)) and function is not None:
                 for call in found.group(2).split():
                     callee, _, count = call.rpartition(b":")

@@ -5,6 +5,7 @@ import re
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _RAW_MAGIC = (b"\x81rforpl\xff", b"\xffrforpl\x81", b"\x81Rforpl\xff", b"\xfflprofr\x81", b"\xfflprofi\x81")
 _SAMPLE_MAGIC = (b"\x84\xe4\xd0\xb1\xf4\xc9\x94\xa8", b"\x82\xe4\xd0\xb1\xf4\xc9\x94\xa8")  # "SPROF42", 4 or 2: ULEB128
+_AFDO_VERSIONS = (b"\1\0\0\0", b"\2\0\0\0")  # in coverage data, there are four letters of GCC's version
 _NAME = rb"(?:[^ \n\\]|\\.)+"
 _LINE_SHOWN = 300  # bytes of either end of a line that are looked at: patterns take the square of its length
 
@@ -27,7 +28,7 @@ _TEXT: tuple[tuple[str, re.Pattern[bytes]], ...] = tuple(
         ("llvm-text", rb"(?:#.*\n)*:(?:ir|fe|csir|entry_first|single_byte_coverage|temporal_prof_traces)\b"),
         ("llvm-text", rb"(?:#.*\n)*\S.*\n# Func Hash:"),
         ("preaggregated", rb"E \S+\n|[BTFfSRr](?: (?:[0-9a-f]+:|X:)?-?[0-9a-f]+){2,4}(?: \d+)?\n"),
-        ("autofdo", rb"(?:\[.*\]|\S.*):\d+:\d+\s*\n(?: +(?:\d+|!)|\S)"),
+        ("autofdo", rb"(?:\[.*\]|\S.*)(?::\d+:| total:\d+ head:)\d+\s*\n(?: +(?:\d+|!)|\S)"),
         ("perf-addresses", rb"(?:.*\n){0,2000}?.*0x[0-9a-f]+/0x[0-9a-f]+/[PM-]/[X-]/[A-]/"),
         ("perf-text", rb"(?:.*\n){0,200}?(?:.*:\s+[0-9a-f]{3,16} .+ \(|\t +[0-9a-f]+ \S.* \()"),
         ("perf-text", rb"(?:.*\n){0,200}?.*\S\+0x[0-9a-f]+/\S+\+0x[0-9a-f]+/[PM-]/"),
@@ -58,6 +59,8 @@ def detect(head: bytes) -> str | None:
         return "llvm-sample"
     if head[:4] == b"gmon":
         return "gprof"
+    if head[:4] == b"adcg" and head[4:8] in _AFDO_VERSIONS:
+        return "afdo"
     if head[:4] in (b"adcg", b"gcda"):
         return "gcda"
     if head[:4] == b"\x7fELF":

@@ -5,7 +5,7 @@ else by names.
 """
 
 import os
-from typing import BinaryIO
+from collections.abc import Container, Iterator
 
 from hugealign.elf.symbols import Functions
 from hugealign.profile import perf_addresses, perf_text, tools
@@ -20,7 +20,8 @@ def read(path: str, profile: Profile, functions: Functions, binary: str) -> None
     perf = tools.find("perf", package="linux-perf")
     events = tools.text([perf, "evlist", "-v", "-i", path])
     branches, chains = b"BRANCH_STACK" in events, b"CALLCHAIN" in events
-    same = _same_build(tools.text([perf, "buildid-list", "-i", path]), functions.build_id)
+    listed = _listed(tools.text([perf, "buildid-list", "-i", path]))
+    same = {file for file, build_id in listed.items() if functions.build_id and build_id == functions.build_id}
     command = [perf, "script", "-i", path]
     if same:
         if branches:
@@ -33,57 +34,45 @@ def read(path: str, profile: Profile, functions: Functions, binary: str) -> None
         profile.notes.append("is of another build, or has no build-id: functions are matched by name")
         command += ["--no-demangle", "-F", "pid,event,ip,sym,symoff,dso" + (",brstacksym" if branches else "")]
         command += ["-G"] if branches else []
-    offsets = _chains_are_offsets([perf, "script", "-i", path], same) if same and chains and not branches else None
+    offsets = _chains_are_offsets([perf, "script", "-i", path], listed) if same and chains and not branches else None
     with tools.output(command) as stream:
         if same:
             perf_addresses.Reader(profile, functions, same.__contains__, offsets).read(stream)
         else:
             name = os.fsencode(os.path.basename(binary))
-            perf_text.Reader(profile, lambda file: file.rpartition(b"/")[2] == name).read(lines(stream))
+            perf_text.Reader(profile, lambda file: file.rpartition(b"/")[2] == name).read_counted(stream)
     if not profile.good:
         raise ProfileError("has no samples")
 
 
-def _same_build(listed: bytes, build_id: str) -> set[bytes]:
-    """Return the paths that the binary was sampled under."""
-    pairs = (line.partition(b" ") for line in listed.splitlines())
-    return {path.strip() for found, _, path in pairs if build_id and found.decode("ascii", "replace") == build_id}
+def _listed(text: bytes) -> dict[bytes, str]:
+    """Return the files that have samples, by path, with their build-ids."""
+    pairs = (line.partition(b" ") for line in text.splitlines())
+    return {path.strip(): build_id.decode("ascii", "replace") for build_id, _, path in pairs}
 
 
-def _chains_are_offsets(command: list[str], ours: set[bytes]) -> bool:
+def _chains_are_offsets(command: list[str], listed: Container[bytes]) -> bool:
     """Whether this perf prints the addresses of call chains as offsets in the file.
 
-    Told by the first sample in one of *ours*: with its chain, and without, which is an address of the process.
+    Told by the first chain that begins in a file: with it, and without, which is an address of the process.  Any file
+    does, not only ours: perf does the same with all, and the first samples of ours may come late.
     """
     fields = [*command, "-F", "pid,event,ip,dso"]
-    return _first_address(fields, ours) != _first_address([*fields, "-G"], ours)
+    for number, innermost in _samples(fields, chains=True):
+        words, space, path = innermost.rpartition(b" (")
+        if space and path.startswith(b"/") and not path.endswith(b".ko)") and path.removesuffix(b")") in listed:
+            alone = next((line for at, line in _samples([*fields, "-G"], chains=False) if at == number), b"")
+            return words.split()[-1:] != alone.rpartition(b" (")[0].split()[-1:]
+    return False
 
 
-def _first_address(command: list[str], ours: set[bytes]) -> bytes:
-    """Return the address of the innermost frame of the first sample that lies in one of *ours*."""
-    try:
-        with tools.output(command) as stream:
-            _find_first(stream, ours)
-    except _FoundError as found:
-        return found.address
-    return b""
-
-
-def _find_first(stream: BinaryIO, ours: set[bytes]) -> None:
-    """Raise _FoundError with that address."""
-    innermost = False
-    for line in lines(stream):
-        # The innermost frame stands on the sample's own line, or right below it.
-        frame = line.startswith(b"\t")
-        words, space, path = line.rpartition(b" (")
-        if space and (innermost or not frame) and path.removesuffix(b")") in ours:
-            raise _FoundError(words.split()[-1])
-        innermost = not frame
-
-
-class _FoundError(Exception):
-    """Ends the command early."""
-
-    def __init__(self, address: bytes) -> None:
-        super().__init__()
-        self.address = address
+def _samples(command: list[str], chains: bool) -> Iterator[tuple[int, bytes]]:
+    """Yield the number of each sample and its line; with *chains* that of its innermost frame, if it has one."""
+    number, head = 0, False
+    with tools.output(command) as stream:
+        for line in lines(stream):
+            frame = line.startswith(b"\t")
+            number += bool(line) and not frame
+            if line and (frame and head if chains else not frame):
+                yield number, line
+            head = not frame

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from hugealign.elf.symbols import Functions
 from hugealign.elf.windows import file_offset
-from hugealign.profile.lines import blocks
+from hugealign.profile.lines import COUNTED_LIMIT, blocks, samples
 from hugealign.profile.model import NOWHERE, Profile, ProfileError
 
 _MMAP = re.compile(
@@ -26,7 +26,6 @@ _EXEC = re.compile(rb".*PERF_RECORD_COMM exec: .*:(\d+)/\d+\Z")
 _SAMPLE = re.compile(rb"\s*(\d+) .*?:(?:\s+([0-9a-f]{1,16}))?(?: \((.*)\))?\s*\Z")
 _FRAME = re.compile(rb"\t\s*([0-9a-f]{1,16})(?: \((.*)\))?\Z")
 _BRANCH = re.compile(rb"\s*(?:(\d+)\s+)?(?:.*: +[0-9a-f]+ +)?(0x[0-9a-f]+/0x[0-9a-f]+/.*)\Z")
-_WAITING_LIMIT = 100_000  # different samples that are kept before they are resolved
 _KNOWN_LIMIT = 500_000  # different lines of which it is kept what they are
 _LINE_LIMIT, _BRANCHES_LIMIT = 1 << 13, 1 << 16  # bytes of a line, longer than any path; and of one with branches
 _FOREIGN = -2
@@ -39,6 +38,7 @@ class _Space:
     maps: list[tuple[int, int, int]] = field(default_factory=list)  # start, end, offset in the file
     leaves: dict[bytes, tuple[int, int]] = field(default_factory=dict)  # of a frame: function, offset in it
     callers: dict[bytes, tuple[int, int]] = field(default_factory=dict)
+    above: set[bytes] = field(default_factory=set)  # frames that are to be looked at
 
     def move(self, maps: list[tuple[int, int, int]]) -> None:
         """Note that the binary is mapped elsewhere."""
@@ -72,23 +72,26 @@ class Reader:
             (s.p_vaddr, s.p_vaddr + s.p_memsz, file_offset(s, s.p_vaddr)) for s in segments if functions.image.fixed
         ]
         self.waiting: Counter[bytes] = Counter()
+        self.above: list[_Space] = []  # those that have frames to be looked at
         self.space = self._space(b"")  # of the last sample
 
     def read(self, stream: BinaryIO) -> None:
         """Read all of *stream*.  Raises ProfileError if nothing says where the program was in memory."""
+        size = 0
         for block in blocks(stream):
-            samples = block.split(b"\n\n" if b"\n\t" in block else b"\n")
             if b"PERF_RECORD_" in block:
-                for sample in samples:
+                for sample in samples(block):
                     if b"PERF_RECORD_" in sample:
                         self._with_events(sample)
                     else:
                         self.waiting[sample] += 1
             else:
-                self.waiting.update(samples)
+                self.waiting.update(samples(block))
+            size += len(block)
             # Branch stacks are long and never the same.
-            if len(self.waiting) > _WAITING_LIMIT or b"/0x" in block:
+            if size > COUNTED_LIMIT or b"/0x" in block:
                 self._settle()
+                size = 0
         self._settle()
         if self.profile.good and not self.mapped and not self.profile.samples:
             raise ProfileError(
@@ -145,6 +148,12 @@ class Reader:
         for sample, count in self.waiting.items():
             self._sample(sample.split(b"\n"), count)
         self.waiting.clear()
+        last = self.space
+        for space in self.above:
+            self.space = space  # that frames are resolved in
+            self._touch(space)
+        self.above.clear()
+        self.space = last
 
     def _sample(self, lines: list[bytes], count: int) -> None:
         """Add *count* samples: the line of the sample, and those of its frames, innermost first."""
@@ -177,18 +186,26 @@ class Reader:
             self._chain(frames, count)
 
     def _chain(self, frames: list[bytes], count: int) -> None:
-        profile, space = self.profile, self.space
+        space = self.space
         leaf = space.leaves.get(frames[0]) or self._frame(frames[0], space.leaves, caller=False)
         self._count(leaf[0], count)
-        callers, samples = space.callers, profile.samples
-        above = [callers.get(frame) or self._frame(frame, callers, caller=True) for frame in frames[1:]]
-        for index, _ in above:
-            if index >= 0 and index not in samples:
-                samples[index] = 0
-        if above and leaf[0] >= 0:
-            caller, offset = above[0]
-            if caller >= 0 and caller != leaf[0]:
-                profile.call(caller, leaf[0], count, offset)
+        if len(frames) > 1:
+            # The others say no more than that they ran, which is looked at once for each.
+            if not space.above:
+                self.above.append(space)
+            space.above.update(frames[1:])
+            caller, offset = space.callers.get(frames[1]) or self._frame(frames[1], space.callers, caller=True)
+            if 0 <= caller != leaf[0] >= 0:
+                self.profile.call(caller, leaf[0], count, offset)
+
+    def _touch(self, space: _Space) -> None:
+        """Note the functions of all frames that call others."""
+        callers = space.callers
+        touched = {(callers.get(frame) or self._frame(frame, callers, caller=True))[0] for frame in space.above}
+        for index in touched:
+            if index >= 0:
+                self.profile.add(index)
+        space.above.clear()
 
     def _count(self, index: int, count: int) -> None:
         self.profile.good += count

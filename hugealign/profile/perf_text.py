@@ -7,7 +7,9 @@ an address and then a line for each frame, innermost first; an empty line ends i
 
 import re
 from collections.abc import Callable, Iterable
+from typing import BinaryIO
 
+from hugealign.profile.lines import counted
 from hugealign.profile.model import Malformed, Place, Profile, meaningful
 
 _ADDRESS = re.compile(rb":\s+[0-9a-f]{1,16} ")
@@ -29,6 +31,23 @@ class Reader:
 
     def read(self, lines: Iterable[bytes]) -> None:
         """Read all *lines*."""
+        self._lines(lines, 1)
+        self._done()
+
+    def read_counted(self, stream: BinaryIO) -> None:
+        """Read all of *stream*, made without what differs in each sample: equal ones are read once."""
+        for batch in counted(stream):
+            for sample, count in batch.items():
+                self._lines(sample.split(b"\n"), count)
+        self.profile.first_bad = 0  # it is not known where the line was
+        self._done()
+
+    def _done(self) -> None:
+        if self.demangled:
+            self.profile.notes.append("has demangled names, which no symbol has: use perf script --no-demangle")
+
+    def _lines(self, lines: Iterable[bytes], weight: int) -> None:
+        """Read *lines*, each of which stands for *weight* of them."""
         stack: list[_Frame] = []
         for number, line in enumerate(lines, 1):
             try:
@@ -37,25 +56,23 @@ class Reader:
                     meaningful(space and address.isalnum())
                     stack.append(self._frame(frame))
                 elif not line or line.isspace():
-                    self._sample(stack)
+                    self._sample(stack, weight)
                     stack = []
                 elif b"PERF_RECORD_" in line or line.startswith(b"#"):
                     continue
                 elif frame := _flat(line):
-                    self._sample(stack)
+                    self._sample(stack, weight)
                     stack = []
-                    self._sample([self._frame(frame)])
-                    self._branches(line)
+                    self._sample([self._frame(frame)], weight)
+                    self._branches(line, weight)
                 elif line.rstrip().endswith(b":"):
-                    self._sample(stack)
+                    self._sample(stack, weight)
                     stack = []
                 else:
-                    meaningful(self._branches(line))
+                    meaningful(self._branches(line, weight))
             except Malformed:
                 self.profile.malformed(number)
-        self._sample(stack)
-        if self.demangled:
-            self.profile.notes.append("has demangled names, which no symbol has: use perf script --no-demangle")
+        self._sample(stack, weight)
 
     def _frame(self, text: bytes) -> _Frame:
         """Return the frame of ``symbol+0x1 (file)``."""
@@ -76,25 +93,25 @@ class Reader:
                 self.known[text] = frame
         return frame
 
-    def _sample(self, stack: list[_Frame]) -> None:
+    def _sample(self, stack: list[_Frame], weight: int) -> None:
         if not stack:
             return
         profile = self.profile
-        profile.good += 1
+        profile.good += weight
         leaf = stack[0][0]
         if leaf is None:
-            profile.foreign += 1
+            profile.foreign += weight
         else:
-            profile.add(leaf, 1)
+            profile.add(leaf, weight)
         for place, _ in stack[1:]:
             if place is not None:
                 profile.add(place)
         if len(stack) > 1:
             caller, offset = stack[1]
             if leaf is not None and caller is not None and caller != leaf:
-                profile.call(caller, leaf, 1, offset)
+                profile.call(caller, leaf, weight, offset)
 
-    def _branches(self, line: bytes) -> bool:
+    def _branches(self, line: bytes, weight: int) -> bool:
         """Add the branches in *line*; return whether there are any."""
         profile = self.profile
         found = False
@@ -103,11 +120,11 @@ class Reader:
                 found = True
                 source, offset, target, entry = branch.groups()
                 caller, callee = profile.place(source), profile.place(target)
-                profile.add(caller, 1)
+                profile.add(caller, weight)
                 profile.add(callee)
-                profile.good += 1
+                profile.good += weight
                 if int(entry, 16) == 0 and caller != callee:
-                    profile.call(caller, callee, 1, int(offset, 16))
+                    profile.call(caller, callee, weight, int(offset, 16))
         return found
 
 

@@ -58,6 +58,7 @@ _FILES: dict[str, Callable[[str, Profile, Functions, str], None]] = {
     "profdata": profdata.read_data,
     "llvm-text": profdata.read_data,
     "llvm-sample": autofdo.read_data,
+    "afdo": autofdo.read_gcc,
     "pprof": pprof.read_data,
 }
 FORMATS = (*_LINES, *_FILES, "bolt-yaml", "callgrind", "preaggregated", "pprof-text", "perf-text", "perf-addresses")

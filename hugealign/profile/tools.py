@@ -76,7 +76,9 @@ def text(words: Sequence[str], limit: int = 64 << 20, seconds: int = SECONDS_LIM
 
 
 def _message(messages: BinaryIO) -> str:
-    """Return the last line that is not empty, fit for a terminal."""
+    """Return the last line that is not empty nor part of a backtrace, fit for a terminal."""
     messages.seek(0)
     said = [line.strip() for line in messages.read(1 << 16).decode("utf-8", "replace").splitlines()]
-    return printable(next((line for line in reversed(said) if line), ""))[:_MESSAGE_LIMIT]
+    return printable(next((line for line in reversed(said) if line and line[:4] not in ("@   ", "*** ")), ""))[
+        :_MESSAGE_LIMIT
+    ]

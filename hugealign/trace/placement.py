@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hugealign.elf.symbols import Functions
-from hugealign.elf.windows import align_down, align_up
+from hugealign.elf.windows import align_down
 from hugealign.errors import HugealignError
+from hugealign.order.alignment import alignment, place
 from hugealign.trace.tracefile import Trace
 
 WINDOW = 2 << 20  # what the tables of instruction TLBs are published for
@@ -54,28 +55,16 @@ def ordered(trace: Trace, file: int, name: str, functions: Functions, order: Seq
             sizes[owner] = max(sizes[owner], address + size - starts[owner])
     begin = align_down(base, WINDOW)
     end = begin + max(0, starts[0] - base)
-    alignment = _alignment(functions)
-    moved = [-1] * len(starts)
-    for index in (*order, *range(len(starts))):
-        if moved[index] < 0:
-            end = align_up(end, min(starts[index] & -starts[index], alignment) or alignment)
-            moved[index] = end
-            end += sizes[index]
+    sequence = list(dict.fromkeys((*order, *range(len(starts)))))
+    placed = place(starts, sizes, sequence, end, alignment(functions))
+    moved = [start for _, start in sorted(zip(sequence, placed, strict=True))]
+    end = placed[-1] + sizes[sequence[-1]]
     addresses = array("Q")
     for (address, number, _, _), owner in zip(trace.block_rows(), owners, strict=True):
         by = moved[owner] - starts[owner] if owner >= 0 else begin - base if number == file else 0
         addresses.append(address + by + (number << _REGION))
     first = begin // WINDOW
     return Placement(name, addresses, first + (file << _REGION) // WINDOW, -(-end // WINDOW) - first)
-
-
-def _alignment(functions: Functions) -> int:
-    """Return what the compiler aligned functions to: most lie on it, and more than would by chance (half lie on 2)."""
-    starts = [start for index, start in enumerate(functions.starts) if functions.cold_part_of(index) is None]
-    for alignment in (16, 8, 4, 2):
-        if sum(start % alignment == 0 for start in starts) * 8 > len(starts) * 5:
-            return alignment
-    return 1
 
 
 def _text(trace: Trace, file: int) -> int:

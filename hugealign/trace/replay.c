@@ -1,5 +1,5 @@
 /* Decodes the chunks of a trace (docs/trace.md) and runs them through models of instruction TLBs, under any number of
-   layouts at once.  tests/unit/reference.py does the same, slowly; the tests hold the two against each other.
+   layouts at once; it also counts calls.  tests/unit/reference.py does the same, slowly, and the tests compare.
 
    What is done once per chunk for each layout: from blocks to the pages that they lie in, without repetitions.  From
    there for each choice of huge windows (a variant): from pages to keys, one for each 4 KiB page or huge window.  The
@@ -11,6 +11,10 @@
 
 #define EXPORT __attribute__((visibility("default")))
 enum { EVENTS = 1 << 14, HISTORY = 1 << 16, NEVER = 0xFFFF };
+/* The table of calls is kept sparse, so that probing ends soon. */
+enum { SLOTS = 1 << 22, CALLS = SLOTS / 4, PROBES = 256 };
+/* Owners of blocks; functions have the numbers behind. */
+enum { ELSEWHERE, NO_FUNCTION };
 
 /* One level of a TLB.  The nodes of a set form a ring, the head being the most recently used and the one before it the
    least.  Node numbers begin at 1. */
@@ -44,12 +48,23 @@ struct layout {
     struct layout *other;
 };
 
+struct call {
+    uint32_t from, to; /* blocks */
+    uint64_t count;
+};
+
 struct replay {
     uint32_t blocks;
     uint16_t *instructions;
     uint64_t *executions; /* by block */
     uint64_t events, instruction_count;
     struct layout *layouts;
+    uint32_t *owner; /* by block; NULL if no calls are counted */
+    uint8_t *entry;  /* by block: whether a function begins with it */
+    uint32_t *slots; /* numbers of calls, from 1 */
+    struct call *calls;
+    uint32_t call_count, last; /* the block that ran last, 0 if it was elsewhere */
+    uint64_t uncounted;
     uint32_t context[3];
     uint32_t guess[HISTORY];
     uint32_t ids[EVENTS], pages[2 * EVENTS], keys[2 * EVENTS];
@@ -70,6 +85,15 @@ EXPORT struct replay *replay_new(uint32_t blocks, const uint16_t *instructions) 
     r->instructions = copy(instructions, blocks, sizeof *instructions);
     r->executions = calloc(blocks, sizeof *r->executions);
     return r->instructions && r->executions ? r : NULL;
+}
+
+/* Have calls counted.  An owner is ELSEWHERE (another file), NO_FUNCTION, or a number above for each function. */
+EXPORT int replay_count_calls(struct replay *r, const uint32_t *owner, const uint8_t *entry) {
+    r->owner = copy(owner, r->blocks, sizeof *owner);
+    r->entry = copy(entry, r->blocks, sizeof *entry);
+    r->slots = calloc(SLOTS, sizeof *r->slots);
+    r->calls = calloc(CALLS + 1, sizeof *r->calls);
+    return r->owner && r->entry && r->slots && r->calls ? 0 : -1;
 }
 
 EXPORT struct layout *layout_new(struct replay *r, const uint32_t *first, const uint32_t *last) {
@@ -150,6 +174,9 @@ EXPORT uint64_t machine_walks(const struct machine *m) { return m->walks; }
 EXPORT uint64_t replay_events(const struct replay *r) { return r->events; }
 EXPORT uint64_t replay_instructions(const struct replay *r) { return r->instruction_count; }
 EXPORT const uint64_t *replay_executions(const struct replay *r) { return r->executions; }
+EXPORT const struct call *replay_calls(const struct replay *r) { return r->calls + 1; }
+EXPORT uint32_t replay_call_count(const struct replay *r) { return r->call_count; }
+EXPORT uint64_t replay_uncounted(const struct replay *r) { return r->uncounted; }
 
 /* Return whether the level holds a key; if it can, it does afterwards. */
 static inline int touch(struct level *v, uint32_t key) {
@@ -218,6 +245,42 @@ static void run(struct replay *r, const uint32_t *ids, size_t count) {
     }
 }
 
+/* Return the entry of the table for a call, a new one if there is room, or NULL. */
+static struct call *call_of(struct replay *r, uint32_t from, uint32_t to) {
+    uint64_t hash = (from * 0x9E3779B97F4A7C15u) ^ (to * 0xC2B2AE3D27D4EB4Fu);
+    for (uint32_t at = (uint32_t)(hash >> 32), end = at + PROBES; at != end; at++) {
+        uint32_t *slot = &r->slots[at % SLOTS];
+        if (!*slot) {
+            if (r->call_count == CALLS)
+                return NULL;
+            *slot = ++r->call_count;
+            r->calls[*slot] = (struct call){from, to, 0};
+        }
+        struct call *found = &r->calls[*slot];
+        if (found->from == from && found->to == to)
+            return found;
+    }
+    return NULL;
+}
+
+/* A call: a block of one function, then the first of another.  Between them may lie code of the same file that belongs
+   to no function, which is the PLT; code of another file ends it. */
+static void count_calls(struct replay *r, const uint32_t *ids, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        uint32_t id = ids[i], owner = r->owner[id];
+        if (owner == NO_FUNCTION)
+            continue;
+        if (r->last && r->entry[id] && r->owner[r->last] != owner) {
+            struct call *call = call_of(r, r->last, id);
+            if (call)
+                call->count++;
+            else
+                r->uncounted++;
+        }
+        r->last = owner == ELSEWHERE ? 0 : id;
+    }
+}
+
 static void forget(struct level *v) {
     /* Empty entries in any order are as good as new ones: emptying is enough. */
     memset(v->node_of, 0, v->keys * sizeof *v->node_of);
@@ -228,6 +291,7 @@ static void forget(struct level *v) {
 EXPORT void replay_stream(struct replay *r) {
     memset(r->context, 0, sizeof r->context);
     memset(r->guess, 0, sizeof r->guess);
+    r->last = 0;
     for (struct layout *l = r->layouts; l; l = l->other)
         for (struct variant *v = l->variants; v; v = v->other)
             for (struct machine *m = v->machines; m; m = m->other) {
@@ -305,6 +369,8 @@ EXPORT int replay_chunk(struct replay *r, const uint8_t *bytes, size_t size, uin
     }
     r->events += events;
     r->instruction_count += instructions;
+    if (r->owner)
+        count_calls(r, r->ids, events);
     run(r, r->ids, events);
     return 0;
 }
@@ -329,5 +395,6 @@ EXPORT void replay_free(struct replay *r) {
         next_layout = l->other;
         free(l);
     }
+    free(r->owner), free(r->entry), free(r->slots), free(r->calls);
     free(r->instructions), free(r->executions), free(r);
 }

@@ -13,6 +13,14 @@ from hugealign.trace.tracefile import Chunk, Trace, TraceError
 from hugealign.units import printable
 
 _P, _U32, _U64, _INT, _SIZE = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int, ctypes.c_size_t
+#: What owns a block, where calls are counted: another file, its file but no function, or function n as n plus FUNCTION.
+ELSEWHERE, NO_FUNCTION, FUNCTION = range(3)
+
+
+class _Call(ctypes.Structure):
+    _fields_ = (("caller", _U32), ("callee", _U32), ("count", _U64))
+
+
 _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "replay_new": (_P, (_U32, _P)),
     "layout_new": (_P, (_P, _P, _P)),
@@ -23,6 +31,10 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "replay_events": (_U64, (_P,)),
     "replay_instructions": (_U64, (_P,)),
     "replay_executions": (ctypes.POINTER(_U64), (_P,)),
+    "replay_count_calls": (_INT, (_P, _P, ctypes.c_char_p)),
+    "replay_calls": (ctypes.POINTER(_Call), (_P,)),
+    "replay_call_count": (_U32, (_P,)),
+    "replay_uncounted": (_U64, (_P,)),
     "replay_stream": (None, (_P,)),
     "replay_chunk": (_INT, (_P, _P, _SIZE, _U32, _INT)),
     "replay_free": (None, (_P,)),
@@ -74,6 +86,11 @@ class Replay:
         self._c.replay_free(self._replay)
         self._replay = 0
 
+    def count_calls(self, owners: "array[int]", entries: bytes) -> None:
+        """Have `run` count calls; by block, *owners* says whose it is, *entries* whether a function begins with it."""
+        if self._c.replay_count_calls(self._replay, _address(owners), entries):
+            raise MemoryError
+
     def layout(self, pages: Pages) -> int:
         """Add a layout, and return what `variant` knows it by."""
         return _made(self._c.layout_new(self._replay, _address(pages.first), _address(pages.last)))
@@ -122,3 +139,9 @@ class Replay:
         """Return how often each block was run."""
         found = self._c.replay_executions(self._replay)
         return list(found[: self._trace.block_count])
+
+    def calls(self) -> tuple[dict[tuple[int, int], int], int]:
+        """Return how often which block was followed by the first of another function, and calls left out for room."""
+        found = self._c.replay_calls(self._replay)
+        rows = (found[at] for at in range(self._c.replay_call_count(self._replay)))
+        return {(row.caller, row.callee): row.count for row in rows}, int(self._c.replay_uncounted(self._replay))

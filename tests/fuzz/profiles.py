@@ -17,6 +17,8 @@ from pathlib import Path
 
 from hugealign.elf.symbols import Functions, read_functions
 from hugealign.errors import HugealignError
+from hugealign.map import layout, picture
+from hugealign.map import report as heat
 from hugealign.order import diff, emit, hot, orderfile, report, windows
 from hugealign.order.budget import Budget
 from hugealign.order.compose import compose
@@ -135,7 +137,10 @@ def check(data: bytes, functions: Functions, path: Path, form: str | None) -> st
     for render in emit.FORMS.values():
         render(order)
     made = report.Report("prog", "", [(path.name, found)], matched, plan, Budget(8, 1, "test"))
-    printed = report.text(made) + report.to_json(made)
+    layouts = (layout.before(functions, matched, _PAGE, None), layout.after(functions, matched, plan))
+    shown = layout.Map("prog", [(path.name, found)], "samples", matched, made.budget, plan, "", None, layouts)
+    assert all(found.uncovered()[-1] == 0 for found in layouts)
+    printed = report.text(made) + report.to_json(made) + heat.text(shown) + heat.to_json(shown) + picture.svg(shown)
     bad = {c for c in printed if not c.isprintable() and c != "\n"}
     assert not bad, f"prints {bad}"
     return found
@@ -146,6 +151,7 @@ class Result:
     """What a run showed.  Times in seconds, memory in bytes."""
 
     count: int = 0
+    samples: int = 0
     read: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
     slowest: float = 0.0
@@ -166,18 +172,19 @@ def run(count: int, seed: int, first: int = 0) -> Result:
         functions = read_functions(build(Path(name)))
         files = corpus(functions)
         names = sorted(files)
+        result.samples = len(names)
         started = time.perf_counter()
         for case in range(first, first + count):
             chance = random.Random(f"{seed}/{case}")
             kind = names[case % len(names)]
             data = mutate(files[kind], files[chance.choice(names)], chance)
             form = chance.choice(_WITHOUT_TOOLS) if chance.random() < 0.2 else None
-            before = time.perf_counter()
+            before = time.process_time()  # of this process: others may be busy
             try:
                 result.read[check(data, functions, Path(name) / "profile", form)] += 1
             except Exception as error:  # noqa: BLE001  # that is what is looked for
                 result.failures.append(f"case {case} ({kind}, {form}): {type(error).__name__}: {error}")
-            took = time.perf_counter() - before
+            took = time.process_time() - before
             if took > result.slowest:
                 result.slowest, result.slowest_case = took, case
             result.count += 1
@@ -195,6 +202,7 @@ def main() -> int:
         f"{result.count} files in {result.seconds:.1f} s, seed {seed}: {len(result.failures)} failures; "
         f"slowest {result.slowest * 1000:.1f} ms (case {result.slowest_case}); peak memory {result.memory >> 20} MiB"
     )
+    print(f"of each of {result.samples} samples {result.count // max(result.samples, 1)}; read as", end=" ")
     print(", ".join(f"{form} {number}" for form, number in result.read.most_common()))
     return int(result.failed)
 

@@ -24,10 +24,21 @@ if has perf; then
     quietly perf record -q -g -e cpu-clock:u -F 5000 -o stacks.data ./prog 200000000
     quietly perf record -q -g -e cpu-clock:u -F 5000 -o fixed-stacks.data ./fixed 200000000
     quietly perf record -q -e cpu-clock:u -F 5000 -o fixed-flat.data ./fixed 200000000
+    # Packed by perf, and through a pipe: perf 6.1 gives these no build-ids.
+    quietly perf record -q -z -e cpu-clock:u -F 5000 -o packed.data ./prog 200000000
+    perf record -q -g -e cpu-clock:u -F 5000 -o - ./prog 200000000 2>>log >pipe.data || true
     perf script -i flat.data --no-demangle >flat.txt 2>>log || true
     perf script -i stacks.data --no-demangle >stacks.txt 2>>log || true
     perf script -i flat.data -F pid,event,ip --show-mmap-events >addresses.txt 2>>log || true
     perf script -i flat.data -F pid,event,ip >addresses-alone.txt 2>>log || true
+fi
+if has perf && has create_gcov; then
+    # create_gcov reads DWARF up to version 4; without branch records (-use_lbr=false) it takes flat samples.
+    mkdir -p afdo
+    gcc -gdwarf-4 -O2 "$here/main.c" "$here/other.c" -o afdo/prog
+    quietly perf record -q -e cpu-clock:u -F 5000 -o afdo/perf.data afdo/prog 200000000
+    quietly create_gcov -binary=afdo/prog -profile=afdo/perf.data -use_lbr=false -gcov_version=2 -gcov=afdo/prog.afdo
+    dump_gcov -gcov_version=2 -dump_cutoff_percent=0 afdo/prog.afdo >dump_gcov.txt 2>>log || true
 fi
 if has "$llvm/llvm-bolt"; then
     quietly "$llvm/llvm-bolt" prog -o instrumented --instrument --instrumentation-file="$PWD/prog.fdata"

@@ -2,9 +2,11 @@
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
 from hugealign.trace.geometry import Geometry, Level
 from hugealign.trace.placement import Keys, Pages
+from hugealign.trace.replay import ELSEWHERE, NO_FUNCTION
 from hugealign.trace.tracefile import Chunk, Trace, TraceError
 
 _HISTORY = 1 << 16
@@ -47,6 +49,20 @@ def simulate(streams: Iterable[Iterable[int]], pages: Pages, keys: Keys, cpu: Ge
                     if second and not second.touch(number, huge):
                         walks += 1
     return misses, walks if cpu.second else None
+
+
+def calls(
+    streams: Iterable[Iterable[int]], owners: Sequence[int], entries: Sequence[int]
+) -> dict[tuple[int, int], int]:
+    """Return how often which block was followed by the first of another function, but for code of no function."""
+    found: dict[tuple[int, int], int] = {}
+    for stream in streams:
+        own = [block for block in stream if owners[block] != NO_FUNCTION]
+        for before, block in pairwise(own):
+            others = owners[before] != owners[block] and ELSEWHERE not in (owners[before], owners[block])
+            if others and entries[block]:
+                found[before, block] = found.get((before, block), 0) + 1
+    return found
 
 
 def decode(trace: Trace, chunks: Sequence[Chunk]) -> Iterator[list[int]]:

@@ -5,20 +5,22 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
+import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hugealign.elf.symbols import Functions
-from hugealign.errors import UsageError
+from hugealign.elf.symbols import Functions, read_functions
+from hugealign.errors import HugealignError, UsageError
 from hugealign.order import diff, emit, hot, orderfile, windows
 from hugealign.order.budget import budget
 from hugealign.order.compose import compose
 from hugealign.order.orderfile import COLD, FILL, HOT, Entry, OrderFile
 from hugealign.order.windows import Plan, neighbours
 from hugealign.profile.match import Matched
-from tests.support import HUGEALIGN, run
+from tests.support import HUGEALIGN, ROOT, run
 from tests.unit.profiles import SAMPLES, build
 
 PAGE = 1 << 16
@@ -124,8 +126,8 @@ def test_the_start_of_the_text_takes_room() -> None:
 
 def test_functions_keep_their_alignment() -> None:
     functions = program([24, 24, 8])  # at 4096, 4120 and 4144: the one in the middle is aligned to 8 bytes
-    assert windows._ends([0, 1], functions) == [24, 48]
-    assert windows._ends([0, 2], functions) == [24, 40]
+    assert windows._ends([0, 1], functions, 16) == [24, 48]
+    assert windows._ends([0, 2], functions, 16) == [24, 40]
 
 
 @given(
@@ -151,7 +153,7 @@ def test_properties_of_plans(sizes: list[int], data: st.DataObject, limit: int, 
 
 
 def test_neighbours_of_nothing() -> None:
-    assert neighbours(program([16] * 3), [], 1000) == []
+    assert neighbours(program([16] * 3), [], 1000, 16) == []
 
 
 # The budget.
@@ -162,6 +164,7 @@ def test_budget() -> None:
     assert budget(None, 16, 2).windows == 14
     assert budget(None, 1).windows == 1
     assert budget(None, None).windows >= 1
+    assert (budget("skl", None).cpu, budget(None, 16).cpu) == ("skylake", "")
     for cpu, entries, reserve in (
         ("nosuch", None, 1),
         (None, 0, 1),
@@ -308,6 +311,47 @@ def test_command(prog: Path, tmp_path: Path) -> None:
     # An order file is a profile, and nothing is lost.
     done = run(HUGEALIGN, "order", tmp_path / "o", "-b", prog, "-o", again, check=True)
     assert run(HUGEALIGN, "order", "--diff", tmp_path / "o", again).returncode == 0
+
+
+def _valid(text: str, name: str) -> dict[str, Any]:
+    """Return a document that is as its schema, and that schema not too lax: without any one member it is not."""
+    document: dict[str, Any] = json.loads(text)
+    schema = json.loads((ROOT / f"hugealign/order/{name}-1.schema.json").read_text())
+    validator = jsonschema.Draft202012Validator(schema)
+    validator.validate(document)
+    assert document["schema"] == schema["title"]
+    for key in document:
+        assert not validator.is_valid({k: v for k, v in document.items() if k != key}), key
+    assert not validator.is_valid(document | {"other": 1})
+    return document
+
+
+def test_documents_are_as_their_schemas(prog: Path, tmp_path: Path) -> None:
+    """Those of `order --format json`, `--emit json` and `--diff`; of a program with and without symbols."""
+    stripped = tmp_path / "stripped"
+    subprocess.run(["strip", prog, "-o", stripped], check=True)
+    functions = read_functions(prog)
+    (tmp_path / "addresses").write_text(f"S {functions.starts[functions.by_name['hot'][0]]:x} 9\n")
+    for binary, profile in ((prog, SAMPLES / "prog.fdata"), (stripped, tmp_path / "addresses")):
+        words = [HUGEALIGN, "order", profile, "-b", binary, "--force", "--itlb-2m=8"]
+        _valid(run(*words, "--format=json", check=True).stdout, "order-report")
+        run(*words, "--emit=json", "-o", tmp_path / f"{binary.name}.json", check=True)
+        made = _valid((tmp_path / f"{binary.name}.json").read_text(), "order")
+        assert any(f["name"] is None for f in made["functions"]) == (binary == stripped)
+    for name, sample in (("old", "prog.fdata"), ("new", "flat.txt")):
+        run(HUGEALIGN, "order", SAMPLES / sample, "-b", prog, "-o", tmp_path / name, check=True)
+    (tmp_path / "moved").write_text((tmp_path / "old").read_text().replace("# window: 1", "# window: 2"))
+    for new in ("new", "moved", "old"):
+        words = [HUGEALIGN, "order", "--diff", "--format=json", tmp_path / "old", tmp_path / new]
+        made = _valid(run(*words).stdout, "order-diff")
+        assert bool(made["moved"]) == (new == "moved")
+
+
+def test_functions_of_absurd_size() -> None:
+    """A damaged file: an error, and no table of a million million windows."""
+    functions = program([1 << 50])
+    with pytest.raises(HugealignError, match="windows: more than any program has"):
+        planned(functions, matched({0: 1}), 2)
 
 
 def test_several_profiles_are_added_up(prog: Path, tmp_path: Path) -> None:

@@ -96,6 +96,69 @@ def test_packed_perf_data(made: Path, tmp_path: Path) -> None:
     assert load(tmp_path / "p.gz", made / "prog")[1] == load(data, made / "prog")[1]
 
 
+@pytest.mark.parametrize("name", ["packed.data", "pipe.data"])
+def test_perf_data_packed_by_perf_or_from_a_pipe(made: Path, name: str) -> None:
+    """Without build-ids: by name."""
+    profile, matched, form = load(existing(made / name, "perf"), made / "prog")
+    functions = functions_of(made / "prog")
+    assert form == "perf.data"
+    assert "by name" in profile.notes[0]
+    assert named(matched.samples, functions)["hot"] > 20
+    assert matched.rate > 0.99
+    if name == "pipe.data":
+        assert arcs(matched, functions)["main", "hot"] > 20
+
+
+@pytest.mark.parametrize("words", [[], ["-g"]])
+def test_perf_data_of_a_program_that_was_replaced(made: Path, tmp_path: Path, words: list[str]) -> None:
+    """What lies under the recorded path now is not looked at, if -b names the build that ran."""
+    existing(made / "flat.data", "perf")
+    running, kept, data = tmp_path / "prog", tmp_path / "kept", tmp_path / "data"
+    shutil.copy(made / "prog", running)
+    command: list[str | Path] = ["perf", "record", "-q", "-e", "cpu-clock:u", "-F", "5000", *words]
+    command += ["-o", data, running, "200000000"]
+    subprocess.run(command, check=False, capture_output=True)
+    before = load(data, running)[1]
+    running.rename(kept)
+    shutil.copy(made / "fixed", running)
+    profile, matched, _ = load(data, kept)
+    assert not profile.notes
+    assert matched == before
+    assert named(matched.samples, functions_of(kept))["hot"] > 20
+
+
+def test_samples_of_ours_may_come_late(made: Path, tmp_path: Path) -> None:
+    """Whether chains have offsets is told by the first of any file, not by reading up to ours."""
+    existing(made / "stacks.data", "perf")
+    data = tmp_path / "data"
+    script = f"{sys.executable} -c 'sum(range(3000000))'; {made / 'fixed'} 200000000"
+    subprocess.run(
+        ["perf", "record", "-q", "-g", "-e", "cpu-clock:u", "-F", "5000", "-o", data, "sh", "-c", script],
+        check=False, capture_output=True,
+    )  # fmt: skip
+    _, matched, _ = load(data, made / "fixed")
+    assert matched.foreign > 20
+    assert matched.rate > 0.99
+    assert arcs(matched, functions_of(made / "fixed"))["main", "hot"] > 20
+
+
+def test_gcc_sample_profile(made: Path, tmp_path: Path) -> None:
+    """By create_gcov of real samples; dump_gcov's text says the same, and damage is told in one line."""
+    path = existing(made / "afdo" / "prog.afdo", "dump_gcov", "perf")
+    functions = functions_of(made / "afdo" / "prog")
+    _, matched, form = load(path, made / "afdo" / "prog")
+    assert form == "afdo"
+    assert matched.rate == 1
+    # The samples that it was made of: the same function is the hottest.
+    sampled = load(made / "afdo" / "perf.data", made / "afdo" / "prog")[1].samples
+    assert max(matched.samples, key=matched.samples.__getitem__) == max(sampled, key=sampled.__getitem__)
+    assert max(named(matched.samples, functions).values()) > 20
+    assert load(made / "dump_gcov.txt", made / "afdo" / "prog")[1:] == (matched, "autofdo")
+    (tmp_path / "cut").write_bytes(path.read_bytes()[:60])
+    with pytest.raises(ProfileError, match="dump_gcov cannot read it"):
+        load(tmp_path / "cut", made / "prog")
+
+
 def test_callgrind(made: Path) -> None:
     """Exact counts, the same as BOLT's of the same run."""
     _, matched, form = load(existing(made / "prog.callgrind", "valgrind"), made / "prog")
@@ -194,7 +257,8 @@ def test_pprof(made: Path, tmp_path: Path) -> None:
 def test_missing_tools_are_named(made: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     for data, package in (
-        (b"PERFILE2", "linux-perf"), (b"gmon", "binutils"), (b"adcg", "gcc"), (b"\xfflprofi\x81", "llvm"),
+        (b"PERFILE2", "linux-perf"), (b"gmon", "binutils"), (b"adcg", "gcc"), (b"adcg\2\0\0\0", "autofdo"),
+        (b"\xfflprofi\x81", "llvm"),
         (struct.pack("4B", 0x28, 0xB5, 0x2F, 0xFD), "zstd"), (b"\x0a\x04\x08\x01\x10\x02\x12\x05", "golang-go"),
     ):  # fmt: skip
         (tmp_path / "p").write_bytes(data)

@@ -10,13 +10,15 @@ from hypothesis import strategies as st
 from hugealign.elf.symbols import Functions
 from hugealign.errors import HugealignError, UsageError
 from hugealign.host.cpus import CPUS, find
+from hugealign.trace import tracefile
 from hugealign.trace.geometry import Geometry, Level, Table, geometry, parse
 from hugealign.trace.placement import WINDOW, keys, ordered, original, pages
-from hugealign.trace.simulate import best_windows, heat, simulate
+from hugealign.trace.replay import ELSEWHERE, FUNCTION, Replay
+from hugealign.trace.simulate import best_windows, heat, profile, simulate
 from hugealign.trace.tracefile import open_trace
-from tests.unit.reference import decode
+from tests.unit.reference import calls, decode
 from tests.unit.reference import simulate as reference
-from tests.unit.traces import MIB, write_trace
+from tests.unit.traces import FILES, MIB, write_trace
 
 TABLES = st.builds(Table, st.sampled_from([1, 2, 3, 4, 8]), st.integers(1, 5))
 LEVELS = st.builds(Level, TABLES, st.none() | TABLES)
@@ -38,6 +40,44 @@ def test_c_counts_as_the_definition_does(data: st.DataObject, cpu: Geometry, win
     expected = reference(plain, found, keys(found, placement, windows), cpu)
     (row,) = simulate(trace, [(placement, [windows])], [cpu]).rows
     assert (row.misses, row.walks) == expected
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=(HealthCheck.function_scoped_fixture,))
+@given(data=st.data())
+def test_c_counts_calls_as_the_definition_does(data: st.DataObject, tmp_path: Path) -> None:
+    count = data.draw(st.integers(1, 30))
+    ids = st.lists(st.integers(1, count), max_size=300)
+    streams = data.draw(st.lists(st.lists(ids, min_size=1, max_size=2), min_size=1, max_size=3))
+    trace = open_trace(str(write_trace(tmp_path / "t", [(0x1000, 1, 16, 4)] * count, streams)))
+    owners = [ELSEWHERE, *data.draw(st.lists(st.integers(ELSEWHERE, FUNCTION + 3), min_size=count, max_size=count))]
+    chosen = data.draw(st.lists(st.booleans(), min_size=count, max_size=count))
+    entries = [0, *(int(owner >= FUNCTION and one) for owner, one in zip(owners[1:], chosen, strict=True))]
+    plain = [[n for part in decode(trace, chunks) for n in part] for chunks in trace.streams]
+    with Replay(trace) as replay:
+        replay.count_calls(array("I", owners), bytes(entries))
+        replay.run()
+        assert replay.calls() == (calls(plain, owners, entries), 0)
+
+
+def test_calls_beyond_the_room_are_told(tmp_path: Path) -> None:
+    """More different pairs than the table of calls has room for: those that it has are right, the others counted."""
+    half = 1100
+    blocks = bytes(16) + b"".join(tracefile.BLOCK.pack(0x1000 + 16 * n, 1, 16, 4) for n in range(2 * half))
+    order = array("I", (block for a in range(half) for b in range(half) for block in (a + 1, half + b + 1)))
+    with (tmp_path / "t").open("wb") as out:
+        out.write(tracefile.MAGIC)
+        for number, at in enumerate(range(0, len(order), tracefile.EVENTS_LIMIT), 1):  # each a thread: not encoded
+            ids = order[at : at + tracefile.EVENTS_LIMIT]
+            tracefile.write_chunk(out, number, tracefile.LAST | tracefile.RAW, len(ids), ids.tobytes())
+        tracefile.write_end(out, tracefile.Description(("program",), "x86_64", FILES, 1, len(order)), blocks)
+    trace = open_trace(str(tmp_path / "t"))
+    with Replay(trace) as replay:
+        replay.count_calls(array("I", [0, *[FUNCTION] * half, *[FUNCTION + 1] * half]), bytes(half + 1) + b"\1" * half)
+        replay.run()
+        found, uncounted = replay.calls()
+    assert len(found) == 1 << 20
+    assert set(found.values()) == {1}
+    assert len(found) + uncounted == half * half
 
 
 def _trace(path: Path, addresses: list[int], order: list[int]) -> Path:
@@ -108,6 +148,25 @@ def test_heat_of_functions(tmp_path: Path) -> None:
     assert heat(trace, 1, _functions([0x1000, 0x1100], [16, 32])) == [4, 20]
 
 
+def test_a_trace_as_a_profile(tmp_path: Path) -> None:
+    """f0 calls f1 twice directly and once through the PLT; a library calls f1, which is no call of ours."""
+    blocks = [
+        (0x1000, 1, 16, 4),  # 1: f0
+        (0x1010, 1, 8, 2),  # 2: f0, further down
+        (0x1100, 1, 16, 4),  # 3: f1
+        (0x1004, 1, 4, 1),  # 4: f0, within its first block
+        (0x900, 1, 4, 1),  # 5: the PLT, of no function
+        (0x5000, 2, 16, 4),  # 6: a library
+    ]
+    order = [1, 2, 3, 2, 3, 2, 5, 3, 4, 6, 3, 6]
+    trace = open_trace(str(write_trace(tmp_path / "t", blocks, [[order]])))
+    found, uncounted = profile(trace, 1, _functions([0x1000, 0x1100], [32, 32]))
+    assert (found.samples, uncounted) == ({0: 4 + 3 * 2 + 1, 1: 4 * 4}, 0)
+    assert (found.total, found.found, found.foreign) == (28, 27, 8)
+    assert found.missing == [("(no function)", 1)]
+    assert found.arcs == {(0, 1, 0x17): 3}
+
+
 def test_a_file_without_text(tmp_path: Path) -> None:
     trace = open_trace(str(_trace(tmp_path / "t", [0x1000], [1])))
     with pytest.raises(HugealignError, match="no text of the program"):
@@ -161,8 +220,6 @@ def test_large_but_possible(tmp_path: Path) -> None:
 def test_c_copies_what_it_is_given(tmp_path: Path) -> None:
     """Arrays that are gone before the run change nothing: the counts are those of the definition."""
     trace = open_trace(str(_trace(tmp_path / "t", [0x1000 * n for n in range(1, 9)], [*range(1, 9)] * 3)))
-    from hugealign.trace.replay import Replay
-
     with Replay(trace) as replay:
         placement = original(trace, 1)
         found = pages(trace, placement)

@@ -1,0 +1,150 @@
+"""The heat of a text, cell by cell: how the samples of functions spread over its windows.  Pure.
+
+A row is a window, a cell its 512th part: 4 KiB of 2 MiB.  A profile says how often a function ran, not where in it, so
+its samples are spread evenly over its bytes.  Cells have integers, of small parts of a sample, so that they add up.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from heapq import nlargest
+
+from hugealign.elf.notes import BuildNote
+from hugealign.elf.symbols import Functions
+from hugealign.elf.windows import drift, text_windows
+from hugealign.errors import HugealignError
+from hugealign.order.alignment import alignment, place
+from hugealign.order.budget import Budget
+from hugealign.order.windows import Plan
+from hugealign.profile.match import Matched
+
+PARTS = 1 << 20  # of a sample
+CELLS = 512  # of a row: the 4 KiB pages of 2 MiB
+_ROWS_LIMIT = 4096  # 8 GiB of text
+_HOTTEST = 3
+
+
+@dataclass(slots=True)
+class Row:
+    """One window: its *number*, from 1; the *address* that it begins at; the *heat* of each cell, in parts of samples.
+
+    *text* are the cells that have text, as (first, end); *huge* says whether one page can map the window, and is meant
+    to.  *hottest* are the functions with most samples that begin here: name and samples.
+    """
+
+    number: int
+    address: int
+    huge: bool
+    heat: list[int] = field(default_factory=lambda: [0] * CELLS)
+    text: list[tuple[int, int]] = field(default_factory=list)
+    hottest: list[tuple[str, int]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A text in *rows* of *page_size* bytes, by address; *total* is the heat, some of which may lie nowhere in it."""
+
+    name: str
+    page_size: int
+    total: int
+    rows: Sequence[Row]
+
+    def uncovered(self) -> list[int]:
+        """Return the heat that is not in the first N windows, for N from 0 on."""
+        left = [self.total]
+        for row in self.rows:
+            left.append(left[-1] - sum(row.heat))
+        return left
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """All that is shown of the *file*: *layouts* before and after, and what they were made from.
+
+    *sources* are profiles (path, format), *unit* what samples are; *order* is the file with the order, empty if it was
+    made from the profile.  *note* is what the link left in the file.
+    """
+
+    file: str
+    sources: Sequence[tuple[str, str]]
+    unit: str
+    matched: Matched
+    budget: Budget
+    plan: Plan
+    order: str
+    note: BuildNote | None
+    layouts: Sequence[Layout]
+
+
+def before(functions: Functions, matched: Matched, page_size: int, note: BuildNote | None) -> Layout:
+    """Return the layout that the file has.  Raises HugealignError for more text than can be shown."""
+    image = functions.image
+    moved = drift(image)
+    ranges = [(s.p_vaddr + moved, s.p_vaddr + s.p_memsz + moved) for s in image.text_segments if s.p_memsz]
+    whole = [(first + moved, last + moved) for _, first, last in text_windows(image, page_size)]
+    meant = note.windows if note and note.windows else _ROWS_LIMIT
+    rows = _rows(ranges, page_size)
+    for row in rows:
+        row.huge = meant > 0 and any(first <= row.address < last for first, last in whole)
+        meant -= row.huge
+    spread(rows, [start + moved for start in functions.starts], functions, matched, page_size)
+    for row in rows:
+        row.address -= moved
+    name = "as linked, with an order" if note and note.hot_start < note.hot_end else "as linked"
+    return Layout(name, page_size, matched.found * PARTS, rows)
+
+
+def after(functions: Functions, matched: Matched, plan: Plan) -> Layout:
+    """Return the layout that a link with the order of *plan* would give, the others behind.  Raises HugealignError."""
+    sequence = list(dict.fromkeys((*(placed.index for placed in plan.placed), *range(len(functions)))))
+    placed = place(functions.starts, functions.sizes, sequence, functions.lead, alignment(functions))
+    end = placed[-1] + functions.sizes[sequence[-1]]
+    rows = _rows([(0, end)], plan.page_size)
+    for row in rows:
+        row.huge = row.number <= plan.count
+    starts = [start for _, start in sorted(zip(sequence, placed, strict=True))]
+    spread(rows, starts, functions, matched, plan.page_size)
+    return Layout("ordered", plan.page_size, matched.found * PARTS, rows)
+
+
+def _rows(ranges: Sequence[tuple[int, int]], page_size: int) -> list[Row]:
+    """Return a row for each window that has text, which lies at *ranges* of addresses, without samples."""
+    count = sum((end - 1) // page_size - start // page_size + 1 for start, end in ranges)
+    if count > _ROWS_LIMIT:
+        raise HugealignError(f"text of {count} windows: more than {_ROWS_LIMIT} cannot be shown")
+    cell = page_size // CELLS
+    rows: dict[int, Row] = {}
+    for start, end in sorted(ranges):
+        for window in range(start // page_size, (end - 1) // page_size + 1):
+            base = window * page_size
+            row = rows.setdefault(window, Row(len(rows) + 1, base, huge=False))
+            first, last = max(start - base, 0), min(end - base, page_size)
+            row.text.append((first // cell, -(-last // cell)))
+    return list(rows.values())
+
+
+def spread(rows: Sequence[Row], starts: Sequence[int], functions: Functions, matched: Matched, page_size: int) -> None:
+    """Put the samples of the functions, which begin at *starts*, into the cells of *rows*."""
+    bases = [row.address for row in rows]
+    cell = page_size // CELLS
+    begun: list[list[tuple[int, int]]] = [[] for _ in rows]
+    for index, samples in matched.samples.items():
+        start, size = starts[index], max(functions.sizes[index], 1)
+        first, last = bisect_right(bases, start) - 1, bisect_left(bases, start + size)
+        if first >= 0 and start < bases[first] + page_size and samples:
+            begun[first].append((samples, index))
+        for row in rows[max(first, 0) : last] if samples else ():
+            at = max(start, row.address)
+            end = min(start + size, row.address + page_size)
+            while at < end:
+                number = (at - row.address) // cell
+                until = min(end, row.address + (number + 1) * cell)
+                # Rounded down up to each place, so that the parts add up to the whole.
+                row.heat[number] += samples * PARTS * (until - start) // size - samples * PARTS * (at - start) // size
+                at = until
+    for row, found in zip(rows, begun, strict=True):
+        row.hottest = _named(nlargest(_HOTTEST, found, key=lambda one: (one[0], -one[1])), functions)
+
+
+def _named(found: Iterable[tuple[int, int]], functions: Functions) -> list[tuple[str, int]]:
+    return [(functions.names[index] or f"@{functions.starts[index]:x}", samples) for samples, index in found]

@@ -1,0 +1,128 @@
+"""A map for terminals and as JSON.  Pure: returns text."""
+
+import json
+from collections.abc import Iterator
+
+from hugealign import __version__
+from hugealign.map.layout import CELLS, PARTS, Layout, Map
+from hugealign.map.scale import NONE, plain, scale
+from hugealign.units import format_size, printable
+
+SCHEMA = "hugealign.map/1"
+#: From the hottest step to cells of text without samples.
+BLOCKS, ASCII = "█▓▒░·", "@%+-."
+_COLUMNS = 64
+_NAME_SHOWN = 100
+
+
+def text(shown: Map, shades: str = BLOCKS) -> str:
+    """Return the map in lines of at most 80 columns where names allow it, by the five characters *shades*."""
+    return "".join(f"{line}\n" for line in _lines(shown, shades))
+
+
+def _lines(shown: Map, shades: str) -> Iterator[str]:
+    yield from heading(shown)
+    cells = [cell for layout in shown.layouts for row in layout.rows for cell in _merged(row.heat)]
+    steps = scale(cells, shown.matched.found * PARTS, len(shades) - 1, halves=False)
+    for layout in shown.layouts:
+        yield ""
+        yield from _strip(layout, [[steps.step(cell) for cell in _merged(row.heat)] for row in layout.rows], shades)
+    yield ""
+    labels = "  ".join(f"{shade} {label}" for shade, label in zip(shades, steps.labels(), strict=False))
+    cell = format_size(shown.plan.page_size // _COLUMNS)
+    yield f"one character is {cell}: {labels} of the {shown.unit}  {shades[-1]} none"
+    yield "* can be on a huge page, and is meant to; uncovered: not in this window or one before it"
+
+
+def heading(shown: Map) -> list[str]:
+    """Return what the map was made from, in a few lines for people."""
+    plan, matched = shown.plan, shown.matched
+    sources = ", ".join(f"{printable(path)} ({printable(form)})" for path, form in shown.sources)
+    order = f"as in {printable(shown.order)}" if shown.order else "made from the profile"
+    after = len(shown.layouts[-1].rows)
+    huge = f"{min(plan.count, after)} of {after} windows of {format_size(plan.page_size)} huge"
+    budget = f"what ran needs {plan.needed}, the budget is {plan.budget} ({printable(shown.budget.why)})"
+    return [
+        f"{printable(shown.file)}: {matched.found:,} of {matched.total:,} {shown.unit} found, from {sources}",
+        f"order {order}: {huge}; {budget}",
+    ]
+
+
+def _merged(cells: list[int]) -> list[int]:
+    wide = CELLS // _COLUMNS
+    return [sum(cells[at : at + wide]) for at in range(0, CELLS, wide)]
+
+
+def _strip(layout: Layout, steps: list[list[int]], shades: str) -> Iterator[str]:
+    wide = CELLS // _COLUMNS
+    yield f"{layout.name}"
+    yield f"window{'uncovered':>74}"
+    left = layout.uncovered()
+    last = max((row.number for row, found in zip(layout.rows, steps, strict=True) if max(found) > NONE), default=0)
+    for row, found in zip(layout.rows[:last], steps, strict=False):
+        cells = [" "] * _COLUMNS
+        for first, end in row.text:
+            cells[first // wide : -(-end // wide)] = shades[-1] * (-(-end // wide) - first // wide)
+        line = "".join(cell if step == NONE else shades[step] for cell, step in zip(cells, found, strict=True))
+        yield f"{row.number:4}{'*' if row.huge else ' '}|{line}|{percent(left[row.number], layout.total):>9}"
+    if last < len(layout.rows):
+        yield f"{len(layout.rows) - last:4} more, without {'any' if last else 'samples'}"
+
+
+def percent(part: int, whole: int) -> str:
+    """Return per cent with the digits that a small share needs: what is not nothing never looks like nothing."""
+    if not whole:
+        return "--"
+    share = part * 100 / whole
+    return f"{share:.2f} %" if share >= 0.1 else f"{plain(share)} %"
+
+
+def to_json(shown: Map) -> str:
+    """Return the JSON document ``hugealign.map/1``, which map-1.schema.json beside this file describes."""
+    plan, matched, budget, note = shown.plan, shown.matched, shown.budget, shown.note
+    document = {
+        "schema": SCHEMA,
+        "tool": {"name": "hugealign", "version": __version__},
+        "file": shown.file,
+        "sources": [{"path": path, "format": form} for path, form in shown.sources],
+        "order": shown.order or None,
+        "unit": shown.unit,
+        "samples": {"total": matched.total, "matched": matched.found, "foreign": matched.foreign},
+        "page_size": plan.page_size,
+        "cell_size": plan.page_size // CELLS,
+        "needed": plan.needed,
+        "huge": plan.count,
+        "budget": {"windows": budget.windows, "itlb_2m": budget.entries, "reserve": budget.reserve, "why": budget.why},
+        "note": note
+        and {
+            "page_size": note.page_size,
+            "windows": note.windows,
+            "hot_start": note.hot_start,
+            "hot_end": note.hot_end,
+        },
+        "layouts": [_layout_json(layout) for layout in shown.layouts],
+    }
+    return json.dumps(document) + "\n"
+
+
+def _layout_json(layout: Layout) -> dict[str, object]:
+    left = layout.uncovered()
+    windows = [
+        {
+            "number": row.number,
+            "address": row.address,
+            "huge": row.huge,
+            "samples": _samples(sum(row.heat)),
+            "uncovered": _samples(left[row.number]),
+            "cells": [_samples(heat) for heat in row.heat],
+            "text": [list(cells) for cells in row.text],
+            "hottest": [{"name": name, "samples": samples} for name, samples in row.hottest],
+        }
+        for row in layout.rows
+    ]
+    return {"name": layout.name, "windows": windows}
+
+
+def _samples(heat: int) -> float:
+    """Return samples, to a thousandth; whole ones as integers, which is most of a file of nothing."""
+    return round(heat / PARTS, 3) if heat % PARTS else heat // PARTS

@@ -1,0 +1,60 @@
+"""From samples to steps of a logarithmic scale.  Pure."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+NONE = -1  # the step of no samples
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Steps of 1 and 3 in each power of ten of the *total*, or of powers of ten alone.
+
+    Step 0 is what has at least ``limits[0]`` of the total, the last step anything less than those before.
+    """
+
+    total: int
+    limits: tuple[tuple[int, int], ...]  # each a numerator and a denominator
+
+    def step(self, samples: int) -> int:
+        """Return the step of *samples*, NONE if there are none."""
+        if not samples:
+            return NONE
+        for step, (share, of) in enumerate(self.limits):
+            if samples * of >= share * self.total:
+                return step
+        return len(self.limits)
+
+    def labels(self) -> list[str]:
+        """Return what each step means, in per cent of the total."""
+        percent = [f"{plain(share * 100 / of)} %" for share, of in self.limits]
+        return [*percent, "less"]
+
+
+def scale(cells: Iterable[int], total: int, steps: int, halves: bool) -> Scale:
+    """Return a scale of *steps* that begins with the hottest of *cells*; with *halves*, two steps per power of ten.
+
+    The hottest hundredth does not count: a single cell with all of a loop would leave the others one step.
+    """
+    ranked = sorted(filter(None, cells), reverse=True)
+    hottest = ranked[len(ranked) // 100] if ranked else 0
+    limits = [(1, 1)]
+    while total and hottest and limits[-1][0] * total > hottest * limits[-1][1]:
+        limits.append(_below(*limits[-1], halves))
+    limits = limits[-1:]
+    while len(limits) < steps - 1:
+        limits.append(_below(*limits[-1], halves))
+    return Scale(total, tuple(limits))
+
+
+def _below(share: int, of: int, halves: bool) -> tuple[int, int]:
+    if not halves:
+        return 1, of * 10
+    return (3, of * 10) if share == 1 else (1, of)
+
+
+def plain(number: float) -> str:
+    """Return *number*, of 0 or more, with one digit that counts, or all before the point; never with an exponent."""
+    digits = max(0, -math.floor(math.log10(number))) if number > 0 else 0
+    return f"{number:.{digits}f}"

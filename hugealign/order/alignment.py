@@ -1,0 +1,28 @@
+"""Where a function can begin: on what the compiler aligned it to.  Pure."""
+
+from collections.abc import Iterable, Sequence
+
+from hugealign.elf.symbols import Functions
+from hugealign.elf.windows import align_up
+
+
+def alignment(functions: Functions) -> int:
+    """Return what the compiler aligned functions to: most lie on it, and more than would by chance (half lie on 2)."""
+    starts = [start for index, start in enumerate(functions.starts) if functions.cold_part_of(index) is None]
+    for candidate in (16, 8, 4, 2):
+        if sum(start % candidate == 0 for start in starts) * 8 > len(starts) * 5:
+            return candidate
+    return 1
+
+
+def place(starts: Sequence[int], sizes: Sequence[int], order: Iterable[int], begin: int, most: int) -> list[int]:
+    """Return where each function of *order* begins when they lie one behind the other from the address *begin* on.
+
+    *starts* are where they lie now: each keeps the alignment that it has there, but for what exceeds *most*.
+    """
+    placed = []
+    for index in order:
+        begin = align_up(begin, min(starts[index] & -starts[index], most) or most)
+        placed.append(begin)
+        begin += sizes[index]
+    return placed

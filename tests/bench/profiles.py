@@ -1,0 +1,128 @@
+"""Reading profiles beside the tool that prints them, and ordering many functions.
+
+``python -m tests.bench.profiles`` records a program of 5 MiB of text (the demo's, its functions called over and over),
+flat and with call chains, at least 50 MB each, and compares `hugealign order` with ``perf script >/dev/null``, by
+default and with the fields that hugealign asks for; then CDSort, and a binary of half a million symbols.  CPU seconds
+are of the command and all that it started: on a busy machine they say more than the clock.
+"""
+
+import os
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from hugealign.order.cdsort import Arc, cdsort
+from tests.support import HUGEALIGN, ROOT
+
+LEAST = 50 << 20
+SYMBOLS = 500_000
+
+
+def used(argv: list[str], cwd: Path) -> tuple[float, float, int]:
+    """Run a command that must succeed; return seconds by the clock, CPU seconds and peak memory in MiB."""
+    began = time.perf_counter()
+    with open(os.devnull, "wb") as null:
+        process = subprocess.Popen(argv, cwd=cwd, stdout=null, stderr=null)
+        _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, argv)
+    return time.perf_counter() - began, usage.ru_utime + usage.ru_stime, usage.ru_maxrss >> 10
+
+
+def show(title: str, runs: list[tuple[float, float, int]]) -> None:
+    """Print the least of each figure."""
+    clock, cpu, memory = (min(column) for column in zip(*runs, strict=True))
+    print(f"{title:44} {clock:8.2f} {cpu:8.2f} {memory:8}", flush=True)
+
+
+def sampled_program(directory: Path) -> Path:
+    """Compile the demo's program so that it calls its functions for as long as its argument says."""
+    subprocess.run([sys.executable, ROOT / "examples" / "demo" / "generate.py", directory], check=True)
+    main = directory / "main.c"
+    text = main.read_text().replace("int main(void)", "int main(int argc, char **argv)")
+    text = text.replace("  for (unsigned i = 0;", "  for (long n = atol(argv[argc - 1]); n--;)\n  for (unsigned i = 0;")
+    main.write_text("#include <stdlib.h>\n" + text.replace("  pause();\n", ""))
+    sources = [str(source) for source in sorted(directory.glob("*.c"))]
+    subprocess.run(["gcc", "-g0", "-Wl,--build-id", *sources, "-o", str(directory / "prog")], check=True)
+    return directory / "prog"
+
+
+def ingest(directory: Path, runs: int = 3) -> None:
+    """Compare perf script with `hugealign order`, which starts it."""
+    program = sampled_program(directory)
+    for title, words, fields in (
+        ("flat", [], "pid,event,ip"),
+        ("call chains", ["-g"], "pid,event,ip,dso"),
+    ):
+        data, rounds = directory / "perf.data", 20_000
+        while not data.exists() or data.stat().st_size < LEAST:
+            record = ["perf", "record", "-q", *words, "-e", "cpu-clock:u,task-clock:u", "-F", "25000", "-o", str(data)]
+            subprocess.run([*record, str(program), str(rounds)], stdout=subprocess.DEVNULL, check=True)
+            rounds *= 3
+        script = ["perf", "script", "-i", str(data)]
+        named = {
+            "perf script": script,
+            "perf script, our fields": [*script, "-F", fields, "--show-mmap-events", "--show-task-events"],
+            "hugealign order": [str(HUGEALIGN), "order", str(data), "-b", str(program), "--no-fill"],
+        }
+        seen: dict[str, list[tuple[float, float, int]]] = {name: [] for name in named}
+        for _ in range(runs):
+            for name, argv in named.items():
+                seen[name].append(used(argv, directory))
+        for name, figures in seen.items():
+            show(f"{title}, {data.stat().st_size >> 20} MiB: {name}", figures)
+        data.unlink()
+
+
+def sorting() -> None:
+    """Order 22,000 functions with 57,000 arcs, as many as a large server has in a profile."""
+    chance = random.Random(1)
+    sizes = [chance.randrange(16, 4096) for _ in range(22_000)]
+    counts = [int(chance.paretovariate(0.7)) for _ in sizes]
+    arcs = [
+        # Some functions have hundreds of callers.
+        Arc(chance.randrange(22_000), int(22_000 * chance.random() ** 2), int(chance.paretovariate(0.8)), None)
+        for _ in range(57_000)
+    ]
+    began, cpu = time.perf_counter(), time.process_time()
+    cdsort(sizes, counts, arcs)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+    show("CDSort: 22000 functions, 57000 arcs", [(time.perf_counter() - began, time.process_time() - cpu, memory)])
+
+
+def many_symbols(directory: Path, runs: int = 3) -> None:
+    """Read a program of SYMBOLS functions and order a profile of all of them."""
+    lines = [".text"]
+    for number in range(SYMBOLS):
+        lines.append(f".globl function_{number:06}\n.type function_{number:06},@function\nfunction_{number:06}:")
+        lines.append(f".fill {16 + number % 48},1,0x90\nret\n.size function_{number:06}, . - function_{number:06}")
+    lines.append(".globl _start\n_start: ret")
+    (directory / "many.s").write_text("\n".join(lines) + "\n")
+    program, profile = directory / "many", directory / "many.folded"
+    subprocess.run(["gcc", "-nostdlib", "-static", "many.s", "-o", program], cwd=directory, check=True)
+    chance = random.Random(2)
+    stacks = (
+        f"function_{chance.randrange(SYMBOLS):06};function_{number:06} {chance.randrange(1, 99)}\n"
+        for number in range(0, SYMBOLS, 20)
+    )
+    profile.write_text("".join(stacks) + "".join(f"function_{number:06} 1\n" for number in range(SYMBOLS)))
+    order = [str(HUGEALIGN), "order", str(profile), "-b", str(program), "-o", str(directory / "many.order")]
+    show(f"order of {SYMBOLS} symbols", [used(order, directory) for _ in range(runs)])
+
+
+def main() -> None:
+    """Run them all."""
+    print(f"{'least of three runs':44} {'seconds':>8} {'CPU s':>8} {'MiB':>8}")
+    with tempfile.TemporaryDirectory(prefix="hugealign-bench-") as name:
+        sorting()
+        many_symbols(Path(name))
+        ingest(Path(name))
+
+
+if __name__ == "__main__":
+    main()
