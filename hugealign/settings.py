@@ -16,10 +16,11 @@ CHECK_MODES = ("off", "warn", "error")
 class Settings:
     """The settings of one link.  Sizes in bytes; *only* and *skip* are tuples of globs of output names.
 
-    *profile* is the path of an order file, empty without one.
+    *profile* is the path of an order file, empty without one.  With *order_objects* its functions bring along the
+    objects that they lie in, where they have no section of their own.
     """
 
-    __slots__ = ("check", "debug", "min_text", "only", "pad_threshold", "page_size", "profile", "skip")
+    __slots__ = ("check", "debug", "min_text", "only", "order_objects", "pad_threshold", "page_size", "profile", "skip")
 
     def __init__(
         self,
@@ -31,6 +32,7 @@ class Settings:
         skip: tuple[str, ...] = (),
         debug: bool = False,
         profile: str = "",
+        order_objects: bool = False,
     ) -> None:
         self.page_size = page_size
         self.min_text = min_text
@@ -40,6 +42,7 @@ class Settings:
         self.skip = skip
         self.debug = debug
         self.profile = profile
+        self.order_objects = order_objects
 
 
 def from_environ(environ: "Mapping[str, str]") -> Settings:
@@ -58,6 +61,7 @@ def from_environ(environ: "Mapping[str, str]") -> Settings:
     settings.only = _globs(environ.get("HUGEALIGN_ONLY", ""))
     settings.skip = _globs(environ.get("HUGEALIGN_SKIP", ""))
     settings.profile = environ.get("HUGEALIGN_PROFILE", "")
+    settings.order_objects = _boolean(environ, "HUGEALIGN_ORDER_OBJECTS")
     settings.debug = _boolean(environ, "HUGEALIGN_DEBUG")
     return settings
 

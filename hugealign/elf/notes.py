@@ -24,9 +24,9 @@ from hugealign.elf import buildnote
 from hugealign.elf.buildnote import FIXED, NAME, PADDED, TYPE, VERSION
 from hugealign.elf.image import Image
 
-_PT_NOTE, _NT_GNU_BUILD_ID = 4, 3
+_PT_NOTE, _SHT_NOTE, _NT_GNU_BUILD_ID = 4, 7, 3
 _PROFILE_LIMIT = 64
-_SEGMENTS_LIMIT, _BYTES_LIMIT = 16, 1 << 16  # note segments, and bytes of one, that are read
+_SEGMENTS_LIMIT, _BYTES_LIMIT = 16, 1 << 16  # note segments, likewise sections, and bytes of one, that are read
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +78,15 @@ def _build_note(desc: bytes, little: bool) -> BuildNote | None:
 
 def _notes(fd: int, image: Image) -> Iterator[tuple[bytes, int, bytes]]:
     header = struct.Struct(("<" if image.little else ">") + "III")
-    for segment in [s for s in image.segments if s.p_type == _PT_NOTE][:_SEGMENTS_LIMIT]:
+    segments = [(s.p_offset, s.p_filesz, s.p_align) for s in image.segments if s.p_type == _PT_NOTE]
+    # mold 1.10 has notes of both alignments in one segment, which thus cannot be read to its end.
+    sections = [(s.sh_offset, s.sh_size, s.sh_addralign) for s in image.sections if s.sh_type == _SHT_NOTE]
+    for offset, size, alignment in segments[:_SEGMENTS_LIMIT] + sections[:_SEGMENTS_LIMIT]:
         try:
-            data = os.pread(fd, min(segment.p_filesz, _BYTES_LIMIT), segment.p_offset)
+            data = os.pread(fd, min(size, _BYTES_LIMIT), offset)
         except (OSError, OverflowError):
             continue
-        step = 8 if segment.p_align == 8 else 4  # gABI, "Note Section": entries of a segment aligned to 8 are, too
+        step = 8 if alignment == 8 else 4  # gABI, "Note Section": entries of a segment aligned to 8 are, too
         at = 0
         while at + header.size <= len(data):
             name_size, desc_size, kind = header.unpack_from(data, at)

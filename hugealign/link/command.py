@@ -76,7 +76,9 @@ class Command:
         "max_page_size",
         "ordered",
         "output",
+        "places",
         "position_independent",
+        "reports",
         "scripts",
         "static",
     )
@@ -86,9 +88,11 @@ class Command:
         self.machine: int | None = None
         self.hands_off: str | None = None
         self.inputs: list[str] = []
+        self.places: list[int] = []  # of the inputs among the words
         self.libraries: list[tuple[str, bool]] = []  # name, and whether only an archive will do
         self.library_paths: list[str] = []
         self.scripts: list[str] = []
+        self.reports: list[str] = []  # files that name the inputs
         self.ordered = False  # by an option of the user's own
         self.max_page_size = 0
         self.image_base: int | None = None
@@ -158,17 +162,18 @@ def split(text: str) -> list[str]:
 def parse(words: list[str]) -> Command:
     """Return what the expanded linker arguments *words* ask for."""
     command = Command()
-    remaining = iter(words)
-    for word in remaining:
+    remaining = enumerate(words)
+    for place, word in remaining:
         if not word.startswith("-"):
             if word:
                 command.inputs.append(word)
+                command.places.append(place)
             continue
         if word.strip("-") == "":
             continue
         name, value = _option(word)
         if value is None and (name in _WITH_ARGUMENT or (len(name) == 1 and name in _SHORT_WITH_ARGUMENT)):
-            value = next(remaining, "")
+            value = next(remaining, (0, ""))[1]
         _apply(command, name, value)
     return command
 
@@ -213,6 +218,8 @@ def _apply(command: Command, name: str, value: str | None) -> None:
     elif name in ("b", "format", "oformat"):
         if value not in _ELF_FORMATS:
             command.hands_off = "inputs or output of another format"
+    elif name in ("Map", "dependency-file"):
+        command.reports.append(value or "")
     elif name in _ORDERING:
         command.ordered = True
     elif name in _HANDS_OFF:

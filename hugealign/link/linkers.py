@@ -19,8 +19,8 @@ SUPPORTED = (EM_X86_64, EM_AARCH64)
 SCRIPT_THRESHOLD = 4096
 
 
-#: The forms of an order: a script, lld's list of symbols, gold's list of sections.
-SCRIPT, SYMBOLS, SECTIONS = "script", "symbols", "sections"
+#: The forms of an order: a script, lld's list of symbols, gold's list of sections, copies of the inputs for mold.
+SCRIPT, SYMBOLS, SECTIONS, COPIES = "script", "symbols", "sections", "copies"
 
 
 class Linker:
@@ -64,7 +64,7 @@ class Linker:
         return None
 
     def order_words(self, form: str, path: str) -> list[str]:
-        """Return the options that give the linker the order at *path*."""
+        """Return the options that give the linker the order at *path*, in a *form* that it reads."""
         return ["-T" if form == SCRIPT else "--section-ordering-file", path]
 
     def flags(self, page_size: int) -> list[str]:
@@ -108,6 +108,10 @@ class Mold(Linker):
     """mold reads no scripts.  It sorts sections of code by name, so ``~`` comes last."""
 
     pad_section = "~hugealign.pad"
+
+    def order_form(self, _machine: int) -> str:
+        """Return that it has no option for one: output sections of code lie in the order of their names."""
+        return COPIES
 
     def flags(self, page_size: int) -> list[str]:
         """Return the options of the default, and ``-u`` so that --gc-sections keeps the pad."""

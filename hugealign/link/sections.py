@@ -1,4 +1,4 @@
-"""Which sections of code the inputs of a link have: what an order can name.
+"""Which sections of code the inputs of a link have: what an order can name, and what lies in one piece.
 
 Names are taken from each object's table of section names alone, which is fast: twenty thousand sections in hundredths
 of a second.  A name may be there that no section bears; then a linker is given a pattern that matches nothing.
@@ -7,32 +7,65 @@ of a second.  A name may be there that no section bears; then a linker is given 
 import os
 
 from hugealign.link import estimate
+from hugealign.link.ordering import PLAIN_PATH
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
     from hugealign.link.command import Command
 
-_ARCHIVE, _MEMBER_HEADER = b"!<arch>\n", 60  # ar(5)
-_SHDR, _LARGE = 64, 64 << 20
+ARCHIVE, MEMBER_HEADER = b"!<arch>\n", 60  # ar(5)
+_SHDR, _SYM, _LARGE = 64, 24, 64 << 20
+_SHT_SYMTAB, _STT_FUNCTIONS = b"\2\0\0\0", (2, 10)  # STT_FUNC, STT_GNU_IFUNC
+_ALIKE = 16  # names in an object's table that end in .text
 _START_FILES = ("crt", "Scrt", "rcrt", "gcrt", "Mcrt", "grcrt")
 _SUFFIXES = tuple(b".c .cc .cpp .cxx .c++ .C .s .S .m .mm .f .f90 .d .rs".split())
 _PREFIXES = (b".text.", b".text.hot.", b".text.startup.", b".text.exit.", b".text.unlikely.", b".text.split.")
 
 
+class Piece:
+    """An object file that has code in ``.text`` itself: compiled without -ffunction-sections, or assembled.
+
+    *path* is the object's, or the archive's if it is a *member*; *names* are the functions there that are sought.
+    """
+
+    __slots__ = ("member", "names", "path")
+
+    def __init__(self, path: str, member: bytes, names: set[bytes]) -> None:
+        self.path = path
+        self.member = member
+        self.names = names
+
+    def __str__(self) -> str:
+        """Return the name for a message."""
+        return f"{self.path}({os.fsdecode(self.member)})" if self.member else self.path
+
+    def pattern(self) -> bytes:
+        """Return what matches it alone in a linker script, empty if its name means more than itself there.
+
+        It is a pattern, because a script makes an input of a plain name.
+        """
+        name = os.fsencode(self.path)
+        if (name + self.member).translate(None, PLAIN_PATH):
+            return b""
+        if self.member:
+            name += b":" + self.member
+        return name[:-1] + b"[" + name[-1:] + b"]"
+
+
 class Sections:
     """What was found.
 
-    *names* are the section names of the objects; they are *complete* unless some cannot be known before the link
-    (link-time optimisation, thin archives, linker scripts).
+    *table* has the section names of the objects, each between bytes that are 0; they are *complete* unless some cannot
+    be known before the link (link-time optimisation, thin archives, linker scripts).
     *objects* are the names of the object files that have the function of a name from a source file.
     """
 
-    __slots__ = ("complete", "names", "objects")
+    __slots__ = ("complete", "objects", "table")
 
     def __init__(self) -> None:
-        self.names: set[bytes] = set()
+        self.table = b"\0"
         self.complete = True
         self.objects: dict[tuple[bytes, bytes], list[bytes]] = {}
 
@@ -40,6 +73,7 @@ class Sections:
 def find(command: "Command", local: "Collection[tuple[bytes, bytes]]") -> Sections:
     """Return what the inputs of *command* have; *local* are the functions, name and source file, sought by object."""
     found = Sections()
+    tables = [b""]
     sought: dict[bytes, list[bytes]] = {}
     for name, source in local:
         sought.setdefault(source.rpartition(b"/")[2], []).append(name)
@@ -49,11 +83,19 @@ def find(command: "Command", local: "Collection[tuple[bytes, bytes]]") -> Sectio
         except (OSError, ValueError):
             continue
         try:
-            _file(fd, path, found, sought)
+            for member, offset, size in objects(fd):
+                table = _names(fd, offset, size)
+                if table is None:
+                    found.complete = False
+                    continue
+                tables.append(table)
+                if sought:
+                    _local(found, (member or os.fsencode(path)).rpartition(b"/")[2], table, sought)
         except (OSError, ValueError, OverflowError):
             found.complete = False
         finally:
             os.close(fd)
+    found.table = b"\0".join([*tables, b""])
     found.objects = {
         (name, source): found.objects[name, base]
         for name, source in local
@@ -62,44 +104,118 @@ def find(command: "Command", local: "Collection[tuple[bytes, bytes]]") -> Sectio
     return found
 
 
-def _file(fd: int, path: str, found: Sections, sought: dict[bytes, list[bytes]]) -> None:
+def objects(fd: int, with_names: bool = False) -> "Iterator[tuple[bytes, int, int]]":
+    """Yield name, offset and size of each member of the archive *fd*; of another file, no name and all of it.
+
+    With *with_names* the member that has the long names comes too.  Raises OSError, ValueError.
+    """
     size = os.fstat(fd).st_size
-    magic = os.pread(fd, 8, 0)
-    if magic != _ARCHIVE:
-        _add(found, os.fsencode(path), _names(fd, 0, size), sought)
+    if os.pread(fd, 8, 0) != ARCHIVE:
+        yield b"", 0, size
         return
-    long_names, offset = b"", len(_ARCHIVE)
-    while offset + _MEMBER_HEADER <= size:
-        header = os.pread(fd, _MEMBER_HEADER, offset)
-        offset += _MEMBER_HEADER
+    long_names, offset = b"", len(ARCHIVE)
+    while offset + MEMBER_HEADER <= size:
+        header = os.pread(fd, MEMBER_HEADER, offset)
+        offset += MEMBER_HEADER
         member_size = int(header[48:58])
         if member_size < 0:
             raise ValueError
         name = header[:16].rstrip()
         if name == b"//":
             long_names = os.pread(fd, member_size, offset)
+            if with_names:
+                yield name, offset, member_size
         elif name not in (b"/", b"/SYM64/"):
             if name[:1] == b"/" and name[1:].isdigit():
                 name = long_names[int(name[1:]) :].partition(b"\n")[0]
-            _add(found, name.rstrip(b"/"), _names(fd, offset, member_size), sought)
+            yield name.rstrip(b"/"), offset, member_size
         offset += member_size + member_size % 2
 
 
-def whole(command: "Command") -> tuple[list[str], int]:
-    """Return the objects of *command*, outside of archives, without -ffunction-sections, and how many there are.
+def _names(fd: int, base: int, size: int) -> bytes | None:
+    """Return the section names of the object at *base*, None if its functions' sections are yet to be made."""
+    head = os.pread(fd, 64, base)
+    if head[:6] != b"\x7fELF\x02\x01" or len(head) < 64 or head[16:18] != b"\x01\0":
+        return b"" if head[:4] == b"\x7fELF" else None
+    e_shoff, e_shstrndx = int.from_bytes(head[40:48], "little"), int.from_bytes(head[62:64], "little")
+    if e_shstrndx == 0xFFFF:  # SHN_XINDEX (System V ABI, chapter 4): the number is in the first section header
+        e_shstrndx = int.from_bytes(os.pread(fd, _SHDR, base + e_shoff)[40:44], "little")
+    table = _contents(fd, base, size, os.pread(fd, _SHDR, base + e_shoff + e_shstrndx * _SHDR))
+    if b".gnu.lto_" in table:
+        return None
+    # Assemblers let the name of a section be the end of the name of its relocations.
+    return table.replace(b"\0.rela", b"\0")
 
-    Those have code in the section ``.text`` itself.  The C library's own start (``crt1.o``) does not count.
+
+def _contents(fd: int, base: int, size: int, header: bytes) -> bytes:
+    """Return what is in the section with *header* of the object at *base*.  Raises ValueError if it cannot be there."""
+    offset, length = int.from_bytes(header[24:32], "little"), int.from_bytes(header[32:40], "little")
+    if offset + length > size or length > _LARGE:
+        raise ValueError
+    return os.pread(fd, length, base + offset)
+
+
+def _local(found: Sections, base: bytes, table: bytes, sought: dict[bytes, list[bytes]]) -> None:
+    stem = base.removesuffix(b".o")
+    # a.o, a.c.o (CMake, Meson), prog-a.o (Automake) of a.c
+    for source in {stem, stem.rpartition(b"_")[2], stem.rpartition(b"-")[2]}:
+        for candidate in sought.keys() & {source, *(source + suffix for suffix in _SUFFIXES)}:
+            for name in sought[candidate]:
+                if any(b"\0%b%b\0" % (prefix, name) in table for prefix in _PREFIXES):
+                    found.objects.setdefault((name, candidate), []).append(base)
+
+
+def pieces(command: "Command", names: set[bytes]) -> list[Piece]:
+    """Return the objects of *command* in which some of the functions *names* lie in ``.text`` itself."""
+    found = []
+    for path in estimate.inputs(command) if names else ():
+        if _is_start(path):
+            continue
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except (OSError, ValueError):
+            continue
+        try:
+            wanted = _wanted_members(fd, names)
+            for member, offset, size in objects(fd):
+                if (wanted is None or offset - MEMBER_HEADER in wanted) and (
+                    inside := names & _functions(fd, offset, size)
+                ):
+                    found.append(Piece(path, member, inside))
+        except (OSError, ValueError, OverflowError):
+            continue
+        finally:
+            os.close(fd)
+    return found
+
+
+def _wanted_members(fd: int, names: set[bytes]) -> set[int] | None:
+    """Return where the members of an archive begin that its index has *names* of; None if there is no index."""
+    head = os.pread(fd, len(ARCHIVE) + MEMBER_HEADER, 0)
+    if not head.startswith(ARCHIVE + b"/ "):
+        return None
+    data = os.pread(fd, min(int(head[56:66]), _LARGE), len(head))
+    end = 4 + 4 * int.from_bytes(data[:4], "big")
+    listed = data[end:].split(b"\0")
+    places = [int.from_bytes(data[at : at + 4], "big") for at in range(4, min(end, len(data)), 4)]
+    return {place for place, name in zip(places, listed, strict=False) if name in names}
+
+
+def whole(command: "Command") -> tuple[list[str], int]:
+    """Return the objects of *command*, outside of archives, that are in one piece, and how many objects there are.
+
+    The C library's own start (``crt1.o``) does not count.
     """
     found, count = [], 0
     for path in command.inputs:
-        if path.endswith(".o") and not path.rpartition("/")[2].startswith(_START_FILES):
+        if path.endswith(".o") and not _is_start(path):
             count += 1
             try:
                 fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             except (OSError, ValueError):
                 continue
             try:
-                found += [path] if _plain_text(fd) else []
+                found += [path] if _headers(fd, 0, os.fstat(fd).st_size)[1] else []
             except (OSError, ValueError, OverflowError):
                 continue
             finally:
@@ -107,53 +223,51 @@ def whole(command: "Command") -> tuple[list[str], int]:
     return found, count
 
 
-def _plain_text(fd: int) -> bool:
-    head = os.pread(fd, 64, 0)
-    if head[:6] != b"\x7fELF\x02\x01" or len(head) < 64:
-        return False
-    e_shoff, e_shnum = int.from_bytes(head[40:48], "little"), int.from_bytes(head[60:62], "little")
-    headers = os.pread(fd, e_shnum * _SHDR, e_shoff)
-    e_shstrndx = int.from_bytes(head[62:64], "little") * _SHDR
-    offset, length = (int.from_bytes(headers[e_shstrndx + at : e_shstrndx + at + 8], "little") for at in (24, 32))
-    names = os.pread(fd, min(length, _LARGE), offset)
-    for at in range(0, len(headers), _SHDR):
-        name = int.from_bytes(headers[at : at + 4], "little")
-        if names[name : name + 6] == b".text\0" and any(headers[at + 32 : at + 40]):
-            return True
-    return False
+def _is_start(path: str) -> bool:
+    return path.rpartition("/")[2].startswith(_START_FILES)
 
 
-def _names(fd: int, base: int, size: int) -> set[bytes] | None:
-    """Return the section names of the object at *base*, None if its functions' sections are yet to be made."""
+def _headers(fd: int, base: int, size: int) -> tuple[bytes, int]:
+    """Return the section headers of the object at *base*, and the number of ``.text`` if anything is in it, else 0."""
     head = os.pread(fd, 64, base)
     if head[:6] != b"\x7fELF\x02\x01" or len(head) < 64 or head[16:18] != b"\x01\0":
-        return set() if head[:4] == b"\x7fELF" else None
-    e_shoff, e_shstrndx = int.from_bytes(head[40:48], "little"), int.from_bytes(head[62:64], "little")
-    if e_shstrndx == 0xFFFF:  # SHN_XINDEX (System V ABI, chapter 4): the number is in the first section header
-        e_shstrndx = int.from_bytes(os.pread(fd, _SHDR, base + e_shoff)[40:44], "little")
-    entry = os.pread(fd, _SHDR, base + e_shoff + e_shstrndx * _SHDR)
-    offset, length = int.from_bytes(entry[24:32], "little"), int.from_bytes(entry[32:40], "little")
-    if offset + length > size or length > _LARGE:
+        return b"", 0
+    e_shoff, e_shnum = int.from_bytes(head[40:48], "little"), int.from_bytes(head[60:62], "little")
+    headers = os.pread(fd, e_shnum * _SHDR, base + e_shoff)
+    names = _contents(fd, base, size, _header(headers, int.from_bytes(head[62:64], "little")))
+    at = -1
+    for _ in range(_ALIKE):
+        if (at := names.find(b".text\0", at + 1)) < 0:
+            break
+        word, place = at.to_bytes(4, "little"), -1
+        while (place := headers.find(word, place + 1)) >= 0:
+            if place % _SHDR == 0 and any(headers[place + 32 : place + 40]):
+                return headers, place // _SHDR
+    return headers, 0
+
+
+def _header(headers: bytes, number: int) -> bytes:
+    header = headers[number * _SHDR : (number + 1) * _SHDR]
+    if len(header) < _SHDR:
         raise ValueError
-    table = os.pread(fd, length, base + offset)
-    if b".gnu.lto_" in table:
-        return None
-    # Assemblers let the name of a section be the end of the name of its relocations.
-    return {name.removeprefix(b".rela") for name in table.split(b"\0")}
+    return header
 
 
-def _add(found: Sections, path: bytes, names: set[bytes] | None, sought: dict[bytes, list[bytes]]) -> None:
-    if names is None:
-        found.complete = False
-        return
-    found.names |= names
-    if not sought:
-        return
-    base = path.rpartition(b"/")[2]
-    stem = base.removesuffix(b".o")
-    # a.o, a.c.o (CMake, Meson), prog-a.o (Automake) of a.c
-    for source in {stem, stem.rpartition(b"_")[2], stem.rpartition(b"-")[2]}:
-        for candidate in sought.keys() & {source, *(source + suffix for suffix in _SUFFIXES)}:
-            for name in sought[candidate]:
-                if any(prefix + name in names for prefix in _PREFIXES):
-                    found.objects.setdefault((name, candidate), []).append(base)
+def _functions(fd: int, base: int, size: int) -> set[bytes]:
+    """Return the functions in the section ``.text`` itself of the object at *base*."""
+    headers, text = _headers(fd, base, size)
+    if not text:
+        return set()
+    found = set()
+    for at in range(0, len(headers), _SHDR):
+        if headers[at + 4 : at + 8] == _SHT_SYMTAB:
+            symtab = headers[at : at + _SHDR]
+            strings = _contents(fd, base, size, _header(headers, int.from_bytes(symtab[40:44], "little")))
+            symbols = _contents(fd, base, size, symtab)
+            here = text.to_bytes(2, "little")
+            for symbol in range(0, len(symbols) - _SYM + 1, _SYM):
+                if symbols[symbol + 6 : symbol + 8] == here and symbols[symbol + 4] & 15 in _STT_FUNCTIONS:
+                    name = int.from_bytes(symbols[symbol : symbol + 4], "little")
+                    found.add(strings[name : strings.find(b"\0", name)])
+            break
+    return found

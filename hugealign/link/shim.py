@@ -58,6 +58,7 @@ class Shim:
         self.arguments = arguments
         self.settings = settings
         self.command = commands.Command()
+        self.words = arguments  # without response files
         self.order: Ordered | None = None
         self.linked = False
 
@@ -67,6 +68,7 @@ class Shim:
             words = commands.expand(self.arguments, _read_response)
         except RecursionError:
             self.keep_out("response files name each other")
+        self.words = words
         self.command = commands.parse(words)
         reason = self.doubt()
         if self.started:
@@ -102,7 +104,8 @@ class Shim:
             self.warn(f"linked without an order, which {linker.name} cannot make; use -fuse-ld=lld or -fuse-ld=bfd")
         else:
             try:
-                return ordered.Ordered(ordering.read(self.settings.profile), linker, self.command)
+                order = ordering.read(self.settings.profile)
+                return ordered.Ordered(order, linker, self.command, self.settings.order_objects, self.real)
             except HugealignError as error:
                 self.warn(f"linked without an order: {error}; make one: hugealign order PROFILE -b PROGRAM -o FILE")
         return None
@@ -185,12 +188,19 @@ class Shim:
         note = self.order.note(self.settings.page_size) if self.order else b""
         pad = _memory_file("pad.o", pad_object(machine, linker.pad_section, pad_size, note))
         script = self.script(linker, machine) if linker.script else None
-        words = linker.arguments(self.arguments, self.settings.page_size, pad, script)
+        user = self.arguments
         if self.order:
-            words = self.order.words(machine, _memory_file) + words
+            user = self.order.arguments(user, self.words, machine, _memory_file)
+        words = linker.arguments(user, self.settings.page_size, pad, script)
+        if self.order:
+            words = self.order.options(machine, _memory_file) + words
         words += linker.base(self.command, self.settings.page_size)
         self.debug(f"{self.real} as {linker.name}: {' '.join(linker.flags(self.settings.page_size))}")
-        return self.spawn([self.real, *words], capture=True)
+        run = self.spawn([self.real, *words], capture=True)
+        if self.order and (copies := self.order.copies):
+            run = Run(run.status, copies.original(run.stdout), copies.original(run.stderr))
+            copies.mend(self.command.reports)
+        return run
 
     def script(self, linker: linkers.Linker, machine: int) -> str:
         """Return the path of the script for *linker*, with the pad threshold that is asked for."""
@@ -270,8 +280,8 @@ class Shim:
         if self.settings.debug:
             self.debug(order.summary())
             self.debug("hot functions: " + (f"{hot[0]:#x} to {hot[1]:#x}" if hot else "no note"))
-        if hot and hot[0] == hot[1] and order.order.hot and (complaint := order.complaint()):
-            self.warn(f"{complaint}; compile again with hugealign and the profile")
+        if complaint := order.complaint(image.e_machine):
+            self.warn(complaint)
 
     def mend(self, image: "Image") -> "Image":
         """Grow the text of the output to the end of its last window, where that can be done; return the new image."""
@@ -320,7 +330,11 @@ class Shim:
         import hugealign.elf.edit
         import hugealign.verify.rules  # noqa: F401  # loaded while the linker works
 
-        _, status = os.waitpid(pid, 0)
+        try:
+            if self.order and capture and self.command.machine:
+                self.order.complaint(self.command.machine)  # to know it when the linker is done
+        finally:
+            _, status = os.waitpid(pid, 0)
         return Run(os.waitstatus_to_exitcode(status), *(_contents(fd) for fd in streams))
 
     def warn(self, message: str) -> None:

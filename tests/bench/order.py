@@ -1,20 +1,46 @@
-"""A link of twenty thousand functions with and without an order."""
+"""Links of twenty thousand functions with and without an order of them all.
+
+Two programs: small functions without debug information, where an order weighs most; and functions as compilers make
+them, with ``-g``.  Both orders are random, the worst case: they take a linker from object to object with every
+function.  Beside what an order costs in all stands what it costs in hugealign alone: against the same link by hand,
+with an order and a layout in the linker's own words.
+"""
 
 import random
 import subprocess
+from functools import partial
 from pathlib import Path
 
+from tests.bench.timing import Cost, cost, in_turn, show
+from tests.support import HUGEALIGN, LLVM, ROOT
+
 OBJECTS, FUNCTIONS = 200, 100
+LINKERS = ("bfd", "lld", "gold", "mold")
+
+_C_FUNCTION = """
+int {name}(const char *text, struct entry *table, int count) {{
+  int sum = {a};
+  for (int i = 0; i < count; i++) {{
+    if (strncmp(table[i].name, text, {b}) == 0)
+      sum += table[i].value * {c};
+    else if (table[i].value > {d})
+      table[i].value -= snprintf(table[i].name, sizeof table[i].name, "%s-%d", text, sum);
+    switch (table[i].value % 3) {{
+    case 0: sum ^= {a}; break;
+    case 1: sum += (int)strlen(table[i].name); break;
+    default: memset(table[i].name, {b}, sizeof table[i].name - 1);
+    }}
+  }}
+  return sum;
+}}
+"""
 
 
-def many_functions(directory: Path) -> tuple[list[str], Path]:
-    """Assemble FUNCTIONS functions in each of OBJECTS, of 128 to 512 bytes; return them, and an order file.
-
-    The order is random, the worst case: it takes a linker from object to object with every function.
-    """
+def small_functions(directory: Path) -> list[str]:
+    """Assemble OBJECTS of FUNCTIONS of 128 to 512 bytes each; return their names."""
     chance = random.Random(0)
     directory.mkdir()
-    names, objects = [], []
+    names = []
     for number in range(OBJECTS):
         lines = []
         for name in (f"function_{number}_{n}" for n in range(FUNCTIONS)):
@@ -28,12 +54,80 @@ def many_functions(directory: Path) -> tuple[list[str], Path]:
             lines += [f"{name}:", ".cfi_startproc", f".fill {chance.randrange(128, 512)},1,0x90", "ret", ".cfi_endproc"]
             lines += [f".size {name}, . - {name}"]
         lines.append('.section .note.GNU-stack,"",@progbits')
-        source = directory / f"{number}.s"
-        source.write_text("\n".join(lines) + "\n")
-        objects.append(str(source.with_suffix(".o")))
-        subprocess.run(["gcc", "-c", source, "-o", objects[-1]], check=True)
-    (directory / "main.c").write_text("int main(void) { return 0; }\n")
-    chance.shuffle(names)
-    order = directory / "all.order"
+        (directory / f"{number}.s").write_text("\n".join(lines) + "\n")
+        subprocess.run(["gcc", "-c", f"{number}.s"], cwd=directory, check=True)
+    return names
+
+
+def functions_of_c(directory: Path) -> list[str]:
+    """Make OBJECTS of FUNCTIONS of 200 to 400 bytes each, with debug information; return their names.
+
+    One source is compiled, and what comes of it assembled under as many names.
+    """
+    directory.mkdir()
+    chance = random.Random(0)
+    parts = ["#include <stdio.h>\n#include <string.h>\nstruct entry { char name[32]; int value; };\n"]
+    for n in range(FUNCTIONS):
+        a, b, c, d = (chance.randrange(1, limit) for limit in (1 << 20, 31, 97, 1 << 10))
+        parts.append(_C_FUNCTION.format(name=f"work_NUMBER_{n}", a=a, b=b, c=c, d=d))
+    (directory / "unit.c").write_text("".join(parts))
+    words = ["gcc", "-O1", "-g", "-ffunction-sections", "-S", "unit.c"]
+    subprocess.run(words, cwd=directory, check=True)
+    text = (directory / "unit.s").read_text()
+    for number in range(OBJECTS):
+        (directory / f"{number}.s").write_text(text.replace("NUMBER", str(number)))
+        subprocess.run(["gcc", "-c", f"{number}.s"], cwd=directory, check=True)
+    return [f"work_{number}_{n}" for number in range(OBJECTS) for n in range(FUNCTIONS)]
+
+
+def many_functions(work: Path, rounds: int = 11) -> None:
+    """Time both programs with each linker, *rounds* times."""
+    compare_orders("order, small functions", work / "functions", small_functions(work / "functions"), work, rounds)
+    compare_orders("order, C functions, -g", work / "c", functions_of_c(work / "c"), work, rounds)
+
+
+def compare_orders(title: str, directory: Path, names: list[str], work: Path, rounds: int) -> None:
+    """Time links of the objects in *directory* with an order of *names*: without, one by hand, and one of ours."""
+    random.Random(1).shuffle(names)
+    order = work / "all.order"
     order.write_text("# hugealign.order/1\n# windows: 3\n" + "".join(f"{name}\tsamples=1\n" for name in names))
-    return [str(directory / "main.c"), *objects], order
+    (work / "main.c").write_text("int main(void) { return 0; }\n")
+    subprocess.run(["gcc", "-c", "main.c"], cwd=work, check=True)
+    objects = ["main.o", *(str(directory / f"{number}.o") for number in range(OBJECTS))]
+    for linker in LINKERS:
+        words = [f"-fuse-ld={linker}", f"-B{LLVM['lld19']}", *objects, "-o", "ordered"]
+        hand = by_hand(linker, names, work)
+        fronts = [[str(HUGEALIGN)], [str(HUGEALIGN), f"--profile={order}"]] + ([[]] if hand else [])
+        links = [[*front, "gcc", *([] if front else hand), *words] for front in fronts]
+        without, ours, *alone = in_turn([partial(cost, link, work) for link in links], rounds)
+        show(f"{title}, {linker}", _wall(without), _wall(ours))
+        for other in alone:
+            show("  the same by hand", _wall(without), _wall(other))
+            show("  ours against by hand", _wall(other), _wall(ours))
+            show("  of processor time", _cpu(other), _cpu(ours))
+
+
+def _wall(costs: list[Cost]) -> list[float]:
+    return [cost.wall * 1000 for cost in costs]
+
+
+def _cpu(costs: list[Cost]) -> list[float]:
+    return [cost.cpu * 1000 for cost in costs]
+
+
+def by_hand(linker: str, names: list[str], work: Path) -> list[str]:
+    """Write the order in the words of *linker*; return the options for it and for the layout.
+
+    None for gold, which links twice for the layout, and mold, which has no words for an order.
+    """
+    layout = ["-Wl,-z,max-page-size=0x200000", "-Wl,-z,separate-code", str(ROOT / "ld-scripts" / "pad-x86_64.o")]
+    script = f"-Wl,-T,{ROOT / 'ld-scripts' / linker}-x86_64.ld"
+    path = work / f"order.{linker}"
+    if linker == "bfd":
+        lines = "".join(f"*(.text.{name})\n" for name in names)
+        path.write_text(f"SECTIONS {{ .hugealign.hot : {{\n{lines}}} }}\nINSERT AFTER .init;\n")
+        return [f"-Wl,-T,{path}", script, *layout]
+    if linker == "lld":
+        path.write_text("".join(f"{name}\n" for name in names))
+        return [f"-Wl,--symbol-ordering-file={path}", script, *layout]
+    return []

@@ -1,11 +1,20 @@
 """Objects that the link tests share, compiled once."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.link.bulk import MAIN, bulk_object
 from tests.support import SRC, TOOLCHAINS, Toolchain, run
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """An LLVM plugin that was built for the user has no part in these tests; tests/build has it in its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("no-plugin")))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -152,11 +152,6 @@ def test_listed_functions_lie_first(
     ordered, unordered = tmp_path / "ordered", tmp_path / "unordered"
     run(HUGEALIGN, *words, "-o", unordered, check=True)
     done = run(HUGEALIGN, f"--profile={profile}", *words, "-o", ordered)
-    if toolchain.linker == "mold":
-        assert "linked without an order, which mold cannot make; use -fuse-ld=lld" in done.stderr
-        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (0, "", 1)
-        assert ordered.read_bytes() == unordered.read_bytes()
-        return
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     kept = tuple(name for name in PLACED if name != "unused_two" or name in symbols(ordered))
     exact = toolchain.linker != "gold"
@@ -176,7 +171,14 @@ def test_listed_functions_lie_first(
     assert exact <= ("HA018" not in checked.stdout)
 
 
-@pytest.mark.parametrize("name", ["gcc-bfd", "clang19-lld19"])
+def test_clang_and_gold(objects: dict[str, list[Path]], profile: Path, bulk: Path, tmp_path: Path) -> None:
+    toolchain = Toolchain("clang19-gold", "clang-19", ("-fuse-ld=gold",))
+    if missing := toolchain.missing():
+        pytest.skip(f"{missing} is not installed")
+    test_listed_functions_lie_first("pie", toolchain, objects, profile, bulk, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["gcc-bfd", "clang19-lld19", "clang19-bfd", "gcc-gold", "gcc-mold", "clang19-mold"])
 def test_local_of_the_named_file(
     name: str,
     toolchains: dict[str, Toolchain],
@@ -185,19 +187,22 @@ def test_local_of_the_named_file(
     bulk: Path,
     tmp_path: Path,
 ) -> None:
-    """Of two statics of one name GNU ld places the one from two.cc; lld places both."""
+    """Of two statics of one name GNU ld and mold place the one from two.cc; lld and gold place both."""
     toolchain = toolchains[name]
+    if missing := toolchain.missing():
+        pytest.skip(f"{missing} is not installed")
     words = (toolchain.cxx, *toolchain.flags, *objects[toolchain.cxx], bulk, "-o", tmp_path / "out")
     run(HUGEALIGN, f"--profile={profile}", *words, check=True)
     found = symbols(tmp_path / "out")
     inside = [at for at in found["_ZL5twicei"] if found["cold_one"][0] < at < found["alpha"][0]]
-    assert len(inside) == (1 if toolchain.linker == "bfd" else 2)
-    if toolchain.linker == "bfd":  # x * 2 and not x + 1
+    by_file = toolchain.linker in ("bfd", "mold")
+    assert len(inside) == (1 if by_file else 2)
+    if by_file:  # x * 2 and not x + 1
         code = run("objdump", "-d", f"--start-address={inside[0]}", f"--stop-address={inside[0] + 3}", tmp_path / "out")
         assert "(%rdi,%rdi,1)" in code.stdout
 
 
-@pytest.mark.parametrize("name", ["gcc-lld14", "gcc-lld19", "gcc-gold"])
+@pytest.mark.parametrize("name", ["gcc-lld14", "gcc-lld19", "gcc-gold", "gcc-mold"])
 def test_identical_code_folding(
     name: str,
     toolchains: dict[str, Toolchain],
@@ -243,7 +248,9 @@ def test_twice_the_same(objects: dict[str, list[Path]], profile: Path, bulk: Pat
 LTO: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "gcc": ("g++", "-flto", ()),
     "gcc-partition-max": ("g++", "-flto", ("-flto-partition=max",)),
+    "gcc-partition-one": ("g++", "-flto", ("-flto-partition=one",)),
     "gcc-gold": ("g++", "-flto", ("-fuse-ld=gold",)),
+    "clang14-full": ("clang++-14", "-flto", ("-fuse-ld=lld",)),
     "clang19-full": ("clang++-19", "-flto", ("-fuse-ld=lld",)),
     "clang19-thin": ("clang++-19", "-flto=thin", ("-fuse-ld=lld",)),
 }
@@ -286,6 +293,7 @@ def test_aarch64(tmp_path: Path) -> None:
         ("-fuse-ld=lld", f"-B{LLVM['lld14']}"),
         ("-fuse-ld=lld", f"-B{LLVM['lld19']}"),
         ("-fuse-ld=gold",),
+        ("-fuse-ld=mold",),
     ):
         done = run(
             HUGEALIGN,
@@ -455,19 +463,181 @@ def test_a_relative_profile_holds_in_other_directories(profile: Path, tmp_path: 
     assert done.stdout == f"{tmp_path}/x.order\n"
 
 
-@pytest.mark.parametrize("name", ["gcc-bfd", "gcc-lld19"])
-def test_objects_without_sections_of_their_own(
+def in_one_piece(toolchain: Toolchain, directory: Path) -> tuple[object, ...]:
+    """The compiler's words for a link of objects that were compiled without -ffunction-sections."""
+    if missing := toolchain.missing():
+        pytest.skip(f"{missing} is not installed")
+    for source, text in SOURCES.items():
+        (directory / source).write_text(text)
+        run(toolchain.cxx, "-O1", "-fPIC", "-c", source, cwd=directory, check=True)
+    return (toolchain.cxx, *toolchain.flags, "one.o", "two.o")
+
+
+@pytest.mark.parametrize("name", ["gcc-bfd", "clang19-bfd", "gcc-lld19", "gcc-gold", "gcc-mold"])
+def test_objects_in_one_piece(
     name: str, toolchains: dict[str, Toolchain], profile: Path, bulk: Path, tmp_path: Path
 ) -> None:
+    """They are counted and named, and placed whole if so asked; lld does so in any case, gold cannot."""
     toolchain = toolchains[name]
-    for source, text in SOURCES.items():
-        (tmp_path / source).write_text(text)
-        run(toolchain.cxx, "-c", source, cwd=tmp_path, check=True)
-    words = (toolchain.cxx, *toolchain.flags, "one.o", "two.o", bulk, "-o", "out")
-    done = run(HUGEALIGN, f"--profile={profile}", *words, cwd=tmp_path, HUGEALIGN_DEBUG="1")
-    assert done.returncode == 0
-    assert "objects without -ffunction-sections: one.o" in done.stderr
+    *words, one, two = in_one_piece(toolchain, tmp_path)
+    for asked in ("", "1"):
+        link = (*words, bulk, one, two, "-o", "out")
+        done = run(HUGEALIGN, f"--profile={profile}", *link, cwd=tmp_path, HUGEALIGN_ORDER_OBJECTS=asked)
+        assert (done.returncode, done.stdout) == (0, "")
+        assert run(tmp_path / "out").stdout == OUTPUT
+        found, text = symbols(tmp_path / "out"), Elf(tmp_path / "out").text[0]["p_vaddr"]
+        assert Elf(tmp_path / "out").faults(exact=toolchain.linker != "gold") == []
+        placed = toolchain.linker == "lld19" or (bool(asked) and toolchain.linker != "gold")
+        note = note_of(tmp_path / "out")
+        assert note is not None
+        assert (note.hot_start <= found["gamma_"][0] < note.hot_end) == placed
+        assert (note.hot_start <= found["beta"][0] < note.hot_end) == placed
+        if placed:
+            assert max(found["gamma_"][0], found["beta"][0]) - text < 8192
+            assert done.stderr == ""
+            continue
+        assert done.stderr.count("\n") == 1
+        # Of HOT and those before: not inline_, which is COMDAT; clang gives cold_one a section all the same.
+        hot = 7 if toolchain.cc == "gcc" else 6
+        assert (
+            f"{hot} hot functions not placed, in 2 objects without -ffunction-sections: one.o, two.o; " in done.stderr
+        )
+        assert "HUGEALIGN_ORDER_OBJECTS=1" in done.stderr
+
+
+def test_members_of_archives_in_one_piece(
+    toolchains: dict[str, Toolchain], profile: Path, bulk: Path, tmp_path: Path
+) -> None:
+    *words, one, _ = in_one_piece(toolchains["gcc-bfd"], tmp_path)
+    run("ar", "rc", "libtwo.a", "two.o", cwd=tmp_path, check=True)
+    for name in (("libtwo.a",), ("-L.", "-ltwo")):
+        link = (*words, one, bulk, *name, "-o", "out")
+        done = run(HUGEALIGN, f"--profile={profile}", *link, cwd=tmp_path)
+        assert "one.o, ./libtwo.a(two.o); " in done.stderr or "one.o, libtwo.a(two.o); " in done.stderr
+        done = run(HUGEALIGN, f"--profile={profile}", *link, cwd=tmp_path, HUGEALIGN_ORDER_OBJECTS="1")
+        assert done.stderr == ""
+        found = symbols(tmp_path / "out")
+        assert found["beta"][0] < found["bulk0"][0]
+        assert run(tmp_path / "out").stdout == OUTPUT
+
+
+def test_a_piece_whose_path_a_script_cannot_say(
+    toolchains: dict[str, Toolchain], profile: Path, bulk: Path, tmp_path: Path
+) -> None:
+    words = in_one_piece(toolchains["gcc-bfd"], tmp_path)
+    (tmp_path / "two.o").rename(tmp_path / "t*o.o")
+    words = (*words[:-1], bulk, "t*o.o", "-o", "out")
+    done = run(HUGEALIGN, f"--profile={profile}", *words, cwd=tmp_path, HUGEALIGN_ORDER_OBJECTS="1")
+    assert (
+        "in 1 object without -ffunction-sections: t*o.o; compile again with hugealign and the profile\n" in done.stderr
+    )
     assert run(tmp_path / "out").stdout == OUTPUT
+    found = symbols(tmp_path / "out")
+    assert found["gamma_"][0] < found["bulk0"][0] < found["beta"][0]
+
+
+def test_a_piece_for_aarch64(tmp_path: Path) -> None:
+    compiler = "aarch64-linux-gnu-gcc"
+    if not shutil.which(compiler):
+        pytest.skip(f"{compiler} is not installed")
+    (tmp_path / "x.order").write_text("# hugealign.order/1\nwarm\nmain\n")
+    (tmp_path / "cold.c").write_text("int cold_(int x) { return x; }\n")
+    (tmp_path / "warm.c").write_text("int warm(int x) { return x + 1; }\nint beside(int x) { return x + 2; }\n")
+    (tmp_path / "main.c").write_text("int warm(int x); int main(void) { return warm(41); }\n")
+    run(compiler, "-O1", "-c", "cold.c", "warm.c", "main.c", cwd=tmp_path, check=True)
+    words = (compiler, "-fuse-ld=lld", f"-B{LLVM['lld19']}", "cold.o", "main.o", "warm.o", "-o", "out")
+    env = environment(HUGEALIGN_MIN_TEXT="0", HUGEALIGN_PROFILE=str(tmp_path / "x.order"))
+    done = run(HUGEALIGN, *words, cwd=tmp_path, env=env)
+    assert "2 hot functions not placed, in 2 objects without -ffunction-sections: main.o, warm.o; " in done.stderr
+    done = run(HUGEALIGN, *words, cwd=tmp_path, env=env, HUGEALIGN_ORDER_OBJECTS="1")
+    assert (done.returncode, done.stderr) == (0, "")
+    found = symbols(tmp_path / "out")
+    assert found["warm"] < found["beside"] < found["main"] < found["cold_"]
+
+
+@pytest.mark.parametrize("name", ["gcc-bfd", "gcc-lld19"])
+def test_debug_says_what_is_in_one_piece(
+    name: str, toolchains: dict[str, Toolchain], profile: Path, bulk: Path, tmp_path: Path
+) -> None:
+    words = (*in_one_piece(toolchains[name], tmp_path), bulk, "-o", "out")
+    done = run(HUGEALIGN, f"--profile={profile}", *words, cwd=tmp_path, HUGEALIGN_DEBUG="1", check=True)
+    assert "objects without -ffunction-sections: one.o" in done.stderr
+
+
+MOLD = ("-fuse-ld=mold",)
+
+
+def test_mold_reads_copies(objects: dict[str, list[Path]], profile: Path, bulk: Path, tmp_path: Path) -> None:
+    """Of objects and archives' members, also behind a response file; the inputs stay, and reports name them."""
+    if not shutil.which("mold"):
+        pytest.skip("mold is not installed")
+    one, two = (shutil.copy(path, tmp_path) for path in objects["g++"])
+    run("ar", "rc", tmp_path / "lib two.a", bulk, two, check=True)
+    inputs = [one, tmp_path / "lib two.a"]
+    before = [(path.read_bytes(), path.stat().st_mtime_ns) for path in map(Path, inputs)]
+    (tmp_path / "words").write_text(" ".join(f'"{path}"' for path in inputs))
+    for words in (inputs, [f"@{tmp_path / 'words'}"], [f"-Wl,@{tmp_path / 'words'}"]):
+        reports = ("-Wl,-Map=out.map", "-Wl,--dependency-file=out.d")
+        arguments = (*MOLD, *words, *reports, "-o", "out")
+        done = run(HUGEALIGN, f"--profile={profile}", "g++", *arguments, cwd=tmp_path)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+        lies_first(tmp_path / "out", PLACED, 4096)
+        assert run(tmp_path / "out").stdout == OUTPUT
+        for report in ("out.map", "out.d"):
+            text = (tmp_path / report).read_text()
+            assert str(one) in text
+    assert [(path.read_bytes(), path.stat().st_mtime_ns) for path in map(Path, inputs)] == before
+
+
+def test_errors_of_mold_name_the_inputs(profile: Path, bulk: Path, tmp_path: Path) -> None:
+    if not shutil.which("mold"):
+        pytest.skip("mold is not installed")
+    (tmp_path / "bad.c").write_text(
+        "int nowhere(void); int alpha(void) { return nowhere(); } int main(void) { return alpha(); }\n"
+    )
+    run("gcc", "-ffunction-sections", "-c", "bad.c", cwd=tmp_path, check=True)
+    words = ("gcc", *MOLD, "bad.o", bulk, "-o", "out")
+    plain, ordered = run(*words, cwd=tmp_path), run(HUGEALIGN, f"--profile={profile}", *words, cwd=tmp_path)
+    assert plain.returncode != 0
+    assert (ordered.returncode, ordered.stdout, ordered.stderr) == (plain.returncode, plain.stdout, plain.stderr)
+
+
+def test_mold_cannot_order_what_is_yet_to_be_compiled(profile: Path, bulk: Path, tmp_path: Path) -> None:
+    if not shutil.which("mold"):
+        pytest.skip("mold is not installed")
+    for name, text in SOURCES.items():
+        (tmp_path / name).write_text(text)
+    words = ("g++", *MOLD, "-flto", *SOURCES, bulk, "-o", "out")
+    done = run(HUGEALIGN, f"--profile={profile}", *words, cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (0, 1)
+    assert "without an order, which mold cannot make of link-time optimisation; use -fuse-ld=lld" in done.stderr
+    assert run(tmp_path / "out").stdout == OUTPUT
+
+
+def test_mold_with_more_functions_than_sections(bulk: Path, tmp_path: Path) -> None:
+    """Parts of the order become output sections: those are in order, and what ran lies before what did not."""
+    if not shutil.which("mold"):
+        pytest.skip("mold is not installed")
+    names = [f"f{n}" for n in range(1000)]
+    order = [names[n * 617 % 1000] for n in range(900)]
+    lines = [f"{name}\tsamples=1" if n < 640 else f"{name}\tkind=fill" for n, name in enumerate(order)]
+    (tmp_path / "x.order").write_text("\n".join(["# hugealign.order/1", *lines, ""]))
+    code = "".join(f"int {name}(int x) {{ return x + {n}; }}\n" for n, name in enumerate(names))
+    (tmp_path / "f.c").write_text(f"{code}int main(void) {{ return f3(39) - 42; }}\n")
+    words = ("gcc", *MOLD, "f.c", bulk, "-o", "out")
+    run(HUGEALIGN, "--profile=x.order", *words, cwd=tmp_path, check=True)
+    found = symbols(tmp_path / "out")
+    places = [found[name][0] for name in order]
+    for start in range(0, 640, 10):
+        assert max(places[start : start + 10]) < min(places[start + 10 :])
+    rest = [found[name][0] for name in names if name not in order]
+    assert max(places) < min(rest)
+    note = note_of(tmp_path / "out")
+    assert note is not None
+    assert (note.hot_start, note.hot_end > max(places[:640])) == (min(places), True)
+    assert note.hot_end <= min(places[640:])
+    assert sum(name.startswith(".Hugealign.") for name in Elf(tmp_path / "out").sections) <= 128
+    assert run(tmp_path / "out").returncode == 0
 
 
 def test_an_order_that_fails_is_left_out(

@@ -12,7 +12,8 @@ from hugealign.link import linkers, ordering
 from hugealign.link.command import parse
 from hugealign.link.ordered import Ordered
 from hugealign.link.ordering import Choices, Order
-from hugealign.link.sections import find, whole
+from hugealign.link.renamed import Copies, group, is_hot
+from hugealign.link.sections import find, pieces, whole
 from hugealign.order import orderfile
 from hugealign.order.orderfile import Entry, OrderFile
 from tests.support import run
@@ -46,7 +47,8 @@ def test_reads_what_the_other_reader_reads(seed: int) -> None:
     def raw(text: str) -> bytes:
         return text.encode("utf-8", "surrogateescape")
 
-    assert read.names == [(raw(entry.name), raw(entry.file)) for entry in named]
+    assert read.names == [raw(entry.name) for entry in named]
+    assert read.sources == {n: raw(entry.file) for n, entry in enumerate(named) if entry.file}
     assert read.hot == max((n for n, entry in enumerate(named, 1) if entry.kind == "hot"), default=0)
     assert read.windows == seed
     assert len(read.identity) == 20
@@ -79,20 +81,25 @@ def test_unreadable(tmp_path: Path) -> None:
         assert "\x1b" not in str(caught.value)
 
 
-ORDER = Order([(b"f", b""), (b"g", b"a.c"), (b"h", b"")], hot=2)
+ORDER = Order([b"f", b"g", b"h"], 2, {1: b"a.c"})
 F, G, H = b".text.f", b".text.g", b".text.h"
 
 
+def table(*names: bytes) -> bytes:
+    """The names of an object's sections as its string table has them."""
+    return b"\0".join([b"", *names, b""])
+
+
 def test_script() -> None:
-    choices = Choices({F, G, H, b".text.unlikely.f", b".text.hot.h"}, others=False)
+    choices = Choices(table(F, G, H, b".text.unlikely.f", b".text.hot.h"), others=False)
     script = ordering.script(ORDER, choices, {(b"g", b"a.c"): [b"a.o", b"we ird.o"]}, "AFTER .init")
     assert script.decode().split("\n")[4:-4] == [
-        "    *(.text.__hugealign_hot_start)",
-        "    *(.text.f)",
-        "    *a.o(.text.g)",
-        "    *(.text.__hugealign_hot_end)",
-        "    *(.text.h)",
-        "    *(.text.hot.h)",
+        "*(.text.__hugealign_hot_start)",
+        "*(.text.f)",
+        "*a.o(.text.g)",
+        "*(.text.__hugealign_hot_end)",
+        "*(.text.h)",
+        "*(.text.hot.h)",
     ]
     assert script.endswith(b"INSERT AFTER .init;\n")
 
@@ -100,7 +107,9 @@ def test_script() -> None:
 def test_lists() -> None:
     assert ordering.symbols(ORDER) == b"__hugealign_hot_start\nf\ng\n__hugealign_hot_end\nh\n"
     expected = ".text.__hugealign_hot_start .text.f .text.g .text.__hugealign_hot_end .text.h .text .text.*"
-    assert ordering.sections(ORDER, Choices({F, G, H}, others=False)).decode() == "\n".join([*expected.split(), ""])
+    assert ordering.sections(ORDER, Choices(table(F, G, H), others=False)).decode() == "\n".join(
+        [*expected.split(), ""]
+    )
 
 
 @pytest.mark.parametrize(
@@ -123,12 +132,18 @@ def test_lists() -> None:
     ],
 )
 def test_sections_of_a_function(name: str, present: set[str], expected: set[str]) -> None:
-    choices = Choices({section.encode() for section in present}, others=False)
+    choices = Choices(table(*(section.encode() for section in present)), others=False)
     assert {section.decode() for section in choices.of(name.encode())} == expected
 
 
+def test_symbols_in_a_table_that_llvm_shares_with_them() -> None:
+    choices = Choices(table(b"_ZN1AC1Ev", b".text._ZN1AC2Ev", b"f", F), others=False)
+    assert choices.strange([b"_ZN1AC1Ev", b"_ZN1AC2Ev", b"f"]) == {b"_ZN1AC1Ev"}
+    assert choices.of(b"_ZN1AC1Ev") == [b".text._ZN1AC2Ev"]
+
+
 def test_sections_that_are_not_known_before_the_link() -> None:
-    choices = Choices({F}, others=True)
+    choices = Choices(table(F), others=True)
     assert choices.of(b"f") == [F]
     assert choices.of(b"g") == [b".text.g", b".text.hot.g", b".text.startup.g", b".text.exit.g"]
 
@@ -153,10 +168,88 @@ def objects(tmp_path: Path) -> Path:
 def test_find(objects: Path) -> None:
     command = parse([str(objects / name) for name in ("a.o", "whole.o", "lib.a", "b.o")])
     found = find(command, {(b"g", b"src/a.c"), (b"nothing", b"a.c")})
-    assert {F, G, b".text.member"} <= found.names
+    assert {F, G, b".text.member"} <= set(found.table.split(b"\0"))
     assert found.complete
     assert found.objects == {(b"g", b"src/a.c"): [b"a.o", b"a-name-of-more-than-16-a.o"]}
     assert whole(command) == ([str(objects / "whole.o")], 3)
+
+
+def test_pieces(objects: Path) -> None:
+    """a.o has a section for each function, whole.o none, and lib.a a member of each kind."""
+    run("gcc", "-O1", "-Df=member", "-c", "a.c", "-o", "member.o", cwd=objects, check=True)
+    run("ar", "rc", "lib.a", "member.o", cwd=objects, check=True)
+    command = parse([str(objects / name) for name in ("a.o", "whole.o", "b.o", "lib.a")])
+    found = pieces(command, {b"f", b"g", b"member", b"data", b"absent"})
+    assert [(str(piece), piece.names) for piece in found] == [
+        (f"{objects}/whole.o", {b"f", b"g"}),
+        (f"{objects}/lib.a(member.o)", {b"member", b"g"}),
+    ]
+    assert [piece.pattern().decode() for piece in found] == [f"{objects}/whole.[o]", f"{objects}/lib.a:member.[o]"]
+    assert pieces(command, set()) == []
+    (objects / "who*le.o").write_bytes((objects / "whole.o").read_bytes())
+    assert pieces(parse([str(objects / "who*le.o")]), {b"f"})[0].pattern() == b""
+
+
+def test_copies(objects: Path) -> None:
+    """Only sections of code that are listed are renamed, in objects and in archives' members."""
+    words = ["-o", "out", str(objects / "a.o"), str(objects / "b.o"), str(objects / "lib.a"), "-Map=x"]
+    before = {path: path.read_bytes() for path in objects.iterdir()}
+
+    def names(_path: str, base: str) -> list[dict[bytes, bytes]]:
+        return [{F: b".first"} if base == "a.o" else {}, {G: b".second", b".data": b".third"}]
+
+    copies = Copies(str(objects))
+    changed = copies.substitute(words, parse(words), names)
+    assert [one == other for one, other in zip(words, changed, strict=True)] == [True, True, False, True, False, True]
+    assert copies.original(" ".join(changed).encode()).decode() == " ".join(words)
+    made = [objects / "copy.o", objects / "copy.a"]
+    for path, copy in zip(made, (changed[2], changed[4]), strict=True):
+        path.write_bytes(Path(copy).read_bytes())
+    shown = [run("readelf", "-SW", path, check=True).stdout for path in made]
+    assert [(" .first " in text, " .second " in text, " .third " in text) for text in shown] == [
+        (True, True, False),
+        (False, True, False),
+    ]
+    for old, new in zip((words[2], words[4]), made, strict=True):
+        symbols = [run("nm", path, check=True).stdout.splitlines()[-3:] for path in (old, new)]
+        assert symbols[0] == symbols[1]
+    assert {path: path.read_bytes() for path in objects.iterdir() if path not in made} == before
+    elsewhere = Copies("/proc").substitute(words, parse(words), names)  # which has no files without a name
+    assert [Path(elsewhere[at]).read_bytes() for at in (2, 4)] == [path.read_bytes() for path in made]
+    words.append("--exclude-libs=lib.a")
+    assert Copies(str(objects)).substitute(words, parse(words), names)[4] == words[4]
+
+
+@pytest.mark.parametrize("name", ["whole.o", "a.o", "lib.a"])
+def test_cut_and_spoilt_inputs(name: str, objects: Path) -> None:
+    data, chance = (objects / name).read_bytes(), random.Random(0)
+    words = [str(objects / "spoilt")]
+    for number in range(300):
+        spoilt = bytearray(data[: chance.randrange(len(data))] if number % 2 else data)
+        for _ in range(chance.randrange(4) if number % 2 else 8):
+            if spoilt:
+                spoilt[chance.randrange(len(spoilt))] = chance.randrange(256)
+        (objects / "spoilt").write_bytes(spoilt)
+        command = parse(words)
+        find(command, {(b"g", b"a.c")})
+        pieces(command, {b"f", b"g"})
+        whole(parse([str(objects / "spoilt.o")]))
+        copies = Copies(str(objects))
+        copies.substitute(words, command, lambda _path, _base: [{F: b".first", G: b".second"}])
+        for path in copies.made:
+            os.close(int(path.rpartition("/")[2]))
+
+
+def test_parts_of_an_order() -> None:
+    assert [group(index, 2, 3) for index in range(3)] == [
+        b".Hugealign.hot.00",
+        b".Hugealign.hot.01",
+        b".Hugealign.rest.00",
+    ]
+    parts = [group(index, 1000, 3000) for index in range(3000)]
+    assert parts == sorted(parts)
+    assert len(set(parts)) == 128
+    assert sum(is_hot(part.decode()) for part in parts) == 1000
 
 
 @pytest.mark.parametrize("name", ["thin.a", "a.c", "lto.o", "cut.o", "cut.a"])
@@ -166,13 +259,13 @@ def test_inputs_that_hide_their_sections(name: str, objects: Path) -> None:
     (objects / "cut.a").write_bytes((objects / "lib.a").read_bytes()[:-2000])
     command = parse([str(objects / name), str(objects / "a.o"), str(objects / "absent.o"), str(objects)])
     found = find(command, ())
-    assert F in found.names
+    assert F in found.table.split(b"\0")
     assert not found.complete
     assert whole(command)[0] == []
 
 
 def test_the_note_is_the_one_that_verify_reads() -> None:
-    ordered = Ordered(Order([], 0, windows=3, identity=b"i" * 20), linkers.named("bfd"), parse([]))
+    ordered = Ordered(Order([], 0, {}, windows=3, identity=b"i" * 20), linkers.named("bfd"), parse([]))
     packed = BuildNote(1 << 21, 0, 0, 3, padded=True, profile=b"i" * 20).pack()
     assert ordered.note(1 << 21) == packed[:24] + bytes(4) + packed[28:]  # but for the version
 

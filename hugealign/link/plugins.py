@@ -1,0 +1,81 @@
+"""The list of what the built pass plugins are for: clangs and lld's, each with the state that it had then.
+
+A plugin in a compiler or linker of another version crashes it, so that exactness comes before everything: sizes and
+times of the tool and of LLVM's libraries must be what they were when the plugin was built for it.  ccache knows a
+compiler by the same (its manual, ``compiler_check``).  sh/launch.sh reads the list too, with no process but stat(1).
+
+One line per tool, fields separated by tabs: the plugin, the tool, ``size:seconds`` of the tool and of each library,
+the libraries.
+"""
+
+import os
+
+_LIMIT = 1 << 20  # bytes of the list that are read
+NAME = "tools"
+
+
+class Entry:
+    """The plugin at *plugin* is for *tool*, which loads *libraries*; *identity* is what `identity` said of them."""
+
+    __slots__ = ("identity", "libraries", "plugin", "tool")
+
+    def __init__(self, plugin: str, tool: str, identity: str, libraries: list[str]) -> None:
+        self.plugin = plugin
+        self.tool = tool
+        self.identity = identity
+        self.libraries = libraries
+
+    def current(self) -> bool:
+        """Return whether the tool is the one that the plugin was built for, and the plugin our own."""
+        try:
+            ours = os.stat(self.plugin).st_uid == os.geteuid()
+            return ours and identity([self.tool, *self.libraries]) == self.identity
+        except (OSError, ValueError):
+            return False
+
+    def line(self) -> str:
+        """Return the line of the list."""
+        return "\t".join((self.plugin, self.tool, self.identity, *self.libraries)) + "\n"
+
+    def can_be_listed(self) -> bool:
+        """Return whether no path would end the line or a field."""
+        return not any(set("\t\n") & set(path) for path in (self.plugin, self.tool, *self.libraries))
+
+
+def cache() -> str:
+    """Return the user's directory of built plugins (XDG Base Directory Specification 0.8)."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return os.path.join(base if os.path.isabs(base) else os.path.expanduser("~/.cache"), "hugealign", "lld-plugin")
+
+
+def identity(paths: list[str]) -> str:
+    """Return sizes and times of the files at *paths*.  Raises OSError, ValueError."""
+    found = [os.stat(path) for path in paths]
+    return " ".join(f"{each.st_size}:{each.st_mtime_ns // 10**9}" for each in found)
+
+
+def read() -> list[Entry]:
+    """Return the entries of the list; none if there is no list, or if it is not the user's own."""
+    try:
+        with open(os.path.join(cache(), NAME), "rb") as file:
+            if os.fstat(file.fileno()).st_uid != os.geteuid():
+                return []
+            text = os.fsdecode(file.read(_LIMIT))
+    except OSError:
+        return []
+    rows = [line.split("\t") for line in text.split("\n")]
+    return [Entry(row[0], row[1], row[2], row[3:]) for row in rows if len(row) >= 3]
+
+
+def find(tool: str) -> str | None:
+    """Return the plugin that was built for exactly the *tool* at that path, None without one or if it is not wanted."""
+    if os.environ.get("HUGEALIGN_PLUGIN") == "0":
+        return None
+    for entry in read():
+        try:
+            same = os.path.samefile(tool, entry.tool)
+        except (OSError, ValueError):
+            continue
+        if same:
+            return entry.plugin if entry.current() else None
+    return None

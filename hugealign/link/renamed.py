@@ -1,0 +1,195 @@
+"""Copies of object files in which the sections of ordered functions bear other names: an order for mold.
+
+mold takes no order, but puts output sections of code in the order of their names, and what it does not know keeps its
+name.  So the functions of an order become output sections of their own.  One for each function would be tens of
+thousands, so that they are at most GROUPS of those that ran and GROUPS of the others, which have the order's parts in
+order; within one, functions lie as the inputs have them.  Of what shares a window, any order serves the instruction TLB
+as well as another.
+
+The copies are files without a name: nothing is left behind, however the link ends.  The originals are only read.
+"""
+
+import os
+
+from hugealign.link.sections import ARCHIVE, MEMBER_HEADER, objects
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from hugealign.link.command import Command
+
+#: How the names of the output sections begin: before ``.fini``, the first that mold has otherwise.
+PREFIX = ".Hugealign."
+_HOT, _REST = PREFIX + "hot.", PREFIX + "rest."
+GROUPS = 64
+_SHDR, _SHT_PROGBITS, _SHF_EXECINSTR = 64, 1, 4
+_LARGE = 64 << 20  # bytes of section headers or names
+
+
+def group(index: int, hot: int, count: int) -> bytes:
+    """Return the output section for the function *index* of an order of *count*, of which the first *hot* ran."""
+    if index < hot:
+        return b"%b%02d" % (_HOT.encode(), index * GROUPS // max(hot, GROUPS))
+    return b"%b%02d" % (_REST.encode(), (index - hot) * GROUPS // max(count - hot, GROUPS))
+
+
+def is_hot(section: str) -> bool:
+    """Return whether *section* of a linked file holds functions that ran."""
+    return section.startswith(_HOT)
+
+
+class Copies:
+    """The copies for one link, made in *directory*, or in memory if it can have no files without a name."""
+
+    def __init__(self, directory: str) -> None:
+        self.made: dict[str, str] = {}  # the copy's path, and the original's
+        self._directory = directory
+
+    def substitute(
+        self, words: list[str], command: "Command", names: "Callable[[str, str], list[dict[bytes, bytes]]]"
+    ) -> list[str]:
+        """Return the linker's *words* with copies for the inputs that have sections to rename.
+
+        *names* says for an input, and the file name of the object, which are to be renamed, and to what; the first that
+        has a section counts.
+        """
+        words = list(words)
+        _allow_many_files()
+        # --exclude-libs means archives by their names.
+        archives = not any("exclude-libs" in word for word in words)
+        for place, path in zip(command.places, command.inputs, strict=True):
+            try:
+                fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            except (OSError, ValueError):
+                continue  # the linker says what is wrong with it
+            try:
+                if copy := self._copy(fd, path, names, archives):
+                    words[place] = copy
+                    self.made[copy] = path
+            except (OSError, ValueError, OverflowError):
+                continue  # it lies where it would lie without an order
+            finally:
+                os.close(fd)
+        return words
+
+    def _copy(
+        self, fd: int, path: str, names: "Callable[[str, str], list[dict[bytes, bytes]]]", archives: bool
+    ) -> str | None:
+        """Return the path of a copy of the object or archive *fd* with sections renamed, None if there are none.
+
+        Raises OSError, and ValueError if it cannot be read.
+        """
+        members = list(objects(fd, with_names=True))
+        edits = [
+            _edits(fd, offset, size, names(path, os.fsdecode(name or os.fsencode(path)).rpartition("/")[2]))
+            for name, offset, size in members
+        ]
+        whole = members[:1] == [(b"", 0, os.fstat(fd).st_size)]  # an object by itself
+        if not any(edits) or not (whole or archives):
+            return None
+        target = _nameless(self._directory)
+        try:
+            at = 0 if whole else os.pwrite(target, ARCHIVE, 0)
+            for (_, offset, size), changes in zip(members, edits, strict=True):
+                length = max([size, *(place + len(data) for place, data in changes)])
+                if not whole:
+                    header = os.pread(fd, MEMBER_HEADER, offset - MEMBER_HEADER)
+                    at += os.pwrite(target, b"%b%-10d%b" % (header[:48], length, header[58:]), at)
+                _fill(fd, target, offset, at, size)
+                for place, data in changes:
+                    _write(target, data, at + place)
+                at += length
+                at += os.pwrite(target, b"\n", at) if length % 2 and not whole else 0
+            os.set_inheritable(target, True)
+        except BaseException:
+            os.close(target)
+            raise
+        return f"/proc/self/fd/{target}"
+
+    def original(self, text: bytes) -> bytes:
+        """Return what a linker has written with the names of the originals in place of the copies'."""
+        for copy in sorted(self.made, key=len, reverse=True):  # /proc/self/fd/10 before /proc/self/fd/1
+            text = text.replace(copy.encode(), os.fsencode(self.made[copy]))
+        return text
+
+    def mend(self, reports: list[str]) -> None:
+        """Name the originals in the files *reports* that the linker has written."""
+        for path in filter(os.path.isfile, reports if self.made else ()):
+            try:
+                with open(path, "r+b") as file:
+                    text = file.read()
+                    file.seek(0)
+                    file.write(self.original(text))
+                    file.truncate()
+            except OSError:
+                continue  # it is none of ours
+
+
+def _allow_many_files() -> None:
+    """Raise the limit of open files as far as it goes, as mold does itself; a copy too many is left out."""
+    from resource import RLIMIT_NOFILE, getrlimit, setrlimit
+
+    hard = getrlimit(RLIMIT_NOFILE)[1]
+    try:
+        setrlimit(RLIMIT_NOFILE, (hard, hard))
+    except (OSError, ValueError):
+        return
+
+
+def _edits(fd: int, base: int, size: int, names: "Sequence[Mapping[bytes, bytes]]") -> list[tuple[int, bytes]]:
+    """Return what to write where in a copy of the object at *base*: names behind its end, headers in their place."""
+    head = os.pread(fd, 64, base)
+    if head[:6] != b"\x7fELF\x02\x01" or len(head) < 64 or head[16:18] != b"\x01\0":
+        return []
+    e_shoff, e_shnum = int.from_bytes(head[40:48], "little"), int.from_bytes(head[60:62], "little")
+    headers = bytearray(os.pread(fd, e_shnum * _SHDR, base + e_shoff))
+    at = int.from_bytes(head[62:64], "little") * _SHDR
+    offset, length = (int.from_bytes(headers[at + field : at + field + 8], "little") for field in (24, 32))
+    if at + _SHDR > len(headers) or offset + length > size or length > _LARGE:
+        raise ValueError
+    table = os.pread(fd, length, base + offset)
+    added: dict[bytes, int] = {}
+    more = b""
+    for place in range(0, len(headers) - _SHDR + 1, _SHDR):
+        if headers[place + 4] != _SHT_PROGBITS or not headers[place + 8] & _SHF_EXECINSTR:
+            continue
+        name = int.from_bytes(headers[place : place + 4], "little")
+        section = table[name : table.find(b"\0", name)]
+        renamed = next((each[section] for each in names if section in each), None)
+        if renamed is not None:
+            if renamed not in added:
+                added[renamed] = len(table) + len(more)
+                more += renamed + b"\0"
+            headers[place : place + 4] = added[renamed].to_bytes(4, "little")
+    if not added:
+        return []
+    headers[at + 24 : at + 40] = size.to_bytes(8, "little") + (len(table) + len(more)).to_bytes(8, "little")
+    return [(size, table + more), (e_shoff, bytes(headers))]
+
+
+def _nameless(directory: str) -> int:
+    try:
+        return os.open(directory, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError:  # not every file system has it
+        return os.memfd_create("object", os.MFD_CLOEXEC)
+
+
+def _fill(source: int, target: int, start: int, place: int, size: int) -> None:
+    """Copy *size* bytes from *start* of *source* to *place* of *target*."""
+    done = 0
+    while done < size:
+        try:
+            count = os.copy_file_range(source, target, size - done, start + done, place + done)
+        except OSError:  # between file systems, and into memory
+            os.lseek(target, place + done, os.SEEK_SET)
+            count = os.sendfile(target, source, start + done, size - done)
+        if count == 0:
+            raise ValueError
+        done += count
+
+
+def _write(fd: int, data: bytes, offset: int) -> None:
+    written = 0
+    while written < len(data):
+        written += os.pwrite(fd, data[written:], offset + written)
