@@ -3,8 +3,11 @@
 A plugin runs inside the compiler, on the compiler's own classes: built for another version, it crashes it.  So there is
 one file per LLVM, and its name says which: the version, and a checksum of the plugin's sources and of the place of the
 LLVM.  A compiler cache that knows the plugin by its name only thus never takes an old one for a new one.
+
+Which clang and lld `hugealign` as the compiler gives it to is in a list beside it (`hugealign.link.plugins`).
 """
 
+import fcntl
 import os
 import re
 import shlex
@@ -16,16 +19,19 @@ from dataclasses import dataclass
 from glob import escape, glob
 
 from hugealign.errors import HugealignError
+from hugealign.link import plugins
 from hugealign.resources import directory
 from hugealign.units import printable
 
-_OLDEST = 14
+_OLDEST, _OLDEST_LLD = 14, 15
 _PREFIXES = ("/usr/lib/llvm-*", "/usr/lib/llvm/*", "/usr/lib*/llvm[0-9]*", "/opt/llvm*", "/usr/local", "/usr")
 _TOOL = re.compile(r"(?:clang version|LLD) (\d+\.\d+\.\d+)")
 _INSTALLED = re.compile(r"^InstalledDir: (/.*)$", re.MULTILINE)
 _PACKAGE_VERSION = re.compile(r"^set\(LLVM_PACKAGE_VERSION (\d+\.\d+\.\d+)", re.MULTILINE)
 #: What people set for their own builds, not for this one.
 _NOT_OURS = ("CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "COMPILER_PATH", "HUGEALIGN_PROFILE")
+#: What a tool loads of LLVM's, whose version counts as its own does.
+_LIBRARIES = ("libLLVM", "libclang", "liblld")
 _TOOL_SECONDS, _BUILD_SECONDS = 30, 900
 
 
@@ -53,7 +59,13 @@ class Llvm:
 
     def plugin(self) -> str:
         """Return where the plugin for this LLVM lies, or will once it is built."""
-        return os.path.join(cache(), f"hugealign-{self.version}-{self._checksum()}.so")
+        return os.path.join(plugins.cache(), f"hugealign-{self.version}-{self._checksum()}.so")
+
+    def tools(self) -> list[str]:
+        """Return the real paths of its clang and, if that loads plugins, its lld: those of exactly this version."""
+        names = ("clang", "ld.lld") if self.major >= _OLDEST_LLD else ("clang",)
+        paths = [os.path.join(self.prefix, "bin", name) for name in names]
+        return [os.path.realpath(path) for path in paths if os.path.exists(path) and _version(path)[0] == self.version]
 
     def _checksum(self) -> str:
         import hashlib
@@ -74,17 +86,27 @@ def sources() -> list[str]:
     return found
 
 
-def cache() -> str:
-    """Return the user's directory of built plugins (XDG Base Directory Specification 0.8)."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return os.path.join(base if os.path.isabs(base) else os.path.expanduser("~/.cache"), "hugealign", "lld-plugin")
-
-
 def of_tool(tool: str) -> Llvm:
     """Return the LLVM that *tool*, a clang or lld by its name or path, is of.  Raises PluginError if it is of none."""
     path, name = shutil.which(tool), printable(tool)
     if not path:
         raise PluginError(f"{name}: command not found")
+    version, installed = _version(path)
+    if not version:
+        raise PluginError(f"{name} is neither clang nor lld: the plugin is for these; example: --cc clang-19")
+    paths = [path]
+    if installed:  # clang says where it is, even from behind a compiler cache's link
+        paths.insert(0, os.path.join(installed, os.path.basename(tool)))
+    prefixes = [os.path.dirname(os.path.dirname(os.path.realpath(each))) for each in paths]
+    candidates = [each for prefix in prefixes for each in _at(prefix) if each.version == version]
+    llvm = candidates[0] if candidates else Llvm(version, prefixes[0], "")
+    if llvm.major < _OLDEST:
+        raise PluginError(f"{name} is of LLVM {version}; the oldest that the plugin is for is {_OLDEST}")
+    return llvm
+
+
+def _version(path: str) -> tuple[str, str]:
+    """Return the version of the clang or lld at *path* and the directory that clang says it is in; empty if neither."""
     try:
         done = subprocess.run(
             (path, "--version"),
@@ -96,19 +118,9 @@ def of_tool(tool: str) -> Llvm:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise PluginError(f"{name}: does not answer --version: {error}") from None
-    if not (found := _TOOL.search(done.stdout)):
-        raise PluginError(f"{name} is neither clang nor lld: the plugin is for these; example: --cc clang-19")
-    paths = [path]
-    if installed := _INSTALLED.search(done.stdout):  # clang says where it is, even from behind a compiler cache's link
-        paths.insert(0, os.path.join(installed[1], os.path.basename(tool)))
-    version = found[1]
-    prefixes = [os.path.dirname(os.path.dirname(os.path.realpath(each))) for each in paths]
-    candidates = [each for prefix in prefixes for each in _at(prefix) if each.version == version]
-    llvm = candidates[0] if candidates else Llvm(version, prefixes[0], "")
-    if llvm.major < _OLDEST:
-        raise PluginError(f"{name} is of LLVM {version}; the oldest that the plugin is for is {_OLDEST}")
-    return llvm
+        raise PluginError(f"{printable(path)}: does not answer --version: {error}") from None
+    version, installed = _TOOL.search(done.stdout), _INSTALLED.search(done.stdout)
+    return version[1] if version else "", installed[1] if installed else ""
 
 
 def installations() -> list[Llvm]:
@@ -137,10 +149,42 @@ def _at(prefix: str) -> Iterator[Llvm]:
 
 
 def build(llvm: Llvm) -> str:
-    """Build the plugin for *llvm* unless that was done, and return its path.  Raises PluginError."""
+    """Build the plugin for *llvm* unless that was done, list its tools, and return its path.  Raises PluginError."""
     target = llvm.plugin()
-    if os.path.exists(target):
-        return target
+    if not os.path.exists(target):
+        _build(llvm, target)
+    try:
+        _list(llvm, target)
+    except OSError as error:
+        raise PluginError(f"{printable(plugins.cache())}: {error.strerror}") from None
+    return target
+
+
+def _list(llvm: Llvm, target: str) -> None:
+    """Say in the list of tools that the plugin at *target* is for those of *llvm* as they are now."""
+    from hugealign.host.libraries import resolve
+
+    entries = []
+    for tool in llvm.tools():
+        try:
+            libraries = [path for path in resolve(tool).paths if os.path.basename(path).startswith(_LIBRARIES)]
+        except HugealignError:
+            continue  # a script in front of a compiler, which may run another one tomorrow
+        entries.append(plugins.Entry(target, tool, plugins.identity([tool, *libraries]), libraries))
+    path = os.path.join(plugins.cache(), plugins.NAME)
+    place = os.open(plugins.cache(), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(place, fcntl.LOCK_EX)
+        tools = {entry.tool for entry in entries}
+        entries += [old for old in plugins.read() if old.tool not in tools and os.path.exists(old.plugin)]
+        with open(f"{path}.new", "wb") as file:
+            file.write(os.fsencode("".join(entry.line() for entry in entries if entry.can_be_listed())))
+        os.rename(f"{path}.new", path)
+    finally:
+        os.close(place)
+
+
+def _build(llvm: Llvm, target: str) -> None:
     if not llvm.cmake:
         raise PluginError(
             f"LLVM {llvm.version} has no headers in {printable(llvm.prefix)}; "
@@ -149,13 +193,13 @@ def build(llvm: Llvm) -> str:
     if not shutil.which("cmake"):
         raise PluginError("cmake is not installed (Debian: apt install cmake g++)")
     try:
-        os.makedirs(cache(), mode=0o700, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="building-", dir=cache()) as place:
+        os.makedirs(plugins.cache(), mode=0o700, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="building-", dir=plugins.cache()) as place:
             _make(llvm, place)
             os.rename(os.path.join(place, "hugealign.so"), target)
     except OSError as error:
-        raise PluginError(f"{printable(cache())}: {error.strerror}; set XDG_CACHE_HOME to another directory") from None
-    return target
+        message = f"{printable(plugins.cache())}: {error.strerror}; set XDG_CACHE_HOME to another directory"
+        raise PluginError(message) from None
 
 
 def _make(llvm: Llvm, place: str) -> None:

@@ -4,6 +4,8 @@
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Config/llvm-config.h"
 #include "llvm/IR/DiagnosticInfo.h"
 #include "llvm/IR/DiagnosticPrinter.h"
 #include "llvm/IR/LLVMContext.h"
@@ -35,40 +37,59 @@ class BadOrderFile : public DiagnosticInfo {
 /// Before ThinLTO's link, stands for the section of a local function.
 constexpr char Mark[] = "hugealign-section";
 
-/// The order file, read once per process; null without one.  The first module gets the warning if it is malformed.
+/// The order file, read once per process; null without a good one.  The first module gets the warning if it is malformed.
 const OrderFile *order(LLVMContext &Context) {
     const char *Path = std::getenv("HUGEALIGN_PROFILE");
     if (!Path || !*Path)
         return nullptr;
     static const OrderFile Order(Path);
     static std::atomic_flag Warned = ATOMIC_FLAG_INIT;
-    if (!Order.error().empty() && !Warned.test_and_set())
-        Context.diagnose(BadOrderFile(
-            ("hugealign: " + Twine(Path) + ": " + Order.error() + "; no section was changed").str()));
-    return &Order;
+    if (!Order.error().empty() && !Warned.test_and_set()) {
+        std::string Message;
+        raw_string_ostream Stream(Message);
+        Stream << "hugealign: ";
+        printEscapedString(Path, Stream); // whatever it does to a terminal
+        Stream << ": " << Order.error() << "; no section was changed";
+        Context.diagnose(BadOrderFile(Stream.str()));
+    }
+    return Order.error().empty() ? &Order : nullptr;
 }
 
-/// The name, of those of F, by which the order knows it; empty if it does not.
-StringRef hotName(const OrderFile &Order, const Function &F, ArrayRef<StringRef> Aliases) {
+/// Whether M is part of any link-time optimisation: clang sets this flag before its passes run.
+bool isForLto(const Module &M) { return M.getModuleFlag("EnableSplitLTOUnit"); }
+
+/// The section for F; empty if it is to keep its own.  Another name of it is as good as its first.
+std::string sectionFor(const OrderFile &Order, const Function &F, ArrayRef<StringRef> Aliases) {
     const StringRef Source = F.getParent()->getSourceFileName();
-    if (Order.contains(F.getName(), Source))
-        return F.getName();
-    for (const StringRef Alias : Aliases)
-        if (Order.contains(Alias, Source))
-            return Alias;
+    SmallVector<StringRef, 4> Names(1, F.getName());
+    Names.append(Aliases.begin(), Aliases.end());
+    for (const StringRef Name : Names)
+        if (Order.contains(Name, Source))
+            return (".text.hot." + withoutThinLtoSuffix(Name)).str();
+    // A namesake of a hot function, from another source file: lld's symbol order knows no files, and would move all
+    // code that it lies among.  No order asks for a section of that name.  Linkers' code generators make sections.
+    if (!isForLto(*F.getParent()))
+        for (const StringRef Name : Names)
+            if (Order.contains(Name))
+                return (".text.other." + Name).str();
     return "";
 }
 
 /// Whether M is being compiled for ThinLTO.  The pipelines for it and for an object call the same extension points.
-bool isForThinLink(const Module &M) {
-    // clang sets the first for every kind of LTO before its passes run, and the second to 0 for full LTO.
-    return M.getModuleFlag("EnableSplitLTOUnit") && !M.getModuleFlag("ThinLTO");
+/// clang sets the second flag to 0 for full LTO.
+bool isForThinLink(const Module &M) { return isForLto(M) && !M.getModuleFlag("ThinLTO"); }
+
+/// Whether sections of M's target are a matter of layout only.  For BPF they say what a function is for.
+bool isSupported(const Module &M) {
+    const Triple Target(M.getTargetTriple());
+    return Target.isOSBinFormatELF() && Target.getArch() != Triple::bpfel &&
+           Target.getArch() != Triple::bpfeb;
 }
 
 } // namespace
 
 PreservedAnalyses HotSections::run(Module &M, ModuleAnalysisManager &) {
-    if (!Triple(M.getTargetTriple()).isOSBinFormatELF())
+    if (!isSupported(M))
         return PreservedAnalyses::all();
     const OrderFile *Order = order(M.getContext());
     DenseMap<const Function *, SmallVector<StringRef, 1>> Aliases;
@@ -81,6 +102,9 @@ PreservedAnalyses HotSections::run(Module &M, ModuleAnalysisManager &) {
         Resolvers.insert(IFunc.getResolverFunction());
 
     const bool ForThinLink = Compile && isForThinLink(M);
+    // The lld of LLVM 14 loads no plugin; a mark would be for nothing, and change the names of local functions.
+    if (ForThinLink && LLVM_VERSION_MAJOR < 15)
+        return PreservedAnalyses::all();
     for (Function &F : M) {
         // A naked function may fall through into the next one.  A body that is only there to be inlined has no section.
         if (F.isDeclarationForLinker() || F.hasSection() || F.hasFnAttribute(Attribute::Naked) ||
@@ -88,8 +112,7 @@ PreservedAnalyses HotSections::run(Module &M, ModuleAnalysisManager &) {
             continue;
         std::string Section = F.getFnAttribute(Mark).getValueAsString().str();
         if (Section.empty() && Order)
-            if (const StringRef Name = hotName(*Order, F, Aliases.lookup(&F)); !Name.empty())
-                Section = (".text.hot." + withoutThinLtoSuffix(Name)).str();
+            Section = sectionFor(*Order, F, Aliases.lookup(&F));
         if (Section.empty())
             continue;
         // ThinLTO imports nothing that refers to a local function with a section (isNonRenamableLocal,

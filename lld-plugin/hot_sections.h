@@ -1,4 +1,5 @@
-// The pass: gives each hot function an ELF section of its own, `.text.hot.NAME`, and leaves all others as they are.
+// The pass: gives each hot function an ELF section of its own, `.text.hot.NAME`, its namesakes in other files too,
+// `.text.other.NAME`, and leaves all others as they are.
 #ifndef HUGEALIGN_HOT_SECTIONS_H
 #define HUGEALIGN_HOT_SECTIONS_H
 

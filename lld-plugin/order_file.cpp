@@ -77,6 +77,8 @@ bool OrderFile::contains(StringRef Name, StringRef Source) const {
            any_of(Found->second, [&](const std::string &File) { return sameFile(Source, File); });
 }
 
+bool OrderFile::contains(StringRef Name) const { return Hot.count(withoutThinLtoSuffix(Name)) != 0; }
+
 bool OrderFile::parse(StringRef Text) {
     StringRef Line;
     std::tie(Line, Text) = Text.split('\n');

@@ -21,6 +21,9 @@ class OrderFile {
     /// Whether the function Name, mangled, of the source file Source is hot.
     bool contains(llvm::StringRef Name, llvm::StringRef Source) const;
 
+    /// Whether a function of that name is hot in some source file.
+    bool contains(llvm::StringRef Name) const;
+
   private:
     bool parse(llvm::StringRef Text);
     bool parseSymbol(llvm::StringRef Line);

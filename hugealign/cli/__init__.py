@@ -51,6 +51,7 @@ environment (booleans are 0 or 1; sizes take K, M, G):
   HUGEALIGN_SKIP=GLOB:GLOB    not these output names
   HUGEALIGN_PROFILE=FILE      an order (hugealign order): hot functions first
   HUGEALIGN_ORDER_OBJECTS=1   objects without -ffunction-sections: place them whole
+  HUGEALIGN_PLUGIN=0          compile without the LLVM plugin that was built
   HUGEALIGN_CHECK=warn        after each link: off, warn or error
   HUGEALIGN_DEBUG=1           say on stderr what each link does
 """

@@ -6,12 +6,17 @@ import sys
 _EPILOG = """\
 examples:
   hugealign plugin build --cc clang-19
+  make CC="hugealign --profile=$PWD/server.order clang-19"    # uses it by itself
+
+by hand:
   HUGEALIGN_PROFILE=$PWD/server.order clang-19 -O2 \\
       -fpass-plugin=$(hugealign plugin path --cc clang-19) -c server.c
   ld.lld-19 --load-pass-plugin=$(hugealign plugin path --cc ld.lld-19) ...
 
 Each LLVM needs a plugin of its own, of exactly its version.  What is built is
-kept in ~/.cache/hugealign/lld-plugin (or in XDG_CACHE_HOME).
+kept in ~/.cache/hugealign/lld-plugin (or in XDG_CACHE_HOME).  "hugealign clang"
+uses it while that clang is the very file that it was built for: after an
+upgrade, build again.  HUGEALIGN_PLUGIN=0 is hugealign without it.
 
 exit status: 0 done; 2 wrong usage; 3 no plugin for this compiler, or not built.
 """
@@ -77,17 +82,23 @@ def _path(tool: str) -> int:
 
 def _list() -> int:
     import os
+    import shlex
 
     from hugealign import plugin
+    from hugealign.link import plugins
     from hugealign.units import printable
 
+    used = {entry.plugin for entry in plugins.read() if entry.current()}
     found = plugin.installations()
     if not found:
         raise plugin.PluginError("no LLVM found (Debian: apt install clang-19 llvm-19-dev)")
     for llvm in found:
         path = llvm.plugin()
         if os.path.exists(path):
+            clang = os.path.join(llvm.prefix, "bin", "clang")
             state = printable(path)
+            if path not in used and os.path.exists(clang):
+                state = f"out of date; run: hugealign plugin build --cc {shlex.quote(printable(clang))}"
         elif llvm.cmake:
             state = "not built"
         else:

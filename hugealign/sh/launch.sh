@@ -41,6 +41,50 @@ usable_profile() {
     return 1
 }
 
+# find_plugin COMPILER [CACHE]: set $plugin to the pass plugin that was built for exactly this compiler, else to nothing.
+# `hugealign plugin build` leaves a list (hugealign/link/plugins.py) of what its plugins are for, with the size and time
+# of each file of a compiler, which is how ccache knows one too.  The one look at these costs a process.
+find_plugin() {
+    plugin=
+    list=${XDG_CACHE_HOME-}
+    case $list in /*) ;; *) list=${HOME-}/.cache ;; esac
+    list=$list/hugealign/lld-plugin/tools
+    [ -O "$list" ] && [ -r "$list" ] || return 0 # what others have left there is not for us to run
+    compiler=$1
+    case ${compiler##*/} in
+        *clang-cl*) return 0 ;; # has no such option
+        "$compiler")
+            set -f
+            IFS=:
+            for directory in $PATH; do
+                case ${2:+${directory%/}} in */ccache) continue ;; esac # ccache passes over links to itself
+                compiler=${directory:-.}/$1
+                [ ! -f "$compiler" ] || [ ! -x "$compiler" ] || break
+            done
+            unset IFS
+            set +f
+            ;;
+    esac
+    while IFS='	' read -r built tool identity libraries; do
+        [ "$compiler" -ef "$tool" ] || continue
+        set -f
+        IFS='	'
+        # shellcheck disable=SC2086
+        set -- $libraries
+        unset IFS
+        state=$(exec stat -L -c %s:%Y -- "$tool" "$@" 2>/dev/null) || state=
+        # shellcheck disable=SC2086
+        set -- $state
+        set +f
+        if [ "$*" = "$identity" ] && [ -O "$built" ]; then
+            plugin=$built
+        elif [ "${HUGEALIGN_DEBUG-}" = 1 ]; then
+            printf 'hugealign: debug: the plugin for this compiler is out of date; run: hugealign plugin build\n' >&2
+        fi
+        return 0
+    done <"$list"
+}
+
 name=${0##*/}
 case $name in
     hugealign-*gcc-ar | hugealign-*gcc-nm | hugealign-*gcc-ranlib)
@@ -59,7 +103,7 @@ case $name in
             shift
         done
         case ${1-} in
-            '' | -h | --help | -V | --version | verify | ps | warm | cool | run | order | build | fix | plugin | path | doctor | trace | simulate | explain)
+            '' | -h | --help | -V | --version | verify | ps | warm | cool | run | order | map | build | fix | plugin | path | doctor | trace | simulate | explain)
                 # shellcheck source=hugealign/sh/python.sh
                 . "$package/sh/python.sh"
                 # shellcheck disable=SC2154
@@ -81,6 +125,7 @@ case ${HUGEALIGN_DISABLE-} in
 esac
 case ${HUGEALIGN_CHECK-} in '' | off | warn | error) ;; *) fail 125 'HUGEALIGN_CHECK: not one of off, warn, error' ;; esac
 case ${HUGEALIGN_DEBUG-} in '' | 0 | 1) ;; *) fail 125 'HUGEALIGN_DEBUG: not 0 or 1' ;; esac
+case ${HUGEALIGN_PLUGIN-} in '' | 0 | 1) ;; *) fail 125 'HUGEALIGN_PLUGIN: not 0 or 1' ;; esac
 check_size HUGEALIGN_MIN_TEXT "${HUGEALIGN_MIN_TEXT-}"
 check_size HUGEALIGN_PAD_THRESHOLD "${HUGEALIGN_PAD_THRESHOLD-}"
 check_size HUGEALIGN_PAGE_SIZE "${HUGEALIGN_PAGE_SIZE-}"
@@ -112,11 +157,27 @@ for word do
     previous=
 done
 
-# With the order of a profile in force every function gets a section of its own, which is what linkers can order.  The
-# option comes first, so that a later -fno-function-sections counts.
+# With the order of a profile in force the hot functions get sections of their own, which are what linkers can order:
+# from the pass plugin, where one was built for this compiler; else all functions get them, by an option that comes first,
+# so that a later -fno-function-sections counts.  The plugin looks at the order itself, and what it says of a bad one is
+# no error, whatever -Werror asks for.
 sections=
+plugin=
 if [ -n "$profile" ] && [ "$does" != nothing ]; then
-    if usable_profile "$profile"; then
+    if [ "${HUGEALIGN_PLUGIN-}" != 0 ] && [ -f "$profile" ] && [ -r "$profile" ]; then
+        case ${1##*/} in
+            ccache) case $profile in *:*) ;; *) find_plugin "${2-}" ccache ;; esac ;;
+            sccache | distcc | icecc | buildcache) ;; # cannot be told of the order, or compile elsewhere
+            *)
+                case ${CCACHE_DISABLE:+x}:${CCACHE_EXTRAFILES-}: in
+                    x*":$profile:"* | :*) find_plugin "$1" ;; # else ccache runs us, and knows nothing of the order
+                esac
+                ;;
+        esac
+    fi
+    if [ -n "$plugin" ]; then
+        :
+    elif usable_profile "$profile"; then
         sections=-ffunction-sections
     elif [ "$does" = compile ]; then # of a link the shim says so
         case $profile in *[[:cntrl:]]*) profile=HUGEALIGN_PROFILE ;; esac
@@ -125,7 +186,7 @@ if [ -n "$profile" ] && [ "$does" != nothing ]; then
     fi
 fi
 
-case $does$sections in
+case $does$sections$plugin in
     compile | nothing)
         check_command "$1"
         exec "$@"
@@ -141,6 +202,13 @@ case ${1##*/} in
         case ${2-} in '' | -* | *=*) exec "$@" ;; esac
         cache=$1 compiler=$2
         shift 2
+        if [ -n "$plugin" ]; then
+            # ccache looks into the order file if it is told to; the variable would hide what its configuration says.
+            extra=${CCACHE_EXTRAFILES-$("$cache" -k extra_files_to_hash 2>/dev/null)}
+            export CCACHE_EXTRAFILES="${extra:+$extra:}$profile"
+            exec "$cache" "$compiler" --start-no-unused-arguments "-fpass-plugin=$plugin" -Wno-error=backend-plugin \
+                --end-no-unused-arguments "$@"
+        fi
         exec "$cache" "$compiler" ${sections:+"$sections"} "$@"
         ;;
     hugealign | env | nice | ionice | taskset)
@@ -152,5 +220,8 @@ esac
 check_command "$1"
 compiler=$1
 shift
-[ "$does" = link ] || exec "$compiler" "$sections" "$@"
-exec "$compiler" "-B$package/libexec/" ${sections:+"$sections"} "$@"
+shims=
+[ "$does" != link ] || shims=-B$package/libexec/
+[ -z "$plugin" ] || exec "$compiler" ${shims:+"$shims"} --start-no-unused-arguments "-fpass-plugin=$plugin" \
+    -Wno-error=backend-plugin --end-no-unused-arguments "$@"
+exec "$compiler" ${shims:+"$shims"} ${sections:+"$sections"} "$@"
