@@ -9,7 +9,7 @@ SHELL_FILES := bin/hugealign bin/hugealign-gcc hugealign/libexec/ld tests/setup.
 # What only test-kernels needs, 90 MB of it: `make test` does not install it.
 KERNEL_PACKAGES := qemu-system-x86 busybox-static xfsprogs btrfs-progs kmod cpio debian-archive-keyring
 
-.PHONY: help demo test test-links test-live test-kernels test-postgres test-prebuilt check format bench docs docs-live pad wheel setup clean
+.PHONY: help demo test test-links test-live test-kernels test-postgres test-mysql test-prebuilt check format bench docs docs-live pad wheel setup clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -34,8 +34,13 @@ test-live: setup ## every file system, THP mode, writer and user; as root
 test-postgres: ## build PostgreSQL with hugealign, run its tests, warm it, look at it
 	examples/postgres/run.sh
 
+test-mysql: ## the same with MariaDB: built once, linked four ways; a cold build takes an hour
+	examples/mysql/run.py
+
 test-prebuilt: setup ## fix what Debian and others built, run it; writes docs/prebuilt.md (2 GB of downloads)
+	tests/setup.sh $(VENV) mmdebstrap buildah
 	$(PYTHON) -m tests.prebuilt --write docs/prebuilt.md
+	$(PYTHON) -m pytest -q -m matrix tests/prebuilt
 
 check: setup ## lint, format, types, shell
 	$(VENV)/bin/ruff check

@@ -1,17 +1,18 @@
 """The command ``hugealign fix``: make the text of a linked file whole by editing its headers."""
 
 import argparse
+import json
 import os
 import sys
 
 from hugealign.errors import HugealignError, UsageError
-from hugealign.units import format_size, parse_page_size, printable
+from hugealign.units import parse_page_size, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hugealign.elf.image import Image
     from hugealign.fix.output import Output
-    from hugealign.fix.plan import Plan
+    from hugealign.fix.show import Outcome
 
 _LEVELS = ("align", "shift", "merge")
 _EPILOG = """\
@@ -55,92 +56,100 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--undo", action="store_true", help="give back the file as it was before it was fixed")
     parser.add_argument("--level", choices=_LEVELS, default="shift", help="how much to change (default: shift)")
     parser.add_argument("--page-size", default="2M", metavar="SIZE", help="the huge page size (default: 2M)")
+    parser.add_argument(
+        "--format",
+        choices=("text", "json"),
+        default="text",
+        help="json: schema hugealign.fix/1, with --report hugealign.fix-report/1",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Do it and return the exit status: the largest of those of the files."""
     page_size = parse_page_size(args.page_size, "--page-size")
     if args.report:
-        if args.undo:
-            raise UsageError("--report and --undo contradict each other")
-        from hugealign.fix.report import gather, render
-
-        print(render(gather(args.files, page_size, args.level), page_size))
-        return 0
+        return _report(args, page_size)
     if args.output is not None and len(args.files) > 1:
         raise UsageError("-o takes one FILE; several are changed with --in-place")
+    from hugealign.fix import show
+
+    outcomes, failures = [], []
     status = 0
     for path in args.files:
         try:
-            _one(path, args, page_size)
+            outcome = _one(path, args, page_size)
+        except UsageError:
+            raise
         except HugealignError as error:
-            print(f"hugealign: error: {printable(path)}: {error}", file=sys.stderr)
+            failures.append(show.Failure(path, str(error), refused=error.exit_status == 1))
             status = max(status, error.exit_status)
+            if args.format == "text":
+                print(f"hugealign: error: {printable(path)}: {error}", file=sys.stderr)
+            continue
+        outcomes.append(outcome)
+        if args.format == "text":
+            print("\n".join(show.lines(outcome)), flush=True)
+    if args.format == "json":
+        print(json.dumps(show.document(outcomes, failures), indent=1))
     return status
 
 
-def _one(path: str, args: argparse.Namespace, page_size: int) -> None:
-    from hugealign.fix import examine
-    from hugealign.fix.output import reader
+def _report(args: argparse.Namespace, page_size: int) -> int:
+    if args.undo:
+        raise UsageError("--report and --undo contradict each other")
+    from hugealign.fix import report, show
+
+    gains = report.gather(args.files, page_size, args.level)
+    if args.format == "json":
+        print(json.dumps(show.report_document(gains, page_size, args.level), indent=1))
+    else:
+        print(report.render(gains, page_size))
+    return 0
+
+
+def _one(path: str, args: argparse.Namespace, page_size: int) -> "Outcome":
+    from hugealign.fix import examine, show
+    from hugealign.fix.output import fixed, reader, unchanged
     from hugealign.host import pagecache
 
     with pagecache.opened(path) as fd:
         if args.output is not None and os.path.exists(args.output) and os.path.samefile(path, args.output):
             raise UsageError("OUT is FILE itself; use --in-place")
         try:
+            before = os.fstat(fd).st_size
             image = examine.read(fd)
             if args.undo:
-                _undo(path, fd, image, args)
-                return
+                return _undo(path, fd, image, args)
             plan = examine.plan(fd, image, page_size, args.level)
-            if plan.steps:
-                from hugealign.fix.output import fixed
-
-                output = fixed(reader(fd), image, plan)
-                how = _write(path, fd, output, args)
-                print("\n".join(_lines(path, image, plan, output.size, how)))
-                return
+            action, output = show.NOTHING, unchanged(reader(fd), image)
+            if plan.edits:
+                action, output = show.FIX, fixed(reader(fd), image, plan)
         except OSError as error:
             raise HugealignError(error.strerror or str(error)) from error
-        if args.output is not None:
-            from hugealign.fix.output import unchanged
+        if action == show.NOTHING and args.output is None:
+            return show.Outcome(path, action, before, before, "", plan=plan)
+        where, copied = _write(path, fd, output, args)
+        return show.Outcome(path, action, before, output.size, where, copied, plan)
 
-            _write(path, fd, unchanged(reader(fd), image), args)
-        print(f"{printable(path)}: nothing to do: {_coverage(plan.covered_before, plan)}")
 
-
-def _undo(path: str, fd: int, image: "Image", args: argparse.Namespace) -> None:
+def _undo(path: str, fd: int, image: "Image", args: argparse.Namespace) -> "Outcome":
+    from hugealign.fix import show
     from hugealign.fix.output import has_remains, original, reader, unchanged
 
     remains = has_remains(reader(fd), image)
     output = unchanged(reader(fd), image) if remains else original(reader(fd), image)
-    how = _write(path, fd, output, args)
-    what = "the remains of an interrupted fix removed" if remains else "as it was before it was fixed"
-    print(f"{printable(path)}: {what}, {format_size(output.size)}{how}")
+    before = os.fstat(fd).st_size
+    where, copied = _write(path, fd, output, args)
+    return show.Outcome(path, show.REMOVE_REMAINS if remains else show.UNDO, before, output.size, where, copied)
 
 
-def _write(path: str, fd: int, output: "Output", args: argparse.Namespace) -> str:
-    """Write *output* where *args* say, and return what there is to say about how."""
+def _write(path: str, fd: int, output: "Output", args: argparse.Namespace) -> tuple[str, str]:
+    """Write *output* where *args* say; return where that was, and why by a copy, if in place and so."""
     from hugealign.fix import writing
 
     if args.output is not None:
         writing.write_new(fd, output, args.output)
-    elif args.in_place:
-        reason = writing.write_in_place(path, fd, output)
-        return f" (by a copy: {reason})" if reason else ""
-    return " (not done: --dry-run)" if args.dry_run else ""
-
-
-def _lines(path: str, image: "Image", plan: "Plan", size: int, how: str) -> list[str]:
-    windows = "window" if plan.windows == 1 else "windows"
-    return [
-        f"{printable(path)}: {plan.windows_before} -> {plan.windows} {windows} of {format_size(plan.page_size)}{how}",
-        *(f"  {step}" for step in plan.steps),
-        f"  text in whole windows: {_coverage(plan.covered_before, plan)} -> {_coverage(plan.covered, plan)}",
-        f"  becomes executable: {format_size(plan.executable)} that were only readable",
-        f"  file: {format_size(image.file_size)} -> {format_size(size)}",
-    ]
-
-
-def _coverage(covered: int, plan: "Plan") -> str:
-    return f"{100 * covered / plan.text:.1f} % of {format_size(plan.text)}"
+        return args.output, ""
+    if args.in_place:
+        return path, writing.write_in_place(path, fd, output)
+    return "", ""

@@ -32,6 +32,6 @@ def plan(fd: int, image: Image, page_size: int, level: str = SHIFT) -> Plan:
         raise RefusalError("it has text relocations (DT_TEXTREL): the loader writes to its text")
     made = make_plan(image, page_size, level)
     record = recorded(reader(fd), image)
-    if record and made.steps:
+    if record and made.edits:
         raise RefusalError(f"it has been fixed already (--level={record.level}); first: hugealign fix --undo")
     return made

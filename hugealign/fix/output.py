@@ -51,7 +51,9 @@ def fixed(read: Read, image: Image, plan: Plan) -> Output:
     """Return the file that *plan* makes of *image*.  Raises RefusalError, MalformedElfError."""
     fields = list(_EHDR.unpack(_exactly(read, _EHDR.size, 0)))
     e_phoff, e_phnum, e_shnum, e_shstrndx = (fields[i] for i in (5, 10, 12, 13))
-    if e_phoff != _EHDR.size or e_phnum != len(image.segments) or e_shnum != len(image.sections):
+    if e_phoff != _EHDR.size:
+        raise RefusalError("its program headers are not at the beginning of the file, as after BOLT and some patchers")
+    if e_phnum != len(image.segments) or e_shnum != len(image.sections):
         raise RefusalError("its header tables are of an unusual kind")
     if not 0 < e_shstrndx < e_shnum or image.sections[e_shstrndx].sh_size > _STRINGS_LIMIT:
         raise RefusalError("it has no names of sections")
@@ -215,7 +217,7 @@ def original(read: Read, image: Image) -> Output:
         raise RefusalError("another tool has changed its headers since it was fixed")
     if (
         len(headers) < record.headers
-        or record.size > image.file_size
+        or record.size > image.file_size + _ZEROS_LIMIT  # zeros behind the contents may have been more than we append
         or any(p.target + p.size > image.file_size for p in record.pieces)
     ):
         raise MalformedElfError("the record of the fix is damaged")

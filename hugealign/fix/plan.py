@@ -6,7 +6,7 @@ and debug information stay right.  Names and conditions are those of the System 
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from hugealign.elf.image import (
@@ -50,6 +50,17 @@ class RefusalError(HugealignError):
 
 
 @dataclass(frozen=True, slots=True)
+class Text:
+    """The segments *first* to *last* become one text from the address *low* to *high*, under the header of *at*."""
+
+    first: int
+    last: int
+    at: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True)
 class Span:
     """Addresses from *start* to *end*, with what the file gives them: *offset* is the file offset of *start*."""
 
@@ -73,6 +84,19 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
+class Edit:
+    """What becomes of the ``PT_LOAD`` segment *old*: it maps the addresses from *start* to *end*, aligned to *align*.
+
+    None of them if a text takes it in; then *start* is *end*.
+    """
+
+    old: Segment
+    start: int
+    end: int
+    align: int
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What to change.  *segments* are the new program headers, *spans* the new ``PT_LOAD`` ones by their index in it.
 
@@ -80,7 +104,7 @@ class Plan:
     addresses at which a section that reaches across has to be split; *pads* are the addresses in the new text that no
     byte of the old file fills.  *executable* are the bytes that were only readable and become executable as well.
     *text* are the bytes of the text as it is, of which *covered* will lie in whole windows and *covered_before* do
-    now; *windows* and *windows_before* are counts.  *steps* say all this in words.
+    now; *windows* and *windows_before* are counts.  *edits* are the segments that change, none if nothing is to do.
     """
 
     page_size: int
@@ -96,50 +120,54 @@ class Plan:
     covered: int
     windows_before: int
     windows: int
-    steps: tuple[str, ...]
+    edits: tuple[Edit, ...]
 
 
 def make_plan(image: Image, page_size: int, level: str = SHIFT) -> Plan:
-    """Return the plan that makes as much text whole as *level* allows; without steps if nothing is to be done.
+    """Return the plan that makes as much text whole as *level* allows; without edits if nothing is to be done.
 
     Raises RefusalError.
     """
     loads = _checked(image, page_size)
-    at = next(i for i, segment in enumerate(loads) if segment.p_flags & PF_X)
-    low, high = _wanted(image, loads, at, page_size, level)
-    if align_down(high, page_size) <= align_up(low, page_size):
+    texts = _wanted(image, loads, page_size, level)
+    if not texts:
         raise RefusalError(f"no whole window of {format_size(page_size)} can be made of its text")
-    spans = _spans(loads, at, low, high)
-    targets = [segment.p_offset for segment in loads]
-    if not _fits(loads, at, spans, page_size):
-        if level == ALIGN:
+    if level == ALIGN:
+        texts = [t for t in texts if (t.low - loads[t.at].p_offset) % page_size == 0]
+        if not texts:
             raise RefusalError(f"its text is not congruent modulo {format_size(page_size)}; --level={SHIFT} moves it")
-        targets = _targets(loads, at, spans, page_size)
+    spans = _spans(loads, texts)
+    groups = _groups(loads, texts)
+    targets = [segment.p_offset for segment in loads]
+    if not all(_fits(loads, group, spans, page_size) for group in groups):
+        targets = _targets(loads, groups, page_size)
         spans = [
             replace(s, offset=s.offset + t - old.p_offset) for s, t, old in zip(spans, targets, loads, strict=True)
         ]
-        spans[at] = replace(spans[at], offset=targets[at] - (loads[at].p_vaddr - spans[at].start))
     pieces, size = _pieces(image, loads, targets)
-    size = max(size, spans[at].offset + high - low)
-    segments = _segments(image, loads, at, spans, pieces, page_size)
+    size = max(size, *(spans[t.at].offset + t.high - t.low for t in texts))
+    aligned = {t.at for t in texts}
+    segments = _segments(image, loads, aligned, spans, pieces, page_size)
     new = Image(image.e_type, image.e_machine, segments, (), size)
     before, after = (text_windows(which, page_size) for which in (image, new))
     gain = _windows(after, page_size) > _windows(before, page_size)
+    code = [segment for segment in loads if segment.p_flags & PF_X]
+    ends = [(t.low, loads[t.first].p_vaddr) for t in texts] + [(t.high, _end(loads[t.last])) for t in texts]
     return Plan(
         page_size,
         level,
         segments,
         pieces,
         size,
-        tuple(address for address, old in ((low, loads[at].p_vaddr), (high, _end(loads[at]))) if address != old),
-        tuple(_pads(loads, low, high)),
-        sum(max(0, min(high, _end(s)) - max(low, s.p_vaddr)) for i, s in enumerate(loads) if i != at),
-        loads[at].p_memsz,
-        _covered(loads[at], before),
-        _covered(loads[at], after),
+        tuple(sorted(address for address, old in ends if address != old)),
+        tuple(pad for t in texts for pad in _pads(loads, t.low, t.high)),
+        sum(_overlap(s, t.low, t.high) for s in loads if s not in code for t in texts),
+        sum(s.p_memsz for s in code),
+        _covered(code, before),
+        _covered(code, after),
         _windows(before, page_size),
         _windows(after, page_size),
-        tuple(_steps(loads, at, spans, page_size, pieces)) if gain else (),
+        tuple(_edits(loads, aligned, spans, page_size)) if gain else (),
     )
 
 
@@ -154,9 +182,13 @@ def _windows(runs: Sequence[tuple[Segment, int, int]], page_size: int) -> int:
     return sum((last - first) // page_size for _, first, last in runs)
 
 
-def _covered(text: Segment, runs: Sequence[tuple[Segment, int, int]]) -> int:
-    """Return how many bytes of *text* lie in *runs* of whole windows."""
-    return sum(max(0, min(last, _end(text)) - max(first, text.p_vaddr)) for _, first, last in runs)
+def _covered(code: Sequence[Segment], runs: Sequence[tuple[Segment, int, int]]) -> int:
+    """Return how many bytes of *code* lie in *runs* of whole windows."""
+    return sum(_overlap(segment, first, last) for _, first, last in runs for segment in code)
+
+
+def _overlap(segment: Segment, start: int, end: int) -> int:
+    return max(0, min(end, _end(segment)) - max(start, segment.p_vaddr))
 
 
 def _checked(image: Image, page_size: int) -> list[Segment]:
@@ -168,13 +200,13 @@ def _checked(image: Image, page_size: int) -> list[Segment]:
         raise RefusalError("neither x86-64 nor little-endian aarch64")
     loads = [s for s in image.load_segments if s.p_memsz]
     text = [s for s in loads if s in image.text_segments]
-    if len(text) != 1:
-        raise RefusalError("it has no text" if not text else "it has more than one executable segment")
-    if text[0].p_flags & PF_W:
+    if not text:
+        raise RefusalError("it has no text")
+    if any(segment.p_flags & PF_W for segment in text):
         raise RefusalError("its text is writable")
-    if not text[0].p_flags & PF_R:
+    if not all(segment.p_flags & PF_R for segment in text):
         raise RefusalError("its text is execute-only, which the data that would join it must not be")
-    if text[0].p_filesz != text[0].p_memsz:
+    if any(segment.p_filesz != segment.p_memsz for segment in text):
         raise RefusalError("its text is not wholly in the file")
     if len(loads) > _LOADS_LIMIT:
         raise RefusalError(f"it has {len(loads)} loadable segments")
@@ -205,13 +237,39 @@ def _check_load(image: Image, segment: Segment) -> None:
         raise RefusalError(f"p_vaddr and p_offset of {name} differ modulo its alignment")
 
 
-def _wanted(image: Image, loads: Sequence[Segment], at: int, page_size: int, level: str) -> tuple[int, int]:
-    """Return from where to where the text segment shall reach."""
-    text = loads[at]
-    start, end = text.p_vaddr, _end(text)
-    if level == ALIGN:
-        return start, end
-    first = last = at
+def _wanted(image: Image, loads: Sequence[Segment], page_size: int, level: str) -> list[Text]:
+    """Return the texts that get whole windows, by address."""
+    texts: list[Text] = []
+    for run in _runs(loads, 1 if level == ALIGN else page_size):
+        low, high = loads[run[0]].p_vaddr, _end(loads[run[-1]])
+        if level != ALIGN:
+            low, high = _range(image, loads, run, page_size, level)
+        # Read-only data between two texts go to the first; no section that must not be cut reaches across its end.
+        low = max(low, texts[-1].high if texts else low)
+        if align_down(high, page_size) > align_up(low, page_size):
+            at = max((i for i in run if loads[i].p_flags & PF_X), key=lambda i: loads[i].p_memsz)
+            texts.append(Text(run[0], run[-1], at, low, high))
+    return texts
+
+
+def _runs(loads: Sequence[Segment], page_size: int) -> Iterator[range]:
+    """Yield which segments become one text: executable ones of the same window, with read-only ones between them."""
+    run = range(0)
+    for i in _texts(loads):
+        between = all(_read_only(s) for s in loads[run.stop : i])
+        if run and between and _page_end(loads[run[-1]]) > align_down(loads[i].p_vaddr, page_size):
+            run = range(run.start, i + 1)
+        else:
+            if run:
+                yield run
+            run = range(i, i + 1)
+    yield run
+
+
+def _range(image: Image, loads: Sequence[Segment], run: range, page_size: int, level: str) -> tuple[int, int]:
+    """Return from where to where the text shall reach that is made of *run*."""
+    first, last = run[0], run[-1]
+    start, end = loads[first].p_vaddr, _end(loads[last])
     if level == MERGE:
         while first and _read_only(loads[first - 1]):
             first -= 1
@@ -219,11 +277,11 @@ def _wanted(image: Image, loads: Sequence[Segment], at: int, page_size: int, lev
             last += 1
     low = align_down(loads[first].p_vaddr, page_size)
     high = align_up(_page_end(loads[last]), page_size)
-    # What is writable stays out of the windows; so does what lies before the first byte of the image.
+    # What is writable, or another text, stays out of the windows; so does what lies before the first byte of the image.
     limits = [align_up(align_down(loads[0].p_vaddr, BASE_PAGE), page_size)]
-    limits += [align_up(_page_end(s), page_size) for s in loads[:at] if not _read_only(s)]
+    limits += [align_up(_page_end(s), page_size) for s in loads[: run.start] if not _read_only(s)]
     low = min(start, max(low, *limits))
-    limits = [align_down(s.p_vaddr, page_size) for s in loads[at + 1 :] if not _read_only(s)]
+    limits = [align_down(s.p_vaddr, page_size) for s in loads[run.stop :] if not _read_only(s)]
     high = max(end, min([high, *limits]))
     return _uncut(image, loads, low, high)
 
@@ -254,62 +312,70 @@ def _divisible(section: Section) -> bool:
     )
 
 
-def _spans(loads: Sequence[Segment], at: int, low: int, high: int) -> list[Span]:
-    """Return what each segment shall map, empty for one that the text takes in, at its present place in the file."""
+def _spans(loads: Sequence[Segment], texts: Sequence[Text]) -> list[Span]:
+    """Return what each segment shall map, empty for one that a text takes in, at its present place in the file."""
     spans = []
     for i, segment in enumerate(loads):
         start, end = segment.p_vaddr, _end(segment)
-        if i < at:
-            end = max(start, min(end, low))
-        elif i > at:
-            start = min(end, max(start, high))
-        else:
-            start, end = low, high
+        for text in texts:
+            if text.at == i:
+                start, end = text.low, text.high
+                break
+            if text.low <= start:
+                start = max(start, min(end, text.high))
+            else:
+                end = min(end, text.low)
         spans.append(Span(start, end, segment.p_offset + start - segment.p_vaddr))
     return spans
 
 
-def _group(loads: Sequence[Segment], at: int, span: Span) -> range:
-    """Return the segments that the new text, *span*, takes bytes from: they must be of one piece with it."""
-    touched = [i for i, s in enumerate(loads) if i == at or (s.p_vaddr < span.end and _end(s) > span.start)]
-    return range(touched[0], touched[-1] + 1)
+def _groups(loads: Sequence[Segment], texts: Sequence[Text]) -> list[tuple[range, list[Text]]]:
+    """Return the segments that texts take bytes from, and those texts: each group must be of one piece in the file."""
+    groups: list[tuple[range, list[Text]]] = []
+    for text in texts:
+        touched = [i for i, s in enumerate(loads) if i == text.at or _overlap(s, text.low, text.high)]
+        if groups and groups[-1][0].stop > touched[0]:
+            group, members = groups.pop()
+            groups.append((range(group.start, touched[-1] + 1), [*members, text]))
+        else:
+            groups.append((range(touched[0], touched[-1] + 1), [text]))
+    return groups
 
 
-def _fits(loads: Sequence[Segment], at: int, spans: Sequence[Span], page_size: int) -> bool:
-    """Return whether the new text is where it must be in the file, with nothing but its own bytes there."""
-    span = spans[at]
-    group = _group(loads, at, span)
-    before = max((_file_end(loads[i]) for i in range(group.start)), default=0)
-    grows = span.end > _end(loads[at])
-    after = loads[group.stop].p_offset if group.stop < len(loads) else 0
+def _fits(loads: Sequence[Segment], group: tuple[range, list[Text]], spans: Sequence[Span], page_size: int) -> bool:
+    """Return whether the new texts are where they must be in the file, with nothing but their own bytes there."""
+    members, texts = group
+    first, last = spans[texts[0].at], spans[texts[-1].at]
+    before = max((_file_end(loads[i]) for i in range(members.start)), default=0)
+    grows = last.end > _end(loads[texts[-1].last])
+    after = loads[members.stop].p_offset if members.stop < len(loads) else 0
     return (
-        span.bias % page_size == 0
-        and all(loads[i].p_vaddr - loads[i].p_offset == span.bias for i in group)
-        and span.offset >= before
-        and (not grows or span.offset + span.end - span.start <= max(after, _file_end(loads[group.stop - 1])))
+        first.bias % page_size == 0
+        and all(loads[i].p_vaddr - loads[i].p_offset == first.bias for i in members)
+        and first.offset >= before
+        and (not grows or last.offset + last.end - last.start <= max(after, _file_end(loads[members.stop - 1])))
     )
 
 
-def _targets(loads: Sequence[Segment], at: int, spans: Sequence[Span], page_size: int) -> list[int]:
-    """Return new file offsets of the contents of each segment, so that the new text fits; as low as can be."""
-    span = spans[at]
-    group = _group(loads, at, span)
+def _targets(loads: Sequence[Segment], groups: Sequence[tuple[range, list[Text]]], page_size: int) -> list[int]:
+    """Return new file offsets of the contents of each segment, so that the new texts fit; as low as can be."""
     targets: list[int] = []
     free, bias = loads[0].p_offset, 0  # what lies before the first segment stays
     for i, segment in enumerate(loads):
-        if i == group.start:
-            first = min(span.start, segment.p_vaddr)
+        members, texts = next((g for g in groups if i in g[0]), (range(0), []))
+        if members and i == members[0]:
+            first = min(texts[0].low, segment.p_vaddr)
             bias = first - (free + (first - free) % page_size)
             if segment.p_offset == 0:
                 bias = segment.p_vaddr  # the headers stay at the beginning of the file
-        target = segment.p_vaddr - bias if i in group else free + (segment.p_offset - free) % segment.p_align
+        target = segment.p_vaddr - bias if members else free + (segment.p_offset - free) % segment.p_align
         following = loads[i + 1].p_offset if i + 1 < len(loads) else _file_end(segment)
         if target < free or bias % page_size:
             raise RefusalError("there is no room in the file for its text to be congruent")
         targets.append(target)
         free = target + following - segment.p_offset
-        if i == group.stop - 1:
-            free = max(free, span.end - bias)
+        if members and i == members[-1]:
+            free = max(free, texts[-1].high - bias)
     return targets
 
 
@@ -338,7 +404,12 @@ def moved(pieces: Sequence[Piece], offset: int) -> int:
 
 
 def _segments(
-    image: Image, loads: Sequence[Segment], at: int, spans: Sequence[Span], pieces: Sequence[Piece], page_size: int
+    image: Image,
+    loads: Sequence[Segment],
+    aligned: Collection[int],
+    spans: Sequence[Span],
+    pieces: Sequence[Piece],
+    page_size: int,
 ) -> tuple[Segment, ...]:
     """Return the new program headers."""
     places = {segment.index: i for i, segment in enumerate(loads)}
@@ -353,8 +424,8 @@ def _segments(
                 continue
             start, offset = span.start, span.offset
             memsz = span.end - span.start
-            filesz = memsz if place == at else old.p_filesz - (old.p_memsz - memsz)
-            align = max(align, page_size) if place == at else align
+            filesz = memsz if place in aligned else old.p_filesz - (old.p_memsz - memsz)
+            align = max(align, page_size) if place in aligned else align
         elif old.p_filesz:
             offset = moved(pieces, offset)
         if old.p_type == PT_PHDR:
@@ -364,24 +435,11 @@ def _segments(
     return tuple(segments)
 
 
-def _steps(
-    loads: Sequence[Segment], at: int, spans: Sequence[Span], page_size: int, pieces: Sequence[Piece]
-) -> list[str]:
-    steps = []
+def _edits(loads: Sequence[Segment], aligned: Collection[int], spans: Sequence[Span], page_size: int) -> Iterator[Edit]:
     for i, (old, span) in enumerate(zip(loads, spans, strict=True)):
-        name = f"LOAD {old.index} ({old.flags})"
-        if span.start == span.end:
-            steps.append(f"{name} becomes part of the text")
-        elif (span.start, span.end) != (old.p_vaddr, _end(old)):
-            steps.append(f"{name}: {old.p_vaddr:#x}-{_end(old):#x} becomes {span.start:#x}-{span.end:#x}")
-        if i == at and old.p_align < page_size:
-            steps.append(f"{name}: p_align {format_size(old.p_align)} becomes {format_size(page_size)}")
-    steps += [
-        f"{format_size(piece.size)} at {piece.source:#x} of the file move to {piece.target:#x}"
-        for piece in pieces
-        if piece.source != piece.target
-    ]
-    return steps
+        align = max(old.p_align, page_size) if i in aligned else old.p_align
+        if (span.start, span.end, align) != (old.p_vaddr, _end(old), old.p_align):
+            yield Edit(old, span.start, span.end, align)
 
 
 def _pads(loads: Sequence[Segment], low: int, high: int) -> Iterator[tuple[int, int]]:
@@ -395,6 +453,10 @@ def _pads(loads: Sequence[Segment], low: int, high: int) -> Iterator[tuple[int, 
             free = _page_end(segment)
     if free < high:
         yield free, high
+
+
+def _texts(loads: Sequence[Segment]) -> list[int]:
+    return [i for i, segment in enumerate(loads) if segment.p_flags & PF_X]
 
 
 def _read_only(segment: Segment) -> bool:

@@ -42,7 +42,7 @@ def gather(paths: Sequence[str], page_size: int, level: str) -> list[Gain]:
                 continue
             seen.add((info.st_dev, info.st_ino))
             plan = examine.plan(fd, examine.read(fd), page_size, level)
-            if plan.steps and plan.text >= Policy().min_text:
+            if plan.edits and plan.text >= Policy().min_text:
                 users = max(running[info.st_dev, info.st_ino], running[os.path.realpath(path)])
                 gains.append(Gain(path, plan.text, plan.windows - plan.windows_before, plan.executable, users))
     return sorted(gains, key=lambda gain: (-min(gain.users, 1), -gain.windows, gain.path))

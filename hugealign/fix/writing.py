@@ -18,6 +18,9 @@ from hugealign.host import processes
 from hugealign.host.replace import ReplaceError, copy_range, create, replace
 
 _CAPABILITIES = "security.capability"
+#: Contents that move are copied up to a multiple of this in the new file first: the page cache takes writes that begin
+#: on a boundary in larger folios (fgf_set_order in include/linux/pagemap.h), and `copy_range` keeps to it afterwards.
+_BOUNDARY = 8 << 20  # bytes
 
 
 def write_new(source: int, output: Output, path: str) -> None:
@@ -51,7 +54,9 @@ def _state(fd: int) -> tuple[int, ...]:
 def compose(source: int, target: int, output: Output) -> None:
     """Write what *output* makes of the file behind *source* to the empty one behind *target*.  Raises OSError."""
     for piece in output.pieces:
-        copy_range(source, target, piece.source, piece.target, piece.size)
+        first = min(piece.size, -piece.target % _BOUNDARY)
+        for start, size in ((0, first), (first, piece.size - first)):
+            copy_range(source, target, piece.source + start, piece.target + start, size)
     os.ftruncate(target, output.size)
     for offset, data in output.writes:
         _write(target, data, offset)

@@ -1,18 +1,23 @@
-"""``hugealign fix`` of programs of 1 GiB: in place, and where contents have to move beside ``cp`` of the same file.
+"""``hugealign fix`` of programs of 1 GiB: in place, and into another file beside ``cp`` of the same file.
 
-Run by ``make bench``, or alone.  Both files are in the page cache and on the disk before they are measured.
+Run by ``make bench``, or alone.  The programs are in the page cache and on the disk before they are measured.  `fix`
+writes beside its output, syncs and renames; so `cp` is followed by sync(1) of the copy, and neither finds a file of
+that name: truncating one would hand `cp` its pages, still in the processor's caches, and leave fresh memory to `fix`.
+Besides the time on the clock, in which others' work and the disk count, there is a line of processor time.
 """
 
 import os
+import statistics
 import subprocess
 import tempfile
 from pathlib import Path
 
-from tests.bench.timing import HEADER, alone, compare
+from tests.bench.timing import HEADER, Cost, Timed, cost, in_turn, show
 from tests.link.bulk import bulk_object
 from tests.support import HUGEALIGN, LLVM, ROOT
 
 SIZE = 1 << 30  # bytes of debug information
+ROUNDS = 9
 
 
 def programs(work: Path) -> tuple[Path, Path]:
@@ -46,11 +51,31 @@ def large_programs() -> None:
         bfd, lld = programs(work)
         fix = [str(HUGEALIGN), "fix"]
         both = f"{HUGEALIGN} fix --in-place {bfd} && {HUGEALIGN} fix --in-place --undo {bfd}"
-        alone("fix and undo 1 GiB in place", ["sh", "-c", both], 10, work)
-        out = str(work / "out")
+        (times,) = in_turn([lambda: cost(["sh", "-c", both], work)], ROUNDS)
+        alone("fix and undo 1 GiB in place", [one.wall * 1000 for one in times])
+        alone("  processor time", [one.cpu * 1000 for one in times])
         for title, program in (("move", lld), ("stay", bfd)):
-            plain = ["sh", "-c", f"cp --sparse=always {program} copy && sync copy"]
-            compare(f"fix -o, contents {title}; cp, sync", plain, [*fix, str(program), "-o", out], 5, work)
+            plain = ["sh", "-c", f"cp --sparse=always {program} out && sync out"]
+            commands = [fresh(plain, work), fresh([*fix, str(program), "-o", "out"], work)]
+            costs = in_turn(commands, ROUNDS)
+            show(f"fix -o, contents {title}; cp, sync", *([one.wall * 1000 for one in those] for those in costs))
+            show("  processor time", *([one.cpu * 1000 for one in those] for those in costs))
+
+
+def alone(title: str, milliseconds: list[float]) -> None:
+    """Print the median of what nothing is compared with."""
+    print(f"{title:34} {'--':>9} {statistics.median(milliseconds):9.1f}", flush=True)
+
+
+def fresh(argv: list[str], work: Path) -> Timed:
+    """Return what runs *argv*, which writes ``out`` in *work*, with no such file before and the disk idle."""
+
+    def run() -> Cost:
+        (work / "out").unlink(missing_ok=True)
+        os.sync()
+        return cost(argv, work)
+
+    return run
 
 
 if __name__ == "__main__":

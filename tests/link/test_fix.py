@@ -7,7 +7,9 @@ import shutil
 import stat
 import struct
 from pathlib import Path
+from typing import Any
 
+import jsonschema
 import pytest
 from elftools.elf.elffile import ELFFile
 
@@ -98,7 +100,7 @@ def check(plain: Path, *command: object) -> None:
             assert fixed.read_bytes() == plain.read_bytes()
             continue
         elf = Elf(fixed)
-        (text,) = elf.text
+        (text,) = (s for s in elf.text if s["p_memsz"] >= PAGE)
         assert (text["p_vaddr"] - text["p_offset"]) % PAGE == 0
         assert text["p_align"] >= PAGE
         assert verified(fixed) == windows(said) > verified(plain)
@@ -176,6 +178,53 @@ def test_align(features: Path, bulk: Path, tmp_path: Path) -> None:
     assert "\n  changed by hugealign fix --level=align; --undo gives" in run(HUGEALIGN, "verify", out).stdout
     (report,) = json.loads(run(HUGEALIGN, "verify", "--format=json", out).stdout)["files"]
     assert report["fix_level"] == "align"
+
+
+@pytest.mark.parametrize("kind", ["pie", "no-pie"])
+@pytest.mark.parametrize("name", DAILY)
+def test_two_texts(
+    name: str, kind: str, toolchains: dict[str, Toolchain], bulk: Path, main: Path, tmp_path: Path
+) -> None:
+    """Code aligned to more than a page: GNU ld gives it a segment of its own, behind the one of the PLT."""
+    toolchain = toolchains[name]
+    if missing := toolchain.missing():
+        pytest.skip(f"{missing} is not installed")
+    (tmp_path / "aligned.s").write_text('.text\n.balign 0x8000\nret\n.section .note.GNU-stack,"",@progbits\n')
+    plain = tmp_path / "plain"
+    words = (main, bulk, tmp_path / "aligned.s", *KINDS[kind], PLAIN, "-o", plain)
+    run(toolchain.cc, *toolchain.flags, *words, check=True)
+    if name in {"gcc-bfd", "gcc-mold"}:
+        assert len(Elf(plain).text) == 2
+    if name == "gcc-mold":
+        # It packs the first text and leaves room before the second, less than the first would have to move.
+        done = run(HUGEALIGN, "fix", plain, "-o", tmp_path / "out")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.endswith("there is no room in the file for its text to be congruent\n")
+        assert not (tmp_path / "out").exists()
+        return
+    check(plain)
+
+
+def test_texts_far_apart(bulk: Path, main: Path, tmp_path: Path) -> None:
+    """Writable data between them: each gets windows of its own, and nothing between them becomes executable."""
+    (tmp_path / "far.s").write_text(
+        '.section .far,"ax"\n.fill 5 << 20, 1, 0xc3\n.section .note.GNU-stack,"",@progbits\n'
+    )
+    run("gcc", "-c", tmp_path / "far.s", "-o", tmp_path / "far.o", check=True)
+    plain, fixed, back = (tmp_path / name for name in ("plain", "fixed", "back"))
+    (tmp_path / "far.ld").write_text("SECTIONS { . = ALIGN(0x1000) + 0x1000; .far : { *(.far) } } INSERT AFTER .bss;\n")
+    run("gcc", main, bulk, tmp_path / "far.o", f"-Wl,-T,{tmp_path}/far.ld", PLAIN, "-o", plain, check=True)
+    old = Elf(plain)
+    assert len(old.text) == 2
+    said = fix(plain, "-o", fixed)
+    first, second = Elf(fixed).text
+    assert all((t["p_vaddr"] - t["p_offset"]) % PAGE == 0 and t["p_align"] == PAGE for t in (first, second))
+    assert first["p_vaddr"] + first["p_memsz"] <= min(s["p_vaddr"] for s in Elf(fixed).loads if s["p_flags"] & 2)
+    assert windows(said) == verified(fixed) >= 3
+    assert_same_in_memory(plain, fixed)
+    assert run(fixed).returncode == 0
+    fix("--undo", fixed, "-o", back)
+    assert back.read_bytes() == plain.read_bytes()
 
 
 AARCH64 = "aarch64-linux-gnu-gcc"
@@ -314,6 +363,15 @@ REFUSALS: dict[str, tuple[str | dict[int, bytes], int, str]] = {
     "no sections": ({40: bytes(8), 60: bytes(4)}, 1, "it has no section headers"),
     "appended data": ("cp plain made && echo more >>made", 1, "5 B of data are appended to it; it may look for them"),
     "packed": ({1000: b"UPX!"}, 1, "packed by UPX"),
+    "program headers at the end, as after BOLT": (
+        (
+            "python3 -c \"import struct; d = bytearray(open('plain', 'rb').read()); d += bytes(-len(d) % 8); "
+            "at, count = *struct.unpack_from('<Q', d, 32), *struct.unpack_from('<H', d, 56); "
+            "struct.pack_into('<Q', d, 32, len(d)); d += d[at : at + 56 * count]; open('made', 'wb').write(d)\""
+        ),
+        1,
+        "its program headers are not at the beginning of the file, as after BOLT",
+    ),
     "a kernel": ({64 + 2 * 56 + 24: b"\1"}, 1, "its physical addresses differ from the virtual ones"),
     "truncated": ("head -c 100000 plain >made", 3, "section header table lies beyond the end of the file"),
     "text": ("echo hello >made", 3, "not an ELF file"),
@@ -480,6 +538,70 @@ def test_dpkg_sees_it(plain: Path, tmp_path: Path) -> None:
     assert run(*dpkg, "-V", "plain").stdout == ""
 
 
+def json_of(schema: str, *words: object, status: int = 0) -> dict[str, Any]:
+    """Run ``hugealign fix --format json`` and hold what it prints against the schema that ships for it."""
+    done = run(HUGEALIGN, "fix", "--format", "json", *words)
+    assert (done.returncode, done.stderr) == (status, ""), done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    described = json.loads((ROOT / "hugealign" / "fix" / f"{schema}.schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(described)
+    jsonschema.validate(document, described)
+    return document
+
+
+def test_json(plain: Path, tmp_path: Path) -> None:
+    """The plan, what was done, what was refused, and undoing."""
+    size = plain.stat().st_size
+    (planned,) = json_of("fix-1", "--dry-run", plain)["files"]
+    assert (planned["path"], planned["action"], planned["output"]) == (str(plain), "fix", None)
+    (loads,) = [[s for s in Elf(plain).segments if s["p_type"] == "PT_LOAD"]]
+    text = next(e for e in planned["plan"]["edits"] if e["flags"] == "R-E")
+    old = next(s for s in loads if s["p_flags"] & 1)
+    assert text["before"] == {"start": old["p_vaddr"], "end": old["p_vaddr"] + old["p_memsz"], "align": old["p_align"]}
+    assert planned["plan"]["text_bytes"] == old["p_memsz"]
+    assert (planned["plan"]["windows_before"], planned["plan"]["windows"], planned["plan"]["moves"]) == (0, 1, [])
+
+    name = tmp_path / "a\x1bb"
+    document = json_of("fix-1", plain, "-o", name)
+    assert document["files"] == [planned | {"output": f"{tmp_path}/a\\x1bb"}]
+    assert name.stat().st_size == planned["size"] > planned["size_before"] == size
+    (new,) = Elf(name).text
+    assert text["after"] == {"start": new["p_vaddr"], "end": new["p_vaddr"] + new["p_memsz"], "align": PAGE}
+    fixed = plain.read_bytes(), name.read_bytes()
+
+    document = json_of("fix-1", "--in-place", plain, tmp_path / "main.o", tmp_path / "no", status=3)
+    assert document["files"] == [planned | {"output": str(plain)}]
+    assert document["errors"] == [
+        {"target": f"{tmp_path}/main.o", "message": "an object file or a kernel module", "refused": True},
+        {"target": f"{tmp_path}/no", "message": "No such file or directory", "refused": False},
+    ]
+    assert plain.read_bytes() == fixed[1]
+
+    (nothing,) = json_of("fix-1", "--in-place", plain)["files"]
+    assert (nothing["action"], nothing["output"], nothing["plan"]["edits"]) == ("nothing", None, [])
+    assert (nothing["plan"]["windows_before"], nothing["plan"]["windows"]) == (1, 1)
+
+    plain.chmod(0o4755)  # a copy takes its place
+    (undone,) = json_of("fix-1", "--undo", "--in-place", plain)["files"]
+    assert (undone["action"], undone["plan"], undone["size"]) == ("undo", None, size)
+    assert undone["copied_because"] == "writing would take its privileges away"
+    assert plain.read_bytes() == fixed[0]
+
+
+def test_json_of_contents_that_move(toolchains: dict[str, Toolchain], bulk: Path, main: Path, tmp_path: Path) -> None:
+    toolchain = toolchains["gcc-lld19"]
+    if missing := toolchain.missing():
+        pytest.skip(f"{missing} is not installed")
+    run(toolchain.cc, *toolchain.flags, main, bulk, PLAIN, "-o", tmp_path / "plain", check=True)
+    (done,) = json_of("fix-1", tmp_path / "plain", "-o", tmp_path / "out")["files"]
+    old, new = (tmp_path / "plain").read_bytes(), (tmp_path / "out").read_bytes()
+    assert done["plan"]["moves"]
+    for move in done["plan"]["moves"]:
+        source, target, length = move["source"], move["target"], move["bytes"]
+        assert old[source : source + length] == new[target : target + length]
+    assert {"segment": 2, "flags": "R--", "after": None}.items() <= done["plan"]["edits"][0].items()
+
+
 def test_report(plain: Path, tmp_path: Path) -> None:
     """Ranked, each file once, those that run first; what would gain nothing is left out."""
     tree = tmp_path / "tree" / "deep"
@@ -495,5 +617,9 @@ def test_report(plain: Path, tmp_path: Path) -> None:
     assert said[1].split()[:3] == ["+1", "2.9", "MiB"]
     assert said[1].split()[-2:] == ["--", f"{tree}/again"]
     assert said[2:] == ["1 file would gain 1 window of 2.0 MiB"]
+    document = json_of("fix-report-1", "--report", tmp_path / "tree")
+    (found,) = document["files"]
+    assert (found["path"], found["windows"], found["processes"]) == (f"{tree}/again", 1, 0)
+    assert (document["page_size"], document["level"]) == (PAGE, "shift")
     done = run(HUGEALIGN, "fix", "--report", tmp_path / "no")
     assert (done.returncode, done.stderr) == (3, f"hugealign: error: {tmp_path}/no: No such file or directory\n")

@@ -96,12 +96,22 @@ def test_hard_links_and_a_copy_exclude_each_other(place: Path) -> None:
 @needs_root
 def test_privileges_are_kept(place: Path) -> None:
     path = place / "plain"
-    if not shutil.which("setcap"):
-        pytest.skip("no setcap")
+    for tool in ("setcap", "setfacl"):
+        if not shutil.which(tool):
+            pytest.skip(f"no {tool}")
+    os.chown(path, 1234, 5678)
     subprocess.run(["setcap", "cap_net_raw=ep", path], check=True)
-    capabilities = os.getxattr(path, "security.capability")
+    subprocess.run(["setfacl", "-m", "u:1111:rx", path], check=True)
+    os.setxattr(path, "user.note", b"\0\xff")
+    before, attributes = path.stat(), {name: os.getxattr(path, name) for name in os.listxattr(path)}
+    assert {"security.capability", "system.posix_acl_access", "user.note"} <= attributes.keys()
     assert "writing would take its privileges away" in fix("--in-place", path)
-    assert os.getxattr(path, "security.capability") == capabilities
+    assert {name: os.getxattr(path, name) for name in os.listxattr(path)} == attributes
+    after = path.stat()
+    assert (after.st_uid, after.st_gid, after.st_mode, after.st_mtime_ns) == (
+        (1234, 5678, before.st_mode, before.st_mtime_ns)
+    )
+    assert after.st_ino != before.st_ino
     path.chmod(0o4755)
     os.removexattr(path, "security.capability")
     assert "writing would take its privileges away" in fix("--undo", "--in-place", path)

@@ -2,6 +2,7 @@
 
 import json
 import struct
+from dataclasses import replace
 
 import pytest
 
@@ -83,8 +84,10 @@ def test_a_gap_that_holds_something_stays() -> None:
     assert gap(b"", (section,)) == ((Piece(0, 0, 12288),), [])
 
 
-def fixed_image(headers: bytes = HEADERS, old: bytes = HEADERS, size: int = 8000) -> tuple[bytes, Image]:
-    record = pack(RECORD)
+def fixed_image(
+    headers: bytes = HEADERS, old: bytes = HEADERS, size: int = 8000, made: Record = RECORD
+) -> tuple[bytes, Image]:
+    record = pack(made)
     data = headers.ljust(6000, b"\1") + record + old
     sections = (
         Section(SECTION, 1, 0, 0, 6000, len(record)),
@@ -97,6 +100,15 @@ def test_original() -> None:
     data, image = fixed_image()
     undone = original(reader(data), image)
     assert undone == Output((Piece(0, 0, 400), Piece(4500, 500, 500)), ((0, HEADERS),), 1000)
+
+
+def test_an_original_longer_than_the_fixed_file() -> None:
+    """More zeros were behind its contents than a fix appends."""
+    data, image = fixed_image(made=replace(RECORD, size=8000 + 4096))
+    assert original(reader(data), image).size == 8000 + 4096
+    data, image = fixed_image(made=replace(RECORD, size=8000 + 4097))
+    with pytest.raises(MalformedElfError, match="damaged"):
+        original(reader(data), image)
 
 
 def test_originals_that_cannot_be_had() -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from hugealign.elf.image import Image, Section, Segment
 from hugealign.fix.plan import ALIGN, MERGE, SHIFT, Piece, Plan, RefusalError, make_plan, moved
+from hugealign.fix.show import FIX, Outcome, lines
 
 M = 2 << 20
 K = 1 << 10
@@ -72,18 +73,97 @@ def test_layouts(loads: tuple[Segment, ...], level: str, expected: list[tuple[st
     assert text.p_filesz == text.p_memsz
 
 
+def alignments(plan: Plan) -> list[int]:
+    return [s.p_align for s in plan.segments]
+
+
+def test_texts_that_share_a_window_become_one() -> None:
+    """As GNU ld makes them of a .text aligned to more than a page: the small one is the PLT."""
+    loads = load(R, 0, 0x80000), load(RX, 0x80000, 0x9000), load(RX, 0x90000, 5 * M, align=0x8000), load(RW, 7 * M, 8)
+    plan = make_plan(image(*loads), M)
+    assert mapped(plan) == [("R-E", 0, 6 * M, 0), ("RW-", 7 * M, 8, 7 * M)]
+    assert alignments(plan) == [M, 4096]
+    assert plan.pads == ((0x89000, 0x90000), (5 * M + 0x90000, 6 * M))
+    assert (plan.text, plan.covered, plan.executable) == (5 * M + 0x9000, 5 * M + 0x9000, 0x80000)
+    assert [(e.old.index, e.start < e.end) for e in plan.edits] == [(0, False), (1, False), (2, True)]
+
+
+def test_texts_in_windows_of_their_own_stay_apart() -> None:
+    loads = (
+        load(RX, 0x80000, 3 * M, 0x1000),
+        load(R, 4 * M, 0x100000, 3 * M + 0x1000),
+        load(RW, 5 * M, 0x2000, 3 * M + 0x101000),
+        load(RX, 7 * M + 0x1000, 2 * M, 3 * M + 0x104000),
+    )
+    plan = make_plan(image(*loads, kind=2), M)
+    texts = [s for s in plan.segments if s.flags == "R-E"]
+    assert [(s.p_vaddr, s.p_vaddr + s.p_memsz, s.p_align) for s in texts] == [
+        (0x80000, 4 * M, M),
+        (7 * M, 10 * M, M),
+    ]
+    assert all((s.p_vaddr - s.p_offset) % M == 0 for s in texts)
+    assert (plan.windows_before, plan.windows, plan.executable) == (0, 6, 0)
+    assert [(s.flags, s.p_vaddr, s.p_memsz) for s in plan.segments if s not in texts] == [
+        ("R--", 4 * M, 0x100000),
+        ("RW-", 5 * M, 0x2000),
+    ]
+
+
+def test_data_between_two_texts_go_to_the_first() -> None:
+    loads = load(RX, 0, 2 * M + 0x1000), load(R, 3 * M, M), load(RX, 4 * M + 0x1000, 2 * M), load(RW, 8 * M, 8)
+    for level, first, data in ((SHIFT, 3 * M, [("R--", 3 * M, M, 3 * M)]), (MERGE, 4 * M, [])):
+        plan = make_plan(image(*loads), M, level)
+        assert mapped(plan)[:1] == [("R-E", 0, first, 0)]
+        assert mapped(plan)[1:-2] == data
+        assert mapped(plan)[-2] == ("R-E", 4 * M, 3 * M, 4 * M)
+
+
+def test_two_texts_that_take_from_the_same_data_move_with_them() -> None:
+    loads = (
+        load(RX, 0, 2 * M + 0x1000),
+        load(R, 2 * M + 0x2000, 3 * M - 0x2000, 2 * M + 0x1000),
+        load(RX, 5 * M + 0x1000, 2 * M, 5 * M - 0x1000),
+        load(RW, 8 * M, 8, 7 * M),
+    )
+    assert mapped(make_plan(image(*loads), M)) == [
+        ("R-E", 0, 3 * M, 0),
+        ("R--", 3 * M, 2 * M, 3 * M),
+        ("R-E", 5 * M, 3 * M, 5 * M),
+        ("RW-", 8 * M, 8, 8 * M),
+    ]
+
+
+def test_a_second_text_without_a_window_is_left_alone() -> None:
+    loads = load(RX, 0, 3 * M + 0x1000), load(RW, 4 * M, 0x1000), load(RX, 4 * M + 0x2000, 0x3000), load(RW, 5 * M, 8)
+    plan = make_plan(image(*loads), M)
+    assert mapped(plan)[1:] == [(s.flags, s.p_vaddr, s.p_memsz, s.p_offset) for s in loads[1:]]
+    assert alignments(plan) == [M, 4096, 4096, 4096]
+    assert (plan.text, plan.covered) == (3 * M + 0x4000, 3 * M + 0x1000)
+
+
+def test_align_of_two_texts_is_of_those_that_are_congruent() -> None:
+    loads = load(RX, 0, 3 * M + 0x1000), load(RW, 4 * M, 0x1000), load(RX, 6 * M, 3 * M, 4 * M + 0x1000)
+    plan = make_plan(image(*loads), M, ALIGN)
+    assert mapped(plan) == [(s.flags, s.p_vaddr, s.p_memsz, s.p_offset) for s in loads]
+    assert alignments(plan) == [M, 4096, 4096]
+
+
 def test_what_is_said() -> None:
     plan = make_plan(image(*bfd()), M)
     assert (plan.windows_before, plan.windows) == (0, 6)
     assert (plan.text, plan.covered_before, plan.covered) == (5 * M, 0, 5 * M)
     assert plan.executable == 0x80000 + M - 0x80000
     assert plan.pieces == (Piece(0, 0, 7 * M + 0x1000),)
-    assert plan.steps == (
-        "LOAD 0 (R--) becomes part of the text",
-        "LOAD 1 (R-E): 0x80000-0xa80000 becomes 0x0-0xc00000",
-        "LOAD 1 (R-E): p_align 4.0 KiB becomes 2.0 MiB",
-        "LOAD 2 (R--): 0xa80000-0xc80000 becomes 0xc00000-0xc80000",
-    )
+    assert lines(Outcome("a\x1bb", FIX, 100 * K, 106 * K, "out", plan=plan)) == [
+        "a\\x1bb: 0 -> 6 windows of 2.0 MiB",
+        "  LOAD 0 (R--) becomes part of the text",
+        "  LOAD 1 (R-E): 0x80000-0xa80000 becomes 0x0-0xc00000",
+        "  LOAD 1 (R-E): p_align 4.0 KiB becomes 2.0 MiB",
+        "  LOAD 2 (R--): 0xa80000-0xc80000 becomes 0xc00000-0xc80000",
+        "  text in whole windows: 0.0 % of 10.0 MiB -> 100.0 % of 10.0 MiB",
+        "  becomes executable: 2.0 MiB that were only readable",
+        "  file: 100.0 KiB -> 106.0 KiB",
+    ]
 
 
 def test_contents_that_move_keep_their_order_and_make_room() -> None:
@@ -139,7 +219,7 @@ def test_a_section_before_the_text_is_not_cut_either() -> None:
     ],
 )
 def test_nothing_to_do(loads: tuple[Segment, ...], level: str) -> None:
-    assert make_plan(image(*loads), M, level).steps == ()
+    assert make_plan(image(*loads), M, level).edits == ()
 
 
 TEXT = load(RX, 0, 4 * M)
@@ -149,9 +229,8 @@ REFUSED = {
     "neither a program": image(TEXT, kind=9),
     "neither x86-64": image(TEXT, machine=3),
     "no text": image(load(R, 0, M)),
-    "more than one executable": image(TEXT, load(RX, 6 * M, 0x1000)),
-    "its text is writable": image(load(RWX, 0, 4 * M)),
-    "execute-only": image(load(X, 0, 4 * M)),
+    "its text is writable": image(TEXT, load(RWX, 6 * M, 0x1000)),
+    "execute-only": image(TEXT, load(X, 6 * M, 0x1000)),
     "not wholly in the file": image(load(RX, 0, 4 * M, bss=1)),
     "overlap, or are not in order": image(TEXT, load(RW, 4 * M - 0x1000, 0x1000)),
     "lies outside of any address space": image(load(RX, 1 << 60, 4 * M, 0)),
