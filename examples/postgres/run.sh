@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds Debian's PostgreSQL 15 twice, plain and with CC="hugealign gcc", and proves the difference:
-# PostgreSQL's own regression suite, `hugealign verify`, `hugealign warm`, a live server, one table.
+# Builds Debian's PostgreSQL 15 plain, with CC="hugealign gcc", and in the order of a profile, and proves the difference.
+# This part finds out what the machine has, installs what is missing and gets the sources; postgres.py does the rest.
 #
 # Root is used for missing Debian packages only; everything else runs as an ordinary user.
 # Every finished step leaves a stamp file, so a second run continues where the first one stopped.
@@ -14,6 +14,7 @@ usage: run.sh [--build-dir DIR] [--clean] [--no-check]
   --build-dir DIR  where everything is built (default: build/postgres in the repository)
   --clean          begin with an empty build directory instead of resuming
   --no-check       leave out PostgreSQL's regression suite
+  --no-stale       leave out the profiles of older versions
 USAGE
 }
 
@@ -26,13 +27,13 @@ usage_error() {
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd)
 build=
 clean=no
-check=yes
+options= # postgres.py's
 while [ $# -gt 0 ]; do
     case $1 in
     --build-dir) [ $# -ge 2 ] || usage_error '--build-dir needs a directory'; build=$2; shift ;;
     --build-dir=*) build=${1#*=} ;;
     --clean) clean=yes ;;
-    --no-check) check=no ;;
+    --no-check | --no-stale) options="$options $1" ;;
     -h | --help) usage; exit 0 ;;
     *) usage_error "unknown argument: $1" ;;
     esac
@@ -42,7 +43,6 @@ done
 # ---- words to the reader -----------------------------------------------------------------------
 
 began=$(date +%s)
-broken=0 # promises that this run found broken
 
 say() {
     set -- "$(($(date +%s) - began))" "$*"
@@ -52,11 +52,6 @@ say() {
 die() { # STATUS WORDS: says what is wrong and ends
     printf 'run.sh: %s\n' "$2" >&2
     exit "$1"
-}
-
-promise_broken() {
-    printf 'run.sh: BROKEN: %s\n' "$1" >&2
-    broken=$((broken + 1))
 }
 
 # ---- who runs what -----------------------------------------------------------------------------
@@ -120,42 +115,22 @@ fi
 
 stamps=$build/stamps
 logs=$build/logs
-results=$build/results # what the table is made of
 home=$build/home
-data=$build/data
-source=$build/source/postgresql-15
-
-stop_servers() {
-    for variant in plain hugealign; do
-        if [ -e "$data/$variant/postmaster.pid" ]; then
-            as_user "$build/postgres-$variant/bin/pg_ctl" -D "$data/$variant" -m fast -w stop \
-                >>"$logs/server-stop.log" 2>&1 || :
-        fi
-    done
-}
-
-sockets=
-cleanup() {
-    status=$?
-    trap '' HUP INT TERM
-    stop_servers
-    if [ -n "$sockets" ]; then rm -rf "$sockets"; fi
-    exit "$status"
-}
-trap cleanup EXIT
-trap 'exit 129' HUP
-trap 'exit 130' INT
-trap 'exit 143' TERM
+source=$build/source
 
 if [ $clean = yes ]; then
-    stop_servers
+    for running in "$build"/data/*/postmaster.pid; do # left by a run that was killed
+        if [ -e "$running" ]; then
+            variant=$(basename "$(dirname "$running")")
+            as_user "$build/install/postgres-$variant/bin/pg_ctl" -D "$build/data/$variant" -m immediate -w stop >/dev/null || :
+        fi
+    done
     say "removing $build"
     rm -rf "$build"
 fi
-mkdir -p "$stamps" "$logs" "$results"
-# Debian's PostgreSQL installs parts of itself outside a --prefix that has no "postgres" in it; ours always has.
+mkdir -p "$stamps" "$logs"
 # What the ordinary user writes into; the directory itself, stamps and logs stay ours.
-for name in apt source plain postgres-plain hugealign postgres-hugealign data home; do
+for name in apt source trees install data home results; do
     if [ ! -d "$build/$name" ]; then
         mkdir "$build/$name"
         if [ "$(id -u)" -eq 0 ]; then chown "$user:$group" "$build/$name"; fi
@@ -192,7 +167,7 @@ codename=$(. /etc/os-release && echo "${ID:-}/${VERSION_CODENAME:-}")
 codename=bookworm
 
 missing=
-for package in gcc libc6-dev make bison flex perl libreadline-dev zlib1g-dev dpkg-dev procps; do
+for package in gcc libc6-dev make bison flex perl libreadline-dev zlib1g-dev dpkg-dev linux-perf qemu-user; do
     case $(dpkg-query -W -f '${db:Status-Abbrev}' $package 2>/dev/null) in
     ii*) ;;
     *) missing="$missing $package" ;;
@@ -237,7 +212,7 @@ as_user hugealign gcc --version >"$logs/hugealign.log" 2>&1 ||
 # shellcheck disable=SC2016 # Perl's variables
 source_entries='
     use strict; use warnings;
-    my ($codename, @files) = @ARGV;
+    my ($codename, $before, @files) = @ARGV;
     my (%seen, @entries);
     for my $file (@files) {
         open my $in, "<", $file or next;
@@ -262,7 +237,9 @@ source_entries='
         my ($uri, $field) = @$entry;
         next if $uri =~ /^cdrom:/;
         next unless grep { $_ eq "main" } split " ", $field->{components} // "";
-        for my $suite (grep { /^\Q$codename\E$/ } split " ", $field->{suites} // "") {
+        my @suites = grep { /^\Q$codename\E(-security)?$/ } split " ", $field->{suites} // "";
+        # The release before has an older major version.
+        for my $suite (@suites, grep { $_ } map { $_ eq $codename && $before } @suites) {
             next if $seen{"$uri $suite"}++;
             print "Types: deb-src\nURIs: $uri\nSuites: $suite\nComponents: main\n";
             for my $name ("Signed-By", "Trusted", "Check-Valid-Until") {
@@ -290,7 +267,7 @@ private_lists() {
     # shellcheck disable=SC2154 # set by apt-config
     set -- "$list" "$parts"*.list "$parts"*.sources
     private_apt_configuration | as_user tee "$build/apt/apt.conf" &&
-        perl -e "$source_entries" "$codename" "$@" | as_user tee "$build/apt/debian.sources" &&
+        perl -e "$source_entries" "$codename" bullseye "$@" | as_user tee "$build/apt/debian.sources" &&
         as_user mkdir -p "$build/apt/lists/partial" "$build/apt/cache" || return
     if ! [ -s "$build/apt/debian.sources" ]; then
         echo "no entry for Debian's $codename main in: $*"
@@ -321,185 +298,41 @@ fetch_source() {
         echo 'no source index of Debian could be read'
         return 1
     fi
-    as_user cp "$build/apt/debian-only.sources" "$build/apt/debian.sources" &&
-        in_dir "$build/source" sh -c 'rm -rf postgresql-15*' || return
-    # The newest version first; a mirror may list a security update whose files it does not have.
-    fetched=no
-    for version in $(as_user apt-cache -c "$build/apt/apt.conf" showsrc postgresql-15 |
-        sed -n 's/^Version: //p' | sort -u -V -r); do
-        if in_dir "$build/source" apt-get -c "$build/apt/apt.conf" source "postgresql-15=$version"; then
-            fetched=yes
-            break
+    as_user cp "$build/apt/debian-only.sources" "$build/apt/debian.sources" || return
+    # The newest version is built, what there is of older ones gives profiles that are out of date.
+    unpack current postgresql-15 '' -r || return
+    version=$(version_of current)
+    unpack older postgresql-15 "$version" || echo 'no older version of postgresql-15'
+    unpack major postgresql-13 '' -r || echo 'no postgresql-13'
+}
+
+unpack() { # NAME PACKAGE EXCEPT [-r]: the oldest (-r: the newest) version of PACKAGE that is not EXCEPT
+    tree=$source/$1 package=$2 except=$3
+    shift 3
+    # A mirror may list a version whose files it does not have.
+    for version in $(as_user apt-cache -c "$build/apt/apt.conf" showsrc "$package" |
+        sed -n 's/^Version: //p' | sort -u -V "$@"); do
+        [ "$version" != "$except" ] || continue
+        as_user rm -rf "$tree" "$source/unpacked" && as_user mkdir "$source/unpacked" || return
+        if in_dir "$source/unpacked" apt-get -c "$build/apt/apt.conf" source "$package=$version"; then
+            for directory in "$source"/unpacked/*/; do
+                as_user mv "$directory" "$tree" || return
+            done
+            as_user rm -rf "$source/unpacked"
+            return
         fi
     done
-    [ $fetched = yes ] || return
-    for directory in "$build"/source/postgresql-15-*/; do
-        as_user mv "$directory" "$source" || return
-    done
-}
-step source 'the source of postgresql-15, from Debian' fetch_source
-version=$(dpkg-parsechangelog -l "$source/debian/changelog" -S Version)
-say "PostgreSQL $version"
-
-# ---- 3. two builds -----------------------------------------------------------------------------
-
-jobs=$(nproc)
-for variant in plain hugealign; do
-    # The one difference between the two builds:
-    if [ $variant = plain ]; then cc=gcc; else cc='hugealign gcc'; fi
-    tree=$build/$variant
-    step $variant-configure "$variant: ./configure CC=\"$cc\"" \
-        in_dir "$tree" "$source/configure" --prefix="$build/postgres-$variant" "CC=$cc"
-    step $variant-make "$variant: make -j$jobs" in_dir "$tree" make -s -j"$jobs"
-    step $variant-install "$variant: make install" in_dir "$tree" make -s install
-done
-
-# What configure found must be the same in both, but for the compiler's words and the directories' names.
-settings() { # VARIANT FILE
-    sed -e 's/hugealign gcc/gcc/g' -e "s|$build/$1|BUILD|g" -e "s|$build/postgres-$1|PREFIX|g" "$build/$1/$2"
-}
-for file in config.status src/include/pg_config.h src/Makefile.global; do
-    settings plain $file >"$results/plain-settings"
-    settings hugealign $file >"$results/hugealign-settings"
-    diff "$results/plain-settings" "$results/hugealign-settings" >"$results/settings.diff" || {
-        cat "$results/settings.diff" >&2
-        promise_broken "configure found something else with the wrapper: $file"
-    }
-done
-for name in hugealign-configure hugealign-make; do
-    if grep 'hugealign: ' "$logs/$name.log" >&2; then promise_broken "the wrapper printed something (log: $logs/$name.log)"; fi
-done
-
-# ---- 4. PostgreSQL's own regression suite ------------------------------------------------------
-
-if [ $check = yes ]; then
-    step hugealign-check 'hugealign: make check' in_dir "$build/hugealign" make -s check
-    grep -h 'All .* tests passed' "$logs/hugealign-check.log" || promise_broken 'make check did not say that all tests passed'
-fi
-
-# ---- 5. verify ---------------------------------------------------------------------------------
-
-say 'hugealign verify: the server and every installed shared library'
-set -- "$build/hugealign/src/backend/postgres" "$build/postgres-hugealign/bin/postgres"
-for library in $(find "$build/postgres-hugealign/lib" -name '*.so*' -type f | sort); do
-    set -- "$@" "$library"
-done
-if as_user hugealign verify "$@" >"$logs/verify.log" 2>&1; then
-    say "clean: postgres and $(($# - 2)) shared libraries"
-else
-    cat "$logs/verify.log" >&2
-    promise_broken "hugealign verify is not clean (log: $logs/verify.log)"
-fi
-
-# ---- 6. warm, start, ask the kernel ------------------------------------------------------------
-
-# $build/data and the measurements are new in every run.
-stop_servers
-as_user find "$data" -mindepth 1 -delete
-say 'hugealign warm: bin/postgres into huge folios of the page cache'
-as_user hugealign warm "$build/postgres-hugealign/bin/postgres" >"$logs/warm.log" 2>&1 || {
-    cat "$logs/warm.log" >&2
-    promise_broken 'hugealign warm did not succeed'
+    return 1
 }
 
-sockets=$(mktemp -d /tmp/hugealign-postgres.XXXXXX) # short: a socket's path has 107 bytes at most
-if [ "$(id -u)" -eq 0 ]; then chown "$user" "$sockets"; fi
-
-client() { # VARIANT PROGRAM [ARGUMENT...]
-    program=$build/postgres-$1/bin/$2 socket=$sockets/$1
-    shift 2
-    as_user "$program" -h "$socket" -U postgres "$@"
+version_of() { # NAME
+    dpkg-parsechangelog -l "$source/$1/debian/changelog" -S Version
 }
-
-for variant in plain hugealign; do
-    say "$variant: initdb, start, pgbench -i -s 5"
-    bin=$build/postgres-$variant/bin
-    as_user mkdir "$sockets/$variant"
-    {
-        as_user "$bin/initdb" -D "$data/$variant" -U postgres -A trust --no-locale -E UTF8 &&
-            as_user "$bin/pg_ctl" -D "$data/$variant" -l "$data/$variant.log" -w \
-                -o "-c listen_addresses='' -c unix_socket_directories=$sockets/$variant" start &&
-            client $variant pgbench -i -s 5 -q postgres
-    } >"$logs/$variant-server.log" 2>&1 || {
-        tail -n 25 "$logs/$variant-server.log" >&2
-        die 1 "$variant: no server (logs: $logs/$variant-server.log, $data/$variant.log)"
-    }
+step source 'the sources of PostgreSQL, from Debian' fetch_source
+for name in current older major; do
+    if [ -d "$source/$name" ]; then say "$name: PostgreSQL $(version_of $name)"; fi
 done
 
-postmaster() { # VARIANT: its process id
-    head -n 1 "$data/$1/postmaster.pid"
-}
-
-as_user hugealign ps "$(postmaster hugealign)" >"$logs/ps.log" 2>&1 ||
-    promise_broken 'hugealign ps: the text of the postmaster is not on huge pages'
-cat "$logs/ps.log"
-
-text_in_smaps() { # VARIANT: KiB mapped with PMDs and KiB mapped, of the server's executable mappings
-    as_user cat "/proc/$(postmaster "$1")/smaps" | awk -v file="$build/postgres-$1/bin/postgres" '
-        /^[0-9a-f]+-[0-9a-f]+ / { mine = ($2 == "r-xp" && $6 == file) }
-        mine && $1 == "Size:" { size += $2 }
-        mine && $1 == "FilePmdMapped:" { huge += $2 }
-        END { printf "%d of %d KiB\n", huge, size }'
-}
-for variant in plain hugealign; do
-    text_in_smaps $variant >"$results/$variant-smaps"
-done
-read -r huge _ mapped _ <"$results/hugealign-smaps"
-if [ "$mapped" -eq 0 ] || [ "$huge" -ne "$mapped" ]; then
-    promise_broken "the kernel maps $huge of $mapped KiB of the postmaster's text with PMDs"
-fi
-
-rounds=2
-rm -f "$results/plain-tps" "$results/hugealign-tps"
-order='plain hugealign'
-for round in $(seq $rounds); do
-    for variant in $order; do
-        say "$variant: pgbench -S -T 10, round $round of $rounds"
-        client "$variant" pgbench -n -S -T 10 postgres >"$logs/$variant-pgbench-$round.log" 2>&1 || {
-            cat "$logs/$variant-pgbench-$round.log" >&2
-            promise_broken "$variant: pgbench failed"
-        }
-        sed -n 's/^tps = \([0-9]*\).*/\1/p' "$logs/$variant-pgbench-$round.log" >>"$results/$variant-tps"
-    done
-    order='hugealign plain' # the other way round, so that none is always second
-done
-stop_servers
-
-# ---- 7. the table ------------------------------------------------------------------------------
-
-file_coverage() { # VARIANT: share of the text that lies in whole windows, and how many those are
-    # The exit status says that there are findings, which is what is expected of the plain build.
-    as_user hugealign verify --format json "$build/postgres-$1/bin/postgres" >"$results/$1-verify.json" || :
-    # shellcheck disable=SC2016 # Perl's variables
-    perl -MJSON::PP -0777 -e '
-        my $c = decode_json(<>)->{files}[0]{coverage};
-        printf "%.1f %% (%d windows)\n", 100 * $c->{huge_bytes} / $c->{text_bytes}, $c->{windows}' "$results/$1-verify.json"
-}
-
-for variant in plain hugealign; do
-    binary=$build/postgres-$variant/bin/postgres
-    {
-        file_coverage $variant
-        cat "$results/$variant-smaps"
-        echo "$(($(stat -c %s "$binary") / 1024)) KiB"
-        echo "$(($(stat -c '%b * %B' "$binary") / 1024)) KiB"
-        paste -s -d ' ' "$results/$variant-tps"
-    } >"$results/$variant-column"
-done
-
-printf '\nPostgreSQL %s, %s\n\n' "$version" "$(gcc --version | head -n 1)"
-{
-    printf '%s\n' 'bin/postgres' 'file: text in whole windows' 'live postmaster: text PMD-mapped' \
-        'file: apparent size' 'file: on disk' "pgbench -S, tps ($rounds rounds)" >"$results/words-column"
-    for variant in plain hugealign; do
-        { echo $variant; cat "$results/$variant-column"; } >"$results/$variant-table"
-    done
-    paste -d '|' "$results/words-column" "$results/plain-table" "$results/hugealign-table"
-} | awk -F '|' '{ printf "%-34s %20s %20s\n", $1, $2, $3 }'
-cat <<'NOTE'
-
-tps on a shared or virtual machine: no difference between the two columns can be trusted, in either direction.
-NOTE
-
-if [ "$broken" -ne 0 ]; then die 1 "$broken promise(s) broken, see above"; fi
-say 'every promise kept'
+# shellcheck disable=SC2086 # a list of words
+exec env PATH="$path" HOME="$home" LC_ALL=C TZ=UTC python3 "$root/examples/postgres/postgres.py" \
+    --build "$build" --user "$user" --began "$began" $options
