@@ -23,6 +23,7 @@ layouts:
   original     addresses as in the file, the leading N windows of 2 MiB huge
   order:FILE   the functions of an order file first, the others behind them, as
                `hugealign order` has a linker do it; the leading N windows huge
+  elf:FILE     as in FILE, another link of the same objects; the leading N windows huge
   all-4k       as original, with 4 KiB pages
   all-2m       as original, with every window of the text huge
 
@@ -122,6 +123,11 @@ def _layout(
             find(trace.description.files, path)
             functions, indices = read_order(order, path)
             return placement.ordered(trace, file, name, functions, indices), counts
+        if kind == "elf" and order:
+            from hugealign.trace.relinked import relinked_file
+
+            find(trace.description.files, path)
+            return relinked_file(trace, file, name, path, order), counts
         if not colon and kind == "original":
             return placement.original(trace, file), counts
         if not colon and kind in ("all-4k", "all-2m"):
@@ -129,7 +135,7 @@ def _layout(
             return found, (0 if kind == "all-4k" else found.windows,)
     except HugealignError as error:
         raise type(error)(f"{printable(trace.path)}: layout {printable(name)}: {error}") from None
-    raise UsageError(f"--layout: {printable(name)}: not one of original, all-4k, all-2m, order:FILE")
+    raise UsageError(f"--layout: {printable(name)}: not one of original, all-4k, all-2m, order:FILE, elf:FILE")
 
 
 def _mpki(row: "Row", done: "Simulation") -> float:

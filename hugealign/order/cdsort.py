@@ -72,9 +72,7 @@ class _Sorter:
 
     def order(self) -> list[int]:
         for chain, neighbours in enumerate(self.between):
-            for other in neighbours:
-                if chain < other:
-                    self._consider(chain, other)
+            self._consider(chain, [other for other in neighbours if chain < other])
         while self.heap:
             _, first, second, *versions = heapq.heappop(self.heap)
             if versions == [self.version[first], self.version[second]]:
@@ -88,32 +86,40 @@ class _Sorter:
         density = samples / size * _ENTRY_SIZE
         return 0.0 if density >= self.total else samples * (1.0 - density / self.total) ** _ENTRIES
 
-    def _consider(self, one: int, two: int) -> None:
-        """Put the better way to join two chains, if there is a gain, into the heap."""
-        if len(self.nodes[one]) + len(self.nodes[two]) > _MAX_NODES:
-            return
-        address, chain, far = self.address, self.chain, self.far
-        size_one, size_two = self.size[one], self.size[two]
-        first = second = 0.0
-        for caller, callee, offset, weight in self.between[one][two]:
-            distance = address[caller] + offset - address[callee]
-            if chain[caller] == one:
-                ahead, behind = distance - size_one, distance + size_two
-            else:
-                ahead, behind = distance + size_one, distance - size_two
-            first += weight * ((abs(ahead) or 0.1) ** -_DISTANCE_POWER - far)
-            second += weight * ((abs(behind) or 0.1) ** -_DISTANCE_POWER - far)
-        together = self._misses(self.samples[one] + self.samples[two], size_one + size_two)
-        saved = _FREQUENCY_SCALE * (self.cost[one] + self.cost[two] - together)
-        first, second = first + saved, second + saved
-        least = min(size_two, size_one)
-        # A loss is not divided, but it is never taken either.
-        first, second = first / least, second / least
-        if first <= _EPSILON and second <= _EPSILON:
-            return
-        if second > first + _EPSILON:
-            one, two, first = two, one, second
-        heapq.heappush(self.heap, (-first, one, two, self.version[one], self.version[two]))
+    def _consider(self, chain: int, others: Iterable[int]) -> None:
+        """Put the better way to join *chain* and each of *others*, where there is a gain, into the heap.
+
+        One loop without calls, `_misses` written out: it runs a million times for 50,000 arcs.
+        """
+        address, member, nodes, version, heap = self.address, self.chain, self.nodes, self.version, self.heap
+        sizes, samples, costs, total, far = self.size, self.samples, self.cost, self.total, self.far
+        between, room = self.between[chain], _MAX_NODES - len(nodes[chain])
+        for other in others:
+            if len(nodes[other]) > room:
+                continue
+            one, two = (chain, other) if chain < other else (other, chain)
+            size_one, size_two = sizes[one], sizes[two]
+            first = second = 0.0
+            for caller, callee, offset, weight in between[other]:
+                distance = address[caller] + offset - address[callee]
+                if member[caller] == one:
+                    ahead, behind = distance - size_one, distance + size_two
+                else:
+                    ahead, behind = distance + size_one, distance - size_two
+                first += weight * ((abs(ahead) or 0.1) ** -_DISTANCE_POWER - far)
+                second += weight * ((abs(behind) or 0.1) ** -_DISTANCE_POWER - far)
+            both = samples[one] + samples[two]
+            density = both / (size_one + size_two) * _ENTRY_SIZE
+            together = 0.0 if density >= total else both * (1.0 - density / total) ** _ENTRIES
+            saved = _FREQUENCY_SCALE * (costs[one] + costs[two] - together)
+            least = min(size_two, size_one)
+            # A loss is not divided, but it is never taken either.
+            first, second = (first + saved) / least, (second + saved) / least
+            if first <= _EPSILON and second <= _EPSILON:
+                continue
+            if second > first + _EPSILON:
+                one, two, first = two, one, second
+            heapq.heappush(heap, (-first, one, two, version[one], version[two]))
 
     def _merge(self, first: int, second: int) -> None:
         """Append the chain *second* to *first*."""
@@ -134,8 +140,4 @@ class _Sorter:
             del self.between[other][second]
             neighbours[other] = self.between[other][first] = neighbours.get(other, []) + arcs
         self.between[second] = {}
-        for other in neighbours:
-            if other < first:
-                self._consider(other, first)
-            else:
-                self._consider(first, other)
+        self._consider(first, neighbours)

@@ -1,9 +1,11 @@
 """Benchmarks: each pair of commands runs in turn, A B A B …, in one go; medians, differences and ratios are printed.
 
-Run by ``make bench``.  Not tests: times on a shared machine vary, so nothing here passes or fails.  PostgreSQL's link
-and configure are measured where ``make test-postgres`` has built it.
+Run by ``make bench``, which makes every figure in the README's section on cost and in ``docs/results/peers.md``; with
+``--costs`` only the former.  Not tests: times on a shared machine vary, so nothing here passes or fails.  PostgreSQL's
+link and configure are measured where ``make test-postgres`` has built it.
 """
 
+import argparse
 import os
 import shlex
 import subprocess
@@ -20,7 +22,7 @@ from tests.bench.trace import tracing
 from tests.bench.verify import many_files
 from tests.bench.warm import much_text
 from tests.link.bulk import bulk_object
-from tests.support import HUGEALIGN, LLVM, ROOT
+from tests.support import HUGEALIGN, ROOT
 
 POSTGRES = ROOT / "build" / "postgres"
 
@@ -46,8 +48,8 @@ def postgres_link() -> tuple[list[str], Path] | None:
     return (shlex.split(line), directory) if line else None
 
 
-def main() -> None:
-    """Run them all."""
+def costs() -> None:
+    """Time what hugealign costs."""
     gcc, hugealign_gcc = ["gcc"], [str(HUGEALIGN), "gcc"]
     print(HEADER)
     with tempfile.TemporaryDirectory(prefix="hugealign-bench-") as name:
@@ -63,11 +65,7 @@ def main() -> None:
         words = [*large_program(large), "-o", str(work / "large")]
         compare("link C++, 8 MiB text, -g", ["g++", *words], [str(HUGEALIGN), "g++", *words], 15, large)
 
-        objects, order = many_functions(work / "functions")
-        ordered = [str(HUGEALIGN), f"--profile={order}", "gcc"]
-        for linker in ("bfd", "lld", "gold"):
-            words = [f"-fuse-ld={linker}", f"-B{LLVM['lld19']}", *objects, "-o", "ordered"]
-            compare(f"order of 20000 functions, {linker}", hugealign_gcc + words, ordered + words, 15, work)
+        many_functions(work)
 
         for kind in ("plain", "ours"):
             (work / kind).mkdir()
@@ -104,6 +102,17 @@ def main() -> None:
             for kind, cc in (("plain", "gcc"), ("ours", "hugealign gcc"))
         )
         compare("PostgreSQL's ./configure", plain, ours, 3, work)
+
+
+def main() -> None:
+    """Run them all."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("--costs", action="store_true", help="only the times, not the comparison with the peers")
+    args = parser.parse_args()
+    costs()
+    if not args.costs:
+        words = [sys.executable, "-m", "tests.bench.peers", "--write", "docs/results/peers.md"]
+        subprocess.run(words, cwd=ROOT, check=True)
 
 
 if __name__ == "__main__":

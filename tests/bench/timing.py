@@ -1,20 +1,105 @@
-"""Timing two commands side by side, and printing what came out."""
+"""Timing two commands side by side, what may be claimed of it, and printing what came out."""
 
+import math
+import os
 import statistics
 import subprocess
 import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support import environment
 
-HEADER = f"{'milliseconds (medians)':34} {'plain':>9} {'hugealign':>9} {'more':>8} {'ratio':>8} {'of min':>8}"
+_COLUMNS = f"{'milliseconds (medians)':34} {'plain':>9} {'hugealign':>9} {'more':>8} {'ratio':>8} {'of min':>8}"
+HEADER = f"{_COLUMNS}  95 % of the ratio"
+
+#: Student's t that 95 % lie within, for 1, 2, … degrees of freedom; more than 30 are taken for 30.
+_STUDENT = (
+    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
+    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
+    *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """How much longer one takes than the other, and where that lies with 95 % confidence."""
+
+    ratio: float
+    low: float
+    high: float
+
+    @property
+    def claim(self) -> bool:
+        """Whether there is a difference to speak of: the interval leaves out 1."""
+        return not self.low <= 1 <= self.high
+
+    def __str__(self) -> str:
+        """Return ``1.034 (1.012 to 1.057)``, and say when nothing follows from that."""
+        text = f"{self.ratio:.3f} ({self.low:.3f} to {self.high:.3f})"
+        return text if self.claim else f"{text}, no claim"
+
+
+def paired(plain: Sequence[float], ours: Sequence[float]) -> Ratio:
+    """Return *ours* by *plain*, times taken in turn: the mean of the logarithms of the ratios, and Student's interval.
+
+    What slows down the machine for longer than a pair of runs drops out of a ratio; logarithms make twice as long and
+    half as long equally far from the same.
+    """
+    if len(plain) != len(ours) or len(plain) < 2:
+        raise ValueError("two or more pairs are needed")
+    logs = [math.log(b / a) for a, b in zip(plain, ours, strict=True)]
+    mean = statistics.fmean(logs)
+    reach = _STUDENT[min(len(logs) - 1, len(_STUDENT)) - 1] * statistics.stdev(logs) / math.sqrt(len(logs))
+    return Ratio(math.exp(mean), math.exp(mean - reach), math.exp(mean + reach))
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a command took: seconds on the clock, and of processor time, with all that it started and waited for."""
+
+    wall: float
+    cpu: float
+
+
+def cost(argv: Sequence[str], cwd: Path, env: dict[str, str] | None = None) -> Cost:
+    """Run a command that must succeed and return what it took."""
+    began = time.perf_counter()
+    process = subprocess.Popen(
+        list(argv),
+        cwd=cwd,
+        env=environment() if env is None else env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    _, status, used = os.wait4(process.pid, 0)
+    wall = time.perf_counter() - began
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, list(argv))
+    return Cost(wall, used.ru_utime + used.ru_stime)
+
+
+Timed = Callable[[], Cost]
+
+
+def in_turn(commands: Sequence[Timed], rounds: int) -> list[list[Cost]]:
+    """Run each of *commands* once for nothing, then all of them in turn, *rounds* times; return the costs of each."""
+    for command in commands:
+        command()
+    costs: list[list[Cost]] = [[] for _ in commands]
+    for number in range(rounds):
+        # Every other round backwards: what the one before leaves behind in caches is then shared out.
+        for at in range(len(commands)) if number % 2 == 0 else range(len(commands) - 1, -1, -1):
+            costs[at].append(commands[at]())
+    return costs
 
 
 def milliseconds(argv: list[str], cwd: Path) -> float:
     """Run a command that must succeed and return its wall time."""
-    began = time.perf_counter()
-    subprocess.run(argv, cwd=cwd, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
-    return (time.perf_counter() - began) * 1000
+    return cost(argv, cwd).wall * 1000
 
 
 def compare(title: str, plain: list[str], ours: list[str], runs: int, cwd: Path, warm: bool = True) -> None:
@@ -26,9 +111,16 @@ def compare(title: str, plain: list[str], ours: list[str], runs: int, cwd: Path,
     for _ in range(runs):
         for argv, kept in zip((plain, ours), times, strict=True):
             kept.append(milliseconds(argv, cwd))
-    a, b = (statistics.median(kept) for kept in times)
-    low = min(times[1]) / min(times[0])
-    print(f"{title:34} {a:9.1f} {b:9.1f} {b - a:+8.1f} {b / a:8.3f} {low:8.3f}", flush=True)
+    show(title, *times)
+
+
+def show(title: str, plain: Sequence[float], ours: Sequence[float]) -> None:
+    """Print the line of *title*: milliseconds of both, taken in turn."""
+    a, b = statistics.median(plain), statistics.median(ours)
+    found = paired(plain, ours)
+    within = f"{found.low:.3f} to {found.high:.3f}{'' if found.claim else ', no claim'}"
+    low = min(ours) / min(plain)
+    print(f"{title:34} {a:9.1f} {b:9.1f} {b - a:+8.1f} {b / a:8.3f} {low:8.3f}  {within}", flush=True)
 
 
 def alone(title: str, argv: list[str], runs: int, cwd: Path) -> None:

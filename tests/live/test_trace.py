@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from hugealign.elf.symbols import read_functions
-from hugealign.trace.simulate import executed, heat
+from hugealign.trace.simulate import executed, heat, profile
 from hugealign.trace.tracefile import Trace, open_trace
 from tests.support import HUGEALIGN, environment, run
 
@@ -39,6 +39,27 @@ _start: mov w1, #1000
         mov x0, #7
         svc #0
 """
+# Calls directly, through the PLT, by a jump at the end, from a library and in recursion, each so often.
+_CALLS = """\
+#include <stdlib.h>
+#define OWN __attribute__((noinline, noclone, optimize("no-optimize-sibling-calls")))
+OWN int leaf(int n) { __asm__ volatile("" : "+r"(n)); return n; }
+__attribute__((noinline, noclone, optimize("optimize-sibling-calls"))) int jumps(int n) { return leaf(n + 1); }
+OWN int again(int n) { return n ? again(n - 1) + 1 : 0; }
+OWN int compare(const void *a, const void *b) { return *(const char *)a - *(const char *)b; }
+int far_away(int);
+OWN int twice(int n) { return leaf(n) + leaf(n + 2); }
+int main(void) {
+  int sum = 0;
+  for (int i = 0; i < 1000; i++) sum += twice(i);
+  for (int i = 0; i < 300; i++) sum += jumps(i);
+  for (int i = 0; i < 70; i++) sum += far_away(i);
+  char text[] = "hgfedcba";
+  qsort(text, 8, 1, compare);
+  return sum + again(9) == text[0];
+}
+"""
+_FAR_AWAY = "int inside(int n) { return n + 1; }\nint far_away(int n) { return inside(n) + 1; }\n"
 # `work` runs its loop N times: once per block.
 _WORK = """\
 #define _GNU_SOURCE
@@ -176,6 +197,54 @@ def test_blocks_lie_where_the_file_says(name: str, built: Path, tmp_path: Path) 
     assert functions.names[warm.index(max(warm))] == "work"
     # One round of the loop is a block of its own, but for the first, which lies in the block before.
     assert work_blocks(trace, built / name) in (123455, 123456)
+
+
+@pytest.mark.parametrize("link", ["shared", "static"])
+def test_calls(link: str, tmp_path: Path) -> None:
+    """Counted in the trace as they are in the source; those in a library are that file's, and qsort's are nobody's."""
+    (tmp_path / "calls.c").write_text(_CALLS)
+    (tmp_path / "far.c").write_text(_FAR_AWAY)
+    far = ["-fPIC", "-shared", "-Wl,-z,lazy", "far.c", "-o", "libfar.so"] if link == "shared" else ["-c", "far.c"]
+    for words in (
+        ["-O1", "-fno-inline", *far],
+        [
+            "-O1",
+            "calls.c",
+            *([str(tmp_path / "libfar.so")] if link == "shared" else ["-static", "far.o"]),
+            "-o",
+            "calls",
+        ],
+    ):
+        subprocess.run(["gcc", *words], cwd=tmp_path, check=True)
+    done, trace = traced(tmp_path, tmp_path / "calls")
+    assert (done.returncode, done.stderr) == (0, "")
+
+    def counted(file: int, path: Path) -> dict[tuple[str, str], int]:
+        functions = read_functions(path)
+        found, uncounted = profile(trace, file, functions)
+        assert not uncounted
+        calls: dict[tuple[str, str], int] = {}
+        for (caller, callee, offset), times in found.arcs.items():
+            assert offset is not None
+            assert 0 < offset < functions.sizes[caller]
+            pair = functions.names[caller], functions.names[callee]
+            calls[pair] = calls.get(pair, 0) + times
+        return calls
+
+    calls = counted(trace.description.program, tmp_path / "calls")
+    wanted = {
+        ("main", "twice"): 1000, ("twice", "leaf"): 2000, ("main", "jumps"): 300, ("jumps", "leaf"): 300,
+        ("main", "again"): 1,
+    }  # fmt: skip
+    assert {pair: calls.get(pair) for pair in wanted} == wanted
+    assert ("again", "again") not in calls
+    assert ("main", "compare") not in calls
+    if link == "static":
+        assert (calls["main", "far_away"], calls["far_away", "inside"]) == (70, 70)
+    else:  # `inside` through the library's own PLT, the first time by way of the dynamic linker
+        (file,) = (n for n, one in enumerate(trace.description.files) if one.path.endswith("libfar.so"))
+        assert counted(file, tmp_path / "libfar.so")["far_away", "inside"] == 69
+        assert not any("far_away" in pair for pair in calls)
 
 
 def test_a_stripped_program_and_its_libraries(built: Path, tmp_path: Path) -> None:

@@ -1,0 +1,174 @@
+"""Every way that a program is built: by the linkers alone, by the peers, by hugealign."""
+
+import hashlib
+import json
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hugealign.elf.symbols import Functions
+from tests.bench import timing
+from tests.bench.peers import profiles
+from tests.bench.peers.profiles import Learned
+from tests.bench.peers.programs import LINKERS, Program
+from tests.support import HUGEALIGN, ROOT, environment
+
+BOLT = Path("/usr/lib/llvm-19/bin/llvm-bolt")  # from /usr/bin it looks for its runtime libraries in the wrong place
+MAX_PAGE = "-Wl,-z,max-page-size=0x200000"
+LLD_ORDERED = (*LINKERS["lld"], MAX_PAGE, "-Wl,-z,separate-code", "-Wl,--no-warn-symbol-ordering")
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """A finished file.
+
+    *how* is what made it, *seconds* the processor time of all of that.  *ours* chooses its windows by lying in front;
+    of all others the hottest ones are taken.  *learned* is the profile, *fill* whether its order fills up.
+    *rewritten*: code inside of functions has changed, so that it has to be traced.  *budget* is the one that it is for,
+    None if it is for all.
+    """
+
+    title: str
+    how: str
+    path: Path
+    seconds: float = 0.0
+    ours: bool = False
+    learned: str = ""
+    fill: bool = False
+    rewritten: bool = False
+    budget: int | None = None
+
+
+def link(program: Program, target: str, *flags: str, wrapper: tuple[str, ...] = ()) -> tuple[list[str], Path]:
+    """Return the command that links *program* to the file *target* in its directory, and its path."""
+    command = [*wrapper, program.driver, *flags, *program.words, "-o", target]
+    return command, program.directory / target
+
+
+def made(program: Program, command: list[str], path: Path, reads: Path | None = None) -> float:
+    """Run what makes *path* and return its processor time in seconds; an error shows what was printed.
+
+    What the same command made before, of the same objects and file that it *reads*, is kept: so a run that was
+    interrupted goes on.
+    """
+    record = path.with_name(f"{path.name}.made")
+    inputs = [program.directory / word for word in program.words if word.endswith(".o")] + ([reads] if reads else [])
+    if str(HUGEALIGN) in command:  # it may have changed since
+        inputs += sorted(
+            path
+            for tree in ("hugealign", "ld-scripts")
+            for path in (ROOT / tree).rglob("*.*")
+            if path.suffix in (".py", ".sh", ".ld")
+        )
+    key = [*command, *(hashlib.sha256(one.read_bytes()).hexdigest() for one in inputs)]
+    if path.exists() and record.exists():
+        kept = json.loads(record.read_text())
+        if kept["command"] == key:
+            return float(kept["seconds"])
+    path.unlink(missing_ok=True)
+    try:
+        seconds = timing.cost(command, program.directory).cpu
+    except subprocess.CalledProcessError:
+        done = subprocess.run(
+            command, cwd=program.directory, env=environment(), capture_output=True, text=True, check=False
+        )
+        raise SystemExit(f"{' '.join(command)[:2000]}\n{done.stderr[-2000:]}") from None
+    record.write_text(json.dumps({"command": key, "seconds": seconds}))
+    return seconds
+
+
+def linkers(program: Program) -> Iterator[Build]:
+    """Yield what each linker makes by itself, and with the alignment alone."""
+    for name, flags in LINKERS.items():
+        command, path = link(program, f"plain.{name}", *flags)
+        yield Build(f"{name}, default", "nothing", path, made(program, command, path))
+    for name, flags in LINKERS.items():
+        command, path = link(program, f"aligned.{name}", *flags, MAX_PAGE)
+        yield Build(f"{name}, max-page-size", "`-z max-page-size=2M`", path, made(program, command, path))
+    command, path = link(program, "libhugetlbfs", *LINKERS["bfd"], MAX_PAGE, "-Wl,-z,common-page-size=0x200000")
+    how = "`-z common-page-size=2M -z max-page-size=2M`; `HUGETLB_ELFMAP=R`, preloaded"
+    yield Build("libhugetlbfs", how, path, made(program, command, path))
+
+
+def orders(program: Program, functions: Functions, learned: list[Learned]) -> Iterator[Build]:
+    """Yield what linkers make of an order: lld's own sorting of calls, and plain lists of the hottest functions."""
+    for profile in learned:
+        word = "".join(c for c in profile.name if c.isalnum())
+        if profile.calls:
+            graph = profiles.call_graph(profile, functions, program.directory / f"{word}.graph")
+            for kind in ("cdsort", "hfsort"):
+                flags = [f"-Wl,--call-graph-ordering-file={graph.name}", f"-Wl,--call-graph-profile-sort={kind}"]
+                command, path = link(program, f"lld.{kind}", *LLD_ORDERED, *flags)
+                how = f"`--call-graph-ordering-file --call-graph-profile-sort={kind}`"
+                yield Build(f"lld, {kind}", how, path, made(program, command, path, graph), learned=profile.name)
+        listed = profiles.symbols(profile, functions, program.directory / f"{word}.symbols")
+        command, path = link(program, f"lld.{word}", *LLD_ORDERED, f"-Wl,--symbol-ordering-file={listed.name}")
+        how = "`--symbol-ordering-file`, the hottest first"
+        yield Build("lld, list", how, path, made(program, command, path, listed), learned=profile.name)
+        listed = profiles.symbols(profile, functions, program.directory / f"{word}.sections", ".text.{}")
+        flags = [*LINKERS["gold"], MAX_PAGE, f"-Wl,--section-ordering-file={listed.name}"]
+        command, path = link(program, f"gold.{word}", *flags)
+        how = "`--section-ordering-file`, the hottest first"
+        yield Build("gold, list", how, path, made(program, command, path, listed), learned=profile.name)
+
+
+def bolted(
+    program: Program, functions: Functions, counts: dict[tuple[int, int], int], learned: list[Learned]
+) -> Iterator[Build]:
+    """Yield what BOLT makes of the same runs: of how often each block ran, *counts*, and of the flat samples.
+
+    Its instrumentation would count the same, but takes more than 14 GiB of memory for a program such as clang.
+    """
+    linker = LINKERS["lld" if program.large else "bfd"]
+    command, path = link(program, "bolt.in", *linker, MAX_PAGE, "-Wl,-q")
+    made(program, command, path)
+    cdsort = "-reorder-functions=cdsort"
+    blocks = (cdsort, "-reorder-blocks=ext-tsp", "-split-functions", "-split-all-cold")
+    for profile in learned:
+        word = "".join(c for c in profile.name if c.isalnum())
+        exact = bool(profile.calls)
+        data = profiles.for_bolt(profile, functions, program.directory / f"{word}.fdata", counts if exact else None)
+        ways = [("BOLT, cdsort", (cdsort,)), ("BOLT, cdsort, hugify", (cdsort, "-hugify")), ("BOLT, blocks", blocks)]
+        for title, words in ways if exact else ways[:1]:
+            result = program.directory / f"bolt.{word}.{len(words)}"
+            command = [str(BOLT), path.name, *words, f"-data={data.name}", "-o", result.name]
+            seconds = made(program, command, result, data)
+            yield Build(title, f"`{' '.join(words)}`", result, seconds, learned=profile.name, rewritten=True)
+
+
+def ours(program: Program, before: Path, functions: Functions, learned: list[Learned]) -> Iterator[Build]:
+    """Yield hugealign's, for each budget of windows; *before* is what the profiles were taken of."""
+    linker = "lld" if program.large else "bfd"
+    budgets = program.budgets
+    for name in dict.fromkeys(("bfd", linker)):
+        command, path = link(program, f"hugealign.{name}", *LINKERS[name], wrapper=(str(HUGEALIGN),))
+        yield Build(f"hugealign, {name}", "`hugealign`", path, made(program, command, path))
+    for profile in learned:
+        word = "".join(c for c in profile.name if c.isalnum())
+        raw = profiles.for_hugealign(profile, functions, program.directory / f"{word}.preaggregated")
+        needed, bare = 0, None
+        for fill, budget in ((False, budgets[-1]), *((True, budget) for budget in budgets[1:])):
+            if bare and budget < needed:  # nothing is filled: it is the same order
+                yield replace(bare, title=f"{bare.title}, fill", fill=True, budget=budget)
+                continue
+            order = program.directory / f"{word}.{'fill' if fill else 'bare'}.{budget}.order"
+            words = ["order", raw.name, "-b", str(before), "-o", order.name, "--itlb-2m", str(budget)]
+            words += ["--reserve", "0", *([] if fill else ["--no-fill"])]
+            seconds = made(program, [str(HUGEALIGN), *words], order, raw)
+            target = f"hugealign.{word}.fill.{budget}" if fill else f"hugealign.{word}"
+            wrapper = (str(HUGEALIGN), f"--profile={order}")
+            command, path = link(program, target, *LINKERS[linker], wrapper=wrapper)
+            seconds += made(program, command, path, order)
+            how = f"`hugealign order{'' if fill else ' --no-fill'}`, `hugealign --profile`"
+            title = f"hugealign, {linker}, order{', fill' if fill else ''}"
+            made_ = Build(title, how, path, seconds, True, profile.name, fill, budget=budget if fill else None)
+            if bare is None:
+                bare, needed = made_, _windows(order)
+            yield made_
+
+
+def _windows(order: Path) -> int:
+    """Return in how many windows the functions of an order file begin."""
+    words = [line.split() for line in order.read_text().splitlines() if line.startswith("# window: ")]
+    return max(int(word[2]) for word in words)

@@ -1,0 +1,125 @@
+"""The figures of one build: where its code lies, which of its windows can be huge, and what it then misses."""
+
+from array import array
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hugealign.elf.image import Image
+from hugealign.elf.symbols import Functions, read_functions
+from hugealign.elf.windows import text_windows
+from hugealign.host.cpus import CPUS
+from hugealign.trace.geometry import Geometry, geometry
+from hugealign.trace.placement import WINDOW, Placement, original
+from hugealign.trace.relinked import moves, relinked
+from hugealign.trace.tracefile import Trace
+from tests.bench.peers.builds import Build
+
+_ASIDE = 1 << 20  # where windows are put side by side, in windows: far behind any text
+
+
+#: With 8, 8, 32, 64 and 48 entries for 2 MiB pages in the first level, and 64 to 256 for 4 KiB; others lie between.
+_PROCESSORS = ("ivybridge", "skylake", "sapphirerapids", "zen4", "neoverse-v1")
+
+
+def processors() -> dict[str, Geometry]:
+    """Return the processors to simulate, each under its name and those of all others with the same first level."""
+    names: dict[object, list[str]] = {}
+    shapes: dict[object, Geometry] = {}
+    for cpu in CPUS:
+        if cpu.l1_4k is not None and cpu.l1_2m is not None:
+            found = geometry(cpu)
+            names.setdefault(found.first, []).append(cpu.name)
+            shapes.setdefault(found.first, found)
+    wanted = [(first, found) for first, found in names.items() if set(found) & set(_PROCESSORS)]
+    return {", ".join(found): shapes[first] for first, found in wanted}
+
+
+@dataclass(frozen=True, slots=True)
+class Lies:
+    """Where the code of a build lies: the *placement* to simulate, and *numbers* of windows to make huge in it.
+
+    *needed* windows hold code that ran, *most* of them 99.9 % of the instructions; *mappable* ones can be huge.
+    """
+
+    placement: Placement
+    needed: int
+    most: int
+    mappable: int
+
+
+def lies(
+    build: Build, trace: Trace, file: int, before: Functions, samples: dict[int, int], executions: Sequence[int]
+) -> Lies:
+    """Return where the code of *build* lies; *samples* are the instructions of the run that was learned from.
+
+    *trace* is of the build itself if its code is rewritten, else of that with the functions *before*.  *executions* are
+    those of its blocks.
+    """
+    after = read_functions(build.path)
+    heat: Counter[int] = Counter()
+    if build.rewritten:
+        placement = original(trace, file, build.title)
+        warm = _by_window(trace, file, placement, executions)
+        heat.update(warm)  # of the run that it is judged by: in its favour
+    else:
+        found = moves(before, after)
+        placement = relinked(trace, file, build.title, before, after, found)
+        warm = _by_window(trace, file, placement, executions)
+        for index, start in enumerate(found):
+            if start is not None and index in samples:
+                heat[start // WINDOW] += samples[index]
+    windows = _mappable(after.image, build.title == "libhugetlbfs")
+    total, sum_, most = sum(warm.values()), 0, 0
+    for count in sorted(warm.values(), reverse=True):
+        if sum_ * 1000 >= total * 999:
+            break
+        sum_ += count
+        most += 1
+    if not build.ours:
+        placement = _hottest_first(trace, file, placement, sorted(windows, key=lambda w: (-heat[w], w)))
+    return Lies(placement, len(warm), most, len(windows))
+
+
+def _mappable(image: Image, all_of_it: bool) -> list[int]:
+    """Return the windows that the kernel can make huge; libhugetlbfs copies the text, and rounds it up."""
+    if all_of_it:
+        return sorted(
+            {
+                window
+                for s in image.text_segments
+                for window in range(s.p_vaddr // WINDOW, -(-(s.p_vaddr + s.p_memsz) // WINDOW))
+            }
+        )
+    return [window for _, begin, end in text_windows(image, WINDOW) for window in range(begin // WINDOW, end // WINDOW)]
+
+
+def _by_window(trace: Trace, file: int, placement: Placement, executions: Sequence[int]) -> dict[int, int]:
+    """Return the instructions that ran in each window of the file, by its number there."""
+    base = _region(trace, file)
+    warm: Counter[int] = Counter()
+    rows = zip(placement.addresses, trace.block_rows(), executions, strict=True)
+    for address, (_, number, _, instructions), times in rows:
+        if number == file and times:
+            warm[address // WINDOW - base] += times * instructions
+    return dict(warm)
+
+
+def _region(trace: Trace, file: int) -> int:
+    """Return the number of the window that the region of *file* begins with."""
+    begins = min(s.p_vaddr for s in trace.description.files[file].segments if s.executable and s.p_memsz)
+    return original(trace, file).first - begins // WINDOW
+
+
+def _hottest_first(trace: Trace, file: int, placement: Placement, windows: Sequence[int]) -> Placement:
+    """Return the placement with *windows* put side by side, in that order: so the leading N are the first N of them.
+
+    A page keeps its place in its window, and so, of all TLBs known, its set in the first level of 4 KiB pages.
+    """
+    base = _region(trace, file)
+    aside = {window + base: base + _ASIDE + rank for rank, window in enumerate(windows)}
+    addresses = array("Q")
+    for address, (_, number, _, _) in zip(placement.addresses, trace.block_rows(), strict=True):
+        window = aside.get(address // WINDOW) if number == file else None
+        addresses.append(address if window is None else window * WINDOW + address % WINDOW)
+    return Placement(placement.name, addresses, base + _ASIDE, len(windows))

@@ -1,0 +1,232 @@
+"""All figures of one program, as a document that `report` makes the tables from."""
+
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from hugealign.elf.symbols import Functions, read_functions
+from hugealign.trace.files import find
+from hugealign.trace.simulate import executed, profile, simulate
+from hugealign.trace.tracefile import Trace, open_trace
+from tests.bench import timing
+from tests.bench.peers import builds, figures, live, profiles
+from tests.bench.peers.builds import Build
+from tests.bench.peers.programs import LINKERS, Program
+from tests.support import HUGEALIGN, run
+
+_SHOWN = 8  # windows: the budget of the build that is run and looked at, of those that are made for each
+_LINKS, _JOBS = 6, 8  # rounds
+_BEGAN = time.monotonic()
+
+
+def say(text: str) -> None:
+    """Show what is being done."""
+    print(f"{time.monotonic() - _BEGAN:7.0f} s  {text}", file=sys.stderr, flush=True)
+
+
+def traced(program: Program, path: Path, arguments: tuple[str, ...], name: str) -> Trace:
+    """Return the trace of a run of *path*, recorded unless it is there, of that very build."""
+    trace = program.directory / f"{name}.trace"
+    if trace.exists():
+        found = open_trace(str(trace))
+        try:
+            find(found.description.files, str(path))
+            if found.description.command[1:] == arguments:
+                return found
+        except Exception:  # noqa: BLE001 - whatever it is, it is recorded again
+            say(f"{name}: of another build")
+    words = [str(HUGEALIGN), "trace", "-o", trace.name, "--", str(path), *arguments]
+    timing.cost(words, program.directory)
+    return open_trace(str(trace))
+
+
+def measure(program: Program, bolt: bool, times: bool) -> Iterator[dict[str, Any]]:
+    """Build, trace, simulate, run and time everything; yield the document whenever there is more in it."""
+    say(f"{program.name}: linkers")
+    alone = list(builds.linkers(program))
+    base = alone[0].path
+    before = read_functions(base)
+    say("trace")
+    train = traced(program, base, program.train, "train")
+    test = traced(program, base, program.test, "test")
+    file = find(train.description.files, str(base))
+    ran, _ = profile(train, file, before)
+    learned = [profiles.sampled(ran, 1000), profiles.sampled(ran, 10000), profiles.full(ran)]
+    document: dict[str, Any] = {
+        "program": program.name,
+        "about": program.about,
+        "functions": len(before),
+        "text": before.text,
+        "events": [train.description.events, test.description.events],
+        "ran": [len(ran.samples), sum(before.sizes[index] for index in ran.samples)],
+        "sampled": {one.name: len(one.samples) for one in learned},
+        "budgets": list(program.budgets),
+        "cpus": list(figures.processors()),
+        "rows": [],
+    }
+    for build in _all(program, base, before, learned, alone):
+        document["rows"].append(_simulated(program, build, test, before, ran.samples))
+        yield document
+    if bolt:
+        counts = _blocks(train, file, before)
+        for build in builds.bolted(program, before, counts, learned):
+            say(f"{build.title}, {build.learned}: trace and simulation")
+            trace = traced(program, build.path, program.test, build.path.name)
+            document["rows"].append(_simulated(program, build, trace, before, ran.samples))
+            yield document
+    if times:
+        document["links"] = _links(program)
+        yield document
+        document["jobs"] = _jobs(program)
+        yield document
+
+
+def _all(
+    program: Program, base: Path, before: Functions, learned: list[profiles.Learned], alone: list[Build]
+) -> Iterator[Build]:
+    yield from alone
+    yield from builds.orders(program, before, learned)
+    yield from builds.ours(program, base, before, learned)
+
+
+def _blocks(trace: Trace, file: int, functions: Functions) -> dict[tuple[int, int], int]:
+    """Return how often each block ran, by function and offset; a block that another begins inside of is two."""
+    counts: Counter[tuple[int, int]] = Counter()
+    begins: dict[int, list[int]] = {}
+    found = []
+    for times, (address, number, size, _) in zip(executed(trace), trace.block_rows(), strict=True):
+        index = functions.at(address) if number == file and times else -1
+        if index >= 0:
+            begins.setdefault(index, []).append(address)
+            found.append((index, address, address + size, times))
+    for index, starts in begins.items():
+        begins[index] = sorted(set(starts))
+    for index, start, end, times in found:
+        for begin in begins[index]:
+            if start <= begin < end:
+                counts[index, begin - functions.starts[index]] += times
+    return dict(counts)
+
+
+def _simulated(
+    program: Program, build: Build, trace: Trace, before: Functions, samples: dict[int, int]
+) -> dict[str, Any]:
+    """Return where the code of a build lies, what it misses at each budget, and what it has when it runs."""
+    say(" ".join(filter(None, (build.title, build.learned, str(build.budget or "")))))
+    cpus = figures.processors()
+    file = find(trace.description.files, str(build.path)) if build.rewritten else trace.description.program
+    found = figures.lies(build, trace, file, before, samples, executed(trace))
+    row = _row(program, build, found)
+    budgets = _budgets(program, build)
+    done = simulate(trace, [(found.placement, budgets)], list(cpus.values()))
+    misses = {(one.cpu, one.windows): one.misses for one in done.rows}
+    most = found.placement.windows
+    row["misses"] = {title: {str(n): misses[cpu.name, min(n, most)] for n in budgets} for title, cpu in cpus.items()}
+    row["instructions"] = done.instructions
+    return row
+
+
+def _budgets(program: Program, build: Build) -> tuple[int, ...]:
+    """Return the budgets to simulate a build at; none needs nothing huge, so that any one tells of it."""
+    if build.budget is None:
+        return program.budgets
+    return program.budgets[:2] if build.budget == program.budgets[1] else (build.budget,)
+
+
+def _row(program: Program, build: Build, found: figures.Lies) -> dict[str, Any]:
+    status = os.stat(build.path)
+    row: dict[str, Any] = {
+        "title": build.title,
+        "how": build.how,
+        "learned": build.learned,
+        "ours": build.title.startswith("hugealign"),
+        "fill": build.fill,
+        "budget": build.budget,
+        "needed": found.needed,
+        "most": found.most,
+        "mappable": found.mappable,
+        "seconds": build.seconds,
+        "size": status.st_size,
+        "disk": status.st_blocks * 512,
+    }
+    if build.budget in (None, _SHOWN):
+        if build.title == "libhugetlbfs":
+            seen = live.by_libhugetlbfs(build.path, program.test, program.directory)
+        else:
+            seen = live.look(build.path, program.test, program.directory, row["ours"])
+        row["live"] = {"text": seen.text, "huge": seen.huge, "resident": seen.resident, "why": seen.why}
+    elif build.path.name.endswith(f".fill.{build.budget}"):
+        build.path.unlink()  # not looked at any more, and there are many
+    return row
+
+
+def _links(program: Program) -> list[dict[str, Any]]:
+    """Time links in turn: each against that of the same linker by itself."""
+    linker = "lld" if program.large else "bfd"
+    order = program.directory / "timed.order"
+    wrapper, ordered = (str(HUGEALIGN),), (str(HUGEALIGN), f"--profile={order}")
+    words = ["order", "full.preaggregated", "-b", "plain.bfd", "-o", order.name, "--itlb-2m", "8", "--reserve", "0"]
+    run(HUGEALIGN, *words, cwd=program.directory, check=True)
+    flags = LINKERS[linker]
+    ways = {f"{linker}, default": builds.link(program, "timed", *flags)[0]}
+    ways[f"hugealign, {linker}"] = builds.link(program, "timed", *flags, wrapper=wrapper)[0]
+    ways[f"hugealign, {linker}, order, fill"] = builds.link(program, "timed", *flags, wrapper=ordered)[0]
+    ways["lld, cdsort"] = builds.link(
+        program,
+        "timed",
+        *builds.LLD_ORDERED,
+        "-Wl,--call-graph-ordering-file=full.graph",
+        "-Wl,--call-graph-profile-sort=cdsort",
+    )[0]
+    ways["gold, list"] = builds.link(
+        program, "timed", *LINKERS["gold"], builds.MAX_PAGE, "-Wl,--section-ordering-file=full.sections"
+    )[0]
+    say("links in turn")
+    costs = timing.in_turn([_command(argv, program) for argv in ways.values()], _LINKS)
+    (program.directory / "timed").unlink()
+    return _compared(list(ways), costs)
+
+
+def _jobs(program: Program) -> list[dict[str, Any]]:
+    """Time the program's own job, plain, and with its text huge, warmed."""
+    linker = "lld" if program.large else "bfd"
+    names = {
+        f"{linker}, default": f"plain.{linker}",
+        f"hugealign, {linker}": f"hugealign.{linker}",
+        f"hugealign, {linker}, order, fill": f"hugealign.full.fill.{_SHOWN}",
+    }
+    if not (program.directory / f"hugealign.full.fill.{_SHOWN}").exists():  # more is needed: nothing was filled
+        names[f"hugealign, {linker}, order, fill"] = "hugealign.full"
+    for name in list(names.values())[1:]:
+        run(HUGEALIGN, "warm", name, cwd=program.directory)
+    say("jobs in turn")
+    commands = [_command([str(program.directory / name), *program.job], program) for name in names.values()]
+    return _compared(list(names), timing.in_turn(commands, _JOBS))
+
+
+def _command(argv: list[str], program: Program) -> "timing.Timed":
+    return lambda: timing.cost(argv, program.directory)
+
+
+def _compared(names: list[str], costs: list[list[timing.Cost]]) -> list[dict[str, Any]]:
+    rows = []
+    for name, found in zip(names, costs, strict=True):
+        row: dict[str, Any] = {"name": name, "rounds": len(found)}
+        for kind in ("wall", "cpu"):
+            plain, ours = ([getattr(one, kind) for one in side] for side in (costs[0], found))
+            ratio = timing.paired(plain, ours) if name != names[0] else None
+            row[kind] = {"least": min(ours), "ratio": str(ratio) if ratio else "--"}
+        rows.append(row)
+    return rows
+
+
+def machine() -> str:
+    """Return the machine in words."""
+    release = os.uname().release.split("-")[0]
+    system = subprocess.run(["findmnt", "-no", "FSTYPE", "-T", "."], capture_output=True, text=True, check=False)
+    return f"Linux {release}, {system.stdout.strip() or 'unknown file system'}, {os.cpu_count()} processors"

@@ -1,0 +1,199 @@
+"""The tables, from the documents that `measure` makes.  Pure but for the date."""
+
+import datetime as dt
+from typing import Any
+
+_BLOCKS = "BOLT, blocks"
+Row = dict[str, Any]
+Series = tuple[str, str, bool, bool]  # title, profile, ours, filled
+
+_HEAD = """\
+# Against the peers
+
+Written by `python -m tests.bench.peers --write docs/results/peers.md` on {date}: Debian 12, {machine}.
+Misses, windows and sizes are the same wherever Debian's packages are; bytes on huge pages are this kernel's, times
+this machine's.
+
+Every build of a program links the same objects. One run of it, linked by GNU ld, is traced to learn from, another run,
+with other input, to be judged by. Linkers only move functions, so the second trace is replayed with the addresses of
+each build (`hugealign simulate --layout elf:FILE`); BOLT rewrites code, so what it made is traced itself.
+
+- **budget**: so many windows of 2 MiB are huge, everything else is on 4 KiB pages. hugealign's leading ones are,
+  since it puts there what ran. No peer chooses windows. Each is given those of the windows that the kernel can map huge
+  in which most instructions ran, by the full profile whatever its own is, BOLT's by the very run that it is judged by:
+  better than any peer does by itself.
+- **profiles**: `full`: every instruction and call of the first run; for BOLT, how often every block ran. `N samples`:
+  functions drawn from that run by their instructions, no calls, as a profiler in a virtual machine delivers them.
+- **order, fill**: made anew for each budget, as `hugealign order --itlb-2m N --reserve 0` does it.
+- **BOLT, blocks** also moves single blocks, so that what did not run leaves the functions: less code is hot than any
+  order of functions can make it. It is told from blocks as QEMU has them, not from BOLT's own instrumentation.
+- Windows **that ran** hold any code of the second run, **99.9 %** of them so much of its instructions; **can** be huge,
+  by the file's layout. **Live**: after the file was evicted from the page cache, `hugealign warm` for hugealign's, one
+  run for the others; libhugetlbfs with hugetlb pages reserved; nobody calls madvise but BOLT's own start-up code.
+- Only misses of the first level are counted: data and the kernel, which share the second, are not in a trace.
+"""
+
+
+def report(documents: list[dict[str, Any]], machine: str) -> str:
+    """Return the whole page."""
+    lines = [_HEAD.format(date=dt.datetime.now(tz=dt.UTC).date().isoformat(), machine=machine)]
+    for document in documents:
+        lines += _program(document)
+    return "\n".join(lines) + "\n"
+
+
+def _program(document: dict[str, Any]) -> list[str]:
+    ran, size = document["ran"]
+    train, test = document["events"]
+    sampled = ", ".join(f"{name} see {count:,}" for name, count in document["sampled"].items() if name != "full")
+    sizes = (
+        f"{document['functions']:,} functions, {document['text'] / (1 << 20):.1f} MiB of text. The first run: "
+        f"{train:,} blocks, in {ran:,} functions of {size / (1 << 20):.1f} MiB; {sampled}. The second: {test:,} blocks."
+    )
+    lines = [f"## {document['program']}", "", document["about"], "", sizes, ""]
+    lines += [*_goal(document), *_files(document)]
+    for cpu in document["cpus"]:
+        lines += _misses(document, cpu)
+    if "links" in document:
+        words = "processor time and wall time of a link; the profile of `order` and `lists` is the full one"
+        lines += _times("Cost of a link", words, document["links"])
+        words = "a fixed run of the program, whose text is warm"
+        lines += _times("Time of the program", words, document["jobs"])
+    return lines
+
+
+# ---- series: one line of a table of misses
+
+
+def series(document: dict[str, Any], cpu: str) -> dict[Series, dict[int, int]]:
+    """Return misses by budget for each (title, profile, ours, filled); those made for a budget each are one."""
+    found: dict[Series, dict[int, int]] = {}
+    for row in document["rows"]:
+        key = row["title"], row["learned"], row["ours"], row["fill"]
+        for budget, misses in row["misses"][cpu].items():
+            found.setdefault(key, {}).setdefault(int(budget), misses)
+    return found
+
+
+def violations(
+    document: dict[str, Any], cpu: str, learned: str, blocks: bool = False
+) -> dict[int, tuple[int, int, str]]:
+    """Return the budgets at which a peer with that profile, or none, misses less than order and fill.
+
+    With theirs, ours, and who it is: peers that keep functions whole, or with *blocks* the one that does not.
+    """
+    lines = series(document, cpu)
+    ours = _ours(lines, learned)
+    worse = {}
+    for budget, misses in ours.items():
+        peers = [
+            (line[budget], title)
+            for (title, known, own, _), line in lines.items()
+            if not own and known in ("", learned) and budget in line and (title == _BLOCKS) == blocks
+        ]
+        if peers and min(peers)[0] < misses:
+            worse[budget] = (min(peers)[0], misses, min(peers)[1])
+    return worse
+
+
+def factors(document: dict[str, Any], cpu: str, learned: str) -> dict[int, float]:
+    """Return by how many times the best order without fill, of that profile, misses more than order and fill."""
+    lines = series(document, cpu)
+    bare = [line for (_, known, _, fill), line in lines.items() if known == learned and not fill]
+    return {
+        budget: min(line[budget] for line in bare if budget in line) / max(1, misses)
+        for budget, misses in _ours(lines, learned).items()
+        if any(budget in line for line in bare)
+    }
+
+
+def _ours(lines: dict[Series, dict[int, int]], learned: str) -> dict[int, int]:
+    """Return the line of order and fill with that profile; an empty one if it has not been measured."""
+    return next((line for (_, known, own, fill), line in lines.items() if own and fill and known == learned), {})
+
+
+def _goal(document: dict[str, Any]) -> list[str]:
+    lines = ["### The goal", "", "At every budget no peer with the same profile has fewer misses:", ""]
+    lines += ["| processors | profile | budgets at which one has | | and BOLT, with blocks |", "|---|---|---|---|---|"]
+    for cpu in document["cpus"]:
+        for learned in [name for name in document["sampled"] if _ours(series(document, cpu), name)]:
+            worse = violations(document, cpu, learned)
+            budgets = ", ".join(map(str, worse)) or "none"
+            by = ""
+            if worse:
+                least, misses, title = max(worse.values(), key=lambda found: found[1] / max(1, found[0]))
+                by = f"at most {misses / max(1, least):.2f} times as many: {misses:,} to {least:,} of {title}"
+            more = ", ".join(map(str, violations(document, cpu, learned, blocks=True)))
+            lines.append(f"| {cpu} | {learned} | {budgets} | {by} | {more} |")
+    learned = min(document["sampled"], key=lambda name: document["sampled"][name])
+    lines += ["", f"With {learned}, the best order without fill misses so many times as much as order and fill:", ""]
+    budgets = document["budgets"]
+    lines += [f"| processors | {' | '.join(map(str, budgets))} |", f"|---|{'--:|' * len(budgets)}"]
+    for cpu in document["cpus"]:
+        found = factors(document, cpu, learned)
+        lines.append(
+            f"| {cpu} | {' | '.join(f'{found[budget]:.1f}' if budget in found else '' for budget in budgets)} |"
+        )
+    return [*lines, ""]
+
+
+def _files(document: dict[str, Any]) -> list[str]:
+    lines = [
+        "### The files",
+        "",
+        "KiB; processor seconds are of all that was run to make the file, linker included,",
+        "but for mold's: it links in a process that is not waited for.",
+        "",
+        "| build | profile | ran | 99.9 % | can | text, live | huge | resident | file | on disk | seconds |",
+        "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    ways: dict[str, str] = {}
+    for row in document["rows"]:
+        if "live" not in row:
+            continue
+        seen = row["live"]
+        live = (
+            [f"not measurable here: {seen['why']}", "", ""]
+            if seen["why"]
+            else [f"{seen[key]:,}" for key in ("text", "huge", "resident")]
+        )
+        cells = [
+            row["title"] + (f" to {row['budget']}" if row["budget"] else ""),
+            row["learned"] or "--",
+            *map(str, (row["needed"], row["most"], row["mappable"])),
+            *live,
+            f"{row['size'] >> 10:,}",
+            f"{row['disk'] >> 10:,}",
+            f"{row['seconds']:.1f}" if row["seconds"] >= 0 else "--",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+        ways.setdefault(row["title"], row["how"])
+    lines += ["", "Made by:", ""]
+    return [*lines, *(f"- {title}: {how}" for title, how in ways.items()), ""]
+
+
+def _misses(document: dict[str, Any], cpu: str) -> list[str]:
+    budgets = document["budgets"]
+    lines = [
+        f"### Misses: {cpu}",
+        "",
+        f"| build | profile | {' | '.join(map(str, budgets))} |",
+        f"|---|---|{'--:|' * len(budgets)}",
+    ]
+    for (title, learned, _, _), line in series(document, cpu).items():
+        cells = " | ".join(f"{line[budget]:,}" if budget in line else "" for budget in budgets)
+        lines.append(f"| {title} | {learned or '--'} | {cells} |")
+    return [*lines, ""]
+
+
+def _times(title: str, words: str, rows: list[Row]) -> list[str]:
+    """Return a table of what was run in turn; the first is what the others are compared with."""
+    how = (
+        f"{words[0].upper()}{words[1:]}. {rows[0]['rounds']} rounds, in turn; seconds are the least, ratios those of "
+        "pairs to the first line, with their 95 % interval; no claim is made where it spans 1."
+    )
+    lines = [f"### {title}", "", how, "", "| | CPU s | ratio | wall s | ratio |", "|---|--:|---|--:|---|"]
+    for row in rows:
+        cpu, wall = row["cpu"], row["wall"]
+        lines.append(f"| {row['name']} | {cpu['least']:.2f} | {cpu['ratio']} | {wall['least']:.2f} | {wall['ratio']} |")
+    return [*lines, ""]

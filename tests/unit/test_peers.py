@@ -1,0 +1,116 @@
+"""The comparison with the peers: what it reads of a process, what it draws, and whether it owns up to a lost goal."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hugealign.elf.symbols import Functions
+from hugealign.profile.match import Matched
+from tests.bench.peers import live, profiles, report
+
+SMAPS = """\
+555500000000-555500001000 r--p 00000000 fe:00 1 /p/program
+Rss:                   4 kB
+FilePmdMapped:         0 kB
+555500200000-555500800000 r-xp 00200000 fe:00 1 /p/program
+Rss:                6144 kB
+FilePmdMapped:      4096 kB
+AnonHugePages:         0 kB
+Shared_Hugetlb:        0 kB
+555500800000-555500a00000 r-xp 00000000 00:1f 1 /dev/hugepages/x (deleted)
+Rss:                   0 kB
+Private_Hugetlb:    2048 kB
+THPeligible:           0
+VmFlags: rd ex
+555500a00000-555500a01000 rw-p 00800000 fe:00 1 /p/program
+Rss:                   4 kB
+7f0000000000-7f0000200000 r-xp 00000000 fe:00 2 /lib/libc.so.6
+Rss:                2048 kB
+FilePmdMapped:      2048 kB
+"""
+
+
+def test_smaps() -> None:
+    """A library's huge pages are not the program's; what took the place of its text is, whatever its name."""
+    assert live.read(SMAPS, "/p/program") == live.Live(text=8192, huge=6144, resident=10248)
+
+
+def document(**lines: dict[str, int]) -> dict[str, Any]:
+    """Rows by name: ``peer``, ``peer_learned``, ``bare`` (ours), ``ours`` (with fill)."""
+    known = {"peer": "", "peer_learned": "few", "bare": "few", "ours": "few"}
+    rows = [
+        {
+            "title": name,
+            "learned": known[name],
+            "ours": name in ("bare", "ours"),
+            "fill": name == "ours",
+            "misses": {"cpu": line},
+        }
+        for name, line in lines.items()
+    ]
+    return {"rows": rows, "budgets": [0, 1], "cpus": ["cpu"], "sampled": {"few": 3}}
+
+
+def test_a_peer_that_misses_less_is_told() -> None:
+    found = document(
+        peer={"0": 50, "1": 9}, peer_learned={"0": 60, "1": 80}, bare={"0": 40, "1": 30}, ours={"0": 40, "1": 10}
+    )
+    assert report.violations(found, "cpu", "few") == {1: (9, 10, "peer")}
+    assert report.factors(found, "cpu", "few") == {0: 1.0, 1: 3.0}
+    text = "\n".join(report._goal(found))
+    assert "| cpu | few | 1 | at most 1.11 times as many: 10 to 9 of peer |  |" in text
+    assert "| cpu | 1.0 | 3.0 |" in text
+
+
+def test_what_moves_blocks_is_told_apart() -> None:
+    found = document(peer={"0": 50, "1": 90}, bare={"0": 40, "1": 30}, ours={"0": 40, "1": 10})
+    found["rows"][0]["title"] = "BOLT, blocks"
+    found["rows"][0]["misses"]["cpu"]["1"] = 1
+    assert report.violations(found, "cpu", "few") == {}
+    assert report.violations(found, "cpu", "few", blocks=True) == {1: (1, 10, "BOLT, blocks")}
+    assert "| cpu | few | none |  | 1 |" in "\n".join(report._goal(found))
+
+
+def test_equal_is_not_less() -> None:
+    found = document(peer={"0": 40, "1": 10}, bare={"0": 40, "1": 30}, ours={"0": 40, "1": 10})
+    assert report.violations(found, "cpu", "few") == {}
+    assert "| cpu | few | none |  |  |" in "\n".join(report._goal(found))
+
+
+def test_lines_of_one_budget_each_are_one() -> None:
+    found = document(ours={"0": 4, "1": 3})
+    found["rows"].append({**found["rows"][0], "misses": {"cpu": {"0": 5, "2": 1}}})
+    assert report.series(found, "cpu") == {("ours", "few", True, True): {0: 4, 1: 3, 2: 1}}
+
+
+@pytest.fixture
+def functions() -> Functions:
+    names = ["main", "helper", "helper", "odd name"]
+    return Functions([16, 32, 64, 128], [8] * 4, names, ["", "a.c", "b.c", ""], {})
+
+
+def test_samples_are_drawn_by_weight_and_the_same_every_time() -> None:
+    ran = Matched()
+    ran.samples = {0: 9000, 1: 999, 2: 1}
+    drawn = profiles.sampled(ran, 1000)
+    assert drawn == profiles.sampled(ran, 1000)
+    assert sum(drawn.samples.values()) == 1000
+    assert 850 < drawn.samples[0] < 950
+    assert drawn.calls == {}
+
+
+def test_forms(functions: Functions, tmp_path: Path) -> None:
+    learned = profiles.Learned("full", {0: 5, 2: 90, 3: 7}, {(0, 2, 4): 3, (0, 2, 6): 4, (0, 3, None): 1})
+    written = profiles.for_hugealign(learned, functions, tmp_path / "a").read_text()
+    assert sorted(written.splitlines()) == ["B 10 80 1 0", "B 14 40 3 0", "B 16 40 4 0", "S 10 5", "S 40 90", "S 80 7"]
+    assert profiles.call_graph(learned, functions, tmp_path / "b").read_text() == "main helper 7\n"
+    listed = profiles.symbols(learned, functions, tmp_path / "c", ".text.{}").read_text()
+    assert listed == ".text.helper\n.text.odd name\n.text.main\n"
+    assert profiles.for_bolt(learned, functions, tmp_path / "d").read_text() == (
+        "no_lbr\n1 main 0 5\n1 helper/2 0 90\n1 odd\\ name 0 7\n"
+    )
+    counts = {(0, 4): 2, (2, 0): 1}
+    assert profiles.for_bolt(learned, functions, tmp_path / "d", counts).read_text() == (
+        "no_lbr\n1 main 4 2\n1 helper/2 0 1\n"
+    )
