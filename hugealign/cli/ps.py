@@ -18,8 +18,9 @@ _EPILOG = """\
 With -- CMD, CMD is started, looked at every 20 ms until it ends, and shown as
 it was the last time; only CMD itself, not what it starts.
 
-exit status: 0 all windows huge (or the coverage asked for); 1 fewer, or none
-possible; 2 wrong usage; 3 could not look.
+exit status: 0 all windows huge (or the coverage asked for; of a program that
+was linked in the order of a profile, the windows it asks for); 1 fewer, or
+none possible; 2 wrong usage; 3 could not look.
 """
 _PAUSE = 0.1  # seconds between the looks of --wait
 _HOME, _END_OF_LINE, _BELOW = "\x1b[H", "\x1b[K", "\x1b[J"  # move to; clear to the end of; clear what is (ECMA-48)
@@ -155,11 +156,13 @@ def _judge(args: argparse.Namespace, process: Process, *, explain: bool = False)
     """Judge *process*; with *explain*, look into the page cache for the reasons."""
     mappings = process.text(args.libs or args.all, args.all)
     cached: dict[int, bool] = {}
+    short = [m for m in mappings if m.windows_huge(args.page_bytes) < m.windows_possible(args.page_bytes)]
+    asked = backing.asked(process, mappings, args.page_bytes) if short else {}
     if explain and not process.thp_disabled:
         for mapping in mappings:
             if addresses := missing(mapping, args.page_bytes):
                 cached |= backing.behind(process, mapping, addresses, args.page_bytes)
-    return judge(process, mappings, args.page_bytes, args.min_coverage, cached)
+    return judge(process, mappings, args.page_bytes, args.min_coverage, cached, asked)
 
 
 def _looking(args: argparse.Namespace) -> Any:

@@ -161,6 +161,7 @@ class _Work:
 def treat(path: str, page_size: int, args: argparse.Namespace, library: bool = False) -> "Treatment":
     """Warm or check the file at *path* as *args* says.  Raises HugealignError."""
     from hugealign.host import memory, pagecache, warming
+    from hugealign.host.backing import windows_meant
     from hugealign.host.treatment import Treatment
     from hugealign.progress import Progress
 
@@ -168,7 +169,7 @@ def treat(path: str, page_size: int, args: argparse.Namespace, library: bool = F
     try:
         with pagecache.opened(path) as fd:
             limit, note = args.windows, ""
-            if limit is None and not args.all_text and (limit := _meant(fd, page_size)):
+            if limit is None and not args.all_text and (limit := windows_meant(fd, page_size)):
                 note = f"as many windows as its build asks for ({limit}); --windows asks for others"
             offsets = pagecache.text_windows(fd, page_size, limit, args.all_text)
             hits = memory.limit_hits()
@@ -190,15 +191,6 @@ def treat(path: str, page_size: int, args: argparse.Namespace, library: bool = F
         return _replaced(done, progress) if args.replace and not library and offsets and obstacle else done
     finally:
         progress.clear()
-
-
-def _meant(fd: int, page_size: int) -> int | None:
-    """Return how many leading windows the link of the program meant to be huge, None if it meant all."""
-    from hugealign.elf.image import read_image
-    from hugealign.elf.notes import read_notes
-
-    note = read_notes(fd, read_image(fd)).build
-    return note.windows or None if note and note.page_size == page_size else None
 
 
 def _replaced(before: "Treatment", progress: "Progress") -> "Treatment":

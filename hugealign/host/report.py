@@ -87,6 +87,7 @@ def document(verdicts: Sequence[Verdict], errors: Sequence[tuple[str, str]], pag
                 "huge_bytes": v.huge,
                 "windows_huge": v.windows,
                 "windows_possible": v.possible,
+                "windows_wanted": v.wanted,
                 "reason": v.reason or None,
                 "mend": v.mend or None,
                 "reasons": [

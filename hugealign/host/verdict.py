@@ -18,6 +18,7 @@ class Run:
     """Neighbouring windows that are alike: *count* from the address *start* on.
 
     *reason* says why they are not huge, *mend* what to do; both fit a terminal, and are empty for huge ones.
+    *beyond*: the build of the file does not ask for them.
     """
 
     start: int
@@ -25,13 +26,16 @@ class Run:
     state: State
     reason: str
     mend: str
+    beyond: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What one process shows.
 
-    *text* and *huge* are bytes; *windows*, the huge ones, and *possible* are windows.  *met*: as asked for.
+    *text* and *huge* are bytes; *windows*, the huge ones, and *possible* are windows; *wanted* are those that the
+    builds of the files ask for, all unless an order says otherwise, and *held* the huge ones of these.  *met*: as asked
+    for.
     *reasons* say why windows are not huge and what to do, with the number of windows, the most first; none if all
     are.  *runs* are the windows of each mapping, or None where only counts are known.
     """
@@ -42,6 +46,8 @@ class Verdict:
     huge: int
     windows: int
     possible: int
+    wanted: int
+    held: int
     met: bool
     reasons: tuple[tuple[int, str, str], ...]
     runs: tuple[tuple[Run, ...] | None, ...]
@@ -62,10 +68,12 @@ class Verdict:
         name = f"{printable(self.process.comm)}[{self.process.pid}]"
         if not self.possible:
             head = f"{name}: no window can be huge"
-        elif self.windows == self.possible:
-            head = f"{name}: all {self.possible} windows are huge"
         else:
-            head = f"{name}: {self.windows} of {self.possible} windows are huge"
+            which, rest = "windows", ""
+            if self.wanted < self.possible:
+                which, rest = "windows that its build asks for", f" (it has {self.possible})"
+            share = "all" if self.held == self.wanted else f"{self.held} of"
+            head = f"{name}: {share} {self.wanted} {which} are huge{rest}"
         several = len(self.reasons) > 1
         lines = [head]
         for count, reason, mend in self.reasons:
@@ -81,24 +89,33 @@ def judge(
     page_size: int,
     min_coverage: float | None = None,
     cached: MappingOf[int, bool] | None = None,
+    asked: MappingOf[int, int] | None = None,
 ) -> Verdict:
     """Return the verdict on *mappings* of *process*.
 
     It is met if there are windows of *page_size* bytes and all are huge; with *min_coverage*, if that many
-    per cent of the bytes of text are.  *cached* says of windows, by address, whether the page cache has them huge.
+    per cent of the bytes of text are.  *cached* says of windows, by address, whether the page cache has them huge,
+    *asked* of mappings, by address, how many of their leading windows are to be huge, if not all.
     """
+    asked = asked or {}
     text = sum(m.size for m in mappings)
     huge = sum(m.huge for m in mappings)
     windows = sum(m.windows_huge(page_size) for m in mappings)
     possible = sum(m.windows_possible(page_size) for m in mappings)
-    full = 0 < possible == windows
+    wanted = held = 0
+    for m in mappings:
+        leading = min(asked.get(m.start, m.windows_possible(page_size)), m.windows_possible(page_size))
+        wanted += leading
+        known = m.windows(page_size)
+        held += min(m.windows_huge(page_size), leading) if known is None else known[:leading].count(State.HUGE)
+    full = 0 < wanted == held
     met = full if min_coverage is None else text > 0 and coverage(huge, text) >= min_coverage
-    runs = tuple(_runs(process, m, page_size, cached or {}) for m in mappings)
+    runs = tuple(_runs(process, m, page_size, cached or {}, asked.get(m.start)) for m in mappings)
     reasons: tuple[tuple[int, str, str], ...] = ()
     if not full:
         exact = possible and None not in runs
-        reasons = _grouped(runs) if exact else ((possible - windows, *_shortfall(process, mappings, page_size)),)
-    return Verdict(process, mappings, text, huge, windows, possible, met, reasons, runs)
+        reasons = _grouped(runs) if exact else ((wanted - held, *_shortfall(process, mappings, page_size)),)
+    return Verdict(process, mappings, text, huge, windows, possible, wanted, held, met, reasons, runs)
 
 
 def missing(mapping: Mapping, page_size: int) -> list[int]:
@@ -115,19 +132,24 @@ def why_none(mapping: Mapping, page_size: int) -> str:
     return "no whole window" if mapping.congruent(page_size) else "not aligned"
 
 
-def _runs(process: Process, mapping: Mapping, page_size: int, cached: MappingOf[int, bool]) -> tuple[Run, ...] | None:
+def _runs(
+    process: Process, mapping: Mapping, page_size: int, cached: MappingOf[int, bool], asked: int | None
+) -> tuple[Run, ...] | None:
     known = mapping.windows(page_size)
     if known is None:
         return None
     address = mapping.first_window(page_size)
-    found = []
-    for state in known:
-        found.append((address, state, *_why(process, mapping, state, cached.get(address))))
+    found: list[tuple[int, State, str, str, bool]] = []
+    for index, state in enumerate(known):
+        if asked is not None and index >= asked and state != State.HUGE:
+            found.append((address, state, "not asked for by its build", "", True))
+        else:
+            found.append((address, state, *_why(process, mapping, state, cached.get(address)), False))
         address += page_size
     runs = []
-    for (state, reason, mend), group in groupby(found, key=lambda window: window[1:]):
+    for (state, reason, mend, beyond), group in groupby(found, key=lambda window: window[1:]):
         members = list(group)
-        runs.append(Run(members[0][0], len(members), state, reason, mend))
+        runs.append(Run(members[0][0], len(members), state, reason, mend, beyond))
     return tuple(runs)
 
 
@@ -169,7 +191,7 @@ def _name(mapping: Mapping) -> str:
 def _grouped(runs: tuple[tuple[Run, ...] | None, ...]) -> tuple[tuple[int, str, str], ...]:
     counts: dict[tuple[str, str], int] = {}
     for run in (run for of_mapping in runs for run in of_mapping or ()):
-        if run.reason:
+        if run.reason and not run.beyond:
             counts[run.reason, run.mend] = counts.get((run.reason, run.mend), 0) + run.count
     ordered = sorted(counts.items(), key=lambda item: -item[1])
     return tuple((count, *words) for words, count in ordered)

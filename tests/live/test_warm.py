@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -84,7 +85,9 @@ def test_as_many_windows_as_the_build_meant(programs: Programs) -> None:
     directory = programs.directory
     (directory / "meant.order").write_text("# hugealign.order/1\n# windows: 1\nhot\n")
     (directory / "meant.c").write_text(
-        "int hot(void) { return 7; }\nunsigned big_sum(void);\nint main(void) { return hot() + (big_sum() == 0); }\n"
+        "#include <unistd.h>\nint hot(void) { return 7; }\nunsigned big_sum(void);\n"
+        "int main(int argc, char **argv) {\n"
+        "  return argc > 1 ? pause() : hot() + (big_sum() == 0) + !argv;\n}\n"
     )
     objects = (directory / "meant.c", bulk_object(directory))
     profile = f"--profile={directory / 'meant.order'}"
@@ -95,7 +98,14 @@ def test_as_many_windows_as_the_build_meant(programs: Programs) -> None:
         f"{meant}: 1 of 1 windows huge (2.0 MiB)\n"
         "  as many windows as its build asks for (1); --windows asks for others\n"
     )
+    done = hugealign("ps", "--wait", "10", "--", meant, "pause")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.search(r"\bmeant\[\d+\]: all 1 windows that its build asks for are huge \(it has \d\)\n", done.stdout)
     assert hugealign("warm", "--windows", "2", meant).stdout == f"{meant}: 2 of 2 windows huge (4.0 MiB)\n"
+    chill(meant)
+    done = hugealign("ps", "--after", "0.2", "--", meant, "pause")
+    assert done.returncode == 1
+    assert "0 of 1 windows that its build asks for are huge" in done.stdout
 
 
 def test_budget_is_exact_where_nothing_was_cached(cold: Path) -> None:

@@ -91,6 +91,28 @@ def test_coverage_asked_for_replaces_the_rule_of_all_windows(wanted: float, met:
     assert judge(process(SMALL), (SMALL,), WINDOW, wanted).met is met
 
 
+@pytest.mark.parametrize("leading_huge", [True, False])
+@pytest.mark.parametrize("exact", [True, False], ids=["page map", "counts"])
+def test_windows_that_a_build_does_not_ask_for(leading_huge: bool, exact: bool) -> None:
+    """Of three windows one is asked for, and it is huge, or one of the others is."""
+    start = 0x400000 if leading_huge else 0x800000
+    pages = tuple(
+        Region(place, place + 2 * M, huge=place == start, file=True) for place in range(APP.start, APP.end, 2 * M)
+    )
+    mapping = replace(APP, file_pmd=2 * M, pages=pages if exact else None)
+    verdict = judge(process(mapping), (mapping,), WINDOW, asked={mapping.start: 1})
+    assert (verdict.windows, verdict.possible, verdict.wanted) == (1, 3, 1)
+    good = leading_huge or not exact  # which one it is cannot be known from counts
+    assert verdict.met is good
+    head = "all 1" if good else "0 of 1"
+    assert verdict.line.splitlines()[0] == f"app[7]: {head} windows that its build asks for are huge (it has 3)"
+    assert [count for count, *_ in verdict.reasons] == ([] if good else [1])
+    if exact:
+        (runs,) = verdict.runs
+        assert runs is not None
+        assert [run.beyond for run in runs] == ([False, True] if leading_huge else [False, True, False])
+
+
 def test_what_cannot_be_huge_is_not_counted_against_the_rest() -> None:
     verdict = judge(process(APP, LIBRARY), (APP, SHIFTED), WINDOW)
     assert (verdict.met, verdict.windows, verdict.possible, verdict.text) == (True, 3, 3, 12 * M)
