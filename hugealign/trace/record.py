@@ -15,14 +15,15 @@ from dataclasses import dataclass
 from hugealign.elf.image import EM_AARCH64, EM_X86_64, Image, read_file
 from hugealign.environment import as_given
 from hugealign.errors import HugealignError, NotElfError
+from hugealign.native import library
 from hugealign.progress import Progress
 from hugealign.trace import tracefile
 from hugealign.trace.files import describe, vaddr
-from hugealign.trace.native import library
 from hugealign.trace.shared import Shared
 from hugealign.trace.tracefile import BLOCK, LAST, RAW, Description, TraceError
 from hugealign.units import format_size, printable
 
+_PLUGIN = os.path.join(os.path.dirname(__file__), "plugin.c")
 _MACHINES = {EM_X86_64: "x86_64", EM_AARCH64: "aarch64"}
 _SYSROOTS = {"aarch64": "/usr/aarch64-linux-gnu", "x86_64": "/usr/x86_64-linux-gnu"}
 _PT_INTERP = 3
@@ -120,7 +121,7 @@ def _emulator(machine: str) -> list[str]:
     found = _VERSION.search(done.stdout)
     if not found:
         raise HugealignError(f"{printable(path)}: does not tell its version")
-    plugin = library("plugin", f"API_VERSION={1 if int(found.group(1)) < 9 else 2}")
+    plugin = library(_PLUGIN, f"API_VERSION={1 if int(found.group(1)) < 9 else 2}")
     return [path, "-plugin", f"file={plugin.replace(',', ',,')}"]
 
 

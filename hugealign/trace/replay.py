@@ -1,17 +1,18 @@
 """The simulation in C, by ctypes.  Every pointer that C gets is copied there, or outlives the call."""
 
 import ctypes
+import os
 from array import array
 from collections.abc import Callable
 from typing import Any, Self
 
-from hugealign.errors import HugealignError
+from hugealign.native import loaded
 from hugealign.trace.geometry import Geometry, Level, Table
-from hugealign.trace.native import library
 from hugealign.trace.placement import Keys, Pages
 from hugealign.trace.tracefile import Chunk, Trace, TraceError
 from hugealign.units import printable
 
+_SOURCE = os.path.join(os.path.dirname(__file__), "replay.c")
 _P, _U32, _U64, _INT, _SIZE = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int, ctypes.c_size_t
 #: What owns a block, where calls are counted: another file, its file but no function, or function n as n plus FUNCTION.
 ELSEWHERE, NO_FUNCTION, FUNCTION = range(3)
@@ -41,18 +42,6 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
 }
 
 
-def _load() -> Any:
-    path = library("replay")
-    try:
-        loaded = ctypes.CDLL(path)
-    except OSError as error:
-        raise HugealignError(f"cannot load what was compiled: {printable(str(error))}") from None
-    for name, (result, arguments) in _FUNCTIONS.items():
-        function = getattr(loaded, name)
-        function.restype, function.argtypes = result, arguments
-    return loaded
-
-
 def _address(of: "array[int]") -> int:
     return of.buffer_info()[0]
 
@@ -75,7 +64,7 @@ class Replay:
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
-        self._c = _load()
+        self._c = loaded(_SOURCE, _FUNCTIONS)
         instructions = array("H", (row[3] for row in trace.block_rows()))
         self._replay = _made(self._c.replay_new(len(instructions), _address(instructions)))
 

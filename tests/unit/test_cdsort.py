@@ -1,4 +1,4 @@
-"""CDSort against lld, which sorts by the same definition, and on graphs that lld cannot be asked about."""
+"""CDSort against lld, which has the same definition, and on graphs that lld cannot be asked about; C against Python."""
 
 import random
 import shutil
@@ -6,8 +6,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from hugealign.order.cdsort import Arc, cdsort
+from hugealign.order import compiled
+from hugealign.order.cdsort import Arc, Chain, Graph, cdsort, merged
 
 LLD = shutil.which("ld.lld-19")
 
@@ -83,3 +86,100 @@ def test_the_call_offset_counts() -> None:
 )
 def test_odd_graphs(sizes: list[int], counts: list[int], arcs: list[Arc]) -> None:
     assert sorted(cdsort(sizes, counts, arcs)) == list(range(len(sizes)))
+
+
+def by_c(graph: Graph) -> list[Chain]:
+    chains = compiled.merged(graph)
+    assert chains is not None
+    return chains
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> Graph:
+    """Return small graphs with what is easily forgotten: ties, zeros, self arcs, duplicates, 2**63."""
+    count = draw(st.integers(1, 30))
+    index = st.integers(0, count - 1)
+    number = st.one_of(st.sampled_from([0, 1, 10, 1 << 53, (1 << 53) + 1, 1 << 63]), st.integers(0, 1 << 63))
+    size = st.one_of(st.sampled_from([0, 1, 16, 4096]), st.integers(0, 1 << 40))
+    offset = st.one_of(st.none(), st.just(0), st.integers(-(1 << 50), 1 << 50))
+    arcs = draw(st.lists(st.builds(Arc, index, index, number, offset), max_size=120))
+    columns = [draw(st.lists(what, min_size=count, max_size=count)) for what in (size, number)]
+    return Graph(columns[0], columns[1], arcs + draw(st.sampled_from([[], arcs])))
+
+
+@settings(deadline=None)  # the first one compiles
+@given(graphs())
+def test_c_does_what_python_does(graph: Graph) -> None:
+    assert by_c(graph) == merged(graph)
+
+
+def large(kind: str, functions: int, count: int) -> tuple[list[int], list[int], list[Arc]]:
+    """Return sizes, counts and arcs of a graph like those of large programs."""
+    choose = random.Random(kind)
+    arcs = []
+    for number in range(count):
+        caller = choose.randrange(functions)
+        callee = choose.randrange(functions)
+        if kind == "hubs":
+            callee = int(functions * choose.random() ** 2)
+        elif kind == "near" and choose.random() < 0.7:
+            callee = min(functions - 1, max(0, caller + int(choose.gauss(0, functions / 100))))
+        elif kind == "star":
+            caller, callee = number % functions, 0
+        if kind == "equals":  # gains that are equal, or differ by the rounding of a sum; distances of 0
+            arcs.append(Arc(caller, callee, choose.choice([3, 5, 7]), choose.choice([None, 0, 16])))
+        else:
+            arcs.append(Arc(caller, callee, int(choose.paretovariate(0.8))))
+    if kind == "equals":
+        return [16] * functions, [7] * functions, arcs
+    sizes = [choose.randrange(16, 4096) for _ in range(functions)]
+    return sizes, [int(choose.paretovariate(0.7)) for _ in sizes], arcs
+
+
+@pytest.mark.parametrize("kind", ["hubs", "near", "uniform", "star", "equals"])
+def test_c_does_what_python_does_with_many(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = large(kind, 1200, 3000)
+    graph = Graph(*parts)
+    assert by_c(graph) == merged(graph)
+    order = cdsort(*parts)
+    monkeypatch.setattr("hugealign.order.cdsort._COMPILED_FROM", 1 << 30)
+    assert cdsort(*parts) == order
+
+
+def test_only_many_are_worth_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def spy(graph: Graph) -> list[Chain]:
+        asked.append(len(graph.between))
+        return merged(graph)
+
+    monkeypatch.setattr(compiled, "merged", spy)
+    cdsort([16] * 1000, [1] * 1000, [Arc(at, at + 1, 1) for at in range(999)])
+    assert asked == []
+    cdsort([16] * 1001, [1] * 1001, [Arc(at, at + 1, 1) for at in range(1000)])
+    assert asked == [1000]
+
+
+def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    parts = large("hubs", 1200, 2000)
+    order = cdsort(*parts)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert compiled.merged(Graph(*parts)) is None
+    assert cdsort(*parts) == order
+
+
+@pytest.mark.parametrize(
+    ("sizes", "weight", "offset"),
+    [
+        ([1 << 60, 1], 1, 0),
+        ([1 << 59, 1 << 59], 1, 0),
+        ([1, 1], 1, 1 << 60),
+        ([1, 1], 1, -(1 << 64)),
+        ([1, 1], 1 << 333, 0),
+    ],
+)
+def test_numbers_too_large_for_c(sizes: list[int], weight: int, offset: int) -> None:
+    arcs = [Arc(0, 1, weight, offset)]
+    assert compiled.merged(Graph(sizes, [1, 1], arcs)) is None
+    assert sorted(cdsort(sizes, [1, 1], arcs)) == [0, 1]

@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from hugealign import native
 from hugealign.errors import HugealignError
-from hugealign.trace import native
-from tests.support import run
+from tests.support import ROOT, run
+
+PLUGIN, REPLAY, CDSORT = SOURCES = [
+    str(ROOT / "hugealign" / name) for name in ("trace/plugin.c", "trace/replay.c", "order/cdsort.c")
+]
 
 
 @pytest.fixture(autouse=True)
@@ -18,18 +22,18 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_compiled_once_and_for_each_definition(cache: Path) -> None:
-    first = native.library("plugin", "API_VERSION=1")
+    first = native.library(PLUGIN, "API_VERSION=1")
     inode = os.stat(first).st_ino
-    assert native.library("plugin", "API_VERSION=1") == first
+    assert native.library(PLUGIN, "API_VERSION=1") == first
     assert os.stat(first).st_ino == inode
-    second = native.library("plugin", "API_VERSION=2")
+    second = native.library(PLUGIN, "API_VERSION=2")
     assert sorted(os.listdir(cache)) == sorted(map(os.path.basename, (first, second)))
 
 
 def test_no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(HugealignError, match=r"no C compiler found .* apt-get install gcc"):
-        native.library("replay")
+        native.library(REPLAY)
 
 
 def test_a_compiler_that_fails_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache: Path) -> None:
@@ -38,7 +42,7 @@ def test_a_compiler_that_fails_leaves_nothing(monkeypatch: pytest.MonkeyPatch, t
     compiler.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     with pytest.raises(HugealignError, match=r"cannot compile replay.c: x.c:1: error: no \\x1b"):
-        native.library("replay")
+        native.library(REPLAY)
     assert os.listdir(cache) == []
 
 
@@ -46,19 +50,18 @@ def test_a_cache_that_others_may_write(cache: Path) -> None:
     cache.mkdir(parents=True)
     cache.chmod(0o777)
     with pytest.raises(HugealignError, match="others may write there"):
-        native.library("replay")
+        native.library(REPLAY)
 
 
 def test_no_room_for_a_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(HugealignError, match=r"cannot keep what was compiled: .*; set XDG_CACHE_HOME"):
-        native.library("replay")
+        native.library(REPLAY)
 
 
 def test_the_sources_have_no_warnings(tmp_path: Path) -> None:
-    for name in ("plugin", "replay"):
-        source = Path(native.__file__).with_name(f"{name}.c")
+    for source in SOURCES:
         for compiler in filter(shutil.which, ("gcc", "clang-19")):
-            words = [compiler, "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O2", "-DAPI_VERSION=1", "-c", str(source)]
+            words = [compiler, "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O2", "-DAPI_VERSION=1", "-c", source]
             assert run(*words, "-o", tmp_path / "o").stderr == ""
