@@ -21,7 +21,7 @@ from tests.prebuilt.__main__ import BUILD
 from tests.support import HUGEALIGN, ROOT, run
 
 SECONDS = 1800  # what a download may take
-BASE = "docker.io/library/debian:12-slim"
+BASE = "localhost/debian:12-slim"
 
 pytestmark = [
     pytest.mark.matrix,

@@ -34,7 +34,7 @@ def modules() -> Iterator[dict[str, ModuleType]]:
 DEB822 = """\
 # a comment
 Types: deb
-URIs: http://deb.debian.org/debian http://mirror.example/debian
+URIs: http://archive.example/debian http://mirror.example/debian
 Suites: bookworm bookworm-updates
 Components: main contrib
 Signed-By:
@@ -65,7 +65,7 @@ deb cdrom:[Debian]/ bookworm main
 def test_entries_become_source_entries(modules: dict[str, ModuleType]) -> None:
     found = list(modules["debian"].stanzas("debian.sources", DEB822, "bookworm"))
     assert [line for text in found for line in text.splitlines() if line.startswith("URIs")] == [
-        "URIs: http://deb.debian.org/debian",
+        "URIs: http://archive.example/debian",
         "URIs: http://mirror.example/debian",
     ]
     assert all(text.startswith("Types: deb-src\n") and "\nSuites: bookworm\n" in text for text in found)
