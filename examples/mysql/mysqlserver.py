@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgserver import Text
+from pgserver import Text, mapped_text
 from steps import Failed, Steps, counts, perf_words
 
 TABLES, ROWS = 4, 10_000
@@ -110,20 +110,7 @@ class Server:
 
     def text(self) -> Text:
         """Return what the kernel maps its text with."""
-        start = end = huge = 0
-        inside = False
-        for line in self.place.steps.output(["cat", f"/proc/{self.pid}/smaps"]).splitlines():
-            words = line.split()
-            if not words[0].endswith(":"):
-                inside = words[1] == "r-xp" and words[-1] == str(self.program)
-                if inside:
-                    low, high = (int(word, 16) for word in words[0].split("-"))
-                    start, end = start or low, high
-            elif inside and words[0] in {"FilePmdMapped:", "ShmemPmdMapped:"}:
-                huge += int(words[1]) << 10
-        if not start:
-            raise Failed(f"{self.name}: the server maps no text")
-        return Text(start, end, huge)
+        return mapped_text(self.place.steps, self.pid, self.program, f"{self.name}: the server")
 
     def cpu_seconds(self) -> float:
         """Return the processor time that all its threads have taken, in user mode and in the kernel."""

@@ -84,20 +84,7 @@ class Server:
 
     def text(self) -> "Text":
         """Return what the kernel maps its text with."""
-        start = end = huge = 0
-        inside = False
-        for line in self.steps.output(["cat", f"/proc/{self.postmaster}/smaps"]).splitlines():
-            words = line.split()
-            if not words[0].endswith(":"):
-                inside = words[1] == "r-xp" and words[-1] == str(self.program("postgres"))
-                if inside:
-                    low, high = (int(word, 16) for word in words[0].split("-"))
-                    start, end = start or low, high
-            elif inside and words[0] in {"FilePmdMapped:", "ShmemPmdMapped:"}:
-                huge += int(words[1]) << 10
-        if not start:
-            raise Failed(f"{self.name}: the postmaster maps no text")
-        return Text(start, end, huge)
+        return mapped_text(self.steps, self.postmaster, self.program("postgres"), f"{self.name}: the postmaster")
 
     def transactions(self, client: Path, mix: Sequence[str], seconds: int) -> float:
         """Return the transactions per second of the built-in scripts *mix* from one client."""
@@ -141,6 +128,24 @@ class Text:
 
     def __str__(self) -> str:
         return f"{self.huge >> 10} of {(self.end - self.start) >> 10} KiB"
+
+
+def mapped_text(steps: Steps, pid: int, program: Path, who: str) -> Text:
+    """Return how the kernel maps the text of *program* in the process *pid*.  Raises Failed, which names *who*."""
+    start = end = huge = 0
+    inside = False
+    for line in steps.output(["cat", f"/proc/{pid}/smaps"]).splitlines():
+        words = line.split()
+        if not words[0].endswith(":"):
+            inside = words[1] == "r-xp" and words[-1] == str(program)
+            if inside:
+                low, high = (int(word, 16) for word in words[0].split("-"))
+                start, end = start or low, high
+        elif inside and words[0] in {"FilePmdMapped:", "ShmemPmdMapped:"}:
+            huge += int(words[1]) << 10
+    if not start:
+        raise Failed(f"{who} maps no text")
+    return Text(start, end, huge)
 
 
 @contextmanager
