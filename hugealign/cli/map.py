@@ -97,14 +97,15 @@ def _plan(
     from hugealign.order import hot, windows
 
     if args.order is None:
-        hot_order, cold = hot.hot_and_cold(matched, functions)
-        return windows.plan(hot_order, cold, matched, functions, page_size, budget.windows, fill=not args.no_fill)
+        found = *hot.hot_and_cold(matched, functions), matched, functions, page_size
+        with profiled.calls(args.file, functions, args.no_fill) as fill:
+            return windows.plan(*found, budget.windows, fill)
     from hugealign.trace.orders import read_order
 
     functions, order = read_order(args.order, args.file)
     order = list(dict.fromkeys(order))
     count = _windows(args.order)
-    return windows.plan(order, [], matched, functions, page_size, budget.windows, fill=False, count=count)
+    return windows.plan(order, [], matched, functions, page_size, budget.windows, count=count)
 
 
 def _windows(path: str) -> int | None:

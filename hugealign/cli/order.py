@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from hugealign.progress import Progress
     from hugealign.trace.geometry import Geometry
 
+    Found = tuple[list[int], list[int], Matched, Functions, int]  # what windows.plan begins with
+
 _MOST = 128  # numbers of huge windows that are simulated
 
 _EPILOG = """\
@@ -93,8 +95,9 @@ def _from_profiles(args: argparse.Namespace) -> int:
     budget = profiled.budget(args)
     functions = profiled.read_functions(args.binary)
     matched, read = profiled.read_profiles(args.profiles, args.binary, functions, args)
-    hot_order, cold = hot.hot_and_cold(matched, functions)
-    plan = windows.plan(hot_order, cold, matched, functions, page_size, budget.windows, fill=not args.no_fill)
+    found = *hot.hot_and_cold(matched, functions), matched, functions, page_size
+    with profiled.calls(args.binary, functions, args.no_fill) as fill:
+        plan = windows.plan(*found, budget.windows, fill)
     return _finish(args, args.binary, functions, matched, plan, budget, read)
 
 
@@ -112,11 +115,11 @@ def _from_trace(args: argparse.Namespace) -> int:
     try:
         traced = profiled.read_trace(args.trace, args.binary, args.force, progress.say)
         found = *hot.hot_and_cold(traced.matched, traced.functions), traced.matched, traced.functions, WINDOW
-        plan = windows.plan(*found, budget.windows, fill=False)
-        choice = _simulated(traced, plan, cpus, args.reserve, progress)
+        choice = _simulated(traced, found, cpus, budget, progress)
     finally:
         progress.clear()
-    plan = windows.plan(*found, budget.windows, fill=not args.no_fill, count=choice.chosen)
+    with profiled.calls(traced.binary, traced.functions, args.no_fill) as fill:
+        plan = windows.plan(*found, budget.windows, fill, choice.chosen)
     read = [(args.trace, "trace")]
     return _finish(args, traced.binary, traced.functions, traced.matched, plan, budget, read, choice)
 
@@ -146,27 +149,33 @@ def _entries(cpu: "Geometry") -> int:
 
 
 def _simulated(
-    traced: profiled.Traced, plan: "Plan", cpus: "Sequence[Geometry]", reserve: int, progress: "Progress"
+    traced: profiled.Traced, found: "Found", cpus: "Sequence[Geometry]", budget: "Budget", progress: "Progress"
 ) -> "Choice":
-    """Return the misses of the planned order by the number of huge windows, to twice what any of *cpus* holds."""
+    """Return the misses by the number of huge windows, to twice what any of *cpus* holds, each with its own order."""
+    from hugealign.order import windows
     from hugealign.order.choice import Choice
     from hugealign.trace.placement import ordered
     from hugealign.trace.simulate import simulate, without
 
-    order = [placed.index for placed in plan.placed]
-    placement = ordered(traced.trace, traced.file, "order", traced.functions, order)
+    rule = windows.plan(*found, budget.windows)
     most = min(2 * max(map(_entries, cpus)), _MOST)
+    layouts = []
+    for count in range(min(most, rule.needed) + 1):  # what ran has room in as many as it needs, and in more
+        plan = windows.plan(*found, budget.windows, count=count)
+        order = [placed.index for placed in plan.placed]
+        placement = ordered(traced.trace, traced.file, "order", traced.functions, order)
+        layouts.append((placement, range(count, most + 1 if count == rule.needed else count + 1)))
     total = max(1, traced.trace.description.events)
     done = simulate(
         traced.trace,
-        [(placement, range(most + 1))],
-        [without(cpu, reserve) for cpu in cpus],
+        layouts,
+        [without(cpu, budget.reserve) for cpu in cpus],
         lambda events: progress.say(f"{events * 100 // total} % simulated"),
     )
     misses: dict[int, list[int]] = {}
     for row in done.rows:  # by number of windows, then in the order of the processors
         misses.setdefault(row.windows, []).append(row.misses)
-    return Choice([cpu.name for cpu in cpus], list(misses.values()), plan.count)
+    return Choice([cpu.name for cpu in cpus], list(misses.values()), rule.count)
 
 
 def _finish(

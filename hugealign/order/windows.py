@@ -4,13 +4,14 @@ Mapping more windows than the processor has entries for costs more misses than i
 window saves some.  So as many are mapped as the hot functions need, and never more than the budget.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hugealign.elf.symbols import Functions
-from hugealign.elf.windows import align_up
 from hugealign.errors import HugealignError
+from hugealign.order import choose
 from hugealign.order.alignment import alignment, place
+from hugealign.order.choose import Calls
 from hugealign.order.orderfile import COLD, FILL, HOT
 from hugealign.profile.match import Matched
 
@@ -62,12 +63,14 @@ def plan(
     functions: Functions,
     page_size: int,
     budget: int,
-    fill: bool = True,
+    fill: Calls | None = None,
     count: int | None = None,
 ) -> Plan:
     """Return where *hot*, then *cold* functions lie in windows of *page_size* bytes, of which *budget* may be huge.
 
-    With *count*, so many are to be huge, whatever the budget.  Raises HugealignError for functions of absurd size.
+    With *count*, so many are to be huge, whatever the budget.  Where those that ran need more, the ones with the most
+    samples per byte come first.  With *fill*, which returns the callees of a function, others that are likely to run
+    get the room that is left.  Raises HugealignError for functions of absurd size.
     """
     text = max(1, -(-functions.text // page_size))
     whole = count is None and text <= budget
@@ -78,8 +81,8 @@ def plan(
     needed = max(1, -(-end // page_size))
     if needed > _LIMIT:
         raise HugealignError(f"functions of {needed} windows: more than any program has; the file is damaged")
-    if fill and not whole and needed <= most:
-        kinds += [(index, FILL) for index in neighbours(functions, matched.samples, most * page_size - end, usual)]
+    if not whole and most:
+        kinds = _within(kinds, matched.samples, functions, most * page_size, end, usual, fill)
     indices = [index for index, _ in kinds]
     ends = _ends(indices, functions, usual)
     placed = [
@@ -101,38 +104,37 @@ def plan(
     )
 
 
+def _within(
+    kinds: list[tuple[int, str]],
+    samples: Mapping[int, int],
+    functions: Functions,
+    space: int,
+    end: int,
+    usual: int,
+    fill: Calls | None,
+) -> list[tuple[int, str]]:
+    """Return the functions with those first that are to lie in the first *space* bytes.
+
+    As *kinds* has them they reach to *end*.  The order of those that ran stays as it is, on either side: functions that
+    call each other are beside each other in it.
+    """
+    if end > space:
+        chosen = choose.densest(functions, samples, space - functions.lead, usual, fill)
+    elif fill:
+        chosen = choose.likely(functions, samples, space - end, usual, fill)
+        return kinds + [(index, FILL) for index in sorted(chosen)]
+    else:
+        return kinds
+    inside = set(chosen)
+    ran = [one for one in kinds if one[0] in inside]
+    filled = [(index, FILL) for index in sorted(inside.difference(samples))]
+    return ran + filled + [one for one in kinds if one[0] not in inside]
+
+
 def _ends(indices: Sequence[int], functions: Functions, usual: int) -> list[int]:
     """Return where each function ends, in bytes from the start of the first window; *usual* is the alignment."""
     placed = place(functions.starts, functions.sizes, indices, functions.lead, usual)
     return [start + functions.sizes[index] for index, start in zip(indices, placed, strict=True)]
-
-
-def neighbours(functions: Functions, touched: Iterable[int], room: int, usual: int) -> list[int]:
-    """Return functions that lie next to *touched* ones and fit into *room* bytes, nearest first chosen, in file order.
-
-    *usual* is the alignment that they need at most.
-
-    What lies beside a function that was seen running, the linker put there from the same source file or library: the
-    likeliest to run unseen.  Cold parts are left out.
-    """
-    seen = set(touched)
-    if not seen:
-        return []
-    count = len(functions)
-    distance = [count] * count  # to the nearest that ran, in functions
-    for direction in (range(count), range(count - 1, -1, -1)):
-        away = count
-        for index in direction:
-            away = 0 if index in seen else away + 1
-            distance[index] = min(distance[index], away)
-    candidates = sorted(range(count), key=distance.__getitem__)[len(seen) :]
-    chosen = []
-    for index in candidates:
-        size = align_up(functions.sizes[index], usual)
-        if size <= room and functions.cold_part_of(index) is None:
-            room -= size
-            chosen.append(index)
-    return sorted(chosen)
 
 
 def _table(

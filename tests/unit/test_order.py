@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from hugealign.elf.symbols import Functions, read_functions
 from hugealign.errors import HugealignError, UsageError
-from hugealign.order import diff, emit, hot, orderfile, windows
+from hugealign.order import choose, diff, emit, hot, orderfile, windows
 from hugealign.order.budget import budget
 from hugealign.order.compose import compose
 from hugealign.order.orderfile import COLD, FILL, HOT, Entry, OrderFile
-from hugealign.order.windows import Plan, neighbours
+from hugealign.order.windows import Plan
 from hugealign.profile.match import Matched
 from tests.support import HUGEALIGN, ROOT, run
 from tests.unit.profiles import SAMPLES, build
@@ -41,7 +41,9 @@ def matched(samples: dict[int, int], arcs: dict[tuple[int, int, int | None], int
     return Matched(samples, arcs or {}, total, total)
 
 
-def planned(functions: Functions, ran: Matched, limit: int, fill: bool = True) -> Plan:
+def planned(functions: Functions, ran: Matched, limit: int, calls: dict[int, list[int]] | None = None) -> Plan:
+    """Plan without filling; with *calls*, callees by caller, with filling."""
+    fill = None if calls is None else lambda index: calls.get(index, [])
     return windows.plan(*hot.hot_and_cold(ran, functions), ran, functions, PAGE, limit, fill)
 
 
@@ -90,7 +92,7 @@ def test_whole_text_within_the_budget() -> None:
 
 
 def test_as_many_windows_as_the_hot_functions_need() -> None:
-    plan = planned(program([PAGE // 2] * 20), matched(dict.fromkeys(range(5), 1)), 7, fill=False)
+    plan = planned(program([PAGE // 2] * 20), matched(dict.fromkeys(range(5), 1)), 7)
     assert (plan.whole, plan.needed, plan.count) == (False, 3, 3)
     assert [w.functions for w in plan.windows] == [2, 2, 1]
     assert [w.used for w in plan.windows] == [PAGE, PAGE, PAGE // 2]
@@ -104,24 +106,90 @@ def test_never_more_than_the_budget() -> None:
     assert not any(placed.kind == FILL for placed in plan.placed)
 
 
-def test_room_is_filled_with_neighbours() -> None:
-    """Up to the budget, nearest first, in the linker's order, without cold parts and what does not fit."""
+def test_beyond_the_budget_the_densest_come_first_and_keep_their_order() -> None:
+    """Two fit: not the one that calls the hottest and lies before it, but those with the most samples per byte."""
+    functions = program([PAGE // 2] * 3 + [PAGE // 4] * 2)
+    arcs: dict[tuple[int, int, int | None], int] = {(0, 2, None): 60, (1, 4, None): 1, (2, 4, None): 1}
+    ran = matched({0: 10, 1: 20, 2: 90, 4: 30}, arcs)
+    assert hot.hot_and_cold(ran, functions)[0] == [0, 2, 4, 1]
+    plan = planned(functions, ran, 1)
+    assert [(placed.index, placed.window) for placed in plan.placed] == [(2, 1), (4, 1), (0, 1), (1, 2)]
+    assert plan.count == 1
+
+
+def test_cold_parts_that_ran_a_lot_stay_behind_the_others_of_their_side() -> None:
+    functions = program([PAGE // 2] * 4, ["a", "a.cold", "b", "c"])
+    plan = planned(functions, matched({0: 50, 1: 40, 2: 3, 3: 2}), 1)
+    assert [(placed.index, placed.kind) for placed in plan.placed] == [(0, HOT), (1, COLD), (2, HOT), (3, HOT)]
+
+
+def filled(plan: Plan) -> list[int]:
+    return [placed.index for placed in plan.placed if placed.kind == FILL]
+
+
+def test_room_is_filled_with_neighbours_and_callees() -> None:
+    """Up to the budget, in the linker's order, without cold parts and what does not fit."""
     names = [f"f{i}" for i in range(20)]
     names[11] = "f10.cold"
     functions = program([PAGE // 4] * 8 + [PAGE * 3] + [PAGE // 4] * 11, names)
-    plan = planned(functions, matched({10: 9}), 2)
-    filled = [placed.index for placed in plan.placed if placed.kind == FILL]
-    assert filled == [5, 6, 7, 9, 12, 13, 14]  # by distance 9; 12; 7, 13; 6, 14; then 5, not 15
+    plan = planned(functions, matched({10: 9}), 2, {10: [3, 8], 3: [0]})
+    # Called or beside: 9 and 3; then what 3 calls or lies beside: 0, 2, 4; what those do: 1, 5; and no room is left.
+    assert filled(plan) == [0, 1, 2, 3, 4, 5, 9]
     assert plan.count == 2
     assert sum(w.filled for w in plan.windows) == 7 * PAGE // 4
     assert all(w.used <= PAGE for w in plan.windows)
+
+
+def test_small_functions_fill_first_and_two_reasons_are_better_than_one() -> None:
+    functions = program([PAGE // 2, PAGE // 2, 64, 4096, 64, 4096, 64, 4096, 64, 4096, 64, 4096])
+    ran = matched({0: 5, 11: 5})
+    room = PAGE - PAGE // 2 - 4096
+
+    def first(calls: dict[int, list[int]]) -> int:
+        return choose.likely(functions, ran.samples, room, 16, lambda index: calls.get(index, []))[0]
+
+    assert first({0: [3]}) == 10  # 3 is as likely, but large
+    assert first({0: [4]}) == 4  # of equal ones the first
+    assert first({0: [4, 10]}) == 10
+    assert first({0: [6], 11: [4, 6]}) == 6
+
+
+def test_what_is_likely_takes_the_place_of_large_functions_with_few_samples() -> None:
+    """Where not all that ran fits; but never with an exact profile, whose least sample is little."""
+    functions = program([PAGE, PAGE, 1024, 1024, PAGE])
+    assert filled(planned(functions, matched({0: 9, 1: 1}), 1, {0: [2, 3]})) == [2, 3]
+    assert filled(planned(functions, matched({0: 90000, 1: 1000, 4: 900}), 1, {0: [2, 3]})) == []
+
+
+@given(st.data())
+def test_properties_of_choices(data: st.DataObject) -> None:
+    sizes = data.draw(st.lists(st.integers(0, 5000), min_size=1, max_size=40))
+    some = st.integers(0, len(sizes) - 1)
+    samples = data.draw(st.dictionaries(some, st.integers(0, 1000), min_size=1))
+    calls = data.draw(st.dictionaries(some, st.lists(some)))
+    room, usual = data.draw(st.integers(0, 50000)), data.draw(st.sampled_from([1, 4, 16]))
+    functions = program(sizes)
+
+    def of(index: int) -> list[int]:
+        return calls.get(index, [])
+
+    for chosen, others in (
+        (choose.densest(functions, samples, room, usual), False),
+        (choose.densest(functions, samples, room, usual, of), True),
+        (choose.likely(functions, samples, room, usual, of), True),
+    ):
+        assert len(chosen) == len(set(chosen))
+        assert sum(max(-(-sizes[index] // usual) * usual, usual) for index in chosen) <= room
+        assert others or set(chosen) <= set(samples)
+    assert not set(chosen) & set(samples)
+    assert choose.likely(functions, samples, room, usual, of) == chosen
 
 
 def test_the_start_of_the_text_takes_room() -> None:
     """`.init` and `.plt` lead the first window."""
     functions = program([PAGE // 2] * 20)
     functions.lead = 100
-    assert planned(functions, matched({0: 1, 1: 1}), 4, fill=False).needed == 2
+    assert planned(functions, matched({0: 1, 1: 1}), 4).needed == 2
 
 
 def test_functions_keep_their_alignment() -> None:
@@ -134,12 +202,14 @@ def test_functions_keep_their_alignment() -> None:
     st.lists(st.integers(1, PAGE * 2), min_size=1, max_size=60),
     st.data(),
     st.integers(1, 9),
-    st.booleans(),
+    st.none() | st.dictionaries(st.integers(0, 59), st.lists(st.integers(0, 59))),
 )
-def test_properties_of_plans(sizes: list[int], data: st.DataObject, limit: int, fill: bool) -> None:
+def test_properties_of_plans(
+    sizes: list[int], data: st.DataObject, limit: int, calls: dict[int, list[int]] | None
+) -> None:
     functions = program(sizes)
     touched = data.draw(st.sets(st.integers(0, len(sizes) - 1), min_size=1))
-    plan = planned(functions, matched({index: index for index in touched}), limit, fill)
+    plan = planned(functions, matched({index: index for index in touched}), limit, calls)
     placed = [one.index for one in plan.placed]
     assert len(placed) == len(set(placed))
     assert set(placed) >= touched
@@ -148,12 +218,13 @@ def test_properties_of_plans(sizes: list[int], data: st.DataObject, limit: int, 
     assert sum(w.functions for w in plan.windows) == len(placed)
     if not plan.whole:
         assert plan.count >= min(plan.needed, limit)
-    if any(one.kind == FILL for one in plan.placed):
+    if filled(plan) and plan.needed <= limit:
         assert len(plan.windows) <= limit
+    assert all(one.window <= limit for one in plan.placed if one.kind == FILL)
 
 
-def test_neighbours_of_nothing() -> None:
-    assert neighbours(program([16] * 3), [], 1000, 16) == []
+def test_nothing_is_likely_beside_nothing() -> None:
+    assert choose.likely(program([16] * 3), [], 1000, 16, lambda _: []) == []
 
 
 # The budget.

@@ -87,7 +87,7 @@ def test_windows_and_simulation_agree(
     path = tmp_path_factory.mktemp("agree") / "t"
     trace = open_trace(str(write_trace(path, [(starts[index], 1, 1, 1) for index in ran], [[[1]]])))
     found = ordered(trace, 1, "order", functions, ran)
-    plan = windows.plan(ran, [], Matched(dict.fromkeys(ran, 1)), functions, WINDOW, 1, fill=False)
+    plan = windows.plan(ran, [], Matched(dict.fromkeys(ran, 1)), functions, WINDOW, 9)
     addresses = list(found.addresses)[1:]
     assert [placed.window for placed in plan.placed] == [address // WINDOW - found.first + 1 for address in addresses]
     assert sum(window.used for window in plan.windows) == addresses[-1] + sizes[ran[-1]] - found.first * WINDOW

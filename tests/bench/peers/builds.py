@@ -4,7 +4,7 @@ import hashlib
 import json
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from hugealign.elf.symbols import Functions
@@ -147,28 +147,17 @@ def ours(program: Program, before: Path, functions: Functions, learned: list[Lea
     for profile in learned:
         word = "".join(c for c in profile.name if c.isalnum())
         raw = profiles.for_hugealign(profile, functions, program.directory / f"{word}.preaggregated")
-        needed, bare = 0, None
-        for fill, budget in ((False, budgets[-1]), *((True, budget) for budget in budgets[1:])):
-            if bare and budget < needed:  # nothing is filled: it is the same order
-                yield replace(bare, title=f"{bare.title}, fill", fill=True, budget=budget)
-                continue
-            order = program.directory / f"{word}.{'fill' if fill else 'bare'}.{budget}.order"
-            words = ["order", raw.name, "-b", str(before), "-o", order.name, "--itlb-2m", str(budget)]
-            words += ["--reserve", "0", *([] if fill else ["--no-fill"])]
-            seconds = made(program, [str(HUGEALIGN), *words], order, raw)
-            target = f"hugealign.{word}.fill.{budget}" if fill else f"hugealign.{word}"
-            wrapper = (str(HUGEALIGN), f"--profile={order}")
-            command, path = link(program, target, *LINKERS[linker], wrapper=wrapper)
-            seconds += made(program, command, path, order)
-            how = f"`hugealign order{'' if fill else ' --no-fill'}`, `hugealign --profile`"
-            title = f"hugealign, {linker}, order{', fill' if fill else ''}"
-            made_ = Build(title, how, path, seconds, True, profile.name, fill, budget=budget if fill else None)
-            if bare is None:
-                bare, needed = made_, _windows(order)
-            yield made_
-
-
-def _windows(order: Path) -> int:
-    """Return in how many windows the functions of an order file begin."""
-    words = [line.split() for line in order.read_text().splitlines() if line.startswith("# window: ")]
-    return max(int(word[2]) for word in words)
+        for fill in (False, True):
+            for budget in budgets[1:]:
+                kind = "fill" if fill else "bare"
+                order = program.directory / f"{word}.{kind}.{budget}.order"
+                words = ["order", raw.name, "-b", str(before), "-o", order.name, "--itlb-2m", str(budget)]
+                words += ["--reserve", "0", *([] if fill else ["--no-fill"])]
+                seconds = made(program, [str(HUGEALIGN), *words], order, raw)
+                wrapper = (str(HUGEALIGN), f"--profile={order}")
+                target = f"hugealign.{word}.{kind}.{budget}"
+                command, path = link(program, target, *LINKERS[linker], wrapper=wrapper)
+                seconds += made(program, command, path, order)
+                how = f"`hugealign order{'' if fill else ' --no-fill'}`, `hugealign --profile`"
+                title = f"hugealign, {linker}, order{', fill' if fill else ''}"
+                yield Build(title, how, path, seconds, True, profile.name, fill, budget=budget)

@@ -132,10 +132,10 @@ def _simulated(
 
 
 def _budgets(program: Program, build: Build) -> tuple[int, ...]:
-    """Return the budgets to simulate a build at; none needs nothing huge, so that any one tells of it."""
+    """Return the budgets to simulate a build at; without any huge window that is the order for as many as can be."""
     if build.budget is None:
         return program.budgets
-    return program.budgets[:2] if build.budget == program.budgets[1] else (build.budget,)
+    return (0, build.budget) if build.budget == program.budgets[-1] else (build.budget,)
 
 
 def _row(program: Program, build: Build, found: figures.Lies) -> dict[str, Any]:
@@ -160,7 +160,7 @@ def _row(program: Program, build: Build, found: figures.Lies) -> dict[str, Any]:
         else:
             seen = live.look(build.path, program.test, program.directory, row["ours"])
         row["live"] = {"text": seen.text, "huge": seen.huge, "resident": seen.resident, "why": seen.why}
-    elif build.path.name.endswith(f".fill.{build.budget}"):
+    else:
         build.path.unlink()  # not looked at any more, and there are many
     return row
 
@@ -200,8 +200,6 @@ def _jobs(program: Program) -> list[dict[str, Any]]:
         f"hugealign, {linker}": f"hugealign.{linker}",
         f"hugealign, {linker}, order, fill": f"hugealign.full.fill.{_SHOWN}",
     }
-    if not (program.directory / f"hugealign.full.fill.{_SHOWN}").exists():  # more is needed: nothing was filled
-        names[f"hugealign, {linker}, order, fill"] = "hugealign.full"
     for name in list(names.values())[1:]:
         run(HUGEALIGN, "warm", name, cwd=program.directory)
     say("jobs in turn")

@@ -81,7 +81,7 @@ def _clang() -> Program:
     if not made.exists() or made.stat().st_mtime < source.stat().st_mtime:
         flags = ["-std=c++17", "-O1", "-fno-rtti", "-ffunction-sections", f"-I{root}/include", f"-I{_LLVM}/include"]
         subprocess.run(["g++", *flags, "-c", source, "-o", "compiler.o"], cwd=directory, check=True)
-    for name in ("concepts", "covariant"):
+    for name in ("containers", "variant"):
         source = ROOT / "tests" / "corpus" / "cxx" / f"{name}.cc"
         preprocess = ["clang-19", "-std=c++20", "-E", "-P", str(source), "-o", str(directory / f"{name}.ii")]
         subprocess.run(preprocess, check=True)
@@ -98,13 +98,13 @@ def _clang() -> Program:
     return Program(
         "clang",
         "Clang 19, linked from the static libraries of Debian's packages (`tests/bench/peers/programs.py`). Learned "
-        "from compiling `tests/corpus/cxx/concepts.cc` at -O2, judged by `covariant.cc`.",
+        "from compiling `tests/corpus/cxx/containers.cc` at -O2, judged by `variant.cc`.",
         directory,
         "g++",
         words,
-        (*_CC1, "concepts.ii"),
-        (*_CC1, "covariant.ii"),
-        (*_CC1, "concepts.ii"),
+        (*_CC1, "containers.ii"),
+        (*_CC1, "variant.ii"),
+        (*_CC1, "containers.ii"),
         (0, 1, 2, 4, 6, 8, 12, 16),
         large=True,
     )

@@ -1,0 +1,111 @@
+"""The direct calls that are read from code, held against objdump."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hugealign.elf.calls import Calls
+from hugealign.elf.symbols import Functions, read_functions
+
+SOURCE = """
+int outside(int);
+__attribute__((noinline)) static int leaf(int a) { return a * 3; }
+__attribute__((noinline)) int again(int n) { return n ? again(n - 1) + leaf(n) : 0; }
+__attribute__((noinline)) int both(int a) { return leaf(a) + again(a) + leaf(a + 1); }
+int (*volatile pointer)(int) = both;
+int indirect(int a) { return pointer(a) + 1; }
+int _start(void) { return both(1) + indirect(2); }
+"""
+COMPILERS = ("gcc", "aarch64-linux-gnu-gcc")
+
+
+@pytest.fixture(params=COMPILERS)
+def program(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str]:
+    """A program, and the prefix of its tools."""
+    compiler = request.param
+    (tmp_path / "p.c").write_text(SOURCE)
+    words = ["-O1", "-fno-optimize-sibling-calls", "-nostdlib", "-static", "p.c", "-o", "p"]
+    subprocess.run([compiler, *words], cwd=tmp_path, check=True)
+    return tmp_path / "p", compiler.removesuffix("gcc")
+
+
+def called(path: Path, functions: Functions) -> dict[str, list[str]]:
+    with Calls(path, functions) as calls:
+        return {
+            name: [functions.names[callee] for callee in calls.of(index)] for index, name in enumerate(functions.names)
+        }
+
+
+def by_objdump(path: Path, prefix: str) -> dict[str, list[str]]:
+    text = subprocess.run([f"{prefix}objdump", "-d", path], capture_output=True, text=True, check=True).stdout
+    found: dict[str, list[str]] = {}
+    name = ""
+    for line in text.splitlines():
+        if begins := re.match(r"[0-9a-f]+ <(\w+)>:", line):
+            name = begins[1]
+            found[name] = []
+        elif (call := re.search(r"\t(?:call|bl)\s+[0-9a-f]+ <(\w+)>", line)) and call[1] != name:
+            found[name] = list(dict.fromkeys((*found[name], call[1])))
+    return found
+
+
+def test_the_same_calls_as_objdump(program: tuple[Path, str]) -> None:
+    path, prefix = program
+    found = called(path, read_functions(path))
+    assert found == by_objdump(path, prefix)
+    assert found["both"] == ["leaf", "again"]
+    assert found["indirect"] == []
+
+
+def test_a_file_without_symbols(program: tuple[Path, str]) -> None:
+    path, prefix = program
+    subprocess.run([f"{prefix}strip", path], check=True)
+    functions = read_functions(path)
+    with Calls(path, functions) as calls:
+        assert sum(len(calls.of(index)) for index in range(len(functions))) == 5
+
+
+def test_a_debug_file_has_no_code(program: tuple[Path, str]) -> None:
+    path, prefix = program
+    functions = read_functions(path)
+    debug = path.with_suffix(".debug")
+    subprocess.run([f"{prefix}objcopy", "--only-keep-debug", path, debug], check=True)
+    assert set(called(path, functions)["both"]) == {"leaf", "again"}
+    assert not any(called(debug, read_functions(debug)).values())
+
+
+def test_what_cannot_be_read_calls_nothing(program: tuple[Path, str]) -> None:
+    path, _ = program
+    functions = read_functions(path)
+    whole = path.read_bytes()
+    with Calls(path, functions) as calls:
+        path.write_bytes(whole[:100])  # cut short after it was opened
+        assert not any(calls.of(index) for index in range(len(functions)))
+    path.write_bytes(whole)
+    functions.sizes[functions.names.index("both")] = 1 << 62
+    assert set(called(path, functions)["both"]) >= {"leaf", "again"}
+    functions.starts[-1] = (1 << 64) - 8
+    called(path, functions)
+    functions.image.e_machine = 243  # RISC-V
+    assert not any(called(path, functions).values())
+
+
+def test_real_code() -> None:
+    """Of a program of thousands of functions, objdump and we see the same number of calls to functions' beginnings."""
+    path = Path(shutil.which("perf") or "/usr/bin/gcc").resolve()
+    functions = read_functions(path)
+    starts = set(functions.starts)
+    text = subprocess.run(["objdump", "-d", path], capture_output=True, text=True, check=True).stdout
+    wanted = set()
+    for site, target in re.findall(r"^\s*([0-9a-f]+):\t.*\tcall\s+([0-9a-f]+) ", text, re.MULTILINE):
+        caller, callee = functions.at(int(site, 16)), int(target, 16)
+        if caller >= 0 and callee in starts and functions.starts[caller] != callee:
+            wanted.add((caller, functions.at(callee)))
+    with Calls(path, functions) as calls:
+        found = {(index, callee) for index in range(len(functions)) for callee in calls.of(index)}
+    assert len(wanted) > 1000
+    assert wanted <= found
+    assert len(found - wanted) * 1000 <= len(wanted)
