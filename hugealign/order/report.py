@@ -89,7 +89,7 @@ def _why(plan: Plan) -> str:
     if plan.needed > plan.budget:
         return f"what ran needs {plan.needed}; one beyond the budget costs more than it saves"
     if plan.count > plan.needed:
-        return f"what ran needs {plan.needed}; the rest is filled with its neighbours"
+        return f"what ran needs {plan.needed}; the rest is filled with what is likely to run"
     return "what ran needs no more"
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from tests.bench.fix import large_programs
 from tests.bench.order import many_functions
-from tests.bench.projects import large_program, many_programs
+from tests.bench.projects import large_program, programs_in_turn
 from tests.bench.ps import many_mappings
-from tests.bench.timing import HEADER, alone, compare
+from tests.bench.timing import HEADER, alone, compare, show
 from tests.bench.trace import tracing
 from tests.bench.verify import many_files
 from tests.bench.warm import much_text
@@ -67,12 +67,7 @@ def costs() -> None:
 
         many_functions(work)
 
-        for kind in ("plain", "ours"):
-            (work / kind).mkdir()
-            many_programs(work / kind)
-        make = ["make", "-s", "-B", "-j2"]
-        plain, ours = [*make, "-C", "plain", "CC=gcc"], [*make, "-C", "ours", f"CC={HUGEALIGN} gcc"]
-        compare("make -j2, 352 compiles, 32 links", plain, ours, 4, work, warm=False)
+        show("make -j2, 352 compiles, 32 links", *programs_in_turn(work, 6))
 
         data = work / "data"
         data.write_bytes(os.urandom(1 << 20) * 295)

@@ -7,6 +7,9 @@ import random
 import subprocess
 from pathlib import Path
 
+from tests.bench.timing import milliseconds
+from tests.support import HUGEALIGN
+
 PROGRAMS = 32
 SOURCES = 10  # of each program
 UNITS = 22  # of the C++ program
@@ -99,6 +102,27 @@ def many_programs(directory: Path) -> None:
         objects = " ".join(f"{name}_{part}.o" for part in (*range(SOURCES), "main"))
         rules.append(f"{name}: {objects}\n\t$(CC) $(CFLAGS) $^ -o $@\n")
     (directory / "Makefile").write_text("".join(rules))
+
+
+def programs_in_turn(work: Path, rounds: int) -> tuple[list[float], list[float]]:
+    """Build the project with and without hugealign, *rounds* times; return the milliseconds of each build.
+
+    Both are built program by program, the one with and the other without in turn: a whole build takes half a minute,
+    in which a shared machine slows down and speeds up by more than what is to be seen.
+    """
+    makes = []
+    for kind, compiler in (("plain", "gcc"), ("ours", f"{HUGEALIGN} gcc")):
+        (work / kind).mkdir()
+        many_programs(work / kind)
+        makes.append(["make", "-s", "-B", "-j2", "-C", kind, f"CC={compiler}"])
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(rounds):
+        for kept in times:
+            kept.append(0.0)
+        for program in range(PROGRAMS):
+            for side in (0, 1) if program % 2 else (1, 0):
+                times[side][-1] += milliseconds([*makes[side], f"p{program}"], work)
+    return times
 
 
 def large_program(directory: Path) -> list[str]:

@@ -1,0 +1,71 @@
+"""What fills windows best: ``python -m tests.bench.filling`` prints the table of docs/order.md.
+
+The programs, traces and samples are those of `tests.bench.peers`, which has to have run.  Layouts are simulated, not
+linked: misses of a Skylake's first-level instruction TLB.
+"""
+
+from collections.abc import Callable, Iterator
+from unittest import mock
+
+from hugealign.elf.calls import Calls
+from hugealign.elf.symbols import Functions, read_functions
+from hugealign.order import choose, hot, windows
+from hugealign.profile.match import Matched
+from hugealign.trace.files import find
+from hugealign.trace.placement import WINDOW, Placement, ordered
+from hugealign.trace.simulate import profile, simulate
+from hugealign.trace.tracefile import open_trace
+from tests.bench.peers.figures import processors
+from tests.bench.peers.profiles import sampled
+from tests.bench.peers.programs import WORK
+
+PROGRAMS = ("clang", "generated")
+SAMPLES = (1000, 10_000)
+COUNTS = (1, 2, 4, 8)
+LIKELY = (0.5, 0.6, 0.7, 0.75, 0.8, 0.9)
+
+
+def ways(calls: Calls) -> Iterator[tuple[str, Callable[[int], list[int]] | None, float]]:
+    """Yield what is compared: its name, what a function calls, how likely that runs."""
+    yield "samples alone", None, 0.0
+    yield "neighbours", lambda _: [], 0.75
+    for chance in LIKELY:
+        yield f"neighbours and callees, {chance}", calls.of, chance
+
+
+def tried(functions: Functions, ran: Matched, calls: Calls) -> Iterator[tuple[str, int, list[int]]]:
+    """Yield each way's name, a number of windows, and the order that it gives for so many."""
+    found = hot.hot_and_cold(ran, functions)
+    for name, fill, chance in ways(calls):
+        for count in COUNTS:
+            with mock.patch.object(choose, "_LIKELY", chance):
+                plan = windows.plan(*found, ran, functions, WINDOW, count, fill, count)
+            yield name, count, [placed.index for placed in plan.placed]
+
+
+def main() -> None:
+    """Simulate, and print the table."""
+    skylake = next(cpu for names, cpu in processors().items() if "skylake" in names)
+    print(f"| program, samples | filled with | {' | '.join(map(str, COUNTS))} |")
+    print(f"|---|---|{'--:|' * len(COUNTS)}")
+    for program in PROGRAMS:
+        binary = str(WORK / program / "plain.bfd")
+        train, test = (open_trace(str(WORK / program / f"{name}.trace")) for name in ("train", "test"))
+        functions = read_functions(binary)
+        ran, _ = profile(train, find(train.description.files, binary), functions)
+        file = find(test.description.files, binary)
+        with Calls(binary, functions) as calls:
+            for samples in SAMPLES:
+                drawn = sampled(ran, samples)
+                layouts: list[tuple[Placement, list[int]]] = [
+                    (ordered(test, file, name, functions, order), [count])
+                    for name, count, order in tried(functions, Matched(drawn.samples), calls)
+                ]
+                misses = {(row.layout, row.windows): row.misses for row in simulate(test, layouts, [skylake]).rows}
+                for name in dict.fromkeys(placement.name for placement, _ in layouts):
+                    cells = " | ".join(f"{misses[name, count]:,}" for count in COUNTS)
+                    print(f"| {program}, {drawn.name} | {name} | {cells} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
