@@ -40,7 +40,6 @@ class Ordered:
         self._options: list[str] = []
         self._found: Sections | None = None
         self._pieces: list[Piece] | None = None
-        self._choices: ordering.Choices | None = None
 
     def options(self, machine: int, memory_file: "Callable[[str, bytes], str]") -> list[str]:
         """Return the linker's options for the order, which *memory_file* (name, contents) makes a path of."""
@@ -99,7 +98,8 @@ class Ordered:
 
     def _text(self, form: str) -> bytes:
         if form == linkers.SYMBOLS:
-            return ordering.symbols(self.order, self.choices() if self.order.hot < len(self.order.names) else None)
+            among = pieces(self.command, set(self.order.names[self.order.hot :]))
+            return ordering.symbols(self.order, set().union(*(piece.names for piece in among)))
         choices = self.choices()
         if form == linkers.SECTIONS:
             return ordering.sections(self.order, choices)
@@ -110,14 +110,12 @@ class Ordered:
     def found(self) -> Sections:
         """Return what sections the inputs have."""
         if self._found is None:
-            self._found = find(self.command, self.order.local())
+            self._found = find(self.command, self.order.names, self.order.local())
         return self._found
 
     def choices(self) -> ordering.Choices:
         """Return the sections that the functions may be in."""
-        if self._choices is None:
-            self._choices = ordering.Choices(self.found().table, others=not self.found().complete)
-        return self._choices
+        return self.found().choices
 
     def pieces(self) -> list[Piece]:
         """Return the objects in one piece that have hot functions."""

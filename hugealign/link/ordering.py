@@ -15,7 +15,8 @@ from hugealign.units import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
+    from typing import Any
 
 MAGIC = b"# hugealign.order/1"
 _LIMIT = 256 << 20  # bytes of an order file
@@ -24,6 +25,9 @@ _IDENTITY = 20  # bytes of the checksum that identify a profile
 #: LLVM, -fsplit-machine-functions).  What is only expected to run seldom may be split off into the last two.
 _OWN, _OTHERS = b".text.", (b".text.hot.", b".text.startup.", b".text.exit.")
 _SELDOM = (b".text.unlikely.", b".text.split.")
+_SELDOM_PREFIXES = tuple(prefix[len(_OWN) :] for prefix in _SELDOM)
+_PREFIXES = (*(prefix[len(_OWN) :] for prefix in _OTHERS), *_SELDOM_PREFIXES)
+_INITIALS = {prefix[:1] for prefix in _PREFIXES}
 #: GCC names the section of a constructor after one of its symbols, and a profile may know it by the other.
 _TWINS = ((b"C1E", b"C2E"), (b"C2E", b"C1E"), (b"D1E", b"D2E"), (b"D2E", b"D1E"))
 _NO_NAME = b"#@\t"
@@ -33,7 +37,9 @@ _PLAIN = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.$"
 PLAIN_PATH = _PLAIN + b"-+/"
 #: What means something to a linker script even in quotes, or to the matching of names.
 _SPECIAL = frozenset(b'*?[]\\"' + bytes(range(32)) + b"\x7f")
+_SPACES = (b" ", b"\t", b"\r", b"\v", b"\f")  # and the newline: what bytes.strip() drops
 _START, _END = (mark.encode() for mark in HOT_MARKS)
+_LONG = 1 << 20  # bytes for which OpenSSL's SHA-256, four times as fast, makes up for being loaded
 #: No object is to be placed whole.
 NOTHING: "Mapping[bytes, list[bytes]]" = {}
 
@@ -85,24 +91,29 @@ def parse(data: bytes) -> Order:
     if lines[0].rstrip() != MAGIC:
         raise HugealignError(f"is no order file: the first line is not `{MAGIC.decode()}`")
     # Whole lists at a time: of tens of thousands of lines nearly all say a name and at most how often it was seen.
-    entries = [line.partition(b"\t") for line in lines if line and line[0] not in _NO_NAME]
-    names = [name for name, _, _ in entries]
-    if b"\\" in data:
-        names = [_unescape(name) for name in names]
+    # Tuples of their parts would be twice the memory, and a new page costs more than the names on it.
+    said = [line for line in lines if line and line[0] not in _NO_NAME]
+    names = [line.partition(b"\t")[0] for line in said]
     seldom: set[int] = set()
     sources: dict[int, bytes] = {}
     further = b"\tkind=" in data or b"\tfile=" in data
-    for index, (name, tab, text) in enumerate(entries if further else ()):
+    for index, line in enumerate(said if further else ()):
+        text = line[len(names[index]) + 1 :]
         if b"i" not in text:  # neither of the two
+            continue
+        if text == b"kind=fill":  # most of a filled order
+            seldom.add(index)
             continue
         fields = dict(field.partition(b"=")[::2] for field in text.split(b"\t"))
         kind = fields.get(b"kind", b"hot")
         if kind not in _KINDS:
-            raise HugealignError(f"line {lines.index(name + tab + text) + 1}: not a symbol of an order file")
+            raise HugealignError(f"line {lines.index(line) + 1}: not a symbol of an order file")
         if kind != b"hot":
             seldom.add(index)
         if source := fields.get(b"file"):
             sources[index] = _unescape(source)
+    if b"\\" in data:
+        names = [_unescape(name) for name in names]
     hot = len(names)
     while hot - 1 in seldom:
         hot -= 1
@@ -135,27 +146,34 @@ def _unescape(text: bytes) -> bytes:
 
 
 def _checksum(data: bytes) -> bytes:
-    try:
-        from _sha2 import sha256  # type: ignore[import-not-found]  # Python 3.12; hashlib would load OpenSSL first
-    except ImportError:
-        try:
-            from _sha256 import sha256  # type: ignore[import-not-found]
-        except ImportError:
-            from hashlib import sha256
-    checksum: bytes = sha256(data).digest()
+    checksum: bytes = _sha256(len(data) > _LONG)(data).digest()
     return checksum
 
 
-def symbols(order: Order, choices: "Choices | None" = None) -> bytes:
+def _sha256(fast: bool) -> "Any":
+    if not fast:
+        for module in ("_sha2", "_sha256"):  # of Python 3.12, and before; hashlib would load OpenSSL first
+            try:
+                return __import__(module).sha256
+            except ImportError:
+                continue
+    from hashlib import sha256
+
+    return sha256
+
+
+def symbols(order: Order, among: "Collection[bytes]" = ()) -> bytes:
     """Return lld's ``--symbol-ordering-file``: one symbol per line, spaces at the ends dropped, ``#`` for comments.
 
-    lld moves all code that a symbol lies among.  With *choices* only those of the functions that did not run are listed
-    that have sections of their own: what lld-plugin has left together stays together.
+    lld moves all code that a symbol lies among.  So functions that did not run are left out if they lie *among* other
+    code.
     """
     others = order.names[order.hot :]
-    names = [_START, *order.names[: order.hot], _END, *(choices.alone(others) if choices else others)]
+    if among:
+        others = [name for name in others if name not in among]
+    names = [_START, *order.names[: order.hot], _END, *others]
     text = b"\n".join([*names, b""])
-    if len(text.split()) == len(names) == text.count(b"\n"):
+    if text.count(b"\n") == len(names) and not any(space in text for space in _SPACES):
         return text
     return b"".join([b"%b\n" % name for name in names if b"\n" not in name and name == name.strip()])
 
@@ -227,31 +245,37 @@ def _list(
 
 
 class Choices:
-    """The sections that a function may be in: those of *table*, or with *others* all that compilers make.
+    """The sections that each of the functions *names* may be in, judged by those of the inputs, which `add` takes in.
 
-    *table* has the names of the inputs' sections, each between bytes that are 0.
+    *others*: of some inputs the sections cannot be known, so that a function may be in all that compilers make.
     """
 
-    def __init__(self, table: bytes, others: bool) -> None:
-        self._present = set(table.split(b"\0"))
-        self._others = others
-        # The few functions that may have a section of another kind as well; all the rest is quickly found.
-        self._elsewhere = _tails(table, _OTHERS)
-        self._seldom = _tails(table, _SELDOM)
+    def __init__(self, names: "Collection[bytes]", others: bool = False) -> None:
+        self.others = others
+        self._missing = set(names)  # those without a section of their own
+        text = b"\0".join(names)
+        if b"1E" in text or b"2E" in text:
+            for name in names:
+                self._missing.update(_twins(name))
+        self._special: set[bytes] = set()  # the few sections of other kinds, without what all begin with
+
+    def add(self, table: bytes) -> None:
+        """Take in the names of an object's sections: *table* has them, each with a byte that is 0 behind it.
+
+        Assemblers let the name of a section be the end of the name of its relocations.
+        """
+        found = [text.partition(b"\0")[0] for text in table.split(_OWN)[1:]]
+        self._missing.difference_update(found)
+        self._special.update([rest for rest in found if rest[:1] in _INITIALS and rest.startswith(_PREFIXES)])
 
     def strange(self, names: list[bytes]) -> set[bytes]:
         """Return those of *names* that have not just the one section ``.text.NAME``, or mean more than themselves."""
-        own = (_OWN + (b"\0" + _OWN).join(names)).split(b"\0")
-        strange = {section[len(_OWN) :] for section in set(own).difference(self._present)}
-        strange |= self._elsewhere.intersection(names)
+        strange = self._missing.intersection(names)
+        if elsewhere := {rest.partition(b".")[2] for rest in self._special if not rest.startswith(_SELDOM_PREFIXES)}:
+            strange |= elsewhere.intersection(names)
         if b"".join(names).translate(None, _PLAIN):
-            strange.update(name for name in names if name.translate(None, _PLAIN))
+            strange.update([name for name in names if name.translate(None, _PLAIN)])
         return strange
-
-    def alone(self, names: list[bytes]) -> list[bytes]:
-        """Return those of *names* that have a section of their own, or may have one."""
-        strange = self.strange(names)
-        return [name for name in names if name not in strange or self.of(name)]
 
     def of(self, name: bytes) -> list[bytes]:
         """Return the sections for the function *name*, none if the name means more than itself to a linker.
@@ -260,33 +284,30 @@ class Choices:
         """
         if (rest := name.translate(None, _PLAIN)) and _SPECIAL.intersection(rest):
             return []
-        if not (self._others or self._may_have(name)):
-            return []
         whole, cold, number = name.rpartition(b".cold")
         if cold and not number.strip(b".0123456789"):
             names = [_OWN + name, *(prefix + whole for prefix in _SELDOM)]
-            return names if self._others else self._known(names)
+            return names if self.others else self._known(names)
         names = [_OWN + name, *(prefix + name for prefix in _OTHERS)]
         if found := self._known(names):
             return found
+        twins = [prefix + twin for twin in _twins(name) for prefix in (_OWN, *_OTHERS)]
+        if found := self._known(twins + [prefix + name for prefix in _SELDOM]):
+            return found
         stem, suffix, digits = name.rpartition(b".llvm.")
-        if suffix and digits.isdigit() and self._others:
+        if suffix and digits.isdigit():
             # ThinLTO's number changes with the source, and lld-plugin leaves it out.  The asterisk is a pattern.
             names += [_OTHERS[0] + stem, b"%b%b.llvm.*" % (_OWN, stem)]
-        twins = [name.replace(one, other) for one, other in _TWINS if one in name]
-        likely = [prefix + twin for twin in twins for prefix in (_OWN, *_OTHERS)]
-        if found := self._known(likely + [prefix + name for prefix in _SELDOM]):
-            return found
-        return names if self._others else []
+        return names if self.others else []
 
-    def _may_have(self, name: bytes) -> bool:
-        if _OWN + name in self._present or name in self._elsewhere or name in self._seldom:
-            return True
-        return b".cold" in name or b"1E" in name or b"2E" in name
+    def _known(self, sections: list[bytes]) -> list[bytes]:
+        return [section for section in sections if self._has(section[len(_OWN) :])]
 
-    def _known(self, names: list[bytes]) -> list[bytes]:
-        return [name for name in names if name in self._present]
+    def _has(self, rest: bytes) -> bool:
+        return rest in self._special or not (rest in self._missing or rest.startswith(_PREFIXES))
 
 
-def _tails(table: bytes, prefixes: tuple[bytes, ...]) -> set[bytes]:
-    return {part.partition(b"\0")[0] for prefix in prefixes for part in table.split(b"\0" + prefix)[1:]}
+def _twins(name: bytes) -> list[bytes]:
+    if b"1E" not in name and b"2E" not in name:
+        return []
+    return [name.replace(one, other) for one, other in _TWINS if one in name]

@@ -5,9 +5,10 @@ of a second.  A name may be there that no section bears; then a linker is given 
 """
 
 import os
+import struct
 
 from hugealign.link import estimate
-from hugealign.link.ordering import PLAIN_PATH
+from hugealign.link.ordering import PLAIN_PATH, Choices
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,9 +17,12 @@ if TYPE_CHECKING:
     from hugealign.link.command import Command
 
 ARCHIVE, MEMBER_HEADER = b"!<arch>\n", 60  # ar(5)
-_SHDR, _SYM, _LARGE = 64, 24, 64 << 20
+_SHDR, _LARGE = 64, 64 << 20
+_SYM = struct.Struct("<IBBHQQ")
 _SHT_SYMTAB, _STT_FUNCTIONS = b"\2\0\0\0", (2, 10)  # STT_FUNC, STT_GNU_IFUNC
-_ALIKE = 16  # names in an object's table that end in .text
+_EHDR, _ET_REL = struct.Struct("<6s10xH22xQ12xHH"), 1  # magic, e_type, e_shoff, e_shnum, e_shstrndx
+_SHT_PROGBITS, _SHF_EXECINSTR = 1, 4
+_FIRST = 128  # section headers; GNU as puts one for each COMDAT group before that of .text
 _START_FILES = ("crt", "Scrt", "rcrt", "gcrt", "Mcrt", "grcrt")
 _SUFFIXES = tuple(b".c .cc .cpp .cxx .c++ .C .s .S .m .mm .f .f90 .d .rs".split())
 _PREFIXES = (b".text.", b".text.hot.", b".text.startup.", b".text.exit.", b".text.unlikely.", b".text.split.")
@@ -57,23 +61,29 @@ class Piece:
 class Sections:
     """What was found.
 
-    *table* has the section names of the objects, each between bytes that are 0; they are *complete* unless some cannot
-    be known before the link (link-time optimisation, thin archives, linker scripts).
+    *choices* are the sections of the functions sought; they are *complete* unless some cannot be known before the link
+    (link-time optimisation, thin archives, linker scripts).
     *objects* are the names of the object files that have the function of a name from a source file.
     """
 
-    __slots__ = ("complete", "objects", "table")
+    __slots__ = ("choices", "objects")
 
-    def __init__(self) -> None:
-        self.table = b"\0"
-        self.complete = True
+    def __init__(self, names: "Collection[bytes]") -> None:
+        self.choices = Choices(names)
         self.objects: dict[tuple[bytes, bytes], list[bytes]] = {}
 
+    @property
+    def complete(self) -> bool:
+        """Whether the sections of all inputs are known."""
+        return not self.choices.others
 
-def find(command: "Command", local: "Collection[tuple[bytes, bytes]]") -> Sections:
-    """Return what the inputs of *command* have; *local* are the functions, name and source file, sought by object."""
-    found = Sections()
-    tables = [b""]
+
+def find(command: "Command", names: "Collection[bytes]", local: "Collection[tuple[bytes, bytes]]" = ()) -> Sections:
+    """Return which sections for the functions *names* the inputs of *command* have.
+
+    *local* are those, name and source file, that are sought by object too.
+    """
+    found = Sections(names)
     sought: dict[bytes, list[bytes]] = {}
     for name, source in local:
         sought.setdefault(source.rpartition(b"/")[2], []).append(name)
@@ -86,16 +96,15 @@ def find(command: "Command", local: "Collection[tuple[bytes, bytes]]") -> Sectio
             for member, offset, size in objects(fd):
                 table = _names(fd, offset, size)
                 if table is None:
-                    found.complete = False
+                    found.choices.others = True
                     continue
-                tables.append(table)
+                found.choices.add(table)
                 if sought:
                     _local(found, (member or os.fsencode(path)).rpartition(b"/")[2], table, sought)
         except (OSError, ValueError, OverflowError):
-            found.complete = False
+            found.choices.others = True
         finally:
             os.close(fd)
-    found.table = b"\0".join([*tables, b""])
     found.objects = {
         (name, source): found.objects[name, base]
         for name, source in local
@@ -141,10 +150,7 @@ def _names(fd: int, base: int, size: int) -> bytes | None:
     if e_shstrndx == 0xFFFF:  # SHN_XINDEX (System V ABI, chapter 4): the number is in the first section header
         e_shstrndx = int.from_bytes(os.pread(fd, _SHDR, base + e_shoff)[40:44], "little")
     table = _contents(fd, base, size, os.pread(fd, _SHDR, base + e_shoff + e_shstrndx * _SHDR))
-    if b".gnu.lto_" in table:
-        return None
-    # Assemblers let the name of a section be the end of the name of its relocations.
-    return table.replace(b"\0.rela", b"\0")
+    return None if b".gnu.lto_" in table else table
 
 
 def _contents(fd: int, base: int, size: int, header: bytes) -> bytes:
@@ -161,7 +167,7 @@ def _local(found: Sections, base: bytes, table: bytes, sought: dict[bytes, list[
     for source in {stem, stem.rpartition(b"_")[2], stem.rpartition(b"-")[2]}:
         for candidate in sought.keys() & {source, *(source + suffix for suffix in _SUFFIXES)}:
             for name in sought[candidate]:
-                if any(b"\0%b%b\0" % (prefix, name) in table for prefix in _PREFIXES):
+                if any(b"%b%b\0" % (prefix, name) in table for prefix in _PREFIXES):
                     found.objects.setdefault((name, candidate), []).append(base)
 
 
@@ -176,11 +182,15 @@ def pieces(command: "Command", names: set[bytes]) -> list[Piece]:
         except (OSError, ValueError):
             continue
         try:
-            wanted = _wanted_members(fd, names)
+            defined: list[set[int] | None] = []
             for member, offset, size in objects(fd):
-                if (wanted is None or offset - MEMBER_HEADER in wanted) and (
-                    inside := names & _functions(fd, offset, size)
-                ):
+                headers, text = _headers(fd, offset, size)
+                if not text:
+                    continue
+                defined = defined or [_members_with(fd, names)]
+                if defined[0] is not None and offset - MEMBER_HEADER not in defined[0]:
+                    continue
+                if inside := names & _functions(fd, offset, size, headers, text):
                     found.append(Piece(path, member, inside))
         except (OSError, ValueError, OverflowError):
             continue
@@ -189,7 +199,7 @@ def pieces(command: "Command", names: set[bytes]) -> list[Piece]:
     return found
 
 
-def _wanted_members(fd: int, names: set[bytes]) -> set[int] | None:
+def _members_with(fd: int, names: set[bytes]) -> set[int] | None:
     """Return where the members of an archive begin that its index has *names* of; None if there is no index."""
     head = os.pread(fd, len(ARCHIVE) + MEMBER_HEADER, 0)
     if not head.startswith(ARCHIVE + b"/ "):
@@ -228,22 +238,33 @@ def _is_start(path: str) -> bool:
 
 
 def _headers(fd: int, base: int, size: int) -> tuple[bytes, int]:
-    """Return the section headers of the object at *base*, and the number of ``.text`` if anything is in it, else 0."""
-    head = os.pread(fd, 64, base)
-    if head[:6] != b"\x7fELF\x02\x01" or len(head) < 64 or head[16:18] != b"\x01\0":
+    """Return the section headers of the object at *base*, and the number of ``.text`` if anything is in it, else 0.
+
+    Assemblers make ``.text`` before all other sections of code, whether anything comes to be in it or not.
+    """
+    head = os.pread(fd, _EHDR.size, base)
+    if len(head) < _EHDR.size:
         return b"", 0
-    e_shoff, e_shnum = int.from_bytes(head[40:48], "little"), int.from_bytes(head[60:62], "little")
-    headers = os.pread(fd, e_shnum * _SHDR, base + e_shoff)
-    names = _contents(fd, base, size, _header(headers, int.from_bytes(head[62:64], "little")))
-    at = -1
-    for _ in range(_ALIKE):
-        if (at := names.find(b".text\0", at + 1)) < 0:
-            break
-        word, place = at.to_bytes(4, "little"), -1
-        while (place := headers.find(word, place + 1)) >= 0:
-            if place % _SHDR == 0 and any(headers[place + 32 : place + 40]):
-                return headers, place // _SHDR
-    return headers, 0
+    magic, e_type, e_shoff, e_shnum, e_shstrndx = _EHDR.unpack(head)
+    if magic != b"\x7fELF\x02\x01" or e_type != _ET_REL:
+        return b"", 0
+    for count in (min(_FIRST, e_shnum), e_shnum):
+        headers = os.pread(fd, count * _SHDR, base + e_shoff)
+        kinds = headers[4::_SHDR]  # the lowest bytes of sh_type
+        number, header = 0, b""
+        while (number := kinds.find(_SHT_PROGBITS, number + 1)) >= 0:
+            header = _header(headers, number)
+            if header[8] & _SHF_EXECINSTR:
+                break
+        if number < 0:
+            continue
+        if header[32:40] == bytes(8):  # the usual one, of which no more has to be read
+            return headers, 0
+        if count == e_shnum:
+            start = int.from_bytes(header[:4], "little")
+            name = _contents(fd, base, size, _header(headers, e_shstrndx))[start : start + 6]
+            return headers, number if name == b".text\0" else 0
+    return b"", 0
 
 
 def _header(headers: bytes, number: int) -> bytes:
@@ -253,21 +274,17 @@ def _header(headers: bytes, number: int) -> bytes:
     return header
 
 
-def _functions(fd: int, base: int, size: int) -> set[bytes]:
-    """Return the functions in the section ``.text`` itself of the object at *base*."""
-    headers, text = _headers(fd, base, size)
-    if not text:
-        return set()
-    found = set()
+def _functions(fd: int, base: int, size: int, headers: bytes, text: int) -> set[bytes]:
+    """Return the functions in the section *text* of the object at *base*."""
     for at in range(0, len(headers), _SHDR):
         if headers[at + 4 : at + 8] == _SHT_SYMTAB:
             symtab = headers[at : at + _SHDR]
             strings = _contents(fd, base, size, _header(headers, int.from_bytes(symtab[40:44], "little")))
             symbols = _contents(fd, base, size, symtab)
-            here = text.to_bytes(2, "little")
-            for symbol in range(0, len(symbols) - _SYM + 1, _SYM):
-                if symbols[symbol + 6 : symbol + 8] == here and symbols[symbol + 4] & 15 in _STT_FUNCTIONS:
-                    name = int.from_bytes(symbols[symbol : symbol + 4], "little")
-                    found.add(strings[name : strings.find(b"\0", name)])
-            break
-    return found
+            symbols = symbols[: len(symbols) - len(symbols) % _SYM.size]
+            return {
+                strings[name : strings.find(b"\0", name)]
+                for name, info, _, section, _, _ in _SYM.iter_unpack(symbols)
+                if section == text and info & 15 in _STT_FUNCTIONS
+            }
+    return set()

@@ -1,18 +1,23 @@
-"""Links of twenty thousand functions with and without an order of them all.
+"""Links with and without an order of twenty thousand functions and more.
 
-Two programs: small functions without debug information, where an order weighs most; and functions as compilers make
-them, with ``-g``.  Both orders are random, the worst case: they take a linker from object to object with every
-function.  Beside what an order costs in all stands what it costs in hugealign alone: against the same link by hand,
-with an order and a layout in the linker's own words.
+Two made programs of as many functions: small ones without debug information, where an order weighs most; and functions
+as compilers make them, with ``-g``.  Their orders are random, the worst case: they take a linker from object to object
+with every function.  And a real one, clang, in the order of a profile, filled up, as `hugealign order` makes it.
+
+Beside what an order costs in all stands what it costs in the linker alone: the same link by hand, with an order and a
+layout in the linker's own words.
 """
 
+import os
 import random
 import subprocess
 from functools import partial
 from pathlib import Path
 
+from hugealign.link import ordering
+from tests.bench.peers.programs import PROGRAMS, WORK
 from tests.bench.timing import Cost, cost, in_turn, show
-from tests.support import HUGEALIGN, LLVM, ROOT
+from tests.support import HUGEALIGN, LLVM, ROOT, run
 
 OBJECTS, FUNCTIONS = 200, 100
 LINKERS = ("bfd", "lld", "gold", "mold")
@@ -81,30 +86,53 @@ def functions_of_c(directory: Path) -> list[str]:
 
 
 def many_functions(work: Path, rounds: int = 11) -> None:
-    """Time both programs with each linker, *rounds* times."""
-    compare_orders("order, small functions", work / "functions", small_functions(work / "functions"), work, rounds)
-    compare_orders("order, C functions, -g", work / "c", functions_of_c(work / "c"), work, rounds)
+    """Time all programs with each linker, *rounds* times."""
+    for title, directory, make in (
+        ("order, small functions", work / "functions", small_functions),
+        ("order, C functions, -g", work / "c", functions_of_c),
+    ):
+        names = make(directory)
+        random.Random(1).shuffle(names)
+        order = work / "all.order"
+        order.write_text("# hugealign.order/1\n# windows: 3\n" + "".join(f"{name}\tsamples=1\n" for name in names))
+        (directory / "main.c").write_text("int main(void) { return 0; }\n")
+        subprocess.run(["gcc", "-c", "main.c"], cwd=directory, check=True)
+        words = ["gcc", "main.o", *(f"{number}.o" for number in range(OBJECTS))]
+        for linker in LINKERS:
+            compare_orders(f"{title}, {linker}", linker, words, directory, order, names, rounds)
+    real_program(work, rounds)
 
 
-def compare_orders(title: str, directory: Path, names: list[str], work: Path, rounds: int) -> None:
-    """Time links of the objects in *directory* with an order of *names*: without, one by hand, and one of ours."""
-    random.Random(1).shuffle(names)
-    order = work / "all.order"
-    order.write_text("# hugealign.order/1\n# windows: 3\n" + "".join(f"{name}\tsamples=1\n" for name in names))
-    (work / "main.c").write_text("int main(void) { return 0; }\n")
-    subprocess.run(["gcc", "-c", "main.c"], cwd=work, check=True)
-    objects = ["main.o", *(str(directory / f"{number}.o") for number in range(OBJECTS))]
-    for linker in LINKERS:
-        words = [f"-fuse-ld={linker}", f"-B{LLVM['lld19']}", *objects, "-o", "ordered"]
-        hand = by_hand(linker, names, work)
-        fronts = [[str(HUGEALIGN)], [str(HUGEALIGN), f"--profile={order}"]] + ([[]] if hand else [])
-        links = [[*front, "gcc", *([] if front else hand), *words] for front in fronts]
-        without, ours, *alone = in_turn([partial(cost, link, work) for link in links], rounds)
-        show(f"{title}, {linker}", _wall(without), _wall(ours))
-        for other in alone:
-            show("  the same by hand", _wall(without), _wall(other))
-            show("  ours against by hand", _wall(other), _wall(ours))
-            show("  of processor time", _cpu(other), _cpu(ours))
+def real_program(work: Path, rounds: int) -> None:
+    """Time clang with GNU ld, which takes seconds for it, and LLD, if the comparison with the peers has made it."""
+    directory = WORK / "clang"
+    if not all((directory / name).exists() for name in ("full.preaggregated", "plain.bfd")):
+        print("clang: not made (python -m tests.bench.peers --program clang); its links with an order are not timed")
+        return
+    program = PROGRAMS["clang"]()
+    order = work / "clang.order"
+    words = ["order", "full.preaggregated", "-b", "plain.bfd", "-o", str(order), "--itlb-2m", "8", "--reserve", "0"]
+    run(HUGEALIGN, *words, cwd=directory, check=True)
+    names = [os.fsdecode(name) for name in ordering.read(str(order)).names]
+    words = [program.driver, *program.words]
+    for linker, times in (("bfd", (rounds + 1) // 2), ("lld", rounds)):
+        compare_orders(f"order of {len(names)}, clang, {linker}", linker, words, directory, order, names, times)
+
+
+def compare_orders(
+    title: str, linker: str, words: list[str], directory: Path, order: Path, names: list[str], rounds: int
+) -> None:
+    """Time links, which *words* do in *directory*, with the *order* of *names*: without, by hand, and ours."""
+    hand = by_hand(linker, names, order)
+    words = [*words, f"-fuse-ld={linker}", f"-B{LLVM['lld19']}", "-o", str(order.with_name("ordered"))]
+    links = [[str(HUGEALIGN), *words], [str(HUGEALIGN), f"--profile={order}", *words]]
+    links += [[words[0], *hand, *words[1:]]] if hand else []
+    without, ours, *alone = in_turn([partial(cost, link, directory) for link in links], rounds)
+    show(title, _wall(without), _wall(ours))
+    show("  processor time", _cpu(without), _cpu(ours))
+    for other in alone:
+        show("  by hand, processor time", _cpu(without), _cpu(other))
+        show("  ours against by hand, the same", _cpu(other), _cpu(ours))
 
 
 def _wall(costs: list[Cost]) -> list[float]:
@@ -115,19 +143,19 @@ def _cpu(costs: list[Cost]) -> list[float]:
     return [cost.cpu * 1000 for cost in costs]
 
 
-def by_hand(linker: str, names: list[str], work: Path) -> list[str]:
-    """Write the order in the words of *linker*; return the options for it and for the layout.
+def by_hand(linker: str, names: list[str], order: Path) -> list[str]:
+    """Write the *order* of *names* in the words of *linker*, beside it; return the options for it and for the layout.
 
-    None for gold, which links twice for the layout, and mold, which has no words for an order.
+    Empty for gold, which links twice for the layout, and mold, which has no words for an order.
     """
     layout = ["-Wl,-z,max-page-size=0x200000", "-Wl,-z,separate-code", str(ROOT / "ld-scripts" / "pad-x86_64.o")]
     script = f"-Wl,-T,{ROOT / 'ld-scripts' / linker}-x86_64.ld"
-    path = work / f"order.{linker}"
+    path = order.with_suffix(f".{linker}")
     if linker == "bfd":
         lines = "".join(f"*(.text.{name})\n" for name in names)
         path.write_text(f"SECTIONS {{ .hugealign.hot : {{\n{lines}}} }}\nINSERT AFTER .init;\n")
         return [f"-Wl,-T,{path}", script, *layout]
     if linker == "lld":
         path.write_text("".join(f"{name}\n" for name in names))
-        return [f"-Wl,--symbol-ordering-file={path}", script, *layout]
+        return [f"-Wl,--symbol-ordering-file={path},--no-warn-symbol-ordering", script, *layout]
     return []

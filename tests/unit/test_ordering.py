@@ -1,5 +1,6 @@
 """The order file as the link reads it, against the reader of `hugealign order`; and the words that linkers get."""
 
+import hashlib
 import os
 import random
 from pathlib import Path
@@ -54,6 +55,13 @@ def test_reads_what_the_other_reader_reads(seed: int) -> None:
     assert len(read.identity) == 20
 
 
+@pytest.mark.parametrize("lines", [1, 100_000], ids=["short", "long"])
+def test_identity_is_the_checksum(lines: int) -> None:
+    """Which `sha256sum` prints; long files take another way to it."""
+    data = b"# hugealign.order/1\n" + b"function\tsamples=1\n" * lines
+    assert ordering.parse(data).identity == hashlib.sha256(data).digest()[:20]
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
@@ -90,8 +98,15 @@ def table(*names: bytes) -> bytes:
     return b"\0".join([b"", *names, b""])
 
 
+def choices_of(names: list[bytes], *tables: bytes, others: bool = False) -> Choices:
+    choices = Choices(names, others)
+    for one in tables:
+        choices.add(one)
+    return choices
+
+
 def test_script() -> None:
-    choices = Choices(table(F, G, H, b".text.unlikely.f", b".text.hot.h"), others=False)
+    choices = choices_of(ORDER.names, table(F, G, H, b".text.unlikely.f", b".text.hot.h"))
     script = ordering.script(ORDER, choices, {(b"g", b"a.c"): [b"a.o", b"we ird.o"]}, "AFTER .init")
     assert script.decode().split("\n")[4:-4] == [
         "*(.text.__hugealign_hot_start)",
@@ -106,10 +121,14 @@ def test_script() -> None:
 
 def test_lists() -> None:
     assert ordering.symbols(ORDER) == b"__hugealign_hot_start\nf\ng\n__hugealign_hot_end\nh\n"
+    choices = choices_of(ORDER.names, table(F, G, H))
     expected = ".text.__hugealign_hot_start .text.f .text.g .text.__hugealign_hot_end .text.h .text .text.*"
-    assert ordering.sections(ORDER, Choices(table(F, G, H), others=False)).decode() == "\n".join(
-        [*expected.split(), ""]
-    )
+    assert ordering.symbols(ORDER, {b"g", b"h"}) == b"__hugealign_hot_start\nf\ng\n__hugealign_hot_end\n"
+    for name in (b" g", b"g ", b"g\n", b"\x0bg", b"g\r"):
+        assert ordering.symbols(Order([b"a b", name, b"h"], 3, {})) == (
+            b"__hugealign_hot_start\na b\nh\n__hugealign_hot_end\n"
+        )
+    assert ordering.sections(ORDER, choices).decode() == "\n".join([*expected.split(), ""])
 
 
 @pytest.mark.parametrize(
@@ -126,26 +145,49 @@ def test_lists() -> None:
         ("_ZN1AC1Ev", {".text._ZN1AC2Ev"}, {".text._ZN1AC2Ev"}),
         ("_ZN1AD2Ev", {".text._ZN1AD1Ev", ".text._ZN1AD0Ev"}, {".text._ZN1AD1Ev"}),
         ("absent", {".text.f"}, set()),
+        ("f", {".rela.text.f"}, {".text.f"}),
+        ("f", {".text.hot.f", ".text.unlikely.f"}, {".text.hot.f"}),
         ("f*", {".text.f*"}, set()),
         ('"', {'.text."'}, set()),
         ("sp ace", {".text.sp ace"}, {".text.sp ace"}),
     ],
 )
 def test_sections_of_a_function(name: str, present: set[str], expected: set[str]) -> None:
-    choices = Choices(table(*(section.encode() for section in present)), others=False)
+    choices = choices_of([name.encode()], table(*(section.encode() for section in present)))
     assert {section.decode() for section in choices.of(name.encode())} == expected
 
 
 def test_symbols_in_a_table_that_llvm_shares_with_them() -> None:
-    choices = Choices(table(b"_ZN1AC1Ev", b".text._ZN1AC2Ev", b"f", F), others=False)
-    assert choices.strange([b"_ZN1AC1Ev", b"_ZN1AC2Ev", b"f"]) == {b"_ZN1AC1Ev"}
+    names = [b"_ZN1AC1Ev", b"_ZN1AC2Ev", b"f"]
+    choices = choices_of(names, table(b"_ZN1AC1Ev", b".text._ZN1AC2Ev", b"f", F))
+    assert choices.strange(names) == {b"_ZN1AC1Ev"}
     assert choices.of(b"_ZN1AC1Ev") == [b".text._ZN1AC2Ev"]
 
 
+def test_what_other_objects_have() -> None:
+    """A part that one object has split off from a function is not taken for the function of another."""
+    names = [b"absent", b"f", b"g", b"h", b"*", b"f.cold"]
+    tables = table(F, b".text.unlikely.f"), table(b".text.unlikely.g"), table(b".text.hot.h"), table(H), table(F)
+    choices = choices_of(names, *tables)
+    assert choices.strange(names) & set(names) == set(names) - {b"f"}
+    assert [choices.of(name) for name in names] == [
+        [],
+        [F],
+        [b".text.unlikely.g"],
+        [H, b".text.hot.h"],
+        [],
+        [b".text.unlikely.f"],
+    ]
+
+
 def test_sections_that_are_not_known_before_the_link() -> None:
-    choices = Choices(table(F), others=True)
+    names = [b"f", b"g", b"h", b"_ZN1AC1Ev"]
+    choices = choices_of(names, table(F, b".text.unlikely.h", b".text._ZN1AC2Ev"), others=True)
+    assert choices.strange(names) == set(names) - {b"f"}
     assert choices.of(b"f") == [F]
     assert choices.of(b"g") == [b".text.g", b".text.hot.g", b".text.startup.g", b".text.exit.g"]
+    assert choices.of(b"h") == [b".text.unlikely.h"]
+    assert choices.of(b"_ZN1AC1Ev") == [b".text._ZN1AC2Ev"]
 
 
 @pytest.fixture
@@ -167,8 +209,8 @@ def objects(tmp_path: Path) -> Path:
 
 def test_find(objects: Path) -> None:
     command = parse([str(objects / name) for name in ("a.o", "whole.o", "lib.a", "b.o")])
-    found = find(command, {(b"g", b"src/a.c"), (b"nothing", b"a.c")})
-    assert {F, G, b".text.member"} <= set(found.table.split(b"\0"))
+    found = find(command, [b"f", b"g", b"member", b"absent"], {(b"g", b"src/a.c"), (b"nothing", b"a.c")})
+    assert [found.choices.of(name) for name in (b"f", b"g", b"member", b"absent")] == [[F], [G], [b".text.member"], []]
     assert found.complete
     assert found.objects == {(b"g", b"src/a.c"): [b"a.o", b"a-name-of-more-than-16-a.o"]}
     assert whole(command) == ([str(objects / "whole.o")], 3)
@@ -220,6 +262,20 @@ def test_copies(objects: Path) -> None:
     assert Copies(str(objects)).substitute(words, parse(words), names)[4] == words[4]
 
 
+@pytest.mark.parametrize("groups", [0, 3, 300])
+def test_a_piece_behind_groups(groups: int, tmp_path: Path) -> None:
+    """GNU as puts the section of every COMDAT group before .text, which may be empty."""
+    comdat = [
+        f'.section .text.g{n},"axG",@progbits,g{n},comdat\n.type g{n},@function\ng{n}: ret' for n in range(groups)
+    ]
+    for name, text in (("whole", ".text\n.type f,@function\nf: ret"), ("empty", '.section .text.f,"ax"\nf: ret')):
+        (tmp_path / f"{name}.s").write_text("\n".join([*comdat, text, ""]))
+        run("gcc", "-c", f"{name}.s", cwd=tmp_path, check=True)
+    command = parse([str(tmp_path / name) for name in ("whole.o", "empty.o")])
+    assert [(piece.path, piece.names) for piece in pieces(command, {b"f", b"g0"})] == [(f"{tmp_path}/whole.o", {b"f"})]
+    assert whole(command) == ([f"{tmp_path}/whole.o"], 2)
+
+
 @pytest.mark.parametrize("name", ["whole.o", "a.o", "lib.a"])
 def test_cut_and_spoilt_inputs(name: str, objects: Path) -> None:
     data, chance = (objects / name).read_bytes(), random.Random(0)
@@ -231,7 +287,7 @@ def test_cut_and_spoilt_inputs(name: str, objects: Path) -> None:
                 spoilt[chance.randrange(len(spoilt))] = chance.randrange(256)
         (objects / "spoilt").write_bytes(spoilt)
         command = parse(words)
-        find(command, {(b"g", b"a.c")})
+        find(command, [b"f"], {(b"g", b"a.c")})
         pieces(command, {b"f", b"g"})
         whole(parse([str(objects / "spoilt.o")]))
         copies = Copies(str(objects))
@@ -258,8 +314,8 @@ def test_inputs_that_hide_their_sections(name: str, objects: Path) -> None:
     (objects / "cut.o").write_bytes((objects / "a.o").read_bytes()[:-200])
     (objects / "cut.a").write_bytes((objects / "lib.a").read_bytes()[:-2000])
     command = parse([str(objects / name), str(objects / "a.o"), str(objects / "absent.o"), str(objects)])
-    found = find(command, ())
-    assert F in found.table.split(b"\0")
+    found = find(command, [b"f"])
+    assert F in found.choices.of(b"f")
     assert not found.complete
     assert whole(command)[0] == []
 

@@ -57,27 +57,26 @@ def test_names_that_would_end_a_field() -> None:
         assert not plugins.Entry(plugin, tool, "1:2", list(libraries)).can_be_listed()
 
 
-def choices(*sections: bytes, others: bool = False) -> Choices:
-    return Choices(b"\0".join([b"", *sections, b""]), others=others)
-
-
 def test_what_lies_among_other_code_is_not_listed() -> None:
     """lld would move all of it; what ran is listed in any case, since it may be assembly."""
     order = Order([b"hot", b"assembly", b"lies_alone", b"lies_among", b"f.cold"], 2, {})
     start, end = b"__hugealign_hot_start", b"__hugealign_hot_end"
-    found = choices(b".text", b".text.hot.hot", b".text.lies_alone", b".text.split.f")
-    assert ordering.symbols(order, found).split() == [start, b"hot", b"assembly", end, b"lies_alone", b"f.cold"]
-    assert ordering.symbols(order, choices(others=True)).split() == [start, *order.names[:2], end, *order.names[2:]]
+    among = {b"lies_among", b"assembly"}
+    assert ordering.symbols(order, among).split() == [start, b"hot", b"assembly", end, b"lies_alone", b"f.cold"]
+    assert ordering.symbols(order).split() == [start, *order.names[:2], end, *order.names[2:]]
 
 
 def test_names_that_thinlto_makes() -> None:
     """The number changes, and the plugin's sections are without it; the asterisk is the only one that is a pattern."""
-    bitcode = choices(others=True)
+    order = Order([b"f.llvm.12", b"g h"], 2, {})
+    bitcode = Choices([*order.names, b"f.llvm.", b"f.llvm.x", b"f", b"f*.llvm.12"], others=True)
     assert {b".text.hot.f", b".text.f.llvm.*", b".text.f.llvm.12"} <= set(bitcode.of(b"f.llvm.12"))
     for name in (b"f.llvm.", b"f.llvm.x", b"f"):
         assert not [section for section in bitcode.of(name) if b"*" in section]
     assert bitcode.of(b"f*.llvm.12") == []
-    assert choices(b".text.f.llvm.12").of(b"f.llvm.12") == [b".text.f.llvm.12"]
-    script = ordering.script(Order([b"f.llvm.12", b"g h"], 2, {}), bitcode, {}, "BEFORE .text")
+    known = Choices(order.names)
+    known.add(b".text.f.llvm.12\0")
+    assert known.of(b"f.llvm.12") == [b".text.f.llvm.12"]
+    script = ordering.script(order, bitcode, {}, "BEFORE .text")
     assert b"*(.text.f.llvm.*)\n" in script
     assert b'*(".text.g h")\n' in script
