@@ -86,7 +86,7 @@ def violations(
     lines = series(document, cpu)
     ours = _ours(lines, learned)
     worse = {}
-    for budget, misses in ours.items():
+    for budget, misses in sorted(ours.items()):
         peers = [
             (line[budget], title)
             for (title, known, own, _), line in lines.items()
