@@ -98,6 +98,8 @@ def build_ordered(example: Example) -> None:
             f"{variant}-make",
             f'{variant}: make -j{JOBS} -C src/backend CC="{shown(example, compiler)}"',
             ["rm", "-rf", backend / "postgres", example.prefix(variant)],
+            # Only a make of everything waits for the headers that are generated.
+            ["make", "-s", "-C", backend, "generated-headers"],
             ["make", "-s", f"-j{JOBS}", "-C", backend, f"CC={compiler}"],
             ["cp", "-a", example.prefix("hugealign"), example.prefix(variant)],
             ["cp", backend / "postgres", example.program(variant)],
