@@ -154,7 +154,7 @@ def _symbols(image: Image, data: mmap.mmap, table: Section) -> list[_Symbol]:
             continue
         for at in (name_at, file_at) if bind == _STB_LOCAL else (name_at,):
             if at not in names:
-                end = blob.find(b"\0", at)
+                end = blob.find(0, at)
                 raw = blob[at : end if end >= 0 else None]
                 left -= len(raw)
                 if left < 0:
@@ -173,31 +173,36 @@ def _placed(symbols: list[_Symbol], ends: set[int]) -> Functions:
     functions = Functions([], [], [], [], {})
     starts, sizes, names, files = functions.starts, functions.sizes, functions.names, functions.files
     limit = max(ends, default=0)
-    place: dict[int, int] = {}  # of each address that a symbol begins at
     best = _UNNAMED
-    end = -1
-    # By address and size; of equal ones the first in the table stays first.
-    for start, minus_size, rank, name, file in sorted(symbols, key=itemgetter(0, 1)):
-        if start < end or (starts and start == starts[-1]):
-            place[start] = len(starts) - 1
-            if start == starts[-1] and rank < best:
+    last = end = -1
+    # By address and size; of equal ones the first in the table stays first.  Sorting twice by a number takes half the
+    # time of sorting by pairs.
+    ordered = sorted(symbols, key=itemgetter(1))
+    ordered.sort(key=itemgetter(0))
+    for start, minus_size, rank, name, file in ordered:
+        if start < end or start == last:
+            if start == last and rank < best:
                 names[-1], files[-1], best = name, file, rank
             continue
         if starts and not sizes[-1]:
-            sizes[-1] = start - starts[-1]
-        place[start] = len(starts)
-        size = min(-minus_size, max(limit - start, 1)) if limit else -minus_size
+            sizes[-1] = start - last
+        size = -minus_size
+        if limit and size > limit - start:
+            size = min(size, max(limit - start, 1))
         starts.append(start)
         sizes.append(size)
         names.append(name)
         files.append(file)
-        best, end = rank, start + size
+        best, last, end = rank, start, start + size
     if starts and not sizes[-1]:
         sizes[-1] = min((end - starts[-1] for end in ends if end > starts[-1]), default=1)
     by_name = functions.by_name
+    place = dict(zip(starts, range(len(starts)), strict=True))
     for start, _, _, name, _ in symbols:
         if name:
-            index = place[start]
+            index = place.get(start, -1)
+            if index < 0:  # another name inside of a function
+                index = bisect_right(starts, start) - 1
             found = by_name.get(name)
             if found is None:
                 by_name[name] = [index]

@@ -1,5 +1,6 @@
 """Where a function can begin: on what the compiler aligned it to.  Pure."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from hugealign.elf.symbols import Functions
@@ -8,9 +9,13 @@ from hugealign.elf.windows import align_up
 
 def alignment(functions: Functions) -> int:
     """Return what the compiler aligned functions to: most lie on it, and more than would by chance (half lie on 2)."""
-    starts = [start for index, start in enumerate(functions.starts) if functions.cold_part_of(index) is None]
+    rests = Counter(
+        start % 16
+        for index, (start, name) in enumerate(zip(functions.starts, functions.names, strict=True))
+        if ".cold" not in name or functions.cold_part_of(index) is None
+    )
     for candidate in (16, 8, 4, 2):
-        if sum(start % candidate == 0 for start in starts) * 8 > len(starts) * 5:
+        if sum(rests[rest] for rest in range(0, 16, candidate)) * 8 > rests.total() * 5:
             return candidate
     return 1
 
@@ -22,7 +27,9 @@ def place(starts: Sequence[int], sizes: Sequence[int], order: Iterable[int], beg
     """
     placed = []
     for index in order:
-        begin = align_up(begin, min(starts[index] & -starts[index], most) or most)
+        start = starts[index]
+        own = start & -start
+        begin = align_up(begin, own if 0 < own < most else most)
         placed.append(begin)
         begin += sizes[index]
     return placed

@@ -1,6 +1,6 @@
 """Which functions are worth a place in a huge window: those that ran, and those that probably do.  Pure.
 
-Windows are few, so that the functions with the most samples per byte get the room (the greedy rule for knapsacks).  A
+Windows are few, so that the functions that are worth the most per byte get the room (the greedy rule for knapsacks).  A
 profile of some thousand samples does not see most of what runs.  What it missed is often called by what it saw, or lies
 beside it, since compilers and linkers keep together what was written together.
 """
@@ -13,32 +13,32 @@ from hugealign.elf.symbols import Functions
 from hugealign.elf.windows import align_up
 
 #: How likely a function runs because one does that calls it or lies next to it.  docs/order.md has what others gave.
-_LIKELY = 0.75
-#: What a function that ran is worth beside its samples, in samples of the least sampled one.
+_LIKELY = 0.5
+#: What it is worth that a function ran, beside how much, in what the least of those that ran much or little is worth.
 _UNSEEN = 0.5
 
 Calls = Callable[[int], Iterable[int]]
 
 
 def densest(
-    functions: Functions, samples: Mapping[int, int], room: int, usual: int, calls: Calls | None = None
+    functions: Functions, worth: Mapping[int, float], room: int, usual: int, calls: Calls | None = None
 ) -> list[int]:
-    """Return the functions with the most samples per byte that fit into *room* bytes, aligned to *usual* ones.
+    """Return the functions that are worth the most per byte and fit into *room* bytes, aligned to *usual* ones.
 
-    *samples* are those of all functions that ran.  With *calls*, the callees of a function, functions without samples
-    are among them too, for the samples that they are likely to have.
+    *worth* has all functions that ran.  With *calls*, the callees of a function, functions that are likely to run are
+    among them too.
     """
-    unseen = _UNSEEN * min((count for count in samples.values() if count > 0), default=1)
+    unseen = _UNSEEN * min((value for value in worth.values() if value > 0), default=1.0)
     size = _sizes(functions, usual)
-    heap = [(-(count + unseen) / size(index), index, 1.0) for index, count in samples.items()]
+    heap = [(-(value + unseen) / size(index), index, 1.0) for index, value in worth.items()]
     heap.sort()
     left = room
     for density, index, _ in heap:
         left -= size(index)
         if left < 0 and -density >= unseen / usual:
-            calls = None  # no function without samples comes before those that fill the room
+            calls = None  # nothing that did not run comes before those that fill the room
             break
-    return _chosen(functions, heap, samples, unseen, room, usual, calls)
+    return _chosen(functions, heap, worth, unseen, room, usual, calls)
 
 
 def likely(functions: Functions, ran: Iterable[int], room: int, usual: int, calls: Calls) -> list[int]:

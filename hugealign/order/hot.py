@@ -1,8 +1,15 @@
-"""The functions that ran, in the order that they are to lie."""
+"""The functions that ran, in the order that they are to lie, and what each is worth."""
+
+from collections import Counter
+from collections.abc import Sequence
+from math import sqrt
 
 from hugealign.elf.symbols import Functions
 from hugealign.order.cdsort import Arc, cdsort
 from hugealign.profile.match import Matched
+
+#: Bytes of a run.  32 to 256 KiB gave the same misses of clang, traced, but for 8 %.
+_RUN = 128 << 10
 
 
 def hot_and_cold(matched: Matched, functions: Functions) -> tuple[list[int], list[int]]:
@@ -18,6 +25,37 @@ def hot_and_cold(matched: Matched, functions: Functions) -> tuple[list[int], lis
     rank = {functions.names[index]: number for number, index in enumerate(order)}
     cold.sort(key=lambda index: (rank.get(functions.cold_part_of(index) or "", len(order)), index))
     return order, cold
+
+
+def worth(hot: Sequence[int], matched: Matched, functions: Functions) -> dict[int, float]:
+    """Return what each touched function is worth in a huge window; *hot* is the order of `hot_and_cold`.
+
+    Without calls, its samples.  With calls, how often it is entered and returned to: its page is looked up then,
+    however long it runs then.  Torn out of the order it would leave the page of those that call it, so the density of
+    the run of the order that it lies in counts as much as its own.
+    """
+    if not matched.arcs:
+        return {index: float(samples) for index, samples in matched.samples.items()}
+    looked_up = Counter[int]()
+    for (caller, callee, _), weight in matched.arcs.items():
+        if caller != callee:
+            looked_up[caller] += weight
+            looked_up[callee] += weight
+    calls, samples = looked_up.total() / 2, sum(matched.samples.values())
+    values = {
+        index: float(looked_up[index] or (count * calls / samples if samples else 0))  # of callbacks no call is known
+        for index, count in matched.samples.items()
+    }
+    run: list[int] = []
+    size = 0
+    for index in hot:
+        run.append(index)
+        size += functions.sizes[index]
+        if size >= _RUN or index == hot[-1]:
+            density = sum(values[one] for one in run) / max(size, 1)
+            values.update((one, sqrt(values[one] * density * max(functions.sizes[one], 1))) for one in run)
+            run, size = [], 0
+    return values
 
 
 def _by_calls(hot: list[int], matched: Matched, functions: Functions) -> list[int]:

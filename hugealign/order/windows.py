@@ -4,12 +4,13 @@ Mapping more windows than the processor has entries for costs more misses than i
 window saves some.  So as many are mapped as the hot functions need, and never more than the budget.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hugealign.elf.symbols import Functions
 from hugealign.errors import HugealignError
 from hugealign.order import choose
+from hugealign.order import hot as hot_functions
 from hugealign.order.alignment import alignment, place
 from hugealign.order.choose import Calls
 from hugealign.order.orderfile import COLD, FILL, HOT
@@ -68,8 +69,8 @@ def plan(
 ) -> Plan:
     """Return where *hot*, then *cold* functions lie in windows of *page_size* bytes, of which *budget* may be huge.
 
-    With *count*, so many are to be huge, whatever the budget.  Where those that ran need more, the ones with the most
-    samples per byte come first.  With *fill*, which returns the callees of a function, others that are likely to run
+    With *count*, so many are to be huge, whatever the budget.  Where those that ran need more, the ones that are worth
+    the most per byte come first.  With *fill*, which returns the callees of a function, others that are likely to run
     get the room that is left.  Raises HugealignError for functions of absurd size.
     """
     text = max(1, -(-functions.text // page_size))
@@ -82,7 +83,7 @@ def plan(
     if needed > _LIMIT:
         raise HugealignError(f"functions of {needed} windows: more than any program has; the file is damaged")
     if not whole and most:
-        kinds = _within(kinds, matched.samples, functions, most * page_size, end, usual, fill)
+        kinds = _within(kinds, matched, functions, most * page_size, end, usual, fill)
     indices = [index for index, _ in kinds]
     ends = _ends(indices, functions, usual)
     placed = [
@@ -106,7 +107,7 @@ def plan(
 
 def _within(
     kinds: list[tuple[int, str]],
-    samples: Mapping[int, int],
+    matched: Matched,
     functions: Functions,
     space: int,
     end: int,
@@ -119,15 +120,16 @@ def _within(
     call each other are beside each other in it.
     """
     if end > space:
-        chosen = choose.densest(functions, samples, space - functions.lead, usual, fill)
+        worth = hot_functions.worth([index for index, kind in kinds if kind == HOT], matched, functions)
+        chosen = choose.densest(functions, worth, space - functions.lead, usual, fill)
     elif fill:
-        chosen = choose.likely(functions, samples, space - end, usual, fill)
+        chosen = choose.likely(functions, matched.samples, space - end, usual, fill)
         return kinds + [(index, FILL) for index in sorted(chosen)]
     else:
         return kinds
     inside = set(chosen)
     ran = [one for one in kinds if one[0] in inside]
-    filled = [(index, FILL) for index in sorted(inside.difference(samples))]
+    filled = [(index, FILL) for index in sorted(inside.difference(matched.samples))]
     return ran + filled + [one for one in kinds if one[0] not in inside]
 
 

@@ -1,43 +1,86 @@
 """BOLT's YAML (``llvm-bolt -w``, ``perf2bolt -w``): counts of blocks, branches and calls of each function."""
 
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any, BinaryIO
 
 from hugealign.profile import library
 from hugealign.profile.model import Malformed, Place, Profile, ProfileError, count_of
 
-_LIMIT = 1 << 30
+_NODES_LIMIT = 2_000_000  # of one function, which has about ten for each of its blocks
 
 
 def read(stream: BinaryIO, profile: Profile) -> None:
-    """Add what the YAML says to *profile*.  Raises ProfileError."""
+    """Add what the YAML says to *profile*, function by function.  Raises ProfileError."""
     yaml = library.find("yaml", "PyYAML", "python3-yaml")
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    data = stream.read(_LIMIT + 1)
-    if len(data) > _LIMIT:
-        raise ProfileError("is larger than 1 GiB; use BOLT's fdata")
+    names: dict[str, Place] = {}
+    calls: dict[tuple[Place, str], int] = {}  # the callee may come later, and is a number until then
+    number = 0
     try:
-        if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(data, Loader=loader)):
-            raise ProfileError("has YAML aliases, which BOLT does not write")
-        document = yaml.load(data, Loader=loader)
+        for number, function in enumerate(_functions(stream, yaml), 1):
+            try:
+                place = profile.place(str(function["name"]).encode("utf-8", "surrogateescape"))
+            except (Malformed, KeyError, UnicodeEncodeError):
+                profile.malformed(number)
+                continue
+            fid = str(function.get("fid"))
+            profile.room.take(len(fid))
+            names[fid] = place
+            _function(function, place, calls, profile, number)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         where = getattr(error, "problem_mark", None)
         raise ProfileError(f"is no YAML{f' (line {where.line + 1})' if where else ''}") from None
-    functions = [f for f in _list(document, "functions") if isinstance(f, dict)]
-    if not functions:
+    if not number:
         raise ProfileError("has no functions")
-    names: dict[Any, Place] = {}
-    for number, function in enumerate(functions, 1):
-        try:
-            names[str(function.get("fid"))] = profile.place(str(function["name"]).encode("utf-8", "surrogateescape"))
-        except (Malformed, KeyError, UnicodeEncodeError):
-            profile.malformed(number)
-    for number, function in enumerate(functions, 1):
-        if place := names.get(str(function.get("fid"))):
-            _function(function, place, names, profile, number)
+    for (place, fid), count in calls.items():
+        callee = names.get(fid)
+        if callee is not None and callee != place:
+            profile.call(place, callee, count)
 
 
-def _function(function: dict[str, Any], place: Place, names: dict[Any, Place], profile: Profile, number: int) -> None:
+def _functions(stream: BinaryIO, yaml: ModuleType) -> Iterator[dict[str, Any]]:
+    """Yield the mappings in the sequence ``functions`` of a document; what they hold is text, lists and mappings.
+
+    They are made of the parser's events one by one: the whole document would take fifty times its size.
+    """
+    events = yaml.parse(stream, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    ends = (yaml.SequenceEndEvent, yaml.MappingEndEvent)
+    left = 0
+
+    def node(event: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise ProfileError(f"has a function of more than {_NODES_LIMIT} values")
+        if isinstance(event, yaml.ScalarEvent):
+            return event.value
+        if isinstance(event, yaml.AliasEvent):
+            raise ProfileError("has YAML aliases, which BOLT does not write")
+        inside = []
+        while not isinstance(inner := next(events), ends):
+            inside.append(node(inner))
+        if isinstance(event, yaml.SequenceStartEvent):
+            return inside
+        return {key: value for key, value in zip(inside[::2], inside[1::2], strict=True) if isinstance(key, str)}
+
+    while not isinstance(event := next(events), (yaml.MappingStartEvent, yaml.StreamEndEvent)):
+        pass
+    while not isinstance(event, yaml.StreamEndEvent) and not isinstance(event := next(events), ends):
+        left = _NODES_LIMIT
+        key, value = node(event), next(events)
+        if key != "functions" or not isinstance(value, yaml.SequenceStartEvent):
+            node(value)
+            continue
+        while not isinstance(item := next(events), ends):
+            left = _NODES_LIMIT
+            function = node(item)
+            if isinstance(function, dict):
+                yield function
+
+
+def _function(
+    function: dict[str, Any], place: Place, calls: dict[tuple[Place, str], int], profile: Profile, number: int
+) -> None:
     total = 0
     try:
         total = _count(function, "exec")
@@ -50,9 +93,10 @@ def _function(function: dict[str, Any], place: Place, names: dict[Any, Place], p
             # Block counts are left out where the branches tell them.
             inside += sum(_count(next_block, "cnt") for next_block in _list(block, "succ"))
             for call in _list(block, "calls"):
-                callee = names.get(str(call.get("fid")))
-                if callee is not None and callee != place:
-                    profile.call(place, callee, _count(call, "cnt"))
+                key = (place, str(call.get("fid")))
+                if key not in calls:
+                    profile.room.take(len(key[1]))
+                calls[key] = calls.get(key, 0) + _count(call, "cnt")
         except (Malformed, AttributeError):
             profile.malformed(number)
     profile.good += 1

@@ -34,6 +34,7 @@ class _State:
         number, name = found.groups()
         key = (_KIND.get(kind, kind), number)
         if name:
+            self.profile.room.take(len(name))
             self.names[key] = name
         if key not in self.names:
             raise Malformed

@@ -1,11 +1,13 @@
 """What format a profile is in, by what it begins with; never by its name."""
 
 import re
+import struct
 
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _RAW_MAGIC = (b"\x81rforpl\xff", b"\xffrforpl\x81", b"\x81Rforpl\xff", b"\xfflprofr\x81", b"\xfflprofi\x81")
 _SAMPLE_MAGIC = (b"\x84\xe4\xd0\xb1\xf4\xc9\x94\xa8", b"\x82\xe4\xd0\xb1\xf4\xc9\x94\xa8")  # "SPROF42", 4 or 2: ULEB128
 _AFDO_VERSIONS = (b"\1\0\0\0", b"\2\0\0\0")  # in coverage data, there are four letters of GCC's version
+_GPERFTOOLS = struct.pack("<3Q", 0, 3, 0)  # then the period, and samples; of processors with 64 bits
 _NAME = rb"(?:[^ \n\\]|\\.)+"
 _LINE_SHOWN = 300  # bytes of either end of a line that are looked at: patterns take the square of its length
 
@@ -65,7 +67,7 @@ def detect(head: bytes) -> str | None:
         return "gcda"
     if head[:4] == b"\x7fELF":
         return None
-    if _pprof(head):
+    if head.startswith(_GPERFTOOLS) or _pprof(head):
         return "pprof"
     if b"\0" in head or not head.strip():
         return None

@@ -31,10 +31,10 @@ def read_data(path: str, profile: Profile, functions: Functions, binary: str) ->
 
 def read(lines: Iterable[bytes], profile: Profile) -> None:
     """Add gcov's JSON, one document per line, to *profile*."""
-    read_json(list(lines), profile)
+    read_json(lines, profile)
 
 
-def read_json(documents: list[bytes], profile: Profile) -> None:
+def read_json(documents: Iterable[bytes], profile: Profile) -> None:
     """Add each of *documents*."""
     for number, document in enumerate(documents, 1):
         if document.strip():

@@ -37,21 +37,19 @@ def match(profile: Profile, functions: Functions) -> Matched:
     """Find the functions of *profile* among *functions*."""
     matched = Matched(foreign=profile.foreign)
     names = _Names(functions)
-    found: dict[Place, int | None] = {}
     missing: Counter[str] = Counter()
+    samples = matched.samples
     for place, count in profile.samples.items():
-        index = place if isinstance(place, int) else names.find(*place)
-        index = None if index is None or index < 0 else index
-        found[place] = index
-        matched.total += count
-        if index is None:
+        index = names.index(place)
+        if index < 0:
             missing["(no function)" if isinstance(place, int) else place[0]] += count
         else:
-            matched.found += count
-            matched.samples[index] = matched.samples.get(index, 0) + count
+            samples[index] = samples.get(index, 0) + count
+    matched.total = sum(profile.samples.values())
+    matched.found = matched.total - missing.total()
     for (caller, callee, offset), count in profile.arcs.items():
-        source, target = found.get(caller), found.get(callee)
-        if source is not None and target is not None and source != target:
+        source, target = names.index(caller), names.index(callee)
+        if 0 <= source != target >= 0:
             inside = offset if offset is not None and offset < functions.sizes[source] else None
             key = (source, target, inside)
             matched.arcs[key] = matched.arcs.get(key, 0) + count
@@ -65,9 +63,21 @@ class _Names:
     def __init__(self, functions: Functions) -> None:
         self.functions = functions
         self.stripped: dict[str, list[int]] | None = None
+        self.known: dict[Place, int] = {}  # of names that are not exactly one function's
 
-    def find(self, name: str, file: str) -> int | None:
-        """Return the index of the function, or None."""
+    def index(self, place: Place) -> int:
+        """Return the index of the function, -1 if there is none."""
+        if isinstance(place, int):
+            return place
+        of_name = self.functions.by_name.get(place[0])
+        if of_name is not None and len(of_name) == 1:
+            return of_name[0]
+        found = self.known.get(place)
+        if found is None:
+            found = self.known[place] = self._find(*place)
+        return found
+
+    def _find(self, name: str, file: str) -> int:
         by_name = self.functions.by_name
         if name in by_name:
             return self._choose(by_name[name], file, 0)
@@ -83,7 +93,10 @@ class _Names:
                     self.stripped.setdefault(base, []).extend(indices)
         base = without_suffixes(name)
         found = by_name.get(base) or self.stripped.get(base)
-        return self._choose(found, file, ordinal) if found else None
+        if base != name and _renamed(name):
+            # Of two locals of one name the other one; only the numbers differ from build to build.
+            found = self.stripped.get(base) or found
+        return self._choose(found, file, ordinal) if found else -1
 
     def _choose(self, indices: list[int], file: str, ordinal: int) -> int:
         """Return one of several of the same name: by source file, else by number, else the first.
@@ -98,7 +111,7 @@ class _Names:
 
 
 def without_suffixes(name: str) -> str:
-    """Return the name that a clone, a part or a symbol version was made of: ``f`` of ``f.isra.0.cold`` or ``f@V``."""
+    """Return the name that a clone, a part or a version was made of: ``f`` of ``f.isra.0.cold``, ``f.5`` or ``f@V``."""
     if (at := name.find("@")) > 0:
         name = name[:at]
     words = name.split(".")
@@ -110,7 +123,15 @@ def without_suffixes(name: str) -> str:
         if words[last] not in _CLONES:
             break
         end = last
+    if end > 1 and words[end - 1].isdigit():
+        end -= 1
     return ".".join(words[:end]) or name
+
+
+def _renamed(name: str) -> bool:
+    """Whether this is ``f.5``: LLVM's link-time optimisation renames local functions of one name, all but one."""
+    function, _, number = name.rpartition(".")
+    return number.isdigit() and function.rpartition(".")[2] not in _CLONES
 
 
 def _numbered(name: str) -> tuple[str, str, int] | None:

@@ -11,11 +11,29 @@ NOWHERE = -1
 
 _COUNT_LIMIT = 1 << 63  # a larger count is no count
 _DIGITS = 20
-_NAMES_LIMIT = 4_000_000  # different names; the largest programs have a tenth of them
+_ROOM = 512 << 20  # bytes of names, calls and stacks that differ; the largest programs need a fourth
+_KEPT = 256  # bytes that keeping one of them takes besides its own
 
 
 class ProfileError(HugealignError):
     """A profile cannot be read; the message does not name the file."""
+
+
+class Room:
+    """What a profile may make us keep, in bytes: a file of any size is read in bounded memory."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = _ROOM
+
+    def take(self, size: int = 0) -> None:
+        """Note that *size* bytes are kept from now on.  Raises ProfileError if that is too much."""
+        self.left -= size + _KEPT
+        if self.left < 0:
+            raise ProfileError(
+                f"more than {_ROOM >> 20} MiB of different names, calls and stacks: not a profile of one program"
+            )
 
 
 class Malformed(ValueError):  # noqa: N818 - says what a line is
@@ -38,6 +56,7 @@ class Profile:
     bad: int = 0
     first_bad: int = 0
     notes: list[str] = field(default_factory=list)
+    room: Room = field(default_factory=Room)
     _places: dict[bytes, Place] = field(default_factory=dict)
 
     def add(self, place: Place, count: int = 0) -> None:
@@ -45,9 +64,12 @@ class Profile:
         self.samples[place] = self.samples.get(place, 0) + count
 
     def call(self, caller: Place, callee: Place, count: int, offset: int | None = None) -> None:
-        """Count *count* calls, and both ends as touched."""
+        """Count *count* calls, and both ends as touched.  Raises ProfileError for too many that differ."""
         key = (caller, callee, offset)
-        self.arcs[key] = self.arcs.get(key, 0) + count
+        known = self.arcs.get(key)
+        if known is None:
+            self.room.take()
+        self.arcs[key] = (known or 0) + count
         self.samples.setdefault(caller, 0)
         self.samples.setdefault(callee, 0)
 
@@ -58,9 +80,9 @@ class Profile:
         if place is None:
             if not name:
                 raise Malformed
-            if len(self._places) >= _NAMES_LIMIT:
-                raise ProfileError(f"more than {_NAMES_LIMIT} different names: not a profile of one program")
-            place = (name.decode("utf-8", "surrogateescape"), file.decode("utf-8", "surrogateescape"))
+            self.room.take(2 * len(key))  # as bytes and as text
+            text = name.decode("utf-8", "surrogateescape")
+            place = (text, file.decode("utf-8", "surrogateescape") if file else "")
             self._places[key] = place
         return place
 

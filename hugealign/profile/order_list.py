@@ -1,6 +1,6 @@
 """An order file of ours as a profile: the functions that it has, with their samples."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from hugealign.order import orderfile
 from hugealign.profile.model import Malformed, Profile, ProfileError, count_of
@@ -9,7 +9,7 @@ from hugealign.profile.model import Malformed, Profile, ProfileError, count_of
 def read(lines: Iterable[bytes], profile: Profile) -> None:
     """Add what *lines* say to *profile*; what only filled room was never touched."""
     try:
-        order = orderfile.parse(lines)
+        order = orderfile.parse(_kept(lines, profile))
     except orderfile.OrderFileError as error:
         raise ProfileError(str(error)) from None
     for number, entry in enumerate(order.entries, 1):
@@ -20,3 +20,9 @@ def read(lines: Iterable[bytes], profile: Profile) -> None:
                 profile.good += 1
             except (Malformed, UnicodeEncodeError):
                 profile.malformed(number)
+
+
+def _kept(lines: Iterable[bytes], profile: Profile) -> Iterator[bytes]:
+    for line in lines:
+        profile.room.take(len(line))
+        yield line

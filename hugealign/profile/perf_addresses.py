@@ -26,7 +26,7 @@ _EXEC = re.compile(rb".*PERF_RECORD_COMM exec: .*:(\d+)/\d+\Z")
 _SAMPLE = re.compile(rb"\s*(\d+) .*?:(?:\s+([0-9a-f]{1,16}))?(?: \((.*)\))?\s*\Z")
 _FRAME = re.compile(rb"\t\s*([0-9a-f]{1,16})(?: \((.*)\))?\Z")
 _BRANCH = re.compile(rb"\s*(?:(\d+)\s+)?(?:.*: +[0-9a-f]+ +)?(0x[0-9a-f]+/0x[0-9a-f]+/.*)\Z")
-_KNOWN_LIMIT = 500_000  # different lines of which it is kept what they are
+_KNOWN_LIMIT, _KNOWN_LENGTH = 500_000, 512  # frames of which it is kept what they are, and bytes of one
 _LINE_LIMIT, _BRANCHES_LIMIT = 1 << 13, 1 << 16  # bytes of a line, longer than any path; and of one with branches
 _FOREIGN = -2
 
@@ -36,13 +36,20 @@ class _Space:
     """One process: where the binary is mapped, and what frames mean there."""
 
     maps: list[tuple[int, int, int]] = field(default_factory=list)  # start, end, offset in the file
+    text: list[tuple[int, int, int]] = field(default_factory=list)  # start, end, what makes it an address of the file
     leaves: dict[bytes, tuple[int, int]] = field(default_factory=dict)  # of a frame: function, offset in it
     callers: dict[bytes, tuple[int, int]] = field(default_factory=dict)
-    above: set[bytes] = field(default_factory=set)  # frames that are to be looked at
+    above: set[bytes] = field(default_factory=set)  # frames that are to be looked at, each or several in one
 
-    def move(self, maps: list[tuple[int, int, int]]) -> None:
-        """Note that the binary is mapped elsewhere."""
+    def move(self, maps: list[tuple[int, int, int]], segments: list[tuple[int, int, int]]) -> None:
+        """Note that the binary, whose text *segments* are (start, end, shift), is mapped elsewhere."""
         self.maps = maps
+        self.text = [
+            (begin - at + max(at, first), begin - at + min(at + end - begin, last), at - begin + shift)
+            for begin, end, at in maps
+            for first, last, shift in segments
+            if max(at, first) < min(at + end - begin, last)
+        ]
         self.leaves.clear()
         self.callers.clear()
 
@@ -73,7 +80,11 @@ class Reader:
         ]
         self.waiting: Counter[bytes] = Counter()
         self.above: list[_Space] = []  # those that have frames to be looked at
-        self.space = self._space(b"")  # of the last sample
+        self.unmoved = _Space()  # of processes that are not known to have mapped the binary
+        self.unmoved.move(self.fixed, self.segments)
+        self.pids: dict[bytes, bytes] = {}  # of what stands before the addresses of samples
+        self.space = self.unmoved  # of the last sample
+        self.known = 0  # frames, of all processes
 
     def read(self, stream: BinaryIO) -> None:
         """Read all of *stream*.  Raises ProfileError if nothing says where the program was in memory."""
@@ -100,17 +111,24 @@ class Reader:
             )
 
     def _space(self, pid: bytes) -> _Space:
+        """Return the process.  Those that never mapped the binary are one: a machine has millions in a day."""
+        return self.spaces.get(pid, self.unmoved)
+
+    def _move(self, pid: bytes, maps: list[tuple[int, int, int]]) -> None:
         space = self.spaces.get(pid)
         if space is None:
-            space = self.spaces[pid] = _Space(list(self.fixed))
-        return space
+            self.profile.room.take()
+            space = self.spaces[pid] = _Space()
+        self.known -= len(space.leaves) + len(space.callers)
+        space.move(maps, self.segments)
 
     def _with_events(self, sample: bytes) -> None:
         """Read lines of events, and the sample that can follow them without an empty line between."""
         lines = sample.split(b"\n")
-        while lines and b"PERF_RECORD_" in lines[0]:
-            self._event(lines.pop(0))
-        if lines:
+        events = next((at for at, line in enumerate(lines) if b"PERF_RECORD_" not in line), len(lines))
+        for line in lines[:events]:
+            self._event(line)
+        if lines := lines[events:]:
             rest = b"\n".join(lines)
             if b"PERF_RECORD_" in rest:
                 self._sample(lines, 1)
@@ -124,36 +142,77 @@ class Reader:
             pid, start, size, offset, path = found.groups()
             if self.ours(path.removesuffix(b" (deleted)")):
                 self._settle()
-                space = self._space(pid)
                 first = int(start, 16)
                 last = first + int(size, 16)
-                kept = [old for old in space.maps if old[1] <= first or old[0] >= last]
-                space.move([*kept, (first, last, int(offset, 16))][-64:])
+                kept = [old for old in self._space(pid).maps if old[1] <= first or old[0] >= last]
+                self._move(pid, [*kept, (first, last, int(offset, 16))][-64:])
                 self.mapped = True
         elif found := _FORK.match(line):
             child, parent = found.groups()
-            if child != parent:
-                maps = self._space(parent).maps
-                if child in self.spaces and self.spaces[child].maps != maps:
+            maps = self._space(parent).maps
+            if child != parent and self._space(child).maps != maps:
+                if child in self.spaces:
                     self._settle()
-                self._space(child).move(list(maps))
-        elif found := _EXEC.match(line):
-            space = self._space(found.group(1))
-            if space.maps != self.fixed:
-                self._settle()
-                space.move(list(self.fixed))
+                self._move(child, list(maps))
+        elif (found := _EXEC.match(line)) and found.group(1) in self.spaces:
+            self._settle()
+            self._move(found.group(1), list(self.fixed))
 
     def _settle(self) -> None:
-        """Resolve what was counted, before mappings change."""
+        """Resolve what was counted, before mappings change.
+
+        The usual samples are resolved here, without a call for each, since there are millions.
+        """
+        profile, at = self.profile, self.functions.at
+        samples, arcs = profile.samples, profile.arcs
+        spaces: dict[bytes, _Space] = {}  # by what stands before addresses
         for sample, count in self.waiting.items():
-            self._sample(sample.split(b"\n"), count)
+            chained = b"\n" in sample
+            if chained:
+                before, *frames = sample.split(b"\n", 3)
+                usual = sample[sample.rfind(b"\n") + 1 :][:1] == b"\t"
+            else:
+                before, _, address = sample.rpartition(b" ")
+                usual = len(address) <= 16 and address.isalnum()
+            space = spaces.get(before)
+            if space is None and (pid := self.pids.get(before)) is not None:
+                space = spaces[before] = self._space(pid)
+            if space is None or not usual:
+                self._sample(sample.split(b"\n"), count)
+                continue
+            self.space = space
+            if chained:
+                leaf, _ = space.leaves.get(frames[0]) or self._frame(frames[0], space.leaves, caller=False)
+                if len(frames) > 1:
+                    if not space.above:
+                        self.above.append(space)
+                    space.above.update(frames[1:])
+                    caller, offset = space.callers.get(frames[1]) or self._frame(frames[1], space.callers, caller=True)
+                    if 0 <= caller != leaf >= 0:
+                        key = (caller, leaf, offset)
+                        if key in arcs:
+                            arcs[key] += count
+                        else:
+                            profile.call(caller, leaf, count, offset)
+            else:
+                try:
+                    number = int(address, 16)
+                except ValueError:
+                    profile.bad += count
+                    continue
+                for start, end, shift in space.text:
+                    if start <= number < end:
+                        leaf = at(number + shift)
+                        break
+                else:
+                    leaf = self._resolve(number)[0]
+            profile.good += count
+            if leaf == _FOREIGN:
+                profile.foreign += count
+            else:
+                samples[leaf] = samples.get(leaf, 0) + count
         self.waiting.clear()
-        last = self.space
-        for space in self.above:
-            self.space = space  # that frames are resolved in
-            self._touch(space)
-        self.above.clear()
-        self.space = last
+        self._touch()
 
     def _sample(self, lines: list[bytes], count: int) -> None:
         """Add *count* samples: the line of the sample, and those of its frames, innermost first."""
@@ -168,6 +227,8 @@ class Reader:
         elif len(head) <= _LINE_LIMIT and (found := _SAMPLE.match(head)):
             pid, address, path = found.groups()
             self.space = self._space(pid)
+            if path is None and len(self.pids) < _KNOWN_LIMIT and len(head) < _KNOWN_LENGTH:
+                self.pids[head if address is None else head.rpartition(b" ")[0]] = pid
             if address is not None:
                 index = _FOREIGN
                 if path is None or self.ours(path.removesuffix(b" (deleted)")):
@@ -198,14 +259,20 @@ class Reader:
             if 0 <= caller != leaf[0] >= 0:
                 self.profile.call(caller, leaf[0], count, offset)
 
-    def _touch(self, space: _Space) -> None:
+    def _touch(self) -> None:
         """Note the functions of all frames that call others."""
-        callers = space.callers
-        touched = {(callers.get(frame) or self._frame(frame, callers, caller=True))[0] for frame in space.above}
-        for index in touched:
-            if index >= 0:
-                self.profile.add(index)
-        space.above.clear()
+        last = self.space
+        for space in self.above:
+            self.space = space  # that frames are resolved in
+            callers = space.callers
+            frames = {frame for several in space.above for frame in several.split(b"\n")}
+            touched = {(callers.get(frame) or self._frame(frame, callers, caller=True))[0] for frame in frames}
+            for index in touched:
+                if index >= 0:
+                    self.profile.add(index)
+            space.above.clear()
+        self.above.clear()
+        self.space = last
 
     def _count(self, index: int, count: int) -> None:
         self.profile.good += count
@@ -216,6 +283,10 @@ class Reader:
 
     def _resolve(self, address: int, offsets: bool | None = False) -> tuple[int, int]:
         """Return the function at *address* (or NOWHERE, _FOREIGN), and the offset in it."""
+        if not offsets:
+            for start, end, shift in self.space.text:
+                if start <= address < end:
+                    return self._at(address + shift)
         offset = address
         if not offsets:
             maps = self.space.maps
@@ -223,7 +294,9 @@ class Reader:
         index = bisect_right(self.segments, (offset, 1 << 64)) - 1
         if index < 0 or offset >= self.segments[index][1]:
             return _FOREIGN, 0
-        vaddr = offset + self.segments[index][2]
+        return self._at(offset + self.segments[index][2])
+
+    def _at(self, vaddr: int) -> tuple[int, int]:
         function = self.functions.at(vaddr)
         return function, vaddr - self.functions.starts[function] if function >= 0 else 0
 
@@ -237,7 +310,8 @@ class Reader:
         if path is None or self.ours(path.removesuffix(b" (deleted)")):
             # A caller's address is where it goes on: behind a last call that never returns, that is the next function.
             resolved = self._resolve(int(address, 16) - caller, self.offsets)
-        if len(known) < _KNOWN_LIMIT:
+        if self.known < _KNOWN_LIMIT and len(line) < _KNOWN_LENGTH:
+            self.known += 1
             known[line] = resolved
         return resolved
 

@@ -15,7 +15,7 @@ from hugealign.profile.model import Malformed, Place, Profile, meaningful
 _ADDRESS = re.compile(rb":\s+[0-9a-f]{1,16} ")
 _OFFSET = re.compile(rb"(.*)\+0x([0-9a-f]{1,15})\Z", re.DOTALL)
 _BRANCH = re.compile(rb"(\S+)\+0x([0-9a-f]{1,15})/(\S+)\+0x([0-9a-f]{1,15})/[PM-]/")
-_KNOWN_LIMIT = 500_000
+_KNOWN_LIMIT, _KNOWN_LENGTH = 500_000, 512  # frames that are kept, and bytes of one
 
 _Frame = tuple[Place | None, int | None]  # None for a frame of another file; the offset in the function if known
 
@@ -89,7 +89,7 @@ class Reader:
             if self.ours(path):
                 self.demangled += b"::" in name
                 frame = (self.profile.place(name), offset)
-            if len(self.known) < _KNOWN_LIMIT:
+            if len(self.known) < _KNOWN_LIMIT and len(text) < _KNOWN_LENGTH:
                 self.known[text] = frame
         return frame
 

@@ -1,11 +1,12 @@
 """pprof's profiles (Go, Parca, Pyroscope, gperftools), read by ``go tool pprof -raw``.
 
 Its output: samples as values and location numbers, innermost first; the locations with their functions; the mappings
-with their build-ids.
+with their build-ids.  gperftools writes no build-ids and no names, so that a mapping of our file's name must do.
 """
 
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from hugealign.elf.symbols import Functions
 from hugealign.profile import tools
@@ -18,26 +19,26 @@ _FUNCTION = re.compile(rb"(.*?) \S*:\d+(?::\d+)? s=\d+(?:\(inlined\))?\s*\Z", re
 _MAPPING = re.compile(
     rb"(\d+): 0x([0-9a-f]{1,16})/0x([0-9a-f]{1,16})/0x([0-9a-f]{1,16}) (.*?) ([0-9a-f]*) (?:\[.*\])?\Z"
 )
-_STACKS_LIMIT = 2_000_000
 
 
 def read_data(path: str, profile: Profile, functions: Functions, binary: str) -> None:
     """Add the profile at *path* to *profile*.  Raises ProfileError."""
-    del binary
+    name = os.fsencode(os.path.basename(binary))
     try:
         go = tools.find("go", package="golang-go")
     except ProfileError:
         raise ProfileError("needs `go tool pprof`, and go is not installed (Debian: apt install golang-go)") from None
     with tools.output([go, "tool", "pprof", "-raw", "-symbolize=none", path]) as stream:
-        read(split(stream), profile, functions)
+        read(split(stream), profile, functions, lambda file: file.rpartition(b"/")[2] == name)
 
 
-def read(lines: Iterable[bytes], profile: Profile, functions: Functions) -> None:
-    """Add what *lines* say to *profile*."""
+def read(lines: Iterable[bytes], profile: Profile, functions: Functions, ours: Callable[[bytes], bool]) -> None:
+    """Add what *lines* say to *profile*; *ours* tells whether the path of a file is that of the binary."""
     part = b""
     stacks: dict[bytes, int] = {}
     locations: dict[bytes, tuple[int, bytes, bytes]] = {}  # address, mapping, function's name
     mappings: dict[bytes, int] = {}  # those of the very binary: what to add to an address
+    likely: dict[bytes, int] = {}  # those of a file of its name, of which the build is not known
     last = b""
     for number, line in enumerate(lines, 1):
         try:
@@ -45,23 +46,26 @@ def read(lines: Iterable[bytes], profile: Profile, functions: Functions) -> None
                 part = line.rstrip(b":")
             elif part == b"Samples" and (found := _SAMPLE.match(line)):
                 values, stack = found.groups()
+                if stack not in stacks:
+                    profile.room.take(len(stack))
                 stacks[stack] = stacks.get(stack, 0) + count_of(values.split()[0])
-                if len(stacks) > _STACKS_LIMIT:
-                    raise ProfileError(f"more than {_STACKS_LIMIT} different stacks")
                 profile.good += 1
             elif part == b"Locations" and (found := _LOCATION.match(line)):
                 last, address, mapping, rest = found.groups()
+                profile.room.take(len(line))
                 locations[last] = (hex_of(address), mapping or b"", _name(rest))
             elif part == b"Locations" and last:
                 # Further lines of a location are those that its innermost function was inlined into.
                 locations[last] = (*locations[last][:2], _name(line.strip()) or locations[last][2])
             elif part == b"Mappings" and (found := _MAPPING.match(line)):
-                key, start, _, offset, _, build_id = found.groups()
-                if functions.build_id and build_id.decode() == functions.build_id:
-                    mappings[key] = _shift(int(start, 16), int(offset, 16), functions)
+                key, start, _, offset, path, build_id = found.groups()
+                known = mappings if build_id else likely
+                if build_id.decode() == functions.build_id if build_id else ours(path):
+                    profile.room.take(len(key))
+                    known[key] = _shift(int(start, 16), int(offset, 16), functions)
         except Malformed:
             profile.malformed(number)
-    _add(stacks, locations, mappings, profile, functions)
+    _add(stacks, locations, (mappings, likely), profile, functions)
 
 
 def _name(text: bytes) -> bytes:
@@ -80,14 +84,15 @@ def _shift(start: int, offset: int, functions: Functions) -> int:
 def _add(
     stacks: dict[bytes, int],
     locations: dict[bytes, tuple[int, bytes, bytes]],
-    mappings: dict[bytes, int],
+    mappings: tuple[dict[bytes, int], dict[bytes, int]],
     profile: Profile,
     functions: Functions,
 ) -> None:
+    sure, likely = mappings
     places: dict[bytes, Place | None] = {}
     for key, (address, mapping, name) in locations.items():
-        if mapping in mappings:
-            places[key] = functions.at(address + mappings[mapping])
+        if mapping in sure or (mapping in likely and not name):
+            places[key] = functions.at(address + (sure if mapping in sure else likely)[mapping])
         else:
             places[key] = profile.place(name) if name else None
     for stack, count in stacks.items():

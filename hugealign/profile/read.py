@@ -131,7 +131,7 @@ def _read(
     elif form == "preaggregated":
         preaggregated.read(lines(stream), profile, functions)
     elif form == "pprof-text":
-        pprof.read(_short(lines(stream)), profile, functions)
+        pprof.read(_short(lines(stream)), profile, functions, ours)
     elif form == "perf-text":
         perf_text.Reader(profile, ours).read(_short(lines(stream)))
     else:

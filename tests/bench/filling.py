@@ -22,7 +22,7 @@ from tests.bench.peers.programs import WORK
 PROGRAMS = ("clang", "generated")
 SAMPLES = (1000, 10_000)
 COUNTS = (1, 2, 4, 8)
-LIKELY = (0.5, 0.6, 0.7, 0.75, 0.8, 0.9)
+LIKELY = (0.25, 0.33, 0.4, 0.5, 0.75)
 
 
 def ways(calls: Calls) -> Iterator[tuple[str, Callable[[int], list[int]] | None, float]]:

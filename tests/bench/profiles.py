@@ -1,11 +1,12 @@
 """Reading profiles beside the tool that prints them, and ordering many functions.
 
-``python -m tests.bench.profiles`` records a program of 5 MiB of text (the demo's, its functions called over and over),
-flat and with call chains, at least 50 MB each, and compares `hugealign order` with ``perf script >/dev/null``, by
-default and with the fields that hugealign asks for; then CDSort, and a binary of half a million symbols.  CPU seconds
-are of the command and all that it started: on a busy machine they say more than the clock.
+``python -m tests.bench.profiles`` times CDSort and the order of a binary of half a million symbols; then it records a
+program of 5 MiB of text (the demo's, its functions called over and over), flat and with call chains, at least 50 MB
+each, and compares `hugealign order` with ``perf script >/dev/null``, by default and with the fields that hugealign asks
+for.  CPU seconds are of the command and all that it started: on a busy machine they say more than the clock.
 """
 
+import argparse
 import os
 import random
 import resource
@@ -14,10 +15,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 
 from hugealign.order import compiled
 from hugealign.order.cdsort import Arc, Graph, cdsort, merged
+from tests.bench import timing
+from tests.bench.timing import cost, in_turn
 from tests.support import HUGEALIGN, ROOT
 
 LEAST = 50 << 20
@@ -54,30 +59,26 @@ def sampled_program(directory: Path) -> Path:
     return directory / "prog"
 
 
-def ingest(directory: Path, runs: int = 3) -> None:
-    """Compare perf script with `hugealign order`, which starts it."""
+def ingest(directory: Path, rounds: int) -> None:
+    """Compare perf script with `hugealign order`, which starts it; all in turn."""
     program = sampled_program(directory)
     for title, words, fields in (
         ("flat", [], "pid,event,ip"),
-        ("call chains", ["-g"], "pid,event,ip,dso"),
+        ("chains", ["-g"], "pid,event,ip,dso"),
     ):
-        data, rounds = directory / "perf.data", 20_000
+        data, loops = directory / "perf.data", 20_000
         while not data.exists() or data.stat().st_size < LEAST:
             record = ["perf", "record", "-q", *words, "-e", "cpu-clock:u,task-clock:u", "-F", "25000", "-o", str(data)]
-            subprocess.run([*record, str(program), str(rounds)], stdout=subprocess.DEVNULL, check=True)
-            rounds *= 3
+            subprocess.run([*record, str(program), str(loops)], stdout=subprocess.DEVNULL, check=True)
+            loops *= 3
         script = ["perf", "script", "-i", str(data)]
-        named = {
-            "perf script": script,
-            "perf script, our fields": [*script, "-F", fields, "--show-mmap-events", "--show-task-events"],
-            "hugealign order": [str(HUGEALIGN), "order", str(data), "-b", str(program), "--no-fill"],
-        }
-        seen: dict[str, list[tuple[float, float, int]]] = {name: [] for name in named}
-        for _ in range(runs):
-            for name, argv in named.items():
-                seen[name].append(used(argv, directory))
-        for name, figures in seen.items():
-            show(f"{title}, {data.stat().st_size >> 20} MiB: {name}", figures)
+        ours = [*script, "-F", fields, "--show-mmap-events", "--show-task-events"]
+        order = [str(HUGEALIGN), "order", str(data), "-b", str(program), "--no-fill"]
+        plain, same, made = in_turn([partial(cost, argv, directory) for argv in (script, ours, order)], rounds)
+        size = f"{title}, {data.stat().st_size >> 20} MiB"
+        for name, theirs in (("perf script", plain), ("our fields", same)):
+            for unit, of in (("clock", attrgetter("wall")), ("CPU", attrgetter("cpu"))):
+                timing.show(f"{size}: {name}, {unit}", *([of(c) * 1000 for c in costs] for costs in (theirs, made)))
         data.unlink()
 
 
@@ -128,12 +129,22 @@ def many_symbols(directory: Path, runs: int = 3) -> None:
 
 
 def main() -> None:
-    """Run them all."""
-    print(f"{'least of three runs':44} {'seconds':>8} {'CPU s':>8} {'MiB':>8}")
+    """Run them all, or those that are named."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.profiles", description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help="sorting, symbols or ingest (default: all)")
+    parser.add_argument("--rounds", type=int, default=5, help="pairs of runs of ingest (default: 5)")
+    args = parser.parse_args()
+    parts = args.parts or ["sorting", "symbols", "ingest"]
     with tempfile.TemporaryDirectory(prefix="hugealign-bench-") as name:
-        sorting()
-        many_symbols(Path(name))
-        ingest(Path(name))
+        if {"sorting", "symbols"} & set(parts):
+            print(f"{'least of three runs':44} {'seconds':>8} {'CPU s':>8} {'MiB':>8}")
+        if "sorting" in parts:
+            sorting()
+        if "symbols" in parts:
+            many_symbols(Path(name))
+        if "ingest" in parts:
+            print(timing.HEADER)
+            ingest(Path(name), args.rounds)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
 """Fuzzing the readers of profiles, and the order that is made of them, with mutations of samples of each format.
 
-``python -m tests.fuzz.profiles --count 50000 --seed 1`` prints how many files it made, how long the slowest took and
-how much memory it needed; status 1 if one raised what the command line would not catch, or took too much.  Each number
-of count and seed always makes the same file, so that ``--only N`` does one again.
+``python -m tests.fuzz.profiles --count 1100000 --seed 1`` prints how many files it made of each sample, how long the
+slowest took and how much memory this process had at most meanwhile; status 1 if one raised what the command line would
+not catch, or took too much.  Each file is read and matched; of one in ten the order and all that is printed is made.
+Each number of count and seed always makes the same file, so that ``--only N`` does one again.
 """
 
 import io
 import random
-import resource
 import sys
 import tempfile
 import time
@@ -25,12 +25,13 @@ from hugealign.order.compose import compose
 from hugealign.profile import read
 from hugealign.profile.detect import detect
 from hugealign.profile.lines import lines
-from hugealign.profile.match import match
+from hugealign.profile.match import Matched, match
 from hugealign.profile.model import Profile
 from tests.fuzz import command
 from tests.unit.profiles import SAMPLES, build
 
 SECONDS_LIMIT, MEMORY_LIMIT = 2.0, 400 << 20
+WHOLE = 0.1  # the share of files that an order is made of
 _PAGE = 1 << 16
 _NUMBERS = (
     *(
@@ -112,8 +113,8 @@ def mutate(data: bytes, other: bytes, chance: random.Random) -> bytes:
     return data[: 1 << 18]
 
 
-def check(data: bytes, functions: Functions, path: Path, form: str | None) -> str:
-    """Do all that `order` does with a profile, without its tools; return the format that was read, or ``refused``."""
+def check(data: bytes, functions: Functions, path: Path, form: str | None, whole: bool) -> str:
+    """Read a profile without its tools and match it; return the format that was read, or ``refused``."""
     found = form or detect(data[: 1 << 16])
     if found in read._FILES or found in ("gzip", "zstd"):
         return "tool"
@@ -127,42 +128,70 @@ def check(data: bytes, functions: Functions, path: Path, form: str | None) -> st
         return "refused"
     matched = match(profile, functions)
     assert 0 <= matched.found <= matched.total
+    if whole:
+        made_of(path.name, found, matched, functions)
+    return found
+
+
+def made_of(name: str, form: str, matched: Matched, functions: Functions) -> None:
+    """Make all that `order` and `map` make of a profile."""
     ordered, cold = hot.hot_and_cold(matched, functions)
-    plan = windows.plan(ordered, cold, matched, functions, _PAGE, 2)
-    order = compose(plan, matched, functions, {"profile": path.name})
+    plan = windows.plan(ordered, cold, matched, functions, _PAGE, 2, lambda index: [index + 1, index // 2])
+    order = compose(plan, matched, functions, {"profile": name})
     text = orderfile.write(order)
     again = orderfile.parse(lines(io.BytesIO(text.encode())))
     assert [e.key for e in again.entries] == [e.key for e in order.entries]
     assert diff.compare(order, again).same
     for render in emit.FORMS.values():
         render(order)
-    made = report.Report("prog", "", [(path.name, found)], matched, plan, Budget(8, 1, "test"))
+    made = report.Report("prog", "", [(name, form)], matched, plan, Budget(8, 1, "test"))
     layouts = (layout.before(functions, matched, _PAGE, None), layout.after(functions, matched, plan))
-    shown = layout.Map("prog", [(path.name, found)], "samples", matched, made.budget, plan, "", None, layouts)
+    shown = layout.Map("prog", [(name, form)], "samples", matched, made.budget, plan, "", None, layouts)
     assert all(found.uncovered()[-1] == 0 for found in layouts)
     printed = report.text(made) + report.to_json(made) + heat.text(shown) + heat.to_json(shown) + picture.svg(shown)
     bad = {c for c in printed if not c.isprintable() and c != "\n"}
     assert not bad, f"prints {bad}"
-    return found
+
+
+@dataclass(slots=True)
+class Sample:
+    """What the mutations of one sample showed.  Times in seconds, memory in bytes."""
+
+    name: str
+    count: int = 0
+    slowest: float = 0.0
+    slowest_case: int = 0
+    memory: int = 0
 
 
 @dataclass(slots=True)
 class Result:
-    """What a run showed.  Times in seconds, memory in bytes."""
+    """What a run showed, by sample; *read* counts the formats that files were taken for."""
 
-    count: int = 0
-    samples: int = 0
+    samples: list[Sample] = field(default_factory=list)
     read: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
-    slowest: float = 0.0
-    slowest_case: int = 0
-    memory: int = 0
     failures: list[str] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        """The number of files."""
+        return sum(sample.count for sample in self.samples)
+
+    @property
+    def slowest(self) -> Sample:
+        """The sample with the file that took longest."""
+        return max(self.samples, key=lambda sample: sample.slowest)
+
+    @property
+    def memory(self) -> int:
+        """The most that this process had."""
+        return max(sample.memory for sample in self.samples)
 
     @property
     def failed(self) -> bool:
         """Whether anything is not as it must be."""
-        return bool(self.failures) or self.slowest > SECONDS_LIMIT or self.memory > MEMORY_LIMIT
+        return bool(self.failures) or self.slowest.slowest > SECONDS_LIMIT or self.memory > MEMORY_LIMIT
 
 
 def run(count: int, seed: int, first: int = 0) -> Result:
@@ -172,25 +201,39 @@ def run(count: int, seed: int, first: int = 0) -> Result:
         functions = read_functions(build(Path(name)))
         files = corpus(functions)
         names = sorted(files)
-        result.samples = len(names)
-        started = time.perf_counter()
-        for case in range(first, first + count):
-            chance = random.Random(f"{seed}/{case}")
-            kind = names[case % len(names)]
-            data = mutate(files[kind], files[chance.choice(names)], chance)
-            form = chance.choice(_WITHOUT_TOOLS) if chance.random() < 0.2 else None
-            before = time.process_time()  # of this process: others may be busy
-            try:
-                result.read[check(data, functions, Path(name) / "profile", form)] += 1
-            except Exception as error:  # noqa: BLE001  # that is what is looked for
-                result.failures.append(f"case {case} ({kind}, {form}): {type(error).__name__}: {error}")
-            took = time.process_time() - before
-            if took > result.slowest:
-                result.slowest, result.slowest_case = took, case
-            result.count += 1
-        result.seconds = time.perf_counter() - started
-    result.memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+        began = time.perf_counter()
+        # Sample by sample, so that the memory that each needs can be told.
+        for number, kind in enumerate(names):
+            cases = range(first + (number - first) % len(names), first + count, len(names))
+            if cases:
+                result.samples.append(_mutations(kind, cases, seed, files, functions, Path(name) / "profile", result))
+        result.seconds = time.perf_counter() - began
     return result
+
+
+def _mutations(
+    kind: str, cases: range, seed: int, files: dict[str, bytes], functions: Functions, path: Path, result: Result
+) -> Sample:
+    """Make and check the files of *cases* from the sample *kind*; others give pieces to it."""
+    sample = Sample(kind, len(cases))
+    names = sorted(files)
+    Path("/proc/self/clear_refs").write_text("5")  # proc(5): forgets the most memory that there was
+    for case in cases:
+        chance = random.Random(f"{seed}/{case}")
+        data = mutate(files[kind], files[chance.choice(names)], chance)
+        form = chance.choice(_WITHOUT_TOOLS) if chance.random() < 0.2 else None
+        whole = chance.random() < WHOLE
+        before = time.process_time()  # of this process: others may be busy
+        try:
+            result.read[check(data, functions, path, form, whole)] += 1
+        except Exception as error:  # noqa: BLE001  # that is what is looked for
+            result.failures.append(f"case {case} ({kind}, {form}): {type(error).__name__}: {error}")
+        took = time.process_time() - before
+        if took > sample.slowest:
+            sample.slowest, sample.slowest_case = took, case
+    status = Path("/proc/self/status").read_text()
+    sample.memory = int(status.partition("VmHWM:")[2].split(maxsplit=1)[0]) << 10
+    return sample
 
 
 def main() -> int:
@@ -198,12 +241,11 @@ def main() -> int:
     count, seed, first = command.cases(__doc__)
     result = run(count, seed, first)
     command.show(result.failures)
-    print(
-        f"{result.count} files in {result.seconds:.1f} s, seed {seed}: {len(result.failures)} failures; "
-        f"slowest {result.slowest * 1000:.1f} ms (case {result.slowest_case}); peak memory {result.memory >> 20} MiB"
-    )
-    print(f"of each of {result.samples} samples {result.count // max(result.samples, 1)}; read as", end=" ")
-    print(", ".join(f"{form} {number}" for form, number in result.read.most_common()))
+    print("sample                files   slowest, ms  (its case)  peak MiB")
+    for s in result.samples:
+        print(f"{s.name:18} {s.count:8} {s.slowest * 1000:13.1f} {s.slowest_case:11} {s.memory >> 20:9}")
+    print(f"{result.count} files in {result.seconds:.0f} s, seed {seed}: {len(result.failures)} failures")
+    print("read as", ", ".join(f"{form} {number}" for form, number in result.read.most_common()))
     return int(result.failed)
 
 

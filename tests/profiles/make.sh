@@ -30,6 +30,7 @@ if has perf; then
     perf script -i flat.data --no-demangle >flat.txt 2>>log || true
     perf script -i stacks.data --no-demangle >stacks.txt 2>>log || true
     perf script -i flat.data -F pid,event,ip --show-mmap-events >addresses.txt 2>>log || true
+    perf script -i stacks.data -s "$(perf --exec-path)/scripts/python/stackcollapse.py" >folded.txt 2>>log || true
     perf script -i flat.data -F pid,event,ip >addresses-alone.txt 2>>log || true
 fi
 if has perf && has create_gcov; then
@@ -60,6 +61,12 @@ if has gcov; then
     ./prog 5000 || true
     cd ..
 fi
+profiler=$(find /usr/lib -name 'libprofiler.so.0' -print -quit)
+if [ -n "$profiler" ] && has go; then
+    quietly env LD_PRELOAD="$profiler" CPUPROFILE=prog.prof CPUPROFILE_FREQUENCY=1000 ./prog 200000000
+    quietly go tool pprof -proto -symbolize=none -output=prog.pb.gz ./prog prog.prof
+    go tool pprof -raw ./prog prog.prof >pprof.txt 2>>log || true
+fi
 if has clang-19; then
     mkdir -p llvm && cd llvm
     clang-19 -O1 -fprofile-instr-generate "$here/main.c" "$here/other.c" -o prog
@@ -68,6 +75,12 @@ if has clang-19; then
     LLVM_PROFILE_FILE=prog-ir.profraw ./prog-ir 5000 || true
     "$llvm/llvm-profdata" merge prog.profraw -o prog.profdata
     "$llvm/llvm-profdata" merge --text prog.profraw -o prog.proftext
+    # The order in which functions ran first.  By relative names: the list has them.
+    cp "$here/main.c" "$here/other.c" .
+    clang-19 -O1 -fprofile-generate -mllvm -pgo-temporal-instrumentation main.c other.c -o prog-order
+    LLVM_PROFILE_FILE=prog-order.profraw ./prog-order 5000 || true
+    "$llvm/llvm-profdata" merge prog-order.profraw -o prog-order.profdata
+    "$llvm/llvm-profdata" order prog-order.profdata -o ../symbols.txt
     "$llvm/llvm-profdata" merge --sample "$here/autofdo.txt" -o sample.profdata
     cd ..
 fi

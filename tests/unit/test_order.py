@@ -107,14 +107,30 @@ def test_never_more_than_the_budget() -> None:
 
 
 def test_beyond_the_budget_the_densest_come_first_and_keep_their_order() -> None:
-    """Two fit: not the one that calls the hottest and lies before it, but those with the most samples per byte."""
-    functions = program([PAGE // 2] * 3 + [PAGE // 4] * 2)
-    arcs: dict[tuple[int, int, int | None], int] = {(0, 2, None): 60, (1, 4, None): 1, (2, 4, None): 1}
-    ran = matched({0: 10, 1: 20, 2: 90, 4: 30}, arcs)
-    assert hot.hot_and_cold(ran, functions)[0] == [0, 2, 4, 1]
+    """Two fit: not the first of an octave, but those with the most samples per byte."""
+    functions = program([PAGE // 2] * 3)
+    ran = matched({0: 9 << 10, 1: 12 << 10, 2: 15 << 10})
+    assert hot.hot_and_cold(ran, functions)[0] == [0, 1, 2]
     plan = planned(functions, ran, 1)
-    assert [(placed.index, placed.window) for placed in plan.placed] == [(2, 1), (4, 1), (0, 1), (1, 2)]
+    assert [(placed.index, placed.window) for placed in plan.placed] == [(1, 1), (2, 1), (0, 2)]
     assert plan.count == 1
+
+
+def test_calls_are_worth_more_than_time() -> None:
+    """Functions that fill a run each are worth what enters and leaves them; one of which no call is known, its time."""
+    functions = program([128 << 10] * 4)
+    ran = matched({0: 10, 1: 960, 2: 10, 3: 20}, {(0, 2, None): 60, (0, 1, 8): 4, (1, 1, 8): 900})
+    assert hot.worth([0, 2, 1, 3], ran, functions) == {0: 64, 1: 4, 2: 60, 3: 20 * 64 / 1000}
+
+
+def test_those_around_a_function_count_as_much_as_itself() -> None:
+    functions = program([1024, 128 << 10, 1024, 128 << 10])
+    ran = matched(dict.fromkeys(range(4), 1), {(0, 1, None): 100, (2, 0, None): 4, (2, 3, None): 1})
+    hot_run, other_run = (204 / 129, 6 / 129)
+    found = hot.worth([0, 1, 2, 3], ran, functions)
+    assert found[0] == pytest.approx((104 * hot_run) ** 0.5)
+    assert found[2] == pytest.approx((5 * other_run) ** 0.5)
+    assert hot.worth([0, 1, 2, 3], matched({0: 7, 3: 2}), functions) == {0: 7, 3: 2}
 
 
 def test_cold_parts_that_ran_a_lot_stay_behind_the_others_of_their_side() -> None:

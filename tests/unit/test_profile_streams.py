@@ -1,0 +1,122 @@
+"""Profiles larger than memory: streamed in a few MiB, and ended where what differs in them is more than any program."""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hugealign.profile import model
+from hugealign.profile.model import ProfileError
+from tests.support import HUGEALIGN
+from tests.unit.profiles import build, functions_of, load
+
+SIZE = int(os.environ.get("HUGEALIGN_TEST_STREAM", str(300 << 20)))  # bytes
+#: Of address space, Python's own 40 MiB included; samples without symbols are counted before they are looked at.
+MEMORY = 256 << 20
+WRITER = """
+import sys
+path, begin, again, times = sys.argv[1:]
+at_once = max(1, (1 << 20) // len(again))
+with open(path, "wb") as out:
+    out.write(begin.encode())
+    for _ in range(int(times) // at_once):
+        out.write(again.encode() * at_once)
+    out.write(again.encode() * (int(times) % at_once))
+"""
+
+
+@pytest.fixture(scope="module")
+def prog(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("prog"))
+
+
+def mapped(pid: int) -> str:
+    return f" {pid} PERF_RECORD_MMAP2 {pid}/{pid}: [0x555500001000(0x1000) @ 0x1000 fe:00 1 2]: r-xp /srv/prog\n"
+
+
+def stream(name: str, prog: Path) -> tuple[str, str, int]:
+    """Return how a file of a format begins, what then comes again and again, and the samples in that."""
+    functions = functions_of(prog)
+    hot, main = (functions.starts[functions.by_name[of][0]] for of in ("hot", "main"))
+    if name == "folded":
+        deep = ";".join(["main", "hot", "work"] * 20)
+        return "", f"prog;{deep} 3\nprog;{deep};{deep};do_syscall_64_[k] 1\n", 4
+    if name == "perf-text":
+        frames = "\t    401156 main+0x9 (/srv/prog)\n" * 20
+        return "", f"prog 7 1.0: 1 cpu-clock:u: \n\t    401136 hot+0x4 (/srv/prog)\n{frames}\n", 1
+    if name == "chains":
+        frames = f"\t {main + 1:x} (/srv/prog)\n" * 20
+        return mapped(7), f" 7 cpu-clock:u: \n\t {hot:x} (/srv/prog)\n{frames}\n", 1
+    return mapped(7), "".join(f" 7 cpu-clock:u:      {0x5555_0000_0000 + hot + at:x}\n" for at in range(8)), 8
+
+
+@pytest.mark.parametrize("name", ["folded", "perf-text", "perf-addresses", "chains"])
+def test_a_stream_larger_than_memory(prog: Path, tmp_path: Path, name: str) -> None:
+    """Through a FIFO, so that all of it is nowhere at once; every sample is counted."""
+    begin, again, samples = stream(name, prog)
+    fifo, times = tmp_path / "fifo", SIZE // len(again)
+    os.mkfifo(fifo)
+    with subprocess.Popen([sys.executable, "-c", WRITER, fifo, begin, again, str(times)]) as writer:
+        done = subprocess.run(
+            [HUGEALIGN, "order", fifo, "-b", prog, "--format=json"],
+            capture_output=True, text=True, check=False,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)),
+        )  # fmt: skip
+        writer.kill()
+    assert (done.returncode, done.stderr) == (0, "")
+    counted = json.loads(done.stdout)["samples"]
+    assert counted["total"] + counted["foreign"] == times * samples
+
+
+#: For each reader that keeps something of what it reads, a line that is different with each number.
+DIFFERENT: dict[str, Callable[[int], str]] = {
+    "folded": "f{};main 1\n".format,
+    "symbols": "f{}\n".format,
+    "fdata": "1 main {:x} 1 hot/1 0 0 1\n".format,
+    "callgrind": "fn=({0}) f{0}\n".format,
+    "autofdo": "f{}:1:1\n".format,
+    "gprof-text": " 0.0 0.0 1.00 f{}\n".format,
+    "profdata-text": "  f{}:\n    Function count: 5\n".format,
+    "order": "f{}\n".format,
+    "perf-text": "prog 7 1.0: 1 e: 401136 f{}+0x1 (/srv/prog)\n".format,
+    "gcov": '{{"files": [{{"file": "a.c", "functions": [{{"name": "f{}", "execution_count": 5}}]}}]}}\n'.format,
+    "bolt-yaml": "  - name: f{0}\n    fid: {0}\n".format,
+    "pprof-text": "  1 1: {}\n".format,
+    "locations": "  {}: 0x55 M=2 main /a.c:5:0 s=5\n".format,
+    "perf-addresses": mapped,
+}
+BEGIN = {
+    "order": "# hugealign.order/1\n",
+    "callgrind": "ob=prog\n",
+    "gprof-text": "Flat profile:\n",
+    "bolt-yaml": "header:\n  profile-version: 1\nfunctions:\n",
+    "pprof-text": "Samples:\n",
+    "locations": "Locations:\n",
+}
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_what_differs_without_end_is_refused(
+    prog: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Every reader counts what it keeps."""
+    monkeypatch.setattr(model, "_ROOM", 1 << 16)
+    with (tmp_path / "p").open("w") as file:
+        file.write(BEGIN.get(name, ""))
+        file.writelines(DIFFERENT[name](number) for number in range(1, 1000))
+    with pytest.raises(ProfileError, match="not a profile of one program"):
+        load(tmp_path / "p", prog, {"locations": "pprof-text"}.get(name, name))
+
+
+def test_a_yaml_function_without_end_is_refused(prog: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("yaml", reason="no PyYAML")
+    monkeypatch.setattr("hugealign.profile.bolt_yaml._NODES_LIMIT", 100)
+    blocks = "    - bid: 1\n      exec: 1\n" * 50
+    (tmp_path / "p").write_text(f"header:\n  profile-version: 1\nfunctions:\n  - name: main\n    blocks:\n{blocks}")
+    with pytest.raises(ProfileError, match="more than 100 values"):
+        load(tmp_path / "p", prog)
