@@ -78,14 +78,14 @@ def plan(
     most = budget if count is None else count
     usual = alignment(functions)
     kinds = [(index, HOT) for index in hot] + [(index, COLD) for index in cold]
-    end = _ends([index for index, _ in kinds], functions, usual)[-1] if kinds else functions.lead
+    ends = _ends(kinds, functions, usual)
+    end = ends[-1] if ends else functions.lead
     needed = max(1, -(-end // page_size))
     if needed > _LIMIT:
         raise HugealignError(f"functions of {needed} windows: more than any program has; the file is damaged")
-    if not whole and most:
+    if not whole and most and (fill or end > most * page_size):
         kinds = _within(kinds, matched, functions, most * page_size, end, usual, fill)
-    indices = [index for index, _ in kinds]
-    ends = _ends(indices, functions, usual)
+        ends = _ends(kinds, functions, usual)
     placed = [
         Placed(index, kind, (stop - functions.sizes[index]) // page_size + 1)
         for (index, kind), stop in zip(kinds, ends, strict=True)
@@ -119,22 +119,19 @@ def _within(
     As *kinds* has them they reach to *end*.  The order of those that ran stays as it is, on either side: functions that
     call each other are beside each other in it.
     """
-    if end > space:
-        worth = hot_functions.worth([index for index, kind in kinds if kind == HOT], matched, functions)
-        chosen = choose.densest(functions, worth, space - functions.lead, usual, fill)
-    elif fill:
-        chosen = choose.likely(functions, matched.samples, space - end, usual, fill)
-        return kinds + [(index, FILL) for index in sorted(chosen)]
-    else:
-        return kinds
-    inside = set(chosen)
+    if end <= space:
+        likely = choose.likely(functions, matched.samples, space - end, usual, fill) if fill else []
+        return kinds + [(index, FILL) for index in sorted(likely)]
+    worth = hot_functions.worth([index for index, kind in kinds if kind == HOT], matched, functions)
+    inside = set(choose.densest(functions, worth, space - functions.lead, usual, fill))
     ran = [one for one in kinds if one[0] in inside]
     filled = [(index, FILL) for index in sorted(inside.difference(matched.samples))]
     return ran + filled + [one for one in kinds if one[0] not in inside]
 
 
-def _ends(indices: Sequence[int], functions: Functions, usual: int) -> list[int]:
+def _ends(kinds: Sequence[tuple[int, str]], functions: Functions, usual: int) -> list[int]:
     """Return where each function ends, in bytes from the start of the first window; *usual* is the alignment."""
+    indices = [index for index, _ in kinds]
     placed = place(functions.starts, functions.sizes, indices, functions.lead, usual)
     return [start + functions.sizes[index] for index, start in zip(indices, placed, strict=True)]
 

@@ -210,8 +210,8 @@ def test_the_start_of_the_text_takes_room() -> None:
 
 def test_functions_keep_their_alignment() -> None:
     functions = program([24, 24, 8])  # at 4096, 4120 and 4144: the one in the middle is aligned to 8 bytes
-    assert windows._ends([0, 1], functions, 16) == [24, 48]
-    assert windows._ends([0, 2], functions, 16) == [24, 40]
+    assert windows._ends([(0, HOT), (1, HOT)], functions, 16) == [24, 48]
+    assert windows._ends([(0, HOT), (2, HOT)], functions, 16) == [24, 40]
 
 
 @given(
