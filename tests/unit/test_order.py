@@ -173,6 +173,9 @@ def test_small_functions_fill_first_and_two_reasons_are_better_than_one() -> Non
 def test_what_is_likely_takes_the_place_of_large_functions_with_few_samples() -> None:
     """Where not all that ran fits; but never with an exact profile, whose least sample is little."""
     functions = program([PAGE, PAGE, 1024, 1024, PAGE])
+    plan = planned(functions, matched({2: 5, 0: 9, 1: 1}), 1, {2: [3, 4]})
+    assert filled(plan) == [3]
+    assert [placed.index for placed in plan.placed] == [2, 3, 0, 1]
     assert filled(planned(functions, matched({0: 9, 1: 1}), 1, {0: [2, 3]})) == [2, 3]
     assert filled(planned(functions, matched({0: 90000, 1: 1000, 4: 900}), 1, {0: [2, 3]})) == []
 

@@ -63,6 +63,11 @@ def test_a_peer_that_misses_less_is_told() -> None:
     assert "| cpu | 1.0 | 3.0 |" in text
 
 
+def test_budgets_are_told_in_order() -> None:
+    found = document(peer={"1": 5, "0": 5}, bare={"1": 40, "0": 40}, ours={"1": 40, "0": 40})
+    assert list(report.violations(found, "cpu", "few")) == [0, 1]
+
+
 def test_what_moves_blocks_is_told_apart() -> None:
     found = document(peer={"0": 50, "1": 90}, bare={"0": 40, "1": 30}, ours={"0": 40, "1": 10})
     found["rows"][0]["title"] = "BOLT, blocks"
