@@ -38,7 +38,7 @@ def demo_objects(directory: Path) -> list[str]:
 
 def postgres_link() -> tuple[list[str], Path] | None:
     """Return the command that links the plain build's server, and its directory, if it has been built."""
-    directory = POSTGRES / "plain" / "src" / "backend"
+    directory = POSTGRES / "trees" / "plain" / "src" / "backend"
     if not (directory / "postgres").exists():
         return None
     # -W: as if an input had just changed; -n: only print.
@@ -91,7 +91,7 @@ def costs() -> None:
         command, directory = found
         command[command.index("-o") + 1] = str(work / "postgres")
         compare("link postgres, 5 MiB text", command, [str(HUGEALIGN), *command], 20, directory)
-        source = next((POSTGRES / "source").glob("postgresql-*/configure"))
+        source = POSTGRES / "source" / "current" / "configure"
         plain, ours = (
             ["sh", "-c", f'mkdir -p {kind}.out && cd {kind}.out && exec {shlex.quote(str(source))} CC="{cc}"']
             for kind, cc in (("plain", "gcc"), ("ours", "hugealign gcc"))
