@@ -27,15 +27,15 @@ def read(path: str, profile: Profile, functions: Functions, binary: str) -> None
         if branches:
             command += ["-G", "-F", "pid,event,ip,brstack"]
         else:
-            # Only a call chain's offsets need the name of their file.
-            command += ["-F", "pid,event,ip,dso"] if chains else ["-F", "pid,event,ip"]
+            # Only a call chain's offsets need the name of their file.  The less perf prints, the more is like other.
+            command += ["-F", "pid,ip,dso"] if chains else ["-F", "pid,ip"]
         command += _EVENTS
     else:
         profile.notes.append("is of another build, or has no build-id: functions are matched by name")
         command += ["--no-demangle", "-F", "pid,event,ip,sym,symoff,dso" + (",brstacksym" if branches else "")]
         command += ["-G"] if branches else []
     offsets = _chains_are_offsets([perf, "script", "-i", path], listed) if same and chains and not branches else None
-    with tools.output(command) as stream:
+    with tools.output(command, ahead=True) as stream:
         if same:
             perf_addresses.Reader(profile, functions, same.__contains__, offsets).read(stream)
         else:
@@ -57,7 +57,7 @@ def _chains_are_offsets(command: list[str], listed: Container[bytes]) -> bool:
     Told by the first chain that begins in a file: with it, and without, which is an address of the process.  Any file
     does, not only ours: perf does the same with all, and the first samples of ours may come late.
     """
-    fields = [*command, "-F", "pid,event,ip,dso"]
+    fields = [*command, "-F", "pid,ip,dso"]
     for number, innermost in _samples(fields, chains=True):
         words, space, path = innermost.rpartition(b" (")
         if space and path.startswith(b"/") and not path.endswith(b".ko)") and path.removesuffix(b")") in listed:

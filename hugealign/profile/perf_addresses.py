@@ -23,7 +23,7 @@ _MMAP = re.compile(
 )
 _FORK = re.compile(rb".*PERF_RECORD_FORK\((\d+):\d+\):\((\d+):\d+\)")
 _EXEC = re.compile(rb".*PERF_RECORD_COMM exec: .*:(\d+)/\d+\Z")
-_SAMPLE = re.compile(rb"\s*(\d+) .*?:(?:\s+([0-9a-f]{1,16}))?(?: \((.*)\))?\s*\Z")
+_SAMPLE = re.compile(rb"\s*(\d+)(?: .*?:)?(?:\s+([0-9a-f]{1,16}))?(?: \((.*)\))?\s*\Z")
 _FRAME = re.compile(rb"\t\s*([0-9a-f]{1,16})(?: \((.*)\))?\Z")
 _BRANCH = re.compile(rb"\s*(?:(\d+)\s+)?(?:.*: +[0-9a-f]+ +)?(0x[0-9a-f]+/0x[0-9a-f]+/.*)\Z")
 _KNOWN_LIMIT, _KNOWN_LENGTH = 500_000, 512  # frames of which it is kept what they are, and bytes of one
@@ -170,7 +170,7 @@ class Reader:
             chained = b"\n" in sample
             if chained:
                 before, *frames = sample.split(b"\n", 3)
-                usual = sample[sample.rfind(b"\n") + 1 :][:1] == b"\t"
+                usual = sample.rfind(b"\n") == sample.rfind(b"\n\t")
             else:
                 before, _, address = sample.rpartition(b" ")
                 usual = len(address) <= 16 and address.isalnum()

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO, cast
 
+from hugealign.profile.ahead import Ahead
 from hugealign.profile.model import ProfileError
 from hugealign.units import printable
 
@@ -25,8 +26,8 @@ def find(*names: str, package: str) -> str:
 
 
 @contextlib.contextmanager
-def output(words: Sequence[str], seconds: int = SECONDS_LIMIT) -> Iterator[BinaryIO]:
-    """Give the standard output of a command while it runs.
+def output(words: Sequence[str], seconds: int = SECONDS_LIMIT, ahead: bool = False) -> Iterator[BinaryIO]:
+    """Give the standard output of a command while it runs; *ahead*: read before it is asked for.
 
     Raises ProfileError if it cannot be started, fails, or runs longer than *seconds*.
     """
@@ -49,15 +50,17 @@ def output(words: Sequence[str], seconds: int = SECONDS_LIMIT) -> Iterator[Binar
         timer = threading.Timer(seconds, stop)
         timer.daemon = True
         timer.start()
-        assert process.stdout is not None  # noqa: S101 - for the type
+        printed = cast("BinaryIO", process.stdout)
+        stream = cast("BinaryIO", Ahead(printed)) if ahead else printed
         finished = False
         try:
-            yield cast("BinaryIO", process.stdout)
+            yield stream
             finished = True
         finally:
             if not finished:
                 process.kill()
-            process.stdout.close()
+            stream.close()
+            printed.close()
             status = process.wait()
             timer.cancel()
         if late.is_set():

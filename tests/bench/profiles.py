@@ -28,6 +28,9 @@ from tests.support import HUGEALIGN, ROOT
 LEAST = 50 << 20
 SYMBOLS = 500_000
 
+#: What perf is told when it records, and the fields that hugealign asks for of what comes of it.
+RECORDINGS = {"flat": ([], "pid,ip"), "chains": (["-g"], "pid,ip,dso")}
+
 
 def used(argv: list[str], cwd: Path) -> tuple[float, float, int]:
     """Run a command that must succeed; return seconds by the clock, CPU seconds and peak memory in MiB."""
@@ -59,26 +62,25 @@ def sampled_program(directory: Path) -> Path:
     return directory / "prog"
 
 
-def ingest(directory: Path, rounds: int) -> None:
+def ingest(directory: Path, rounds: int, titles: list[str]) -> None:
     """Compare perf script with `hugealign order`, which starts it; all in turn."""
     program = sampled_program(directory)
-    for title, words, fields in (
-        ("flat", [], "pid,event,ip"),
-        ("chains", ["-g"], "pid,event,ip,dso"),
-    ):
-        data, loops = directory / "perf.data", 20_000
-        while not data.exists() or data.stat().st_size < LEAST:
+    for title in titles:
+        words, fields = RECORDINGS[title]
+        data, loops, size = directory / "perf.data", 5_000, 0
+        while size < LEAST:
             record = ["perf", "record", "-q", *words, "-e", "cpu-clock:u,task-clock:u", "-F", "25000", "-o", str(data)]
             subprocess.run([*record, str(program), str(loops)], stdout=subprocess.DEVNULL, check=True)
-            loops *= 3
+            size = data.stat().st_size
+            loops = int(loops * 1.2 * LEAST / size) + 1
         script = ["perf", "script", "-i", str(data)]
         ours = [*script, "-F", fields, "--show-mmap-events", "--show-task-events"]
         order = [str(HUGEALIGN), "order", str(data), "-b", str(program), "--no-fill"]
         plain, same, made = in_turn([partial(cost, argv, directory) for argv in (script, ours, order)], rounds)
-        size = f"{title}, {data.stat().st_size >> 20} MiB"
+        recorded = f"{title}, {size >> 20} MiB"
         for name, theirs in (("perf script", plain), ("our fields", same)):
             for unit, of in (("clock", attrgetter("wall")), ("CPU", attrgetter("cpu"))):
-                timing.show(f"{size}: {name}, {unit}", *([of(c) * 1000 for c in costs] for costs in (theirs, made)))
+                timing.show(f"{recorded}: {name}, {unit}", *([of(c) * 1000 for c in costs] for costs in (theirs, made)))
         data.unlink()
 
 
@@ -131,10 +133,10 @@ def many_symbols(directory: Path, runs: int = 3) -> None:
 def main() -> None:
     """Run them all, or those that are named."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.profiles", description=__doc__)
-    parser.add_argument("parts", nargs="*", metavar="PART", help="sorting, symbols or ingest (default: all)")
-    parser.add_argument("--rounds", type=int, default=5, help="pairs of runs of ingest (default: 5)")
+    parser.add_argument("parts", nargs="*", metavar="PART", help="sorting, symbols, flat or chains (default: all)")
+    parser.add_argument("--rounds", type=int, default=5, help="pairs of runs of what was recorded (default: 5)")
     args = parser.parse_args()
-    parts = args.parts or ["sorting", "symbols", "ingest"]
+    parts = args.parts or ["sorting", "symbols", *RECORDINGS]
     with tempfile.TemporaryDirectory(prefix="hugealign-bench-") as name:
         if {"sorting", "symbols"} & set(parts):
             print(f"{'least of three runs':44} {'seconds':>8} {'CPU s':>8} {'MiB':>8}")
@@ -142,9 +144,9 @@ def main() -> None:
             sorting()
         if "symbols" in parts:
             many_symbols(Path(name))
-        if "ingest" in parts:
+        if recordings := [part for part in parts if part in RECORDINGS]:
             print(timing.HEADER)
-            ingest(Path(name), args.rounds)
+            ingest(Path(name), args.rounds, recordings)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -391,3 +392,47 @@ def test_a_tool_that_hangs_or_fails() -> None:
         tools.text([sys.executable, "-c", r"import sys; sys.exit('x\nbad\033[1m')"])
     with pytest.raises(ProfileError, match="prints more than"):
         tools.text(["yes"], limit=1 << 20)
+
+
+def printing(mebibytes: int) -> list[str]:
+    """Return a command that prints as much, each MiB of another byte, and says on its standard error how far it is."""
+    words = "sys.stdout.buffer.write(bytes([n % 251]) * (1 << 20)); print(n, file=sys.stderr, flush=True)"
+    return [sys.executable, "-c", f"import sys\nfor n in range({mebibytes}): {words}\nsys.exit(n < 99 and 'broken')"]
+
+
+def test_a_tool_is_read_ahead() -> None:
+    """It prints on while we think, more than a pipe holds; what it printed comes whole, in order, and ends once."""
+    with tools.output(printing(100), ahead=True) as stream:
+        first = stream.read(10)
+        before = len(os.listdir("/proc/self/task"))
+        pieces = list(iter(lambda: stream.read(3 << 19), b""))
+        assert stream.read(1) == b""
+    assert first + b"".join(pieces) == b"".join(bytes([n % 251]) * (1 << 20) for n in range(100))
+    assert before > len(os.listdir("/proc/self/task"))
+
+
+def test_reading_ahead_is_bounded(tmp_path: Path) -> None:
+    """A tool that prints without end waits for us, and is stopped with us."""
+    script = tmp_path / "endless"
+    script.write_text(f"#!/bin/sh\necho $$ >{tmp_path}/pid\nexec cat /dev/zero\n")
+    script.chmod(0o755)
+
+    def printed() -> int:
+        counts = Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}/io").read_text()
+        return int(counts.split("wchar:")[1].split()[0])
+
+    with pytest.raises(ProfileError, match="enough"), tools.output([str(script)], ahead=True) as stream:  # noqa: PT012
+        stream.read(10)
+        last, size = -1, 0
+        while last < size:
+            time.sleep(0.3)
+            last, size = size, printed()
+        assert 8 << 20 < size < 80 << 20
+        raise ProfileError("enough")
+    pid = int((tmp_path / "pid").read_text())
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_tool_that_is_read_ahead_and_fails() -> None:
+    with pytest.raises(ProfileError, match="broken"), tools.output(printing(3), ahead=True) as stream:
+        assert len(b"".join(iter(lambda: stream.read(1 << 20), b""))) == 3 << 20

@@ -1,0 +1,58 @@
+"""Reading on while what was read is worked at, so that a tool that prints and we who read work side by side.
+
+A pipe holds 1 MiB (/proc/sys/fs/pipe-max-size, pipe(7)): a tool whose reader thinks for a second waits as long.
+"""
+
+import contextlib
+import io
+import queue
+import threading
+from typing import BinaryIO
+
+_CHUNK = 1 << 20
+_CHUNKS = 64  # that wait at most
+
+
+class Ahead(io.RawIOBase):
+    """A stream that a thread reads, as much as 64 MiB before it is asked for."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self.stream = stream
+        self.chunks: queue.Queue[bytes | OSError] = queue.Queue(_CHUNKS)
+        self.rest = b""
+        self.wanted = True
+        self.thread = threading.Thread(target=self._fetch, daemon=True)
+        self.thread.start()
+
+    def _fetch(self) -> None:
+        chunk: bytes | OSError = b"more"
+        while self.wanted and chunk and not isinstance(chunk, OSError):
+            try:
+                chunk = self.stream.read(_CHUNK)
+            except OSError as error:
+                chunk = error
+            self.chunks.put(chunk)
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def read(self, size: int = _CHUNK) -> bytes:
+        """Return at most *size* bytes, none at the end."""
+        if not self.rest:
+            chunk = self.chunks.get()
+            if isinstance(chunk, OSError):
+                raise chunk
+            if not chunk:
+                self.chunks.put(chunk)  # the end stays the end
+            self.rest = chunk
+        data, self.rest = self.rest[:size], self.rest[size:]
+        return data
+
+    def close(self) -> None:
+        """Read no more, once what is being read has come."""
+        self.wanted = False
+        while self.thread.is_alive():
+            with contextlib.suppress(queue.Empty):
+                self.chunks.get(timeout=0.01)
+        super().close()
