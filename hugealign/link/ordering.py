@@ -15,11 +15,12 @@ from hugealign.units import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from typing import Any
 
 MAGIC = b"# hugealign.order/1"
 _LIMIT = 256 << 20  # bytes of an order file
+_BLOCK = 1 << 16
 _IDENTITY = 20  # bytes of the checksum that identify a profile
 #: How compilers begin the name of the section of one function (GCC manual, -ffunction-sections, -freorder-functions;
 #: LLVM, -fsplit-machine-functions).  What is only expected to run seldom may be split off into the last two.
@@ -87,47 +88,62 @@ def read(path: str) -> Order:
 
 def parse(data: bytes) -> Order:
     """Return what the order file *data* says.  Raises HugealignError."""
-    lines = data.split(b"\n")
-    if lines[0].rstrip() != MAGIC:
+    if data.partition(b"\n")[0].rstrip() != MAGIC:
         raise HugealignError(f"is no order file: the first line is not `{MAGIC.decode()}`")
-    # Whole lists at a time: of tens of thousands of lines nearly all say a name and at most how often it was seen.
-    # Tuples of their parts would be twice the memory, and a new page costs more than the names on it.
-    said = [line for line in lines if line and line[0] not in _NO_NAME]
-    names = [line.partition(b"\t")[0] for line in said]
-    seldom: set[int] = set()
+    names: list[bytes] = []
     sources: dict[int, bytes] = {}
-    further = b"\tkind=" in data or b"\tfile=" in data
-    for index, line in enumerate(said if further else ()):
-        text = line[len(names[index]) + 1 :]
-        if b"i" not in text:  # neither of the two
-            continue
-        if text == b"kind=fill":  # most of a filled order
-            seldom.add(index)
-            continue
-        fields = dict(field.partition(b"=")[::2] for field in text.split(b"\t"))
-        kind = fields.get(b"kind", b"hot")
-        if kind not in _KINDS:
-            raise HugealignError(f"line {lines.index(line) + 1}: not a symbol of an order file")
-        if kind != b"hot":
-            seldom.add(index)
-        if source := fields.get(b"file"):
-            sources[index] = _unescape(source)
+    hot = 0
+    for block in _blocks(data):
+        # Whole lists at a time: of tens of thousands of lines nearly all say a name and at most how often it was seen.
+        said = [line.partition(b"\t") for line in block.split(b"\n") if line and line[0] not in _NO_NAME]
+        first = len(names)
+        names += [name for name, _, _ in said]
+        # Of tens of thousands of lines most say a name and at most how often it was seen: neither kind= nor file=.
+        seldom: set[int] = set()
+        for at in [at for at, (_, _, text) in enumerate(said) if b"i" in text]:
+            text = said[at][2]
+            if text == b"kind=fill":  # most of a filled order
+                seldom.add(at)
+                continue
+            fields = dict(field.partition(b"=")[::2] for field in text.split(b"\t"))
+            kind = fields.get(b"kind", b"hot")
+            if kind not in _KINDS:
+                number = data.split(b"\n").index(b"\t".join((said[at][0], text))) + 1
+                raise HugealignError(f"line {number}: not a symbol of an order file")
+            if kind != b"hot":
+                seldom.add(at)
+            if source := fields.get(b"file"):
+                sources[first + at] = _unescape(source)
+        ran = len(said)
+        while ran - 1 in seldom:
+            ran -= 1
+        hot = first + ran if ran else hot
     if b"\\" in data:
         names = [_unescape(name) for name in names]
-    hot = len(names)
-    while hot - 1 in seldom:
-        hot -= 1
-    return Order(names, hot, sources, _windows(lines), _checksum(data)[:_IDENTITY])
+    return Order(names, hot, sources, _windows(data), _checksum(data)[:_IDENTITY])
 
 
-def _windows(lines: list[bytes]) -> int:
+def _blocks(data: bytes) -> "Iterator[bytes]":
+    """Yield *data* in pieces of whole lines: memory used again costs less than new memory, which has to be cleared."""
+    start = 0
+    while start >= 0:
+        end = data.find(b"\n", start + _BLOCK)
+        yield data[start : end if end >= 0 else len(data)]
+        start = end + 1 if end >= 0 else -1
+
+
+def _windows(data: bytes) -> int:
     """Return the number of windows that the comments before the first name ask for, 0 if they do not."""
-    windows = 0
-    for number, line in enumerate(lines, 1):
+    windows = number = start = 0
+    while start >= 0:
+        end = data.find(b"\n", start)
+        line = data[start : end if end >= 0 else len(data)]
+        number += 1
         if line.startswith(b"# windows: "):
             windows = _number(line[11:], number)
         elif line and line[0] not in _NO_NAME:
             break
+        start = end + 1 if end >= 0 else -1
     return windows
 
 
@@ -253,10 +269,8 @@ class Choices:
     def __init__(self, names: "Collection[bytes]", others: bool = False) -> None:
         self.others = others
         self._missing = set(names)  # those without a section of their own
-        text = b"\0".join(names)
-        if b"1E" in text or b"2E" in text:
-            for name in names:
-                self._missing.update(_twins(name))
+        for name in [name for name in names if b"1E" in name or b"2E" in name]:
+            self._missing.update(_twins(name))
         self._special: set[bytes] = set()  # the few sections of other kinds, without what all begin with
 
     def add(self, table: bytes) -> None:
@@ -308,6 +322,4 @@ class Choices:
 
 
 def _twins(name: bytes) -> list[bytes]:
-    if b"1E" not in name and b"2E" not in name:
-        return []
     return [name.replace(one, other) for one, other in _TWINS if one in name]

@@ -23,24 +23,31 @@ ALPHABET = "ab.$_\\#@ \t\nü\x01\udcff*\"'"
 
 
 def random_order(seed: int) -> OrderFile:
+    """Short and long ones, in which few or many functions have a source file or did not run, here and there or last."""
     chance = random.Random(seed)
+    count, longest = chance.choice([(30, 6), (3000, 90)])
+    files, seldom, last = chance.choice([0, 0, 0.01, 0.3]), chance.choice([0, 0.01, 0.6]), chance.random()
     entries = [
         Entry(
-            "".join(chance.choices(ALPHABET, k=chance.randint(1, 6))) + "x" if chance.random() < 0.9 else "",
-            "".join(chance.choices(ALPHABET, k=2)) + ".c" if chance.random() < 0.3 else "",
+            "".join(chance.choices(ALPHABET, k=chance.randint(1, longest))) + "x" if chance.random() < 0.9 else "",
+            "".join(chance.choices(ALPHABET, k=2)) + ".c" if chance.random() < files else "",
             chance.choice([0, 7]),
-            chance.choice(["hot", "cold", "fill"]),
+            chance.choice(["cold", "fill"]) if number > last * count or chance.random() < seldom else "hot",
             chance.randint(0, 3),
             4096 + number,
         )
-        for number in range(30)
+        for number in range(count)
     ]
     return OrderFile({"windows": str(seed)}, entries)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(60))
 def test_reads_what_the_other_reader_reads(seed: int) -> None:
+    """With and without empty lines and comments among them."""
+    chance = random.Random(seed)
     text = orderfile.write(random_order(seed)).encode("utf-8", "surrogateescape")
+    if seed % 4 > 1:
+        text = text.replace(b"\n", chance.choice([b"\n\n", b"\n# window: 1\n", b"\n#\tfile=x\n", b"\n\t\n"])) + b"\n"
     expected = orderfile.parse(text.split(b"\n")[:-1])
     read = ordering.parse(text)
     named = [entry for entry in expected.entries if entry.name]
