@@ -16,29 +16,12 @@ from pathlib import Path
 
 from hugealign.link import ordering
 from tests.bench.peers.programs import PROGRAMS, WORK
+from tests.bench.projects import c_source
 from tests.bench.timing import Cost, cost, in_turn, show
 from tests.support import HUGEALIGN, LLVM, ROOT, run
 
 OBJECTS, FUNCTIONS = 200, 100
 LINKERS = ("bfd", "lld", "gold", "mold")
-
-_C_FUNCTION = """
-int {name}(const char *text, struct entry *table, int count) {{
-  int sum = {a};
-  for (int i = 0; i < count; i++) {{
-    if (strncmp(table[i].name, text, {b}) == 0)
-      sum += table[i].value * {c};
-    else if (table[i].value > {d})
-      table[i].value -= snprintf(table[i].name, sizeof table[i].name, "%s-%d", text, sum);
-    switch (table[i].value % 3) {{
-    case 0: sum ^= {a}; break;
-    case 1: sum += (int)strlen(table[i].name); break;
-    default: memset(table[i].name, {b}, sizeof table[i].name - 1);
-    }}
-  }}
-  return sum;
-}}
-"""
 
 
 def small_functions(directory: Path) -> list[str]:
@@ -70,12 +53,8 @@ def functions_of_c(directory: Path) -> list[str]:
     One source is compiled, and what comes of it assembled under as many names.
     """
     directory.mkdir()
-    chance = random.Random(0)
-    parts = ["#include <stdio.h>\n#include <string.h>\nstruct entry { char name[32]; int value; };\n"]
-    for n in range(FUNCTIONS):
-        a, b, c, d = (chance.randrange(1, limit) for limit in (1 << 20, 31, 97, 1 << 10))
-        parts.append(_C_FUNCTION.format(name=f"work_NUMBER_{n}", a=a, b=b, c=c, d=d))
-    (directory / "unit.c").write_text("".join(parts))
+    source = c_source([f"work_NUMBER_{n}" for n in range(FUNCTIONS)], random.Random(0))
+    (directory / "unit.c").write_text(source)
     words = ["gcc", "-O1", "-g", "-ffunction-sections", "-S", "unit.c"]
     subprocess.run(words, cwd=directory, check=True)
     text = (directory / "unit.s").read_text()

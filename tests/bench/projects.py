@@ -5,6 +5,7 @@ Both are generated, the same files every time.
 
 import random
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 from tests.bench.timing import milliseconds
@@ -79,19 +80,24 @@ template <int N> std::size_t work(const std::string &text) {
 """
 
 
+def c_source(names: Iterable[str], chance: random.Random) -> str:
+    """Return a source in C of functions of these *names*, each of some 300 bytes."""
+    parts = [_HEAD]
+    for name in names:
+        a, b, c, d = (chance.randrange(1, limit) for limit in (1 << 20, 31, 97, 1 << 10))
+        parts.append(_FUNCTION.format(name=name, a=a, b=b, c=c, d=d))
+    return "".join(parts)
+
+
 def many_programs(directory: Path) -> None:
     """Write a Makefile and its sources: 352 compiles, 32 links, of which 4 have enough text to be laid out."""
     for program in range(PROGRAMS):
         choose = random.Random(program)
         calls = []
         for number in range(SOURCES):
-            parts = [_HEAD]
-            for function in range(60 if program % 8 == 0 else 8):
-                name = f"f{program}_{number}_{function}"
-                a, b, c, d = (choose.randrange(1, limit) for limit in (1 << 20, 31, 97, 1 << 10))
-                parts.append(_FUNCTION.format(name=name, a=a, b=b, c=c, d=d))
-                calls.append(name)
-            (directory / f"p{program}_{number}.c").write_text("".join(parts))
+            names = [f"f{program}_{number}_{function}" for function in range(60 if program % 8 == 0 else 8)]
+            (directory / f"p{program}_{number}.c").write_text(c_source(names, choose))
+            calls += names
         declarations = "".join(f"int {name}(const char *, void *, int);\n" for name in calls)
         body = " ^\n    ".join(f"{name}(argv[0], 0, argc - 1)" for name in calls)
         entry = f"{declarations}int main(int argc, char **argv) {{\n  return ({body}) == 0;\n}}\n"
