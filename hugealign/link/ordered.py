@@ -6,7 +6,8 @@ import struct
 from hugealign.elf import buildnote
 from hugealign.elf.windows import text_windows
 from hugealign.link import linkers, ordering
-from hugealign.link.sections import Piece, Sections, find, pieces, whole
+from hugealign.link.beside import Beside
+from hugealign.link.sections import Piece, Sections, find, in_one_piece, pieces, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from hugealign.elf.image import Image
     from hugealign.link.command import Command
     from hugealign.link.renamed import Copies
+    from hugealign.link.sections import Place
 
 #: version, flags, page_size, hot_start, hot_end, windows: what is written when the link is done, in one piece.
 _SIGNED = struct.Struct("<IIQQQI")
@@ -37,6 +39,7 @@ class Ordered:
         self.objects = objects
         self.real = real
         self.copies: Copies | None = None
+        self.whole: list[Place] | None = None
         self._options: list[str] = []
         self._found: Sections | None = None
         self._pieces: list[Piece] | None = None
@@ -98,7 +101,7 @@ class Ordered:
 
     def _text(self, form: str) -> bytes:
         if form == linkers.SYMBOLS:
-            among = pieces(self.command, set(self.order.names[self.order.hot :]))
+            among = self.pieces_with(set(self.order.names[self.order.hot :]))
             return ordering.symbols(self.order, set().union(*(piece.names for piece in among)))
         choices = self.choices()
         if form == linkers.SECTIONS:
@@ -121,8 +124,14 @@ class Ordered:
         """Return the objects in one piece that have hot functions."""
         if self._pieces is None:
             hot, choices = self.order.names[: self.order.hot], self.choices()
-            self._pieces = pieces(self.command, {name for name in choices.strange(hot) if not choices.of(name)})
+            self._pieces = self.pieces_with({name for name in choices.strange(hot) if not choices.of(name)})
         return self._pieces
+
+    def pieces_with(self, names: set[bytes]) -> list[Piece]:
+        """Return the objects in one piece that have some of *names*."""
+        if self.whole is None and names:
+            self.whole = in_one_piece(self.command)
+        return pieces(self.whole or [], names)
 
     def _placed_whole(self) -> dict[bytes, list[Piece]]:
         """Return the objects in one piece that can be placed, each by the first of its functions in the order."""
@@ -206,6 +215,26 @@ class Ordered:
             placed = "the sections of some inputs are not known before the link"
         objects, count = whole(self.command)
         return f"order: {placed}; {len(objects)} of {count} objects without -ffunction-sections: {_some(objects)}"
+
+
+def read(path: str, linker: linkers.Linker, command: "Command", machine: int, objects: bool, real: str) -> Ordered:
+    """Return the order in the file at *path*, for `Ordered` of the rest.  Raises HugealignError, which names the file.
+
+    LLD waits for the order, and if that has functions that did not run, for what lies in one piece (`symbols`).
+    """
+    data = ordering.load(path)
+
+    def look() -> "tuple[bytes, list[Place] | None]":
+        return ordering.identity(data), in_one_piece(command) if b"\tkind=" in data else None
+
+    long = len(data) > ordering.LONG and linker.order_form(machine) == linkers.SYMBOLS
+    beside = Beside(look) if long else None
+    try:
+        ordered = Ordered(ordering.parse(data, path), linker, command, objects, real)
+    finally:
+        identity, whole = beside.result() if beside else (ordering.identity(data), None)
+    ordered.order.identity, ordered.whole = identity, whole
+    return ordered
 
 
 def _quoted(word: str) -> str:

@@ -40,7 +40,7 @@ PLAIN_PATH = _PLAIN + b"-+/"
 _SPECIAL = frozenset(b'*?[]\\"' + bytes(range(32)) + b"\x7f")
 _SPACES = (b" ", b"\t", b"\r", b"\v", b"\f")  # and the newline: what bytes.strip() drops
 _START, _END = (mark.encode() for mark in HOT_MARKS)
-_LONG = 1 << 20  # bytes for which OpenSSL's SHA-256, four times as fast, makes up for being loaded
+LONG = 1 << 20  # bytes for which OpenSSL's SHA-256, four times as fast, makes up for being loaded
 #: No object is to be placed whole.
 NOTHING: "Mapping[bytes, list[bytes]]" = {}
 
@@ -69,8 +69,8 @@ class Order:
         return {(self.names[index], source) for index, source in self.sources.items()}
 
 
-def read(path: str) -> Order:
-    """Return the order in the file at *path*.  Raises HugealignError, whose message names the file."""
+def load(path: str) -> bytes:
+    """Return what is in the order file at *path*.  Raises HugealignError, whose message names the file."""
     if os.path.exists(path) and not os.path.isfile(path):
         raise HugealignError(f"{printable(path)}: not a regular file")
     try:
@@ -80,14 +80,26 @@ def read(path: str) -> Order:
         raise HugealignError(f"{printable(path)}: {error.strerror}") from error
     if len(data) > _LIMIT:
         raise HugealignError(f"{printable(path)}: larger than an order file can be")
+    return data
+
+
+def read(path: str) -> Order:
+    """Return the order in the file at *path*.  Raises HugealignError, whose message names the file."""
+    data = load(path)
+    order = parse(data, path)
+    order.identity = identity(data)
+    return order
+
+
+def parse(data: bytes, path: str) -> Order:
+    """Return what the order file *data* of *path* says, but for its identity.  Raises HugealignError."""
     try:
-        return parse(data)
+        return _parse(data)
     except HugealignError as error:
         raise HugealignError(f"{printable(path)}: {error}") from error
 
 
-def parse(data: bytes) -> Order:
-    """Return what the order file *data* says.  Raises HugealignError."""
+def _parse(data: bytes) -> Order:
     if data.partition(b"\n")[0].rstrip() != MAGIC:
         raise HugealignError(f"is no order file: the first line is not `{MAGIC.decode()}`")
     names: list[bytes] = []
@@ -120,7 +132,7 @@ def parse(data: bytes) -> Order:
         hot = first + ran if ran else hot
     if b"\\" in data:
         names = [_unescape(name) for name in names]
-    return Order(names, hot, sources, _windows(data), _checksum(data)[:_IDENTITY])
+    return Order(names, hot, sources, _windows(data))
 
 
 def _blocks(data: bytes) -> "Iterator[bytes]":
@@ -161,9 +173,10 @@ def _unescape(text: bytes) -> bytes:
     return unescape(text.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
-def _checksum(data: bytes) -> bytes:
-    checksum: bytes = _sha256(len(data) > _LONG)(data).digest()
-    return checksum
+def identity(data: bytes) -> bytes:
+    """Return what tells the order file *data* from all others: the beginning of its SHA-256."""
+    checksum: bytes = _sha256(len(data) > LONG)(data).digest()
+    return checksum[:_IDENTITY]
 
 
 def _sha256(fast: bool) -> "Any":

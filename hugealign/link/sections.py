@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from hugealign.link.command import Command
 
+    Place = tuple[str, bytes, int, int]
+
 ARCHIVE, MEMBER_HEADER = b"!<arch>\n", 60  # ar(5)
 _SHDR, _LARGE = 64, 64 << 20
 _SYM = struct.Struct("<IBBHQQ")
@@ -171,10 +173,13 @@ def _local(found: Sections, base: bytes, table: bytes, sought: dict[bytes, list[
                     found.objects.setdefault((name, candidate), []).append(base)
 
 
-def pieces(command: "Command", names: set[bytes]) -> list[Piece]:
-    """Return the objects of *command* in which some of the functions *names* lie in ``.text`` itself."""
+def in_one_piece(command: "Command") -> "list[Place]":
+    """Return where the objects of *command* are that have code in ``.text`` itself: path, member, offset, size.
+
+    The C library's own start (``crt1.o``) does not count.
+    """
     found = []
-    for path in estimate.inputs(command) if names else ():
+    for path in estimate.inputs(command):
         if _is_start(path):
             continue
         try:
@@ -182,16 +187,33 @@ def pieces(command: "Command", names: set[bytes]) -> list[Piece]:
         except (OSError, ValueError):
             continue
         try:
-            defined: list[set[int] | None] = []
             for member, offset, size in objects(fd):
-                headers, text = _headers(fd, offset, size)
-                if not text:
-                    continue
-                defined = defined or [_members_with(fd, names)]
-                if defined[0] is not None and offset - MEMBER_HEADER not in defined[0]:
-                    continue
-                if inside := names & _functions(fd, offset, size, headers, text):
-                    found.append(Piece(path, member, inside))
+                if _headers(fd, offset, size)[1]:
+                    found.append((path, member, offset, size))
+        except (OSError, ValueError, OverflowError):
+            continue
+        finally:
+            os.close(fd)
+    return found
+
+
+def pieces(places: "list[Place]", names: set[bytes]) -> list[Piece]:
+    """Return the objects among those `in_one_piece` in which some of the functions *names* lie in ``.text``."""
+    found: list[Piece] = []
+    files: dict[str, list[Place]] = {}
+    for place in places if names else ():
+        files.setdefault(place[0], []).append(place)
+    for path, members in files.items():
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except (OSError, ValueError):
+            continue
+        try:
+            defined = _members_with(fd, names)
+            for _, member, offset, size in members:
+                if defined is None or offset - MEMBER_HEADER in defined:
+                    inside = names & _functions(fd, offset, size, *_headers(fd, offset, size))
+                    found += [Piece(path, member, inside)] if inside else []
         except (OSError, ValueError, OverflowError):
             continue
         finally:

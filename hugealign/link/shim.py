@@ -94,7 +94,7 @@ class Shim:
 
     def read_order(self, linker: linkers.Linker) -> "Ordered | None":
         """Return the order of the profile for this link; None, and say why, where there can be none."""
-        from hugealign.link import ordered, ordering
+        from hugealign.link import ordered
 
         machine = self.command.machine
         assert machine is not None  # noqa: S101  # doubt() has seen to it
@@ -104,8 +104,8 @@ class Shim:
             self.warn(f"linked without an order, which {linker.name} cannot make; use -fuse-ld=lld or -fuse-ld=bfd")
         else:
             try:
-                order = ordering.read(self.settings.profile)
-                return ordered.Ordered(order, linker, self.command, self.settings.order_objects, self.real)
+                settings = self.settings
+                return ordered.read(settings.profile, linker, self.command, machine, settings.order_objects, self.real)
             except HugealignError as error:
                 self.warn(f"linked without an order: {error}; make one: hugealign order PROFILE -b PROGRAM -o FILE")
         return None

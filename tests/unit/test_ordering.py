@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from hugealign.elf.image import EM_X86_64
 from hugealign.elf.notes import BuildNote
 from hugealign.errors import HugealignError
-from hugealign.link import linkers, ordering
+from hugealign.link import linkers, ordered, ordering
+from hugealign.link.beside import Beside
 from hugealign.link.command import parse
 from hugealign.link.ordered import Ordered
 from hugealign.link.ordering import Choices, Order
 from hugealign.link.renamed import Copies, group, is_hot
-from hugealign.link.sections import find, pieces, whole
+from hugealign.link.sections import find, in_one_piece, pieces, whole
 from hugealign.order import orderfile
 from hugealign.order.orderfile import Entry, OrderFile
 from tests.support import run
@@ -49,7 +51,7 @@ def test_reads_what_the_other_reader_reads(seed: int) -> None:
     if seed % 4 > 1:
         text = text.replace(b"\n", chance.choice([b"\n\n", b"\n# window: 1\n", b"\n#\tfile=x\n", b"\n\t\n"])) + b"\n"
     expected = orderfile.parse(text.split(b"\n")[:-1])
-    read = ordering.parse(text)
+    read = ordering.parse(text, "order")
     named = [entry for entry in expected.entries if entry.name]
 
     def raw(text: str) -> bytes:
@@ -59,14 +61,15 @@ def test_reads_what_the_other_reader_reads(seed: int) -> None:
     assert read.sources == {n: raw(entry.file) for n, entry in enumerate(named) if entry.file}
     assert read.hot == max((n for n, entry in enumerate(named, 1) if entry.kind == "hot"), default=0)
     assert read.windows == seed
-    assert len(read.identity) == 20
 
 
 @pytest.mark.parametrize("lines", [1, 100_000], ids=["short", "long"])
-def test_identity_is_the_checksum(lines: int) -> None:
+def test_identity_is_the_checksum(lines: int, tmp_path: Path) -> None:
     """Which `sha256sum` prints; long files take another way to it."""
+    path = tmp_path / "order"
     data = b"# hugealign.order/1\n" + b"function\tsamples=1\n" * lines
-    assert ordering.parse(data).identity == hashlib.sha256(data).digest()[:20]
+    path.write_bytes(data)
+    assert ordering.read(str(path)).identity == hashlib.sha256(data).digest()[:20]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +85,7 @@ def test_identity_is_the_checksum(lines: int) -> None:
 )
 def test_malformed(data: bytes, message: str, tmp_path: Path) -> None:
     with pytest.raises(HugealignError, match=message):
-        ordering.parse(data)
+        ordering.parse(data, "x")
     (tmp_path / "x").write_bytes(data)
     with pytest.raises(HugealignError, match=f"{tmp_path}/x: {message}"):
         ordering.read(str(tmp_path / "x"))
@@ -228,15 +231,54 @@ def test_pieces(objects: Path) -> None:
     run("gcc", "-O1", "-Df=member", "-c", "a.c", "-o", "member.o", cwd=objects, check=True)
     run("ar", "rc", "lib.a", "member.o", cwd=objects, check=True)
     command = parse([str(objects / name) for name in ("a.o", "whole.o", "b.o", "lib.a")])
-    found = pieces(command, {b"f", b"g", b"member", b"data", b"absent"})
+    found = pieces(in_one_piece(command), {b"f", b"g", b"member", b"data", b"absent"})
     assert [(str(piece), piece.names) for piece in found] == [
         (f"{objects}/whole.o", {b"f", b"g"}),
         (f"{objects}/lib.a(member.o)", {b"member", b"g"}),
     ]
     assert [piece.pattern().decode() for piece in found] == [f"{objects}/whole.[o]", f"{objects}/lib.a:member.[o]"]
-    assert pieces(command, set()) == []
+    assert pieces(in_one_piece(command), set()) == []
     (objects / "who*le.o").write_bytes((objects / "whole.o").read_bytes())
-    assert pieces(parse([str(objects / "who*le.o")]), {b"f"})[0].pattern() == b""
+    assert pieces(in_one_piece(parse([str(objects / "who*le.o")])), {b"f"})[0].pattern() == b""
+
+
+@pytest.mark.parametrize("more", [0, 60_000], ids=["short", "long"])
+def test_what_lld_must_not_move(more: int, objects: Path) -> None:
+    """Not what did not run, where it lies among other code; a long order is read by two processes."""
+    names = ["absent", *(f"nowhere_to_be_found_{number}" for number in range(more))]
+    path = objects / "order"
+    path.write_text("\n".join(["# hugealign.order/1", "# windows: 3", *names, "f\tkind=fill", "member\tkind=fill", ""]))
+    assert (path.stat().st_size > ordering.LONG) == bool(more)
+    command = parse([str(objects / name) for name in ("whole.o", "lib.a")])
+    read = ordered.read(str(path), linkers.named("lld"), command, EM_X86_64, False, "")
+    assert (len(read.order.names), read.order.windows) == (len(names) + 2, 3)
+    assert read.order.identity == hashlib.sha256(path.read_bytes()).digest()[:20]
+    written = []
+
+    def memory_file(_name: str, data: bytes) -> str:
+        written.append(data.decode().split())
+        return "path"
+
+    read.options(EM_X86_64, memory_file)
+    assert written == [["__hugealign_hot_start", *names, "__hugealign_hot_end", "member"]]
+    path.write_text(path.read_text().replace("absent", "absent\tkind=tepid"))
+    with pytest.raises(HugealignError, match=f"{path}: line 3: not a symbol"):
+        ordered.read(str(path), linkers.named("lld"), command, EM_X86_64, False, "")
+    with pytest.raises(ChildProcessError):  # there is none left
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_work_beside() -> None:
+    """Of any size; what fails there is done here, and fails here."""
+    here = os.getpid()
+    beside = Beside(lambda: (os.getpid(), bytes(5 << 20), [(b"a", 1)]))
+    pid, *rest = beside.result()
+    assert (pid != here, rest) == (True, [bytes(5 << 20), [(b"a", 1)]])
+    assert Beside(lambda: "done" if os.getpid() == here else 1 // 0).result() == "done"
+    with pytest.raises(ZeroDivisionError):
+        Beside(lambda: 1 // 0).result()
+    killed = Beside(lambda: "done" if os.getpid() == here else os.kill(os.getpid(), 9))
+    assert killed.result() == "done"
 
 
 def test_copies(objects: Path) -> None:
@@ -279,7 +321,9 @@ def test_a_piece_behind_groups(groups: int, tmp_path: Path) -> None:
         (tmp_path / f"{name}.s").write_text("\n".join([*comdat, text, ""]))
         run("gcc", "-c", f"{name}.s", cwd=tmp_path, check=True)
     command = parse([str(tmp_path / name) for name in ("whole.o", "empty.o")])
-    assert [(piece.path, piece.names) for piece in pieces(command, {b"f", b"g0"})] == [(f"{tmp_path}/whole.o", {b"f"})]
+    assert [(piece.path, piece.names) for piece in pieces(in_one_piece(command), {b"f", b"g0"})] == [
+        (f"{tmp_path}/whole.o", {b"f"})
+    ]
     assert whole(command) == ([f"{tmp_path}/whole.o"], 2)
 
 
@@ -295,7 +339,7 @@ def test_cut_and_spoilt_inputs(name: str, objects: Path) -> None:
         (objects / "spoilt").write_bytes(spoilt)
         command = parse(words)
         find(command, [b"f"], {(b"g", b"a.c")})
-        pieces(command, {b"f", b"g"})
+        pieces(in_one_piece(command), {b"f", b"g"})
         whole(parse([str(objects / "spoilt.o")]))
         copies = Copies(str(objects))
         copies.substitute(words, command, lambda _path, _base: [{F: b".first", G: b".second"}])
@@ -328,9 +372,9 @@ def test_inputs_that_hide_their_sections(name: str, objects: Path) -> None:
 
 
 def test_the_note_is_the_one_that_verify_reads() -> None:
-    ordered = Ordered(Order([], 0, {}, windows=3, identity=b"i" * 20), linkers.named("bfd"), parse([]))
+    made = Ordered(Order([], 0, {}, windows=3, identity=b"i" * 20), linkers.named("bfd"), parse([]))
     packed = BuildNote(1 << 21, 0, 0, 3, padded=True, profile=b"i" * 20).pack()
-    assert ordered.note(1 << 21) == packed[:24] + bytes(4) + packed[28:]  # but for the version
+    assert made.note(1 << 21) == packed[:24] + bytes(4) + packed[28:]  # but for the version
 
 
 def test_orders_of_the_users_own() -> None:

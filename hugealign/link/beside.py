@@ -1,0 +1,37 @@
+"""Work for a second process, while this one does other work that the linker has to wait for too."""
+
+import marshal
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+class Beside:
+    """A process that does *work*, whose result has to be made of what `marshal` knows: numbers, bytes, lists, ...."""
+
+    __slots__ = ("fd", "pid", "work")
+
+    def __init__(self, work: "Callable[[], Any]") -> None:
+        self.work = work
+        self.fd, fd = os.pipe()
+        self.pid = os.fork()
+        if self.pid:
+            os.close(fd)
+            return
+        status = 1
+        try:
+            with open(fd, "wb") as pipe:
+                pipe.write(marshal.dumps(work()))
+            status = 0
+        finally:
+            os._exit(status)  # whatever it was: it is this process's parent that will say so
+
+    def result(self) -> "Any":
+        """Wait for the work and return what came of it; work that failed there is done here again."""
+        with open(self.fd, "rb") as pipe:
+            data = pipe.read()
+        _, status = os.waitpid(self.pid, 0)
+        return self.work() if status else marshal.loads(data)  # noqa: S302 - from our own process
