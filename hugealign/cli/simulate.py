@@ -29,8 +29,10 @@ layouts:
 
 A row is the number of huge windows that misses least; --curve shows every N.
 Other files than the program's (libraries) are on 4 KiB pages.  Each thread counts
-as a processor of its own.  Data and the kernel, which share the second level,
-are not simulated: walks are fewer than in life.
+as a processor of its own; with --from and --until that part of it, the TLBs empty
+where it begins, and threads that never enter the function not at all.  Functions
+are named as by `nm`.  Data and the kernel, which share the second level, are not
+simulated: walks are fewer than in life.
 
 exit status: 0 done; 2 wrong usage; 3 the trace or another file cannot be used.
 """
@@ -52,6 +54,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=f"may be repeated; zen4 and the like, or as 4k=128/8,2m=8,l2=1536/12; default: {', '.join(_CPUS)}",
     )
+    parser.add_argument(
+        "--from", dest="first", metavar="FUNCTION", help="count what runs after a thread first enters it"
+    )
+    parser.add_argument("--until", dest="last", metavar="FUNCTION", help="and before it next enters this")
     parser.add_argument("--curve", action="store_true", help="show the misses for every number of huge windows")
     parser.add_argument("--format", choices=("text", "json"), default="text")
 
@@ -69,15 +75,40 @@ def run(args: argparse.Namespace) -> int:
     trace = open_trace(args.trace)
     file, path = _file(trace, args.binary)
     layouts = [_layout(trace, file, path, name, counts) for name in names]
+    marks = _marks(trace, file, path, args)
     progress = Progress("hugealign: simulate")
     total = max(1, trace.description.events)
     try:
-        done = simulate(trace, layouts, cpus, lambda events: progress.say(f"{events * 100 // total} %"))
+        done = simulate(trace, layouts, cpus, lambda events: progress.say(f"{events * 100 // total} %"), marks)
     finally:
         progress.clear()
-    report = _json(trace, path, done) if args.format == "json" else _text(trace, path, done, args.curve)
+    _check(trace, done, args)
+    report = _json(trace, path, done, args) if args.format == "json" else _text(trace, path, done, args)
     output.write(report, None, utf8=args.format == "json")
     return 0
+
+
+def _marks(trace: "Trace", file: int, path: str, args: argparse.Namespace) -> bytes | None:
+    """Return what counts of each thread, None for all of it."""
+    if args.first is None and args.last is None:
+        return None
+    from hugealign.elf.symbols import read_functions
+    from hugealign.trace.files import find
+    from hugealign.trace.part import marks
+
+    find(trace.description.files, path)
+    functions = read_functions(path)
+    try:
+        return marks(trace, file, functions, args.first, args.last)
+    except HugealignError as error:
+        raise type(error)(f"{printable(trace.path)}: {printable(path)}: {error}") from None
+
+
+def _check(trace: "Trace", done: "Simulation", args: argparse.Namespace) -> None:
+    """Raise HugealignError where the part that was asked for has no end: all to the end is not what was meant."""
+    if args.last is not None and not done.ended:
+        behind = f" after {printable(args.first)}" if args.first is not None else ""
+        raise HugealignError(f"{printable(trace.path)}: no thread enters {printable(args.last)}{behind}")
 
 
 def _unique(words: "Sequence[str]") -> list[str]:
@@ -149,15 +180,16 @@ def _groups(done: "Simulation") -> "dict[tuple[str, str], list[Row]]":
     return groups
 
 
-def _text(trace: "Trace", path: str, done: "Simulation", curve: bool) -> str:
+def _text(trace: "Trace", path: str, done: "Simulation", args: argparse.Namespace) -> str:
     from hugealign.trace.simulate import best
 
     groups = _groups(done)
     wide = max(6, *(len(printable(layout)) for layout, _ in groups))
     names = max(3, *(len(printable(cpu)) for _, cpu in groups))
-    threads = f"{len(trace.streams)} thread{'s' * (len(trace.streams) != 1)}"
+    threads = f"{done.threads} thread{'s' * (done.threads != 1)}"
     lines = [
         f"{printable(path)}: {done.events:,} blocks, {done.instructions:,} instructions, {threads}",
+        *_part(trace, done, args),
         *_remarks(trace, done),
         "",
         f"{'layout':{wide}}  {'CPU':{names}}  windows          misses           walks      MPKI",
@@ -166,9 +198,15 @@ def _text(trace: "Trace", path: str, done: "Simulation", curve: bool) -> str:
         lines += [
             f"{printable(layout):{wide}}  {printable(cpu):{names}}  {row.windows:7}  {row.misses:14,}  "
             f"{'--' if row.walks is None else format(row.walks, ','):>14}  {_mpki(row, done):8.3f}"
-            for row in (rows if curve else [best(rows)])
+            for row in (rows if args.curve else [best(rows)])
         ]
     return "\n".join(lines) + "\n"
+
+
+def _part(trace: "Trace", done: "Simulation", args: argparse.Namespace) -> list[str]:
+    """Return what says which part counts."""
+    words = [f"{word} {printable(name)}" for word, name in (("from", args.first), ("until", args.last)) if name]
+    return [f"{' '.join(words)}: {done.threads} of {len(trace.streams)} threads"] if words else []
 
 
 def _remarks(trace: "Trace", done: "Simulation") -> list[str]:
@@ -186,7 +224,7 @@ def _remarks(trace: "Trace", done: "Simulation") -> list[str]:
     return lines
 
 
-def _json(trace: "Trace", path: str, done: "Simulation") -> str:
+def _json(trace: "Trace", path: str, done: "Simulation", args: argparse.Namespace) -> str:
     found = trace.description
     document = {
         "schema": "hugealign.simulate/1",
@@ -195,7 +233,9 @@ def _json(trace: "Trace", path: str, done: "Simulation") -> str:
         "machine": found.machine,
         "blocks": done.events,
         "instructions": done.instructions,
-        "threads": len(trace.streams),
+        "threads": done.threads,
+        "from": args.first,
+        "until": args.last,
         "outside_of_files": done.uncovered,
         "cut": found.cut,
         "execs": found.execs,

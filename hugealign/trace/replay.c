@@ -15,6 +15,8 @@ enum { EVENTS = 1 << 14, HISTORY = 1 << 16, NEVER = 0xFFFF };
 enum { SLOTS = 1 << 22, CALLS = SLOTS / 4, PROBES = 256 };
 /* Owners of blocks; functions have the numbers behind. */
 enum { ELSEWHERE, NO_FUNCTION };
+/* Marks of blocks: which part of a thread counts begins and ends with them. */
+enum { BEGINS = 1, ENDS = 2 };
 
 /* One level of a TLB.  The nodes of a set form a ring, the head being the most recently used and the one before it the
    least.  Node numbers begin at 1. */
@@ -65,6 +67,9 @@ struct replay {
     struct call *calls;
     uint32_t call_count, last; /* the block that ran last, 0 if it was elsewhere */
     uint64_t uncounted;
+    uint8_t *marks; /* by block; NULL if all of each thread counts */
+    enum { BEFORE, WITHIN, BEHIND } begin, where;
+    uint32_t threads, ended; /* of which something counts; whose part came to its end */
     uint32_t context[3];
     uint32_t guess[HISTORY];
     uint32_t ids[EVENTS], pages[2 * EVENTS], keys[2 * EVENTS];
@@ -84,6 +89,7 @@ EXPORT struct replay *replay_new(uint32_t blocks, const uint16_t *instructions) 
     r->blocks = blocks;
     r->instructions = copy(instructions, blocks, sizeof *instructions);
     r->executions = calloc(blocks, sizeof *r->executions);
+    r->begin = WITHIN;
     return r->instructions && r->executions ? r : NULL;
 }
 
@@ -94,6 +100,14 @@ EXPORT int replay_count_calls(struct replay *r, const uint32_t *owner, const uin
     r->slots = calloc(SLOTS, sizeof *r->slots);
     r->calls = calloc(CALLS + 1, sizeof *r->calls);
     return r->owner && r->entry && r->slots && r->calls ? 0 : -1;
+}
+
+/* Have only a part of each thread counted: from a block that BEGINS it, or from its start if *whole*, to one that ENDS
+   it, which does not count. */
+EXPORT int replay_part(struct replay *r, const uint8_t *marks, int whole) {
+    r->marks = copy(marks, r->blocks, sizeof *marks);
+    r->begin = whole ? WITHIN : BEFORE;
+    return r->marks ? 0 : -1;
 }
 
 EXPORT struct layout *layout_new(struct replay *r, const uint32_t *first, const uint32_t *last) {
@@ -177,6 +191,8 @@ EXPORT const uint64_t *replay_executions(const struct replay *r) { return r->exe
 EXPORT const struct call *replay_calls(const struct replay *r) { return r->calls + 1; }
 EXPORT uint32_t replay_call_count(const struct replay *r) { return r->call_count; }
 EXPORT uint64_t replay_uncounted(const struct replay *r) { return r->uncounted; }
+EXPORT uint32_t replay_threads(const struct replay *r) { return r->threads; }
+EXPORT uint32_t replay_ended(const struct replay *r) { return r->ended; }
 
 /* Return whether the level holds a key; if it can, it does afterwards. */
 static inline int touch(struct level *v, uint32_t key) {
@@ -292,6 +308,8 @@ EXPORT void replay_stream(struct replay *r) {
     memset(r->context, 0, sizeof r->context);
     memset(r->guess, 0, sizeof r->guess);
     r->last = 0;
+    r->where = r->begin;
+    r->threads += r->where == WITHIN;
     for (struct layout *l = r->layouts; l; l = l->other)
         for (struct variant *v = l->variants; v; v = v->other)
             for (struct machine *m = v->machines; m; m = m->other) {
@@ -348,6 +366,32 @@ static int decode(struct replay *r, const uint8_t *at, size_t size, uint32_t eve
     return at == end ? 0 : -1;
 }
 
+/* Return how many of the blocks count; *from* becomes the first of them. */
+static size_t part(struct replay *r, size_t count, size_t *from) {
+    size_t at = 0;
+    *from = 0;
+    if (!r->marks)
+        return count;
+    if (r->where == BEFORE) {
+        while (at < count && !(r->marks[r->ids[at]] & BEGINS))
+            at++;
+        if (at == count)
+            return 0;
+        *from = at++;
+        r->where = WITHIN;
+        r->threads++;
+    }
+    if (r->where == BEHIND)
+        return 0;
+    while (at < count && !(r->marks[r->ids[at]] & ENDS))
+        at++;
+    if (at < count) {
+        r->where = BEHIND;
+        r->ended++;
+    }
+    return at - *from;
+}
+
 /* Return 0, or -1 if the chunk is damaged. */
 EXPORT int replay_chunk(struct replay *r, const uint8_t *bytes, size_t size, uint32_t events, int raw) {
     if (events > EVENTS)
@@ -362,16 +406,18 @@ EXPORT int replay_chunk(struct replay *r, const uint8_t *bytes, size_t size, uin
     } else if (decode(r, bytes, size, events)) {
         return -1;
     }
+    size_t from, count = part(r, events, &from);
+    const uint32_t *ids = r->ids + from;
     uint64_t instructions = 0;
-    for (uint32_t i = 0; i < events; i++) {
-        instructions += r->instructions[r->ids[i]];
-        r->executions[r->ids[i]]++;
+    for (size_t i = 0; i < count; i++) {
+        instructions += r->instructions[ids[i]];
+        r->executions[ids[i]]++;
     }
-    r->events += events;
+    r->events += count;
     r->instruction_count += instructions;
     if (r->owner)
-        count_calls(r, r->ids, events);
-    run(r, r->ids, events);
+        count_calls(r, ids, count);
+    run(r, ids, count);
     return 0;
 }
 
@@ -395,6 +441,6 @@ EXPORT void replay_free(struct replay *r) {
         next_layout = l->other;
         free(l);
     }
-    free(r->owner), free(r->entry), free(r->slots), free(r->calls);
+    free(r->owner), free(r->entry), free(r->slots), free(r->calls), free(r->marks);
     free(r->instructions), free(r->executions), free(r);
 }

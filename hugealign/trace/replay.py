@@ -16,6 +16,8 @@ _SOURCE = os.path.join(os.path.dirname(__file__), "replay.c")
 _P, _U32, _U64, _INT, _SIZE = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int, ctypes.c_size_t
 #: What owns a block, where calls are counted: another file, its file but no function, or function n as n plus FUNCTION.
 ELSEWHERE, NO_FUNCTION, FUNCTION = range(3)
+#: Marks of blocks: with which the part of a thread that counts begins and ends.
+BEGINS, ENDS = 1, 2
 
 
 class _Call(ctypes.Structure):
@@ -36,6 +38,9 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "replay_calls": (ctypes.POINTER(_Call), (_P,)),
     "replay_call_count": (_U32, (_P,)),
     "replay_uncounted": (_U64, (_P,)),
+    "replay_part": (_INT, (_P, ctypes.c_char_p, _INT)),
+    "replay_threads": (_U32, (_P,)),
+    "replay_ended": (_U32, (_P,)),
     "replay_stream": (None, (_P,)),
     "replay_chunk": (_INT, (_P, _P, _SIZE, _U32, _INT)),
     "replay_free": (None, (_P,)),
@@ -80,6 +85,15 @@ class Replay:
         if self._c.replay_count_calls(self._replay, _address(owners), entries):
             raise MemoryError
 
+    def part(self, marks: bytes) -> None:
+        """Have `run` count a part of each thread only, by the mark of each block.
+
+        It is from the first that BEGINS it, or from the thread's start if none does, to the next that ENDS it.
+        """
+        whole = not any(mark & BEGINS for mark in set(marks))
+        if self._c.replay_part(self._replay, marks, whole):
+            raise MemoryError
+
     def layout(self, pages: Pages) -> int:
         """Add a layout, and return what `variant` knows it by."""
         return _made(self._c.layout_new(self._replay, _address(pages.first), _address(pages.last)))
@@ -96,14 +110,15 @@ class Replay:
 
     def run(self, progress: Callable[[int], None] = lambda _: None) -> None:
         """Run the whole trace; *progress* is told the number of events done.  Raises TraceError if it is damaged."""
-        step = 0
+        step = done = 0
         for chunks in self._trace.streams:
             self._c.replay_stream(self._replay)
             for chunk in chunks:
                 self._chunk(chunk)
                 step += 1
+                done += chunk.events
                 if not step % 64:
-                    progress(self.events)
+                    progress(done)
 
     def _chunk(self, chunk: Chunk) -> None:
         payload = self._trace.chunk_bytes(chunk)
@@ -113,6 +128,16 @@ class Replay:
     def counts(self, machine: int) -> tuple[int, int]:
         """Return misses of the first level, and page walks."""
         return int(self._c.machine_misses(machine)), int(self._c.machine_walks(machine))
+
+    @property
+    def threads(self) -> int:
+        """Threads of which something counts."""
+        return int(self._c.replay_threads(self._replay))
+
+    @property
+    def ended(self) -> int:
+        """Threads whose part came to its end before they did."""
+        return int(self._c.replay_ended(self._replay))
 
     @property
     def events(self) -> int:

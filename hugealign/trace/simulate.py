@@ -28,12 +28,17 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """All rows, and of the trace the blocks and *instructions* that ran, with those outside of any file *uncovered*."""
+    """All rows, and of the trace the blocks and *instructions* that ran, with those outside of any file *uncovered*.
+
+    *threads* are those of which something counts, *ended* those whose part came to its end before they did.
+    """
 
     rows: tuple[Row, ...]
     events: int
     instructions: int
     uncovered: int
+    threads: int
+    ended: int
 
 
 def simulate(
@@ -41,12 +46,16 @@ def simulate(
     layouts: Iterable[tuple[Placement, Sequence[int]]],
     cpus: Sequence[Geometry],
     progress: Callable[[int], None] = lambda _: None,
+    marks: bytes | None = None,
 ) -> Simulation:
     """Return the misses for each layout, each of its numbers of huge windows, and each processor.
 
-    Each thread counts as a processor of its own, whose TLBs are empty at first.  Raises TraceError.
+    Each thread counts as a processor of its own, whose TLBs are empty at first; with *marks* (`part.marks`) a part of
+    it.  Raises TraceError.
     """
     with Replay(trace) as replay:
+        if marks is not None:
+            replay.part(marks)
         machines: list[tuple[str, int, Geometry, int]] = []
         for placement, counts in layouts:
             found = pages(trace, placement)
@@ -61,7 +70,8 @@ def simulate(
             rows.append(Row(name, cpu.name, count, misses, walks if cpu.second else None))
         executions = zip(replay.executions(), trace.block_rows(), strict=True)
         uncovered = sum(times for times, (_, file, _, _) in executions if not file)
-        return Simulation(tuple(rows), replay.events, replay.instructions, uncovered)
+        counted = replay.events, replay.instructions, uncovered, replay.threads, replay.ended
+        return Simulation(tuple(rows), *counted)
 
 
 def best(rows: Iterable[Row]) -> Row:

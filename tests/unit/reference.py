@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from hugealign.trace.geometry import Geometry, Level
 from hugealign.trace.placement import Keys, Pages
-from hugealign.trace.replay import ELSEWHERE, NO_FUNCTION
+from hugealign.trace.replay import BEGINS, ELSEWHERE, ENDS, NO_FUNCTION
 from hugealign.trace.tracefile import Chunk, Trace, TraceError
 
 _HISTORY = 1 << 16
@@ -49,6 +49,18 @@ def simulate(streams: Iterable[Iterable[int]], pages: Pages, keys: Keys, cpu: Ge
                     if second and not second.touch(number, huge):
                         walks += 1
     return misses, walks if cpu.second else None
+
+
+def part(ids: Sequence[int], marks: bytes) -> tuple[Sequence[int] | None, bool]:
+    """Return the part of a stream that counts, None if it never begins, and whether it came to its end."""
+    whole = not any(mark & BEGINS for mark in marks)
+    begins = (at for at, block in enumerate(ids) if marks[block] & BEGINS)
+    first = 0 if whole else next(begins, None)
+    if first is None:
+        return None, False
+    ends = (at for at in range(first + (not whole), len(ids)) if marks[ids[at]] & ENDS)
+    last = next(ends, None)
+    return ids[first:last], last is not None
 
 
 def calls(

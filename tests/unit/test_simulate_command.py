@@ -55,6 +55,8 @@ def test_json(trace: Path) -> None:
         "blocks": 100,
         "instructions": 400,
         "threads": 1,
+        "from": None,
+        "until": None,
         "outside_of_files": 10,
         "cut": None,
         "execs": 0,
@@ -191,3 +193,72 @@ def test_an_order_needs_the_program_as_it_was(traced: Path, tmp_path: Path) -> N
     finally:
         Path(found.path).write_bytes(kept)
     assert (done.returncode, "is another build" in done.stderr) == (3, True), done.stderr
+
+
+# ---- a part of each thread
+
+
+@pytest.fixture
+def threads(program: Path, tmp_path: Path) -> Path:
+    """A trace of that program, made by hand: one thread runs main a a b main, another main main."""
+    lines = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout.splitlines()
+    addresses = {words[-1]: int(words[0], 16) for line in lines if len(words := line.split()) == 3}
+    blocks = b"".join(tracefile.BLOCK.pack(addresses[name], 1, 4, 1) for name in ("main", "a", "b"))
+    path = tmp_path / "threads"
+    with path.open("wb") as out:
+        out.write(tracefile.MAGIC)
+        for number, ids in enumerate(([1, 2, 2, 3, 1], [1, 1]), 1):
+            payload = b"".join(block.to_bytes(4, "little") for block in ids)
+            tracefile.write_chunk(out, number, tracefile.LAST | tracefile.RAW, len(ids), payload)
+        files = (tracefile.File(""), describe(str(program)))
+        tracefile.write_end(out, tracefile.Description(("program",), "x86_64", files, 1, 7), bytes(16) + blocks)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("words", "blocks", "counted"),
+    [
+        ([], 7, 2),
+        (["--from", "main"], 7, 2),
+        (["--from", "a"], 4, 1),
+        (["--from", "a", "--until", "b"], 2, 1),
+        (["--from", "a", "--until", "a"], 1, 1),
+        (["--from", "b", "--until", "main"], 1, 1),
+        (["--until", "a"], 3, 2),  # the second thread never enters it, and counts to its end
+    ],
+)
+def test_a_part_of_each_thread(words: list[str], blocks: int, counted: int, threads: Path) -> None:
+    done = run(HUGEALIGN, "simulate", threads, SMALL, *words, "--format", "json")
+    found = json.loads(done.stdout)
+    jsonschema.validate(found, json.loads((ROOT / "hugealign/trace/simulate-1.schema.json").read_text()))
+    assert (found["blocks"], found["instructions"], found["threads"]) == (blocks, blocks, counted)
+    asked = dict(zip(words[::2], words[1::2], strict=True))
+    assert (found["from"], found["until"]) == (asked.get("--from"), asked.get("--until"))
+
+
+def test_the_table_says_which_part(threads: Path) -> None:
+    lines = run(HUGEALIGN, "simulate", threads, SMALL, "--from", "a", "--until", "b").stdout.splitlines()
+    assert lines[0].endswith(": 2 blocks, 2 instructions, 1 thread")
+    assert lines[1] == "from a until b: 1 of 2 threads"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--from", "no\x1bne"], r"no function no\x1bne; a name as `nm` prints it"),
+        (["--until", ""], "no function ; a name"),
+        (["--from", "_start"], "_start never ran in this trace"),
+        (["--from", "b", "--until", "a"], "no thread enters a after b"),
+    ],
+)
+def test_a_part_that_is_not_there(words: list[str], message: str, threads: Path) -> None:
+    done = run(HUGEALIGN, "simulate", threads, SMALL, *words)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_part_needs_the_program_as_it_was(threads: Path, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("hello")
+    done = run(HUGEALIGN, "simulate", threads, "--binary", tmp_path / "text", "--from", "a")
+    assert (done.returncode, "is no ELF file" in done.stderr) == (3, True), done.stderr

@@ -13,10 +13,10 @@ from hugealign.host.cpus import CPUS, find
 from hugealign.trace import tracefile
 from hugealign.trace.geometry import Geometry, Level, Table, geometry, parse
 from hugealign.trace.placement import WINDOW, keys, ordered, original, pages
-from hugealign.trace.replay import ELSEWHERE, FUNCTION, Replay
+from hugealign.trace.replay import BEGINS, ELSEWHERE, ENDS, FUNCTION, Replay
 from hugealign.trace.simulate import best_windows, heat, profile, simulate
 from hugealign.trace.tracefile import open_trace
-from tests.unit.reference import calls, decode
+from tests.unit.reference import calls, decode, part
 from tests.unit.reference import simulate as reference
 from tests.unit.traces import FILES, MIB, write_trace
 
@@ -40,6 +40,27 @@ def test_c_counts_as_the_definition_does(data: st.DataObject, cpu: Geometry, win
     expected = reference(plain, found, keys(found, placement, windows), cpu)
     (row,) = simulate(trace, [(placement, [windows])], [cpu]).rows
     assert (row.misses, row.walks) == expected
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=(HealthCheck.function_scoped_fixture,))
+@given(data=st.data(), cpu=GEOMETRIES)
+def test_c_counts_a_part_as_the_definition_does(data: st.DataObject, cpu: Geometry, tmp_path: Path) -> None:
+    """Parts that begin and end in any chunk of a thread, in the same one, with the same block, or not at all."""
+    blocks = data.draw(st.lists(BLOCK_ROWS, min_size=1, max_size=12))
+    ids = st.lists(st.integers(1, len(blocks)), max_size=30)
+    streams = data.draw(st.lists(st.lists(ids, min_size=1, max_size=3), min_size=1, max_size=3))
+    mark = st.sampled_from([0, 0, 0, BEGINS, ENDS, BEGINS | ENDS])
+    marks = bytes([0, *data.draw(st.lists(mark, min_size=len(blocks), max_size=len(blocks)))])
+    trace = open_trace(str(write_trace(tmp_path / "t", blocks, streams)))
+    placement = original(trace, 1)
+    found = pages(trace, placement)
+    plain = [part([n for chunk in decode(trace, chunks) for n in chunk], marks) for chunks in trace.streams]
+    expected = reference((ids for ids, _ in plain if ids is not None), found, keys(found, placement, 1), cpu)
+    done = simulate(trace, [(placement, [1])], [cpu], marks=marks)
+    assert (done.rows[0].misses, done.rows[0].walks) == expected
+    assert done.events == sum(len(ids) for ids, _ in plain if ids is not None)
+    assert done.threads == sum(ids is not None for ids, _ in plain)
+    assert done.ended == sum(ended for _, ended in plain)
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=(HealthCheck.function_scoped_fixture,))
