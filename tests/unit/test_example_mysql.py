@@ -23,7 +23,7 @@ def modules() -> Iterator[dict[str, ModuleType]]:
     before = list(sys.path)
     sys.path[:0] = [str(EXAMPLES / "mysql"), str(EXAMPLES / "postgres"), str(EXAMPLES)]
     try:
-        names = ("steps", "report", "debian", "mariadb", "mysqljob", "mysqlreport")
+        names = ("steps", "report", "debian", "mariadb", "mysqljob", "mysqlreport", "mysqlserver")
         yield {name: importlib.import_module(name) for name in names}
     finally:
         sys.path[:] = before
@@ -144,7 +144,7 @@ def test_the_job_is_the_same_each_time(modules: dict[str, ModuleType]) -> None:
     script = modules["mysqljob"].script
     lines = list(script(50))
     assert lines == list(script(50)) == list(script(60))[: len(lines)]
-    assert len(lines) == 1 + 50 * 20
+    assert len(lines) == 50 * 20
     assert all(line.endswith(";") and "\n" not in line for line in lines)
     assert lines.count("BEGIN;") == lines.count("COMMIT;") == 50
     # A row that is deleted comes back in the same table, so that the data keeps its size.
@@ -153,6 +153,50 @@ def test_the_job_is_the_same_each_time(modules: dict[str, ModuleType]) -> None:
     assert all(
         out[0] == into[2] and out[2] == f"id={into[8].strip('(,')};" for out, into in zip(gone, back, strict=True)
     )
+
+
+def test_the_job_has_its_data_and_reads_them_first(modules: dict[str, ModuleType]) -> None:
+    """What is not read before the first BEGIN is read by InnoDB's threads, at times of their own."""
+    job, count = modules["mysqljob"], modules["mysqlserver"].TABLES
+    made, read = "\n".join(job.tables()), "\n".join(job.warm_up())
+    assert made.count("SET TIMESTAMP=") == read.count("SET TIMESTAMP=") == 1
+    assert made.rstrip().endswith(";")
+    for table in range(1, count + 1):
+        assert f"CREATE TABLE sbtest{table} (" in made
+        assert f"FROM seq_1_to_{modules['mysqlserver'].ROWS};" in made
+        for index in ("PRIMARY", f"k_{table}"):
+            assert f"FROM sbtest{table} FORCE INDEX ({index})" in read
+    assert f"sbtest{count + 1}" not in made + read
+
+
+@pytest.fixture(scope="module")
+def alike(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a process that sees what the traced server sees of the machine."""
+    library = tmp_path_factory.mktemp("alike") / "alike.so"
+    words = ["gcc", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", str(library)]
+    subprocess.run([*words, str(EXAMPLES / "mysql" / "alike.c")], check=True)
+    return {"LD_PRELOAD": str(library), "PATH": "/usr/bin:/bin"}
+
+
+def test_each_machine_looks_the_same(alike: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "sys").write_text("there")
+    script = """
+import os, sys
+print(os.getpid(), os.path.exists("/sys/kernel"), open("sys").read())
+os.close(os.open("new", os.O_CREAT | os.O_WRONLY, 0o640))
+print(oct(os.stat("new").st_mode & 0o777))
+try:
+    open("/sys/kernel/mm/transparent_hugepage/enabled")
+except FileNotFoundError:
+    print("hidden")
+sys.stdout.flush()
+os.kill(os.getpid(), 15)
+"""
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", script], env=alike, cwd=tmp_path, capture_output=True, text=True, check=False,
+        timeout=60, umask=0o022,
+    )  # fmt: skip
+    assert (done.stdout.split(), done.returncode) == (["4321", "True", "there", "0o640", "hidden"], -15), done.stderr
 
 
 # ---- the report ------------------------------------------------------------------------------------------------------
@@ -209,6 +253,31 @@ def test_the_report_is_one_that_can_be_written(
     assert ("Not measured." in text) == (counters is None)
     assert text.count("trust no change") == 1
     assert "| skylake | 1,000 | 500 | 900 | 500 (5) | 900 | 500 (5) | 900 | 500 (5) |" in text  # the tables of misses
-    assert "| blocks | 100,000 | 101,000 | +1.00 % |" in text
+    assert "| blocks | 100,000 | 101,000 | 1,000 |" in text
+    assert "They differ in" in text
     assert "| leading | zen4 | 1 | 900 | 891 | -1.00 % |" in text
     assert "| ordered | 10 | 5 | 50.00 % | 100.00 % | 150.00 % | 150.00 % |" in text
+
+
+def test_the_report_says_that_two_recordings_are_the_same(modules: dict[str, ModuleType], tmp_path: Path) -> None:
+    found = results(None)
+    found["trace"]["hugealign-2"] = simulated(100)
+    document = json.loads(json.dumps(modules["mysqlreport"].document(tmp_path, found)))
+    text = modules["report"].markdown(modules["report"].parse(document))
+    assert "| misses, all 4 KiB, zen4 | 1,000 | 1,000 | 0 |" in text
+    assert "are the same to the digit" in text
+    assert "They differ" not in text
+
+
+def test_one_count_that_differs_is_told(modules: dict[str, ModuleType]) -> None:
+    differences, first, second = modules["mysqlreport"].differences, simulated(100), simulated(100)
+    assert differences(first, second) == []
+    second["rows"][3]["walks"] += 1
+    second["rows"][-1]["misses"] -= 1
+    second["instructions"] += 1
+    walked, missed = (f"{second['rows'][at]['cpu']}, {second['rows'][at]['windows']}" for at in (3, -1))
+    assert differences(first, second) == [
+        "instructions",
+        f"misses, order:/build/orders/leading.order, {missed}",
+        f"walks, original, {walked}",
+    ]
