@@ -86,10 +86,12 @@ class Ordered:
         strange = choices.strange(order.names)
         for index, name in enumerate(order.names):
             section = group(index, order.hot, len(order.names))
-            files = objects.get((name, order.sources[index]), ()) if index in order.sources else ()
-            for own in choices.of(name) if name in strange else [b".text." + name]:
-                for targets in [by_name.setdefault(os.fsdecode(file), {}) for file in files] or [anywhere]:
-                    targets.setdefault(own, section)
+            own = choices.of(name) if name in strange else [b".text." + name]
+            places = objects.get((name, order.sources[index]), ()) if own and index in order.sources else ()
+            for file, source_section in places:
+                by_name.setdefault(os.fsdecode(file), {}).setdefault(source_section, section)
+            for source_section in () if places else own:
+                anywhere.setdefault(source_section, section)
         for name, pieces_with_it in (self._placed_whole() if self.objects else {}).items():
             for piece in pieces_with_it:
                 by_path[piece.path] = {b".text": group(order.names.index(name), order.hot, len(order.names))}

@@ -219,26 +219,26 @@ def sections(order: Order, choices: "Choices") -> bytes:
 def script(
     order: Order,
     choices: "Choices",
-    objects: "Mapping[tuple[bytes, bytes], list[bytes]]",
+    objects: "Mapping[tuple[bytes, bytes], list[tuple[bytes, bytes]]]",
     place: str,
     pieces: "Mapping[bytes, list[bytes]]" = NOTHING,
 ) -> bytes:
     """Return a script for GNU ld and lld that puts the functions into an output section of their own at *place*.
 
-    *objects* are the names of the object files with the function of a name from a source file; *pieces* are, by the
-    first function listed, patterns of object files to place whole.  One statement per function: several names in one
-    statement would keep the order of the inputs.  An output section of the name ``.text``, of which there would be two,
-    makes valgrind lose all names.
+    *objects* are the names of the object files with the function of a name from a source file, with its sections there;
+    *pieces* are, by the first function listed, patterns of object files to place whole.  One statement per function:
+    several names in one statement would keep the order of the inputs.  An output section of the name ``.text``, of
+    which there would be two, makes valgrind lose all names.
     """
 
     def statements(name: bytes, source: bytes) -> bytes:
         lines = [b"%b(.text)\n" % pattern for pattern in pieces.get(name, ())]
-        files = (
-            [file for file in objects.get((name, source), ()) if not file.translate(None, PLAIN_PATH)] if source else []
-        )
-        for section in choices.of(name):
+        sections = choices.of(name)
+        places = objects.get((name, source), ()) if source and sections else ()
+        places = [place for place in places if not place[0].translate(None, PLAIN_PATH)]
+        for file, section in places or [(b"", section) for section in sections]:
             word = b'"%b"' % section if section.translate(None, _PLAIN + b"*") else section
-            lines += [b"*%b(%b)\n" % (file, word) for file in files] or [b"*(%b)\n" % word]
+            lines.append(b"*%b(%b)\n" % (file, word))
         return b"".join(lines)
 
     text = _list(order, choices, (b"*(" + _OWN, b")\n"), statements)

@@ -27,7 +27,8 @@ _SHT_PROGBITS, _SHF_EXECINSTR = 1, 4
 _FIRST = 128  # section headers; GNU as puts one for each COMDAT group before that of .text
 _START_FILES = ("crt", "Scrt", "rcrt", "gcrt", "Mcrt", "grcrt")
 _SUFFIXES = tuple(b".c .cc .cpp .cxx .c++ .C .s .S .m .mm .f .f90 .d .rs".split())
-_PREFIXES = (b".text.", b".text.hot.", b".text.startup.", b".text.exit.", b".text.unlikely.", b".text.split.")
+#: What may begin the name of a function's own section; the second kind is that of its cold part if there is a first.
+_PREFIXES = ((b".text.", b".text.hot.", b".text.startup.", b".text.exit."), (b".text.unlikely.", b".text.split."))
 
 
 class Piece:
@@ -65,14 +66,14 @@ class Sections:
 
     *choices* are the sections of the functions sought; they are *complete* unless some cannot be known before the link
     (link-time optimisation, thin archives, linker scripts).
-    *objects* are the names of the object files that have the function of a name from a source file.
+    *objects* are the names of the object files that have the function of a name from a source file, with its sections.
     """
 
     __slots__ = ("choices", "objects")
 
     def __init__(self, names: "Collection[bytes]") -> None:
         self.choices = Choices(names)
-        self.objects: dict[tuple[bytes, bytes], list[bytes]] = {}
+        self.objects: dict[tuple[bytes, bytes], list[tuple[bytes, bytes]]] = {}
 
     @property
     def complete(self) -> bool:
@@ -169,8 +170,10 @@ def _local(found: Sections, base: bytes, table: bytes, sought: dict[bytes, list[
     for source in {stem, stem.rpartition(b"_")[2], stem.rpartition(b"-")[2]}:
         for candidate in sought.keys() & {source, *(source + suffix for suffix in _SUFFIXES)}:
             for name in sought[candidate]:
-                if any(b"%b%b\0" % (prefix, name) in table for prefix in _PREFIXES):
-                    found.objects.setdefault((name, candidate), []).append(base)
+                for prefixes in _PREFIXES:
+                    if there := [prefix + name for prefix in prefixes if b"%b%b\0" % (prefix, name) in table]:
+                        found.objects.setdefault((name, candidate), []).extend((base, section) for section in there)
+                        break
 
 
 def in_one_piece(command: "Command") -> "list[Place]":

@@ -1,15 +1,16 @@
 """A plan as an order file, with the names that a linker needs."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from hugealign.elf.symbols import Functions
-from hugealign.order.orderfile import Entry, OrderFile
+from hugealign.order.orderfile import ALIASES, Entry, OrderFile
 from hugealign.order.windows import Plan
 from hugealign.profile.match import Matched
 
 
 def compose(plan: Plan, matched: Matched, functions: Functions, header: Mapping[str, str]) -> OrderFile:
     """Return the order file of *plan*; *header* says what it was made from."""
+    aliases = _aliases(functions, {placed.index for placed in plan.placed})
     seen: set[tuple[str, str, int]] = set()
     entries = []
     for placed in plan.placed:
@@ -23,9 +24,25 @@ def compose(plan: Plan, matched: Matched, functions: Functions, header: Mapping[
             placed.kind,
             placed.window,
             functions.starts[index],
+            tuple(aliases.get(index, ())),
         )
         # Locals of one name from files of one name cannot be told apart: one line stands for all of them.
         if entry.key not in seen:
             seen.add(entry.key)
             entries.append(entry)
     return OrderFile(dict(header), entries)
+
+
+def _aliases(functions: Functions, indices: Container[int]) -> dict[int, list[str]]:
+    """Return the other names of those of the functions *indices* that have some, each a name of that one alone.
+
+    GCC makes functions of the same code one (-fipa-icf), with all their names, in a section named after any of them.
+    """
+    found: dict[int, list[str]] = {}
+    for name, having in functions.by_name.items():
+        index = having[0]
+        if len(having) == 1 and index in indices and name != functions.names[index] and functions.names[index]:
+            names = found.setdefault(index, [])
+            if len(names) < ALIASES:
+                names.append(name)
+    return found

@@ -1,9 +1,10 @@
 r"""The order file ``hugealign.order/1``: one symbol per line, in the order that a linker is to put them.
 
 ``name``, then ``key=value`` fields after tabs: ``file`` the source file of a local symbol whose name others have too,
-``samples``, ``kind`` (``cold`` or ``fill``; without it the function is hot).  ``@401136`` is a function without a name,
-by its address.  ``# key: value`` before the first symbol says what the order was made from, ``# window: 2`` further
-down where a window begins; any other line that begins with ``#`` is a comment.
+``samples``, ``kind`` (``cold`` or ``fill``; without it the function is hot).  A line with ``of`` is another name of the
+function before, since a section can bear any of them.  ``@401136`` is a function without a name, by its address.
+``# key: value`` before the first symbol says what the order was made from, ``# window: 2`` further down where a window
+begins; any other line that begins with ``#`` is a comment.
 
 In names and values a backslash, a character that does not print and an undecodable byte are escaped (``\\``, ``\t``,
 ``\n``, ``\xNN`` for each byte), and so are ``#`` and ``@`` at the beginning and spaces at both ends of a name.
@@ -23,6 +24,7 @@ _ESCAPED = re.compile(rb"\\(?:x([0-9a-f]{2})|(.))", re.DOTALL)
 _HEADER = re.compile(r"# ([a-z][a-z0-9-]*): (.*)\Z")
 _ADDRESS = re.compile(r"@([0-9a-f]{1,16})\Z")
 _SAMPLES_DIGITS = 30
+ALIASES = 16  # other names of a function; linkers that make functions one (--icf) give some of them thousands
 
 
 class OrderFileError(HugealignError):
@@ -31,7 +33,7 @@ class OrderFileError(HugealignError):
 
 @dataclass(slots=True)
 class Entry:
-    """One function: *name*, or *address* if it is empty; *file* if the name is not enough.
+    """One function: *name*, or *address* if it is empty; *file* if the name is not enough; its other names *aliases*.
 
     *window* is the number of the window that it begins in, from 1; 0 if the file does not say.  Not frozen: there are
     half a million of them in a large program, and making each would take three times as long.
@@ -43,6 +45,7 @@ class Entry:
     kind: str = HOT
     window: int = 0
     address: int = 0
+    aliases: tuple[str, ...] = ()
 
     @property
     def key(self) -> tuple[str, str, int]:
@@ -73,13 +76,14 @@ def _lines(order: OrderFile) -> Iterator[str]:
             window = entry.window
             yield f"# window: {window}"
         line = _name(entry.name) if entry.name else f"@{entry.address:x}"
+        kind = f"\tkind={entry.kind}" if entry.kind != HOT else ""
         if entry.file:
             line += f"\tfile={escape(entry.file)}"
         if entry.samples:
             line += f"\tsamples={entry.samples}"
-        if entry.kind != HOT:
-            line += f"\tkind={entry.kind}"
-        yield line
+        yield line + kind
+        for alias in entry.aliases if entry.name else ():
+            yield f"{_name(alias)}\tof={_name(entry.name)}{kind}"
 
 
 def parse(lines: Iterable[bytes]) -> OrderFile:
@@ -100,20 +104,25 @@ def parse(lines: Iterable[bytes]) -> OrderFile:
                 elif not entries:
                     header[key] = unescape(value)
         elif line.strip():
-            entries.append(_entry(line, window, number))
+            entry, of = _entry(line, window, number)
+            if of is None:
+                entries.append(entry)
+            elif entries and entries[-1].name == of and len(entries[-1].aliases) < ALIASES:
+                entries[-1].aliases += (entry.name,)
     if not header and not entries:
         raise OrderFileError("is an empty order file")
     return OrderFile(header, entries)
 
 
-def _entry(line: str, window: int, number: int) -> Entry:
+def _entry(line: str, window: int, number: int) -> tuple[Entry, str | None]:
+    """Return what a line says, and the function that it is another name of."""
     name, *words = line.split("\t")
     fields = dict(word.partition("=")[::2] for word in words)
     found = _ADDRESS.match(name)
     kind = fields.get("kind", HOT)
     if kind not in (HOT, COLD, FILL) or (name.startswith("@") and not found) or not name.strip():
         raise OrderFileError(f"line {number}: not a symbol of an order file")
-    return Entry(
+    entry = Entry(
         "" if found else unescape(name),
         unescape(fields.get("file", "")),
         _number(fields.get("samples", "0"), number),
@@ -121,6 +130,7 @@ def _entry(line: str, window: int, number: int) -> Entry:
         window,
         int(found.group(1), 16) if found else 0,
     )
+    return entry, unescape(fields["of"]) if "of" in fields else None
 
 
 def _number(text: str, line: int) -> int:

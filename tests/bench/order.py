@@ -2,7 +2,8 @@
 
 Two made programs of as many functions: small ones without debug information, where an order weighs most; and functions
 as compilers make them, with ``-g``.  Their orders are random, the worst case: they take a linker from object to object
-with every function.  And a real one, clang, in the order of a profile, filled up, as `hugealign order` makes it.
+with every function.  And a real one, clang, in the order of a profile: of what ran alone, and filled up, as
+`hugealign order` makes it.
 
 Beside what an order costs in all stands what it costs in the linker alone: the same link by hand, with an order and a
 layout in the linker's own words.
@@ -89,13 +90,14 @@ def real_program(work: Path, rounds: int) -> None:
         print("clang: not made (python -m tests.bench.peers --program clang); its links with an order are not timed")
         return
     program = PROGRAMS["clang"]()
-    order = work / "clang.order"
-    words = ["order", "full.preaggregated", "-b", "plain.bfd", "-o", str(order), "--itlb-2m", "8", "--reserve", "0"]
-    run(HUGEALIGN, *words, cwd=directory, check=True)
-    names = [os.fsdecode(name) for name in ordering.read(str(order)).names]
-    words = [program.driver, *program.words]
-    for linker, times in (("bfd", (rounds + 1) // 2), ("lld", rounds)):
-        compare_orders(f"order of {len(names)}, clang, {linker}", linker, words, directory, order, names, times)
+    for title, option in (("what ran", ["--no-fill"]), ("filled", [])):
+        order = work / "clang.order"
+        words = ["order", "full.preaggregated", "-b", "plain.bfd", "-o", str(order), "--itlb-2m", "8", "--reserve", "0"]
+        run(HUGEALIGN, *words, *option, cwd=directory, check=True)
+        names = [os.fsdecode(name) for name in ordering.read(str(order)).names]
+        words = [program.driver, *program.words]
+        for linker, times in (("bfd", (rounds + 1) // 2), ("lld", rounds)):
+            compare_orders(f"clang, {title} ({len(names)}), {linker}", linker, words, directory, order, names, times)
 
 
 def compare_orders(

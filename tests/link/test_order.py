@@ -749,3 +749,29 @@ def test_verify_holds_a_file_against_its_note(
     printed = run(HUGEALIGN, "verify", output).stdout
     assert "HA017" in printed
     assert "HA018" in printed
+
+
+@pytest.mark.parametrize("linker", ["bfd", "gold", "mold"])
+def test_functions_that_the_compiler_made_one(linker: str, bulk: Path, tmp_path: Path) -> None:
+    """GCC's section of them is named after any of them, and the program's symbols may have another first."""
+    if not shutil.which(f"ld.{linker}"):
+        pytest.skip(f"ld.{linker} is not installed")
+    classes = range(12)
+    code = [f"struct S{n} {{ virtual int one(int); virtual int two(int); }};\n" for n in classes]
+    code += [f"int S{n}::{name}(int x) {{ return x * 7919 + {n}; }}\n" for n in classes for name in ("one", "two")]
+    objects = "".join(f"S{n} object{n};\n" for n in classes)
+    (tmp_path / "a.cc").write_text("".join(code) + objects + "int main() { return object3.two(0) - 3; }\n")
+    run("g++", "-O2", "-ffunction-sections", "-c", "a.cc", cwd=tmp_path, check=True)
+    run("g++", "a.o", bulk, "-o", "plain", cwd=tmp_path, check=True)
+    (tmp_path / "ran").write_text("".join(f"_ZN{len(f'S{n}')}S{n}3twoEi\n" for n in classes))
+    run(HUGEALIGN, "order", "ran", "-b", "plain", "-o", "a.order", "--no-fill", cwd=tmp_path, check=True)
+    names = tuple(entry.name for entry in orderfile.parse((tmp_path / "a.order").read_bytes().split(b"\n")).entries)
+    sections = run("readelf", "-SW", "a.o", cwd=tmp_path, check=True).stdout
+    elsewhere = [name for name in names if f" .text.{name} " not in sections]
+    assert elsewhere, "the program says of none another name first than its section has: this shows nothing"
+    flag = f"-fuse-ld={linker}"
+    run(HUGEALIGN, "--profile=a.order", "g++", flag, bulk, "a.o", "-o", "out", cwd=tmp_path, check=True)
+    found = symbols(tmp_path / "out")
+    first = min(found[name][0] for name in names)
+    assert [name for name in names if found[name][0] - first > 4096] == []  # but before the bulk
+    assert run(tmp_path / "out").returncode == 0

@@ -354,6 +354,34 @@ def test_locals_of_one_name_get_their_file() -> None:
     ]
 
 
+def test_other_names_of_a_function() -> None:
+    """Those that are its alone, not too many, in the order of the symbols."""
+    functions = program([64] * 3, ["one", "two", ""])
+    functions.by_name |= {"uno": [0], "both": [0, 1], "zwei": [1], "nameless": [2]}
+    functions.by_name |= {f"deux{number}": [1] for number in range(40)}
+    ran = matched({0: 4, 1: 3, 2: 1})
+    made = compose(planned(functions, ran, 1), ran, functions, {})
+    aliases = {entry.name: entry.aliases for entry in made.entries}
+    assert aliases == {"one": ("uno",), "two": ("zwei", *(f"deux{number}" for number in range(15))), "": ()}
+
+
+def test_other_names_are_lines_of_their_own() -> None:
+    order = OrderFile({}, [Entry("a b", "", 3, HOT, 1, 0, ("#c", "d")), Entry("e", "", 0, FILL, 1, 0, ("f",))])
+    text = orderfile.write(order)
+    assert text.split("\n")[2:-1] == [
+        "a b\tsamples=3",
+        r"\x23c" + "\tof=a b",
+        "d\tof=a b",
+        "e\tkind=fill",
+        "f\tof=e\tkind=fill",
+    ]
+    assert orderfile.parse(text.encode().split(b"\n")).entries == order.entries
+    many = orderfile.parse([b"# hugealign.order/1", b"a", *(b"b%d\tof=a" % n for n in range(200_000))])
+    assert [len(entry.aliases) for entry in many.entries] == [orderfile.ALIASES]
+    # Of something else than the function before, it is nothing.
+    assert [e.name for e in orderfile.parse([b"# hugealign.order/1", b"g\tof=h", b"i"]).entries] == ["i"]
+
+
 def test_forms() -> None:
     order = OrderFile(
         {}, [Entry("a\nb"), Entry("#c"), Entry("d e"), Entry("f", "x.c"), Entry("f", "y.c"), Entry("", address=1)]

@@ -37,6 +37,7 @@ def random_order(seed: int) -> OrderFile:
             chance.choice(["cold", "fill"]) if number > last * count or chance.random() < seldom else "hot",
             chance.randint(0, 3),
             4096 + number,
+            tuple(f"alias {number}" for _ in range(chance.choice([0, 0, 0, 1]))),
         )
         for number in range(count)
     ]
@@ -52,7 +53,12 @@ def test_reads_what_the_other_reader_reads(seed: int) -> None:
         text = text.replace(b"\n", chance.choice([b"\n\n", b"\n# window: 1\n", b"\n#\tfile=x\n", b"\n\t\n"])) + b"\n"
     expected = orderfile.parse(text.split(b"\n")[:-1])
     read = ordering.parse(text, "order")
-    named = [entry for entry in expected.entries if entry.name]
+    named = [
+        Entry(name, entry.file if name == entry.name else "", kind=entry.kind)
+        for entry in expected.entries
+        if entry.name
+        for name in (entry.name, *entry.aliases)
+    ]
 
     def raw(text: str) -> bytes:
         return text.encode("utf-8", "surrogateescape")
@@ -117,11 +123,13 @@ def choices_of(names: list[bytes], *tables: bytes, others: bool = False) -> Choi
 
 def test_script() -> None:
     choices = choices_of(ORDER.names, table(F, G, H, b".text.unlikely.f", b".text.hot.h"))
-    script = ordering.script(ORDER, choices, {(b"g", b"a.c"): [b"a.o", b"we ird.o"]}, "AFTER .init")
+    script = ordering.script(
+        ORDER, choices, {(b"g", b"a.c"): [(b"a.o", b".text.unlikely.g"), (b"we ird.o", G)]}, "AFTER .init"
+    )
     assert script.decode().split("\n")[4:-4] == [
         "*(.text.__hugealign_hot_start)",
         "*(.text.f)",
-        "*a.o(.text.g)",
+        "*a.o(.text.unlikely.g)",
         "*(.text.__hugealign_hot_end)",
         "*(.text.h)",
         "*(.text.hot.h)",
@@ -222,8 +230,19 @@ def test_find(objects: Path) -> None:
     found = find(command, [b"f", b"g", b"member", b"absent"], {(b"g", b"src/a.c"), (b"nothing", b"a.c")})
     assert [found.choices.of(name) for name in (b"f", b"g", b"member", b"absent")] == [[F], [G], [b".text.member"], []]
     assert found.complete
-    assert found.objects == {(b"g", b"src/a.c"): [b"a.o", b"a-name-of-more-than-16-a.o"]}
+    assert found.objects == {(b"g", b"src/a.c"): [(b"a.o", G), (b"a-name-of-more-than-16-a.o", G)]}
     assert whole(command) == ([str(objects / "whole.o")], 3)
+
+
+def test_local_functions_have_sections_by_object(tmp_path: Path) -> None:
+    """Where the compiler took one for unlikely, its section is of another kind than those of the same name."""
+    text = "static __attribute__((noinline%s)) int g(int x) { return x * 3; } int %s(int x) { return g(x); }\n"
+    for name, attribute in (("a", ""), ("b", ", cold")):
+        (tmp_path / f"{name}.c").write_text(text % (attribute, name))
+        run("gcc", "-O2", "-ffunction-sections", "-c", f"{name}.c", cwd=tmp_path, check=True)
+    command = parse([str(tmp_path / name) for name in ("a.o", "b.o")])
+    found = find(command, [b"g"], {(b"g", b"a.c"), (b"g", b"b.c")})
+    assert found.objects == {(b"g", b"a.c"): [(b"a.o", G)], (b"g", b"b.c"): [(b"b.o", b".text.unlikely.g")]}
 
 
 def test_pieces(objects: Path) -> None:
