@@ -106,7 +106,6 @@ def _parse(data: bytes) -> Order:
     sources: dict[int, bytes] = {}
     hot = 0
     for block in _blocks(data):
-        # Whole lists at a time: of tens of thousands of lines nearly all say a name and at most how often it was seen.
         said = [line.partition(b"\t") for line in block.split(b"\n") if line and line[0] not in _NO_NAME]
         first = len(names)
         names += [name for name, _, _ in said]
