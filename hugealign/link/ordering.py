@@ -83,14 +83,6 @@ def load(path: str) -> bytes:
     return data
 
 
-def read(path: str) -> Order:
-    """Return the order in the file at *path*.  Raises HugealignError, whose message names the file."""
-    data = load(path)
-    order = parse(data, path)
-    order.identity = identity(data)
-    return order
-
-
 def parse(data: bytes, path: str) -> Order:
     """Return what the order file *data* of *path* says, but for its identity.  Raises HugealignError."""
     try:

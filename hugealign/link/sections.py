@@ -12,7 +12,7 @@ from hugealign.link.ordering import PLAIN_PATH, Choices
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from hugealign.link.command import Command
 
@@ -90,11 +90,7 @@ def find(command: "Command", names: "Collection[bytes]", local: "Collection[tupl
     sought: dict[bytes, list[bytes]] = {}
     for name, source in local:
         sought.setdefault(source.rpartition(b"/")[2], []).append(name)
-    for path in estimate.inputs(command):
-        try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        except (OSError, ValueError):
-            continue
+    for path, fd in _opened(estimate.inputs(command)):
         try:
             for member, offset, size in objects(fd):
                 table = _names(fd, offset, size)
@@ -106,8 +102,6 @@ def find(command: "Command", names: "Collection[bytes]", local: "Collection[tupl
                     _local(found, (member or os.fsencode(path)).rpartition(b"/")[2], table, sought)
         except (OSError, ValueError, OverflowError):
             found.choices.others = True
-        finally:
-            os.close(fd)
     found.objects = {
         (name, source): found.objects[name, base]
         for name, source in local
@@ -182,21 +176,13 @@ def in_one_piece(command: "Command") -> "list[Place]":
     The C library's own start (``crt1.o``) does not count.
     """
     found = []
-    for path in estimate.inputs(command):
-        if _is_start(path):
-            continue
-        try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        except (OSError, ValueError):
-            continue
+    for path, fd in _opened(path for path in estimate.inputs(command) if not _is_start(path)):
         try:
             for member, offset, size in objects(fd):
                 if _headers(fd, offset, size)[1]:
                     found.append((path, member, offset, size))
         except (OSError, ValueError, OverflowError):
             continue
-        finally:
-            os.close(fd)
     return found
 
 
@@ -206,21 +192,15 @@ def pieces(places: "list[Place]", names: set[bytes]) -> list[Piece]:
     files: dict[str, list[Place]] = {}
     for place in places if names else ():
         files.setdefault(place[0], []).append(place)
-    for path, members in files.items():
-        try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        except (OSError, ValueError):
-            continue
+    for path, fd in _opened(files):
         try:
             defined = _members_with(fd, names)
-            for _, member, offset, size in members:
+            for _, member, offset, size in files[path]:
                 if defined is None or offset - MEMBER_HEADER in defined:
                     inside = names & _functions(fd, offset, size, *_headers(fd, offset, size))
                     found += [Piece(path, member, inside)] if inside else []
         except (OSError, ValueError, OverflowError):
             continue
-        finally:
-            os.close(fd)
     return found
 
 
@@ -241,21 +221,27 @@ def whole(command: "Command") -> tuple[list[str], int]:
 
     The C library's own start (``crt1.o``) does not count.
     """
-    found, count = [], 0
-    for path in command.inputs:
-        if path.endswith(".o") and not _is_start(path):
-            count += 1
-            try:
-                fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-            except (OSError, ValueError):
-                continue
-            try:
-                found += [path] if _headers(fd, 0, os.fstat(fd).st_size)[1] else []
-            except (OSError, ValueError, OverflowError):
-                continue
-            finally:
-                os.close(fd)
-    return found, count
+    paths = [path for path in command.inputs if path.endswith(".o") and not _is_start(path)]
+    found = []
+    for path, fd in _opened(paths):
+        try:
+            found += [path] if _headers(fd, 0, os.fstat(fd).st_size)[1] else []
+        except (OSError, ValueError, OverflowError):
+            continue
+    return found, len(paths)
+
+
+def _opened(paths: "Iterable[str]") -> "Iterator[tuple[str, int]]":
+    """Yield those of *paths* that can be opened, with a descriptor that is good until the next."""
+    for path in paths:
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except (OSError, ValueError):
+            continue
+        try:
+            yield path, fd
+        finally:
+            os.close(fd)
 
 
 def _is_start(path: str) -> bool:

@@ -4,7 +4,6 @@ A pipe holds 1 MiB (/proc/sys/fs/pipe-max-size, pipe(7)): a tool whose reader th
 """
 
 import contextlib
-import io
 import queue
 import threading
 from typing import BinaryIO
@@ -13,7 +12,7 @@ _CHUNK = 1 << 20
 _CHUNKS = 64  # that wait at most
 
 
-class Ahead(io.RawIOBase):
+class Ahead:
     """A stream that a thread reads, as much as 64 MiB before it is asked for."""
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -33,10 +32,6 @@ class Ahead(io.RawIOBase):
                 chunk = error
             self.chunks.put(chunk)
 
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
     def read(self, size: int = _CHUNK) -> bytes:
         """Return at most *size* bytes, none at the end."""
         if not self.rest:
@@ -55,4 +50,3 @@ class Ahead(io.RawIOBase):
         while self.thread.is_alive():
             with contextlib.suppress(queue.Empty):
                 self.chunks.get(timeout=0.01)
-        super().close()

@@ -75,7 +75,7 @@ def test_identity_is_the_checksum(lines: int, tmp_path: Path) -> None:
     path = tmp_path / "order"
     data = b"# hugealign.order/1\n" + b"function\tsamples=1\n" * lines
     path.write_bytes(data)
-    assert ordering.read(str(path)).identity == hashlib.sha256(data).digest()[:20]
+    assert ordering.identity(ordering.load(str(path))) == hashlib.sha256(data).digest()[:20]
 
 
 @pytest.mark.parametrize(
@@ -94,14 +94,14 @@ def test_malformed(data: bytes, message: str, tmp_path: Path) -> None:
         ordering.parse(data, "x")
     (tmp_path / "x").write_bytes(data)
     with pytest.raises(HugealignError, match=f"{tmp_path}/x: {message}"):
-        ordering.read(str(tmp_path / "x"))
+        ordering.parse(ordering.load(str(tmp_path / "x")), str(tmp_path / "x"))
 
 
 def test_unreadable(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     for path in (tmp_path, tmp_path / "absent", tmp_path / "\x1b", tmp_path / "fifo"):
         with pytest.raises(HugealignError) as caught:
-            ordering.read(str(path))
+            ordering.load(str(path))
         assert "\x1b" not in str(caught.value)
 
 
