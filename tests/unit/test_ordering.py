@@ -235,10 +235,14 @@ def test_find(objects: Path) -> None:
 
 
 def test_local_functions_have_sections_by_object(tmp_path: Path) -> None:
-    """Where the compiler took one for unlikely, its section is of another kind than those of the same name."""
+    """Where the compiler took one for unlikely, its section is of another kind than those of the same name.
+
+    Beside a section of the usual kind that is the one of the function's cold part.
+    """
+    cold_part = '__attribute__((section(".text.unlikely.g"))) void part(void) {}\n'
     text = "static __attribute__((noinline%s)) int g(int x) { return x * 3; } int %s(int x) { return g(x); }\n"
     for name, attribute in (("a", ""), ("b", ", cold")):
-        (tmp_path / f"{name}.c").write_text(text % (attribute, name))
+        (tmp_path / f"{name}.c").write_text(text % (attribute, name) + (cold_part if name == "a" else ""))
         run("gcc", "-O2", "-ffunction-sections", "-c", f"{name}.c", cwd=tmp_path, check=True)
     command = parse([str(tmp_path / name) for name in ("a.o", "b.o")])
     found = find(command, [b"g"], {(b"g", b"a.c"), (b"g", b"b.c")})

@@ -5,6 +5,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -429,6 +430,7 @@ def test_reading_ahead_is_bounded(tmp_path: Path) -> None:
             last, size = size, printed()
         assert 8 << 20 < size < 80 << 20
         raise ProfileError("enough")
+    assert [thread.name for thread in threading.enumerate() if "_fetch" in thread.name] == []
     pid = int((tmp_path / "pid").read_text())
     assert not Path(f"/proc/{pid}").exists()
 
