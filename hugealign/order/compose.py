@@ -39,9 +39,10 @@ def _aliases(functions: Functions, indices: Container[int]) -> dict[int, list[st
     GCC makes functions of the same code one (-fipa-icf), with all their names, in a section named after any of them.
     """
     found: dict[int, list[str]] = {}
+    first = functions.names
     for name, having in functions.by_name.items():
         index = having[0]
-        if len(having) == 1 and index in indices and name != functions.names[index] and functions.names[index]:
+        if name != first[index] and first[index] and len(having) == 1 and index in indices:
             names = found.setdefault(index, [])
             if len(names) < ALIASES:
                 names.append(name)
