@@ -39,6 +39,12 @@ perror replace resolveip innochecksum mariadb-client-test myisamchk myisamlog my
 aria_pack GenFixPrivs
 """.split()
 
+# Whose versions decide which blocks run: what the server is made by, what is in its process, and what traces it.
+COUNTING_PACKAGES = (
+    *("gcc-12", "g++-12", "binutils", "cmake", "bison", "libc6", "libstdc++6", "libgcc-s1", "qemu-user"),
+    *("libssl3", "zlib1g", "libpcre2-8-0", "libfmt9", "libcrypt1"),
+)
+
 # Of the suite "main": the SQL layer from parser to optimiser, and InnoDB; a few minutes.
 TESTS = """
 1st alter_table auto_increment bigint case cast commit_1innodb compare count_distinct create cte_nonrecursive

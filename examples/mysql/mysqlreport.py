@@ -7,6 +7,7 @@ from typing import Any
 
 import mariadb
 import mysqljob
+import reference
 from mysqlserver import ROWS, TABLES, WORKLOADS
 from steps import machine, paired
 
@@ -30,6 +31,7 @@ def document(build: Path, results: dict[str, Any]) -> dict[str, Any]:
             _repeat(results),
             _misses(results),
             *_curves(results),
+            *_reference(results),
             _linked(results),
         ],
     }
@@ -318,6 +320,11 @@ def _curves(results: dict[str, Any]) -> list[dict[str, Any]]:
         }
         for cpu in mysqljob.CPUS
     ]
+
+
+def _reference(results: dict[str, Any]) -> list[dict[str, Any]]:
+    found = results["reference"]
+    return [reference.section(found["words"], found["counts"], "examples/mysql/reference")] if found else []
 
 
 def _linked(results: dict[str, Any]) -> dict[str, Any]:

@@ -38,6 +38,7 @@ import debian  # noqa: E402 - found by the line above, as are the next
 import mariadb  # noqa: E402
 import mysqljob  # noqa: E402
 import mysqlreport  # noqa: E402
+import reference  # noqa: E402
 from mysqlserver import WORKLOADS, Place, Server, running  # noqa: E402
 from pgserver import WINDOW, recorded  # noqa: E402
 from steps import Failed, Steps, interleaved  # noqa: E402
@@ -84,6 +85,10 @@ class Example:
     def order(self, variant: str) -> Path:
         """Return the order file of a variant."""
         return self.build / "orders" / f"{variant}.order"
+
+    def reference(self) -> reference.Reference | None:
+        """Return the reference run, its orders beside this run's."""
+        return reference.read(Path(__file__).parent / "reference", self.steps.directory("orders"))
 
     def profile(self, name: str, workload: str) -> Path:
         """Return a profile of the server *name*."""
@@ -345,11 +350,12 @@ def measure(example: Example) -> dict[str, Any]:
 
 
 def trace(example: Example) -> dict[str, Any]:
-    """Trace fixed SQL on ``hugealign``, twice, and on the servers linked in order; replay.
+    """Trace fixed SQL on ``hugealign`` twice and on the servers linked in order; replay, in the reference's orders too.
 
     The second time is on data made anew, and on one processor only: it is to come out the same all the same.
     """
-    steps = example.steps
+    steps, kept = example.steps, example.reference()
+    orders = [*map(example.order, _ORDERS), *(kept.orders.values() if kept else ())]
     found: dict[str, Any] = {}
     with socket_directory(steps) as home:
         tracer = mysqljob.Tracer(steps, example.place, home)
@@ -365,7 +371,7 @@ def trace(example: Example) -> dict[str, Any]:
                 steps.stamp(f"trace-{name}", start)
             layouts = ["original", "all-4k", "all-2m"]
             if name == "hugealign":
-                layouts += [f"order:{example.order(order)}" for order in _ORDERS]
+                layouts += [f"order:{order}" for order in orders]
             steps.say(f"  {name}: hugealign simulate …")
             found[name] = tracer.simulate(program, output, layouts, 8)
     return found
@@ -404,6 +410,13 @@ def run(example: Example) -> None:
     results["measure"] = keep(example, "measure", "sysbench, all servers in turn", partial(measure, example))
     results["trace"] = keep(example, "trace", "hugealign trace and simulate", partial(trace, example))
     check_repeat(example, results["trace"])
+    results["reference"] = reference.check(
+        example.steps,
+        example.reference(),
+        results["trace"]["hugealign"],
+        {name: example.order(name) for name in _ORDERS},
+        reference.versions(example.steps, mariadb.COUNTING_PACKAGES) | {"source": mariadb.version(example.source)},
+    )
     for variant in VARIANTS[1:]:
         check_text(example, variant, results["measure"]["text"][variant])
     write_report(example, results)

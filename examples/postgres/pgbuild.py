@@ -12,6 +12,8 @@ from steps import ANY, Steps
 
 BUILT = ("plain", "hugealign", "ordered", "leading")
 STALE = ("older", "major")
+# Whose versions decide which blocks run: what the server is made by, what is in its process, and what traces it.
+COUNTING_PACKAGES = ("gcc-12", "binutils", "bison", "flex", "perl", "libc6", "zlib1g", "libreadline8", "qemu-user")
 JOBS = os.cpu_count() or 1
 # What of the source tree a server takes to run, in order.
 _SERVER = (

@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pgbuild import BUILT, STALE, Example, huge_windows, warm
+import reference
+from pgbuild import BUILT, COUNTING_PACKAGES, STALE, Example, huge_windows, warm
 from pgreport import Fit
 from pgserver import WINDOW, Samples, Server, Text, recorded, running
 from pgtrace import Tracer, script
@@ -134,9 +135,20 @@ def live(example: Example, sockets: Path, rounds: int) -> Live:
     return found
 
 
-def traces(example: Example, sockets: Path) -> tuple[list[dict[str, Any]], dict[str, Any], dict[str, str]]:
-    """Return two simulations of the same job, one of the server really linked so, and the layouts' names."""
+@dataclasses.dataclass(slots=True)
+class Traced:
+    """What traces of the fixed job gave."""
+
+    simulated: list[dict[str, Any]]  # the same job on ``hugealign``, twice
+    linked: dict[str, Any]  # on ``leading``, as it is
+    layouts: dict[str, str]  # of this run, what simulate calls them by name
+    reference: dict[str, Any] | None  # under the reference run's orders: the counts, and words about them
+
+
+def traces(example: Example, sockets: Path, version: str) -> Traced:
+    """Trace the job twice and replay it, in the reference's orders too; trace the server really linked so."""
     steps = example.steps
+    kept = reference.read(Path(__file__).parent / "reference", example.build / "orders")
     work = steps.directory("traces")
     data = example.build / "data" / "single"
     if not (example.build / "stamps" / "single").exists():
@@ -154,14 +166,22 @@ def traces(example: Example, sockets: Path) -> tuple[list[dict[str, Any]], dict[
     layouts |= {
         name: f"order:{example.order(name)}" for name in ("ordered", "leading", *STALE) if example.order(name).exists()
     }
+    replayed = [*layouts.values(), *(f"order:{path}" for path in (kept.orders.values() if kept else ()))]
     found = []
     for number in (1, 2):
         steps.say(f"hugealign trace postgres --single, run {number} of 2")
         output = work / f"hugealign-{number}.trace"
         tracer.trace(example.program("hugealign"), output)
         steps.say("hugealign simulate")
-        found.append(tracer.simulate(output, list(layouts.values())))
+        found.append(tracer.simulate(output, replayed))
     steps.say("hugealign trace postgres --single, of the server linked for one window")
     tracer.trace(example.program("leading"), work / "leading.trace")
     linked = tracer.simulate(work / "leading.trace", ["original"])
-    return found, linked, layouts
+    told = reference.check(
+        steps,
+        kept,
+        found[0],
+        {name: example.order(name) for name in ("ordered", "leading")},
+        reference.versions(steps, COUNTING_PACKAGES) | {"source": version},
+    )
+    return Traced(found, linked, layouts, told)

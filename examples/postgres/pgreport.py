@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import reference
 from pgserver import WINDOW, Samples, Text
 from pgtrace import CPUS, WINDOWS, misses
 from steps import paired
@@ -47,6 +48,7 @@ class Results:
     simulated: Sequence[dict[str, Any]]  # the same job, traced several times
     linked: dict[str, Any]  # of `leading`, as it is
     layouts: Mapping[str, str]  # what simulate calls them
+    reference: Mapping[str, Any] | None  # counts under the reference run's orders, and words about them
     rates: Mapping[str, Mapping[str, Sequence[float]]]
     counters: Mapping[str, Mapping[str, int] | None]
     seconds: Mapping[str, int]
@@ -60,6 +62,7 @@ def document(results: Results, title: str, date: str, machine: Mapping[str, str]
         _orders(results),
         _samples(results),
         _misses(results),
+        *_reference(results),
         *([_stale(results)] if len(results.fits) > 1 else []),
         _rates(results),
         _seconds(results),
@@ -184,6 +187,11 @@ def _misses(results: Results) -> dict[str, Any]:
             ],
         },
     }
+
+
+def _reference(results: Results) -> list[dict[str, Any]]:
+    found = results.reference
+    return [reference.section(found["words"], found["counts"], "examples/postgres/reference")] if found else []
 
 
 def _stale(results: Results) -> dict[str, Any]:

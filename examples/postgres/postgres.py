@@ -94,7 +94,7 @@ def run(example: Example, rounds: int) -> None:
             regression_suite(example, server(example, variant, sockets))
             verify(example, variant)
         measured = live(example, sockets, rounds)
-        simulated, linked, layouts = traces(example, sockets)
+        traced = traces(example, sockets, versions["current"])
     results = pgreport.Results(
         {variant: the_file(example, variant) for variant in BUILT},
         measured.text,
@@ -105,9 +105,10 @@ def run(example: Example, rounds: int) -> None:
             name: fit(example, name, versions["current" if name == "ordered" else name].partition("-")[0])
             for name in ("ordered", *stale)
         },
-        simulated,
-        linked,
-        layouts,
+        traced.simulated,
+        traced.linked,
+        traced.layouts,
+        traced.reference,
         measured.rates,
         measured.counters,
         stamps(steps),

@@ -235,6 +235,7 @@ def results(counters: dict[str, int] | None) -> dict[str, Any]:
             "counters": dict.fromkeys(variants, counters),
             "load": {"oltp_read_only": [0.1, 1.2], "oltp_read_write": [1.2, 7.0]},
         },
+        "reference": {"words": "so they are", "counts": {"misses ordered skylake 1": 268}},
         "trace": {
             "hugealign": simulated(100),
             "hugealign-2": simulated(101),
@@ -256,17 +257,20 @@ def test_the_report_is_one_that_can_be_written(
     assert "| blocks | 100,000 | 101,000 | 1,000 |" in text
     assert "They differ in" in text
     assert "| leading | zen4 | 1 | 900 | 891 | -1.00 % |" in text
+    assert "examples/mysql/reference, and replayed here on this run's own trace: so they are" in text
     assert "| ordered | 10 | 5 | 50.00 % | 100.00 % | 150.00 % | 150.00 % |" in text
 
 
 def test_the_report_says_that_two_recordings_are_the_same(modules: dict[str, ModuleType], tmp_path: Path) -> None:
     found = results(None)
     found["trace"]["hugealign-2"] = simulated(100)
+    found["reference"] = None
     document = json.loads(json.dumps(modules["mysqlreport"].document(tmp_path, found)))
     text = modules["report"].markdown(modules["report"].parse(document))
     assert "| misses, all 4 KiB, zen4 | 1,000 | 1,000 | 0 |" in text
     assert "are the same to the digit" in text
     assert "They differ" not in text
+    assert "reference run" not in text
 
 
 def test_one_count_that_differs_is_told(modules: dict[str, ModuleType]) -> None:

@@ -163,6 +163,7 @@ def results(modules: dict[str, ModuleType], other: int = 1000) -> Any:
         [simulated(1000), simulated(other)],
         simulated(1000),
         layouts,
+        {"words": "all 7 counts are the same", "counts": {"misses ordered skylake 1": 268}},
         {"select only": {name: [100.0, 110.0, 120.0] for name in names}},
         {"plain": None},
         {"plain-make": 100},
@@ -179,6 +180,7 @@ def test_report(modules: dict[str, ModuleType], tmp_path: Path) -> None:
     assert "this machine has none (perf stat -e iTLB-load-misses: not supported)" in text
     assert "| major | 13.16 | 90.0 % | 800 | 95.5 % | 500 (100.0 %) |" in text
     assert "| select only | ordered | 110 | 100 | 120 | +0.0 % (+0.0 to +0.0): none shown |" in text
+    assert "kept in examples/postgres/reference, and replayed here on this run's own trace: all 7 counts are" in text
     assert "| ordered | 2 | 50.00 | 100.00 | 100.00 | 2 |" in text
 
 

@@ -1,0 +1,136 @@
+"""The reference run of an example, kept beside it: its orders, and what its trace counted under them.
+
+Orders are made of samples, which fall differently each time.  So every run replays the reference's orders, too, on a
+trace and a server of its own making, and is to count the same to the digit, on any machine with the same packages.
+
+``reference/counts.json`` has the counts and the versions of the packages, ``reference/NAME.order.gz`` the orders.
+"""
+
+import gzip
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from steps import Steps
+
+Counts = dict[str, int]  # by "blocks", "instructions", "misses LAYOUT CPU WINDOWS", "walks LAYOUT CPU WINDOWS"
+
+_COUNTS = "counts.json"
+_ENDING = ".order.gz"
+_ORIGINAL = "original"
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A reference run."""
+
+    counts: Counts
+    packages: Mapping[str, str]  # versions, by name
+    orders: Mapping[str, Path]  # order files, by name
+
+
+def read(directory: Path, into: Path) -> Reference | None:
+    """Return the run kept in *directory*, its orders unpacked *into* another; None if there is none."""
+    if not (directory / _COUNTS).exists():
+        return None
+    found = json.loads((directory / _COUNTS).read_text(encoding="utf-8"))
+    orders = {}
+    for packed in sorted(directory.glob(f"*{_ENDING}")):
+        name = packed.name.removesuffix(_ENDING)
+        orders[name] = into / f"reference-{name}.order"
+        orders[name].write_bytes(gzip.decompress(packed.read_bytes()))
+    return Reference(found["counts"], found["packages"], orders)
+
+
+def write(directory: Path, counts: Counts, packages: Mapping[str, str], orders: Mapping[str, Path]) -> None:
+    """Keep a run in *directory*; the same run gives the same files."""
+    directory.mkdir(exist_ok=True)
+    text = json.dumps({"packages": packages, "counts": counts}, indent=1)
+    (directory / _COUNTS).write_text(f"{text}\n", encoding="utf-8")
+    for name, order in orders.items():
+        (directory / f"{name}{_ENDING}").write_bytes(gzip.compress(order.read_bytes(), mtime=0))
+
+
+def check(
+    steps: Steps,
+    reference: Reference | None,
+    simulated: Mapping[str, Any],
+    orders: Mapping[str, Path],
+    packages: Mapping[str, str],
+) -> dict[str, Any] | None:
+    """Promise that *simulated* has the counts of *reference*; return them and words about them.
+
+    This run, of *orders*, is kept below the build directory as one that could be the next reference.
+    """
+    write(steps.build / "reference", counted(simulated, orders), packages, orders)
+    if reference is None:
+        return None
+    counts = counted(simulated, reference.orders)
+    held, words = verdict(reference, counts, packages)
+    steps.say(f"reference run: {words}")
+    steps.promise(held, f"reference run: {words}")
+    return {"counts": counts, "words": words}
+
+
+def counted(simulated: Mapping[str, Any], orders: Mapping[str, Path]) -> Counts:
+    """Return what `simulate --format json` counted in the linker's order and in *orders*."""
+    names = {f"order:{path}": name for name, path in orders.items()} | {_ORIGINAL: _ORIGINAL}
+    found = {what: int(simulated[what]) for what in ("blocks", "instructions")}
+    for row in simulated["rows"]:
+        if name := names.get(row["layout"]):
+            for what in ("misses", "walks"):
+                found[f"{what} {name} {row['cpu']} {row['windows']}"] = int(row[what])
+    return found
+
+
+def differences(first: Counts, second: Counts) -> list[str]:
+    """Return the names of what differs, or is in only one of the two."""
+    return sorted(name for name in first.keys() | second.keys() if first.get(name) != second.get(name))
+
+
+def verdict(reference: Reference, counts: Counts, packages: Mapping[str, str]) -> tuple[bool, str]:
+    """Tell whether *counts* are as they are to be, and in words what they are.
+
+    With other packages nothing is promised: a libc or a QEMU of another version runs other blocks.
+    """
+    found = differences(reference.counts, counts)
+    if not found:
+        return True, f"all {len(counts)} counts are those of the reference run, to the digit"
+    others = [
+        f"{name} {reference.packages.get(name, 'none')} there, {packages.get(name, 'none')} here"
+        for name in sorted(reference.packages.keys() | packages.keys())
+        if reference.packages.get(name) != packages.get(name)
+    ]
+    share = f"{len(found)} of {len(reference.counts | counts)} counts"
+    words = f"{share} differ from those of the reference run, the first: {found[0]}"
+    return bool(others), f"{words}; other packages: {'; '.join(others)}" if others else words
+
+
+def versions(steps: Steps, packages: Iterable[str]) -> dict[str, str]:
+    """Return the versions of Debian *packages*."""
+    said = steps.output(["dpkg-query", "-W", "-f", "${Package} ${Version}\\n", *packages], accept=(0, 1))
+    return dict(line.split(" ", 1) for line in said.splitlines())
+
+
+def section(words: str, counts: Counts, where: str) -> dict[str, Any]:
+    """Return the report's section; *words* are the verdict, *where* is where the reference is kept."""
+    misses: dict[tuple[str, str], dict[int, int]] = {}
+    for name, count in counts.items():
+        what, *places = name.split(" ")
+        if what == "misses":
+            layout, cpu, windows = places
+            misses.setdefault((layout, cpu), {})[int(windows)] = count
+    columns = sorted({windows for found in misses.values() for windows in found})
+    return {
+        "title": "The reference run's orders",
+        "text": "Orders are made of samples, which fall differently in each run. Those of one run are kept in "
+        f"{where}, and replayed here on this run's own trace: {words}. First-level misses by the number of leading "
+        "windows that are huge.",
+        "command": "hugealign simulate job.trace --layout original --layout order:reference-ordered.order …",
+        "table": {
+            "columns": ["layout", "processor", *map(str, columns)],
+            "rows": [[*places, *(found.get(windows) for windows in columns)] for places, found in misses.items()],
+        },
+    }
