@@ -12,7 +12,7 @@ import reference
 from pgbuild import BUILT, COUNTING_PACKAGES, STALE, Example, huge_windows, warm
 from pgreport import Fit
 from pgserver import WINDOW, Samples, Server, Text, recorded, running
-from pgtrace import Tracer, script
+from pgtrace import Tracer
 from steps import ANY, interleaved
 
 TRANSACTIONS_RECORDED = 40_000
@@ -146,37 +146,31 @@ class Traced:
 
 
 def traces(example: Example, sockets: Path, version: str) -> Traced:
-    """Trace the job twice and replay it, in the reference's orders too; trace the server really linked so."""
+    """Trace the job twice and replay it, in the reference's orders too; trace the server really linked so.
+
+    The second time is on data made anew, and on one processor only: it is to come out the same all the same.
+    """
     steps = example.steps
     kept = reference.read(Path(__file__).parent / "reference", example.build / "orders")
     work = steps.directory("traces")
-    data = example.build / "data" / "single"
-    if not (example.build / "stamps" / "single").exists():
-        start = time.monotonic()
-        with running(dataclasses.replace(server(example, "hugealign", sockets), name="single", data=data)) as template:
-            template.fill(example.program("plain", "pgbench"), 1)
-        steps.stamp("single", start)
-    lines = work / "job.sql"
-    lines.write_text("".join(script(ROUNDS_TRACED, 1)))
-    still = work / "still.so"
-    source = Path(__file__).parent / "still.c"
-    steps.run(["gcc", "-O1", "-shared", "-fPIC", "-x", "c", "-", "-o", still], log="still", stdin=source)
-    tracer = Tracer(steps, data, example.build / "data" / "single-work", lines, still)
+    tracer = Tracer(steps, sockets)
+    tracer.prepare(ROUNDS_TRACED, 1)
     layouts = {"all-4k": "all-4k", "original": "original"}
     layouts |= {
         name: f"order:{example.order(name)}" for name in ("ordered", "leading", *STALE) if example.order(name).exists()
     }
     replayed = [*layouts.values(), *(f"order:{path}" for path in (kept.orders.values() if kept else ()))]
     found = []
-    for number in (1, 2):
+    for number, processor in (1, None), (2, max(os.sched_getaffinity(0))):
         steps.say(f"hugealign trace postgres --single, run {number} of 2")
         output = work / f"hugealign-{number}.trace"
-        tracer.trace(example.program("hugealign"), output)
+        tracer.fill(example.prefix("hugealign"))
+        tracer.trace(example.prefix("hugealign"), output, processor)
         steps.say("hugealign simulate")
-        found.append(tracer.simulate(output, replayed))
+        found.append(tracer.simulate(example.program("hugealign"), output, replayed))
     steps.say("hugealign trace postgres --single, of the server linked for one window")
-    tracer.trace(example.program("leading"), work / "leading.trace")
-    linked = tracer.simulate(work / "leading.trace", ["original"])
+    tracer.trace(example.prefix("leading"), work / "leading.trace")
+    linked = tracer.simulate(example.program("leading"), work / "leading.trace", ["original"])
     told = reference.check(
         steps,
         kept,

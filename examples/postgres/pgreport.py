@@ -8,7 +8,7 @@ from typing import Any
 
 import reference
 from pgserver import WINDOW, Samples, Text
-from pgtrace import CPUS, WINDOWS, misses
+from pgtrace import CPUS, PART, WINDOWS, misses
 from steps import paired
 
 _PLACES = (0, 64, 128, 256, 384, 512, 768, 1024, 1536, 2048, 2560, 3072, 4096, 5120, 6144)  # KiB of text, in the plot
@@ -169,12 +169,13 @@ def _misses(results: Results) -> dict[str, Any]:
     return {
         "title": "Instruction TLB misses, simulated",
         "text": "A fixed script of transactions, selects and reports in single-user mode, traced on hugealign and "
-        f"replayed: {first['blocks']:,} blocks, {first['instructions']:,} instructions. Misses of the first level by "
+        "replayed from its first statement to the server's end: "
+        f"{first['blocks']:,} blocks, {first['instructions']:,} instructions. Misses of the first level by "
         "layout and number of huge windows; libraries, the C library above all, are on 4 KiB pages in all of "
         f"them.\n\nThe job was traced twice, from copies of the same data: {twice}. The last line is a trace "
         "of the server that was linked so.",
         "command": "setarch -R hugealign trace -- postgres --single -D DATA … postgres <job.sql\n"
-        "hugealign simulate TRACE --layout … --windows 0-3",
+        f"hugealign simulate TRACE {' '.join(PART)} --layout … --windows 0-3",
         "table": {"columns": ["layout", "huge windows", *CPUS], "rows": [*rows, linked]},
         "plot": {
             "x": "huge windows",

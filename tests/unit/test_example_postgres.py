@@ -118,6 +118,21 @@ def test_the_job_is_the_same_each_time(modules: dict[str, ModuleType]) -> None:
     assert max(rows) <= 100_000
 
 
+@pytest.mark.parametrize("scale", [1, 3])
+def test_the_job_has_its_tables(modules: dict[str, ModuleType], scale: int) -> None:
+    """A command on each line, as single-user mode reads them; ANALYZE draws no rows but takes all."""
+    lines = list(modules["pgtrace"].tables(scale))
+    assert all(line.count("\n") == 1 and line.endswith("\n") for line in lines)
+    made = {found[1] for line in lines if (found := re.match(r"CREATE TABLE (\w+) \(", line))}
+    used = set(re.findall(r"pgbench_\w+", "".join(modules["pgtrace"].script(101, scale))))
+    assert made == used
+    assert len(made) == 4
+    assert sum(line.startswith("INSERT") for line in lines) == 3
+    target = next(int(found[1]) for line in lines if (found := re.search(r"default_statistics_target = (\d+)", line)))
+    assert 300 * target >= 100_000 * scale
+    assert lines[-1] == "VACUUM ANALYZE\n"
+
+
 def test_samples_by_window(modules: dict[str, ModuleType]) -> None:
     found = modules["pgserver"].Samples(sorted([0, 1, 4096, WINDOW - 1, WINDOW, 3 * WINDOW]))
     assert found.share(WINDOW) == pytest.approx(100 * 4 / 6)
