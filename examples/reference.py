@@ -15,7 +15,7 @@ from typing import Any
 
 from steps import Steps
 
-Counts = dict[str, int]  # by "blocks", "instructions", "misses LAYOUT CPU WINDOWS", "walks LAYOUT CPU WINDOWS"
+Counts = dict[str, int]  # by "misses LAYOUT CPU WINDOWS" and "walks LAYOUT CPU WINDOWS"
 
 _COUNTS = "counts.json"
 _ENDING = ".order.gz"
@@ -77,7 +77,7 @@ def check(
 def counted(simulated: Mapping[str, Any], orders: Mapping[str, Path]) -> Counts:
     """Return what `simulate --format json` counted in the linker's order and in *orders*."""
     names = {f"order:{path}": name for name, path in orders.items()} | {_ORIGINAL: _ORIGINAL}
-    found = {what: int(simulated[what]) for what in ("blocks", "instructions")}
+    found: Counts = {}
     for row in simulated["rows"]:
         if name := names.get(row["layout"]):
             for what in ("misses", "walks"):
@@ -118,9 +118,8 @@ def section(words: str, counts: Counts, where: str) -> dict[str, Any]:
     """Return the report's section; *words* are the verdict, *where* is where the reference is kept."""
     misses: dict[tuple[str, str], dict[int, int]] = {}
     for name, count in counts.items():
-        what, *places = name.split(" ")
+        what, layout, cpu, windows = name.split(" ")
         if what == "misses":
-            layout, cpu, windows = places
             misses.setdefault((layout, cpu), {})[int(windows)] = count
     columns = sorted({windows for found in misses.values() for windows in found})
     return {
