@@ -45,7 +45,7 @@ def test_what_is_read_back_is_in_memory(warmed: Path) -> None:
     os.close(fd)
     if state is None:
         pytest.skip("this kernel has no cachestat")
-    assert state.cached == WINDOWS * WINDOW // 4096
+    assert state.cached > 0.9 * WINDOWS * WINDOW // 4096  # not all of it: on a busy machine the kernel takes some back
 
 
 def test_file_in_use_stays_huge_and_names_the_process(warmed: Path) -> None:
