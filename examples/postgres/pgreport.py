@@ -172,8 +172,8 @@ def _misses(results: Results) -> dict[str, Any]:
         "replayed from its first statement to the server's end: "
         f"{first['blocks']:,} blocks, {first['instructions']:,} instructions. Misses of the first level by "
         "layout and number of huge windows; libraries, the C library above all, are on 4 KiB pages in all of "
-        f"them.\n\nThe job was traced twice, from copies of the same data: {twice}. The last line is a trace "
-        "of the server that was linked so.",
+        "them.\n\nThe job was traced twice, the second time on data made anew and on one processor: "
+        f"{twice}. The last line is a trace of the server that was linked so.",
         "command": "setarch -R hugealign trace -- postgres --single -D DATA … postgres <job.sql\n"
         f"hugealign simulate TRACE {' '.join(PART)} --layout … --windows 0-3",
         "table": {"columns": ["layout", "huge windows", *CPUS], "rows": [*rows, linked]},

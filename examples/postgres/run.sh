@@ -9,12 +9,13 @@ set -eu
 
 usage() {
     cat <<'USAGE'
-usage: run.sh [--build-dir DIR] [--clean] [--no-check]
+usage: run.sh [--build-dir DIR] [--clean] [--no-check] [--no-stale] [--rounds N]
 
   --build-dir DIR  where everything is built (default: build/postgres in the repository)
   --clean          begin with an empty build directory instead of resuming
   --no-check       leave out PostgreSQL's regression suite
   --no-stale       leave out the profiles of older versions
+  --rounds N       how often pgbench runs on each server (default: 10)
 USAGE
 }
 
@@ -27,6 +28,7 @@ usage_error() {
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd)
 build=
 clean=no
+rounds=10
 options= # postgres.py's
 while [ $# -gt 0 ]; do
     case $1 in
@@ -34,11 +36,16 @@ while [ $# -gt 0 ]; do
     --build-dir=*) build=${1#*=} ;;
     --clean) clean=yes ;;
     --no-check | --no-stale) options="$options $1" ;;
+    --rounds) [ $# -ge 2 ] || usage_error '--rounds needs a number'; rounds=$2; shift ;;
+    --rounds=*) rounds=${1#*=} ;;
     -h | --help) usage; exit 0 ;;
     *) usage_error "unknown argument: $1" ;;
     esac
     shift
 done
+case $rounds in
+'' | *[!0-9]* | 0* | 1 | ?????*) usage_error "--rounds: not a number from 2 to 9999: $rounds" ;;
+esac
 
 # ---- words to the reader -----------------------------------------------------------------------
 
@@ -335,4 +342,4 @@ done
 
 # shellcheck disable=SC2086 # a list of words
 exec env PATH="$path" HOME="$home" LC_ALL=C TZ=UTC python3 "$root/examples/postgres/postgres.py" \
-    --build "$build" --user "$user" --began "$began" $options
+    --build "$build" --user "$user" --began "$began" --rounds "$rounds" $options

@@ -112,6 +112,7 @@ def compare_orders(
     show(title, _wall(without), _wall(ours))
     show("  processor time", _cpu(without), _cpu(ours))
     for other in alone:
+        show("  by hand", _wall(without), _wall(other))
         show("  by hand, processor time", _cpu(without), _cpu(other))
         show("  ours against by hand, the same", _cpu(other), _cpu(ours))
 
