@@ -107,6 +107,16 @@ def user() -> str:
     return "nobody" if os.geteuid() == 0 else subprocess.check_output(["id", "-un"], text=True).strip()
 
 
+@pytest.mark.parametrize("words", [["--rounds", "1"], ["--rounds=-2"], ["--rounds", "x;y"], ["--rounds"], ["--what"]])
+def test_wrong_usage_ends_at_once(words: list[str]) -> None:
+    done = subprocess.run(
+        [EXAMPLES / "postgres" / "run.sh", *words], capture_output=True, text=True, check=False, timeout=20
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("run.sh: ")
+    assert "usage: run.sh" in done.stderr
+
+
 def test_the_job_is_the_same_each_time(modules: dict[str, ModuleType]) -> None:
     lines = "".join(modules["pgtrace"].script(150, 1)).splitlines()
     assert lines == "".join(modules["pgtrace"].script(150, 1)).splitlines()
