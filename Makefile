@@ -34,7 +34,7 @@ test-live: setup ## every file system, THP mode, writer and user; as root
 test-postgres: ## build PostgreSQL with hugealign, run its tests, warm it, look at it
 	examples/postgres/run.sh
 
-test-mysql: ## the same with MariaDB: built once, linked four ways; a cold build takes an hour
+test-mysql: ## the same with MariaDB: built once, linked four ways; a cold build takes half an hour or more
 	examples/mysql/run.py
 
 test-prebuilt: setup ## fix what Debian and others built, run it; writes docs/prebuilt.md (2 GB of downloads)

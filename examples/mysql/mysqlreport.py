@@ -142,7 +142,7 @@ def _sysbench(results: dict[str, Any], workload: str) -> dict[str, Any]:
             "the server's threads took for a transaction, which other work on the machine disturbs less than it does "
             f"transactions per second. {_load(results, workload)}"
         ),
-        "command": _COMMAND,
+        "command": f"{_COMMAND} --rounds {rounds}",
         "table": {
             "columns": ["server", "transactions/s, median", "CPU µs/transaction, median", "transactions/s", "CPU"],
             "rows": rows,
