@@ -53,6 +53,8 @@ def place(request: pytest.FixtureRequest) -> Iterator[tuple[str, Path]]:
         Path(work).chmod(0o755)
         try:
             with mounted(name, Path(work)) as at:
+                # What a write makes huge depends on free memory in pieces of that size, too.
+                Path("/proc/sys/vm/compact_memory").write_text("1", encoding="ascii")
                 yield name, at
         except MissingError as error:
             pytest.skip(str(error))
