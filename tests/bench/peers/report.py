@@ -11,8 +11,8 @@ _HEAD = """\
 # Against the peers
 
 Written by `python -m tests.bench.peers --write docs/results/peers.md` on {date}: Debian 12, {machine}.
-Misses, windows and sizes are the same wherever Debian's packages are (clang's nearly: its runs differ in some blocks, and
-so do the samples drawn from them); bytes on huge pages are this kernel's, times this machine's.
+Misses, windows and sizes are the same wherever Debian's packages are (clang's nearly: its runs differ in some blocks,
+and so do the samples drawn from them); bytes on huge pages are this kernel's, times this machine's.
 
 Every build of a program links the same objects. One run of it, linked by GNU ld, is traced to learn from, another run,
 with other input, to be judged by. Linkers only move functions, so the second trace is replayed with the addresses of
