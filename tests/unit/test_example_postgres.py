@@ -138,6 +138,7 @@ def test_the_job_has_its_tables(modules: dict[str, ModuleType], scale: int) -> N
     assert made == used
     assert len(made) == 4
     assert sum(line.startswith("INSERT") for line in lines) == 3
+    assert {line.split()[2] for line in lines if "ADD PRIMARY KEY" in line} == made - {"pgbench_history"}
     target = next(int(found[1]) for line in lines if (found := re.search(r"default_statistics_target = (\d+)", line)))
     assert 300 * target >= 100_000 * scale
     assert lines[-1] == "VACUUM ANALYZE\n"
