@@ -17,14 +17,12 @@ Start and end of the server do not count: they wait for clocks.
 
 # ruff: noqa: S608 - no value in these statements comes from anywhere else
 
-import json
-import os
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import tracing
 from mysqlserver import ROWS, TABLES, Place
 from steps import Steps
 
@@ -159,10 +157,7 @@ class Tracer:
         self._bring(program)
         self.steps.output(["rm", "-rf", self.home / "data"])
         self.steps.output(["cp", "-a", self.home / "filled", self.home / "data"])
-        bare = ["env", "-i", f"HOME={self.home}", "PATH=/usr/bin:/bin", "LC_ALL=C", "TZ=UTC"]
-        bare += [f"QEMU_SET_ENV=LD_PRELOAD={self.home / 'alike.so'}", *_LIMITS]
-        bare += ["setarch", "-R", *(() if processor is None else ("taskset", "-c", processor))]
-        words = [*bare, shutil.which("hugealign") or "hugealign", "trace", "-v", "-o", output, "--"]
+        words = tracing.traced(self.home, self.home / "alike.so", output, processor, _LIMITS)
         self.steps.run(
             [*words, *self._server(), _JOB_LOG, _QUIET],
             log=f"{output.stem}-trace", cwd=self.home, stdin=self.home / "job.sql",
@@ -179,13 +174,4 @@ class Tracer:
 
     def simulate(self, program: Path, trace: Path, layouts: Sequence[str], windows: int) -> dict[str, Any]:
         """Return the replay of *trace* under *layouts* with up to *windows* huge ones, as `simulate --format json`."""
-        words = [word for layout in layouts for word in ("--layout", layout)]
-        words += [word for cpu in CPUS for word in ("--cpu", cpu)]
-        words += [*PART, "--binary", str(program), "--windows", f"0-{windows}", "--format", "json"]
-        found: dict[str, Any] = json.loads(self.steps.output(["hugealign", "simulate", trace, *words]))
-        return found
-
-
-def last_processor() -> int:
-    """Return a processor that we may run on."""
-    return max(os.sched_getaffinity(0))
+        return tracing.replayed(self.steps, trace, program, layouts, CPUS, [*PART, "--windows", f"0-{windows}"])

@@ -39,6 +39,7 @@ import mariadb  # noqa: E402
 import mysqljob  # noqa: E402
 import mysqlreport  # noqa: E402
 import reference  # noqa: E402
+import tracing  # noqa: E402
 from mysqlserver import WORKLOADS, Place, Server, running  # noqa: E402
 from pgserver import WINDOW, recorded  # noqa: E402
 from steps import Failed, Steps, interleaved  # noqa: E402
@@ -367,7 +368,7 @@ def trace(example: Example) -> dict[str, Any]:
                 steps.say(f"  {name}: hugealign trace: mariadbd --bootstrap, {mysqljob.TRANSACTIONS} transactions …")
                 start = time.monotonic()
                 tracer.fill(example.program("hugealign"))
-                tracer.trace(program, output, mysqljob.last_processor() if number == 1 else None)
+                tracer.trace(program, output, tracing.last_processor() if number == 1 else None)
                 steps.stamp(f"trace-{name}", start)
             layouts = ["original", "all-4k", "all-2m"]
             if name == "hugealign":

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import reference
+import tracing
 from pgbuild import BUILT, COUNTING_PACKAGES, STALE, Example, huge_windows, warm
 from pgreport import Fit
 from pgserver import WINDOW, Samples, Server, Text, recorded, running
@@ -161,7 +162,7 @@ def traces(example: Example, sockets: Path, version: str) -> Traced:
     }
     replayed = [*layouts.values(), *(f"order:{path}" for path in (kept.orders.values() if kept else ()))]
     found = []
-    for number, processor in (1, None), (2, max(os.sched_getaffinity(0))):
+    for number, processor in (1, None), (2, tracing.last_processor()):
         steps.say(f"hugealign trace postgres --single, run {number} of 2")
         output = work / f"hugealign-{number}.trace"
         tracer.fill(example.prefix("hugealign"))

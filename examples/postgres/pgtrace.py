@@ -13,13 +13,12 @@ Only the script's part counts, not the start, where the number of a piece of sha
 
 # ruff: noqa: S608 - no value in these statements comes from anywhere else
 
-import json
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import tracing
 from steps import Steps
 
 CPUS = ("skylake", "sapphirerapids", "zen3", "neoverse-n1")
@@ -112,7 +111,7 @@ class Tracer:
         data = self.home / "filled"
         self._bring(prefix)
         self.steps.output(["rm", "-rf", data, self.home / "data"])
-        bare = [*self._bare(), f"LD_PRELOAD={self._still}"]
+        bare = [*tracing.bare(self.home), f"LD_PRELOAD={self._still}"]
         who = ["-A", "trust", "-U", "postgres", "--locale=C", "-E", "UTF8", "--no-sync"]
         self.steps.run([*bare, self.home / "postgres" / "bin" / "initdb", "-D", data, *who], log="tables")
         lines = self.home / "tables.sql"
@@ -127,18 +126,13 @@ class Tracer:
         self._bring(prefix)
         self.steps.output(["rm", "-rf", data])
         self.steps.output(["cp", "-a", self.home / "filled", data])
-        bare = [*self._bare(), f"QEMU_SET_ENV=LD_PRELOAD={self._still}"]  # for what QEMU runs, not for QEMU
-        bare += ["setarch", "-R", *(() if processor is None else ("taskset", "-c", processor))]
-        words = [*bare, shutil.which("hugealign") or "hugealign", "trace", "-v", "-o", output, "--"]
+        words = tracing.traced(self.home, self._still, output, processor)
         lines = self.home / "job.sql"
         self.steps.run([*words, *self._single(data)], log=f"{output.stem}-trace", stdin=lines)
 
     @property
     def _still(self) -> Path:
         return self.home / "still.so"
-
-    def _bare(self) -> list[object]:
-        return ["env", "-i", f"HOME={self.home}", "PATH=/usr/bin:/bin", "LC_ALL=C", "TZ=UTC"]
 
     def _bring(self, prefix: Path) -> None:
         server = self.home / "postgres"
@@ -151,11 +145,8 @@ class Tracer:
 
     def simulate(self, program: Path, trace: Path, layouts: Sequence[str]) -> dict[str, Any]:
         """Return the replay of the script's part of *trace*, of *program*, as ``hugealign simulate --format json``."""
-        words = [word for layout in layouts for word in ("--layout", layout)]
-        words += [word for cpu in CPUS for word in ("--cpu", cpu)]
-        words += [*PART, "--binary", str(program), "--windows", f"{WINDOWS[0]}-{WINDOWS[-1]}", "--format", "json"]
-        found: dict[str, Any] = json.loads(self.steps.output(["hugealign", "simulate", trace, *words]))
-        return found
+        windows = f"{WINDOWS[0]}-{WINDOWS[-1]}"
+        return tracing.replayed(self.steps, trace, program, layouts, CPUS, [*PART, "--windows", windows])
 
 
 def misses(simulated: dict[str, Any], layout: str, cpu: str, windows: int) -> int:
