@@ -38,14 +38,17 @@ def test_and_warm_again(warmed: Path) -> None:
 
 def test_what_is_read_back_is_in_memory(warmed: Path) -> None:
     # Otherwise the next process would read it, in whatever pages the kernel likes.
-    done = hugealign("cool", warmed)
-    assert done.returncode == 0
-    fd = os.open(warmed, os.O_RDONLY)
-    state = pagecache.cache_state(fd, WINDOW, WINDOWS * WINDOW)
-    os.close(fd)
-    if state is None:
-        pytest.skip("this kernel has no cachestat")
-    assert state.cached > 0.9 * WINDOWS * WINDOW // 4096  # not all of it: on a busy machine the kernel takes some back
+    for _ in range(3):  # on a machine short of memory the kernel takes some pages back
+        done = hugealign("cool", warmed)
+        assert done.returncode == 0
+        fd = os.open(warmed, os.O_RDONLY)
+        state = pagecache.cache_state(fd, WINDOW, WINDOWS * WINDOW)
+        os.close(fd)
+        if state is None:
+            pytest.skip("this kernel has no cachestat")
+        if state.cached == WINDOWS * WINDOW // 4096:
+            break
+    assert state.cached == WINDOWS * WINDOW // 4096
 
 
 def test_file_in_use_stays_huge_and_names_the_process(warmed: Path) -> None:
