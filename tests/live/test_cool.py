@@ -38,7 +38,7 @@ def test_and_warm_again(warmed: Path) -> None:
 
 def test_what_is_read_back_is_in_memory(warmed: Path) -> None:
     # Otherwise the next process would read it, in whatever pages the kernel likes.
-    cached = []
+    cached: list[int] = []
     while len(cached) < 3 and WINDOWS * WINDOW // 4096 not in cached:  # short of memory, the kernel takes some back
         done = hugealign("cool", warmed)
         assert done.returncode == 0
