@@ -94,12 +94,13 @@ def _what_ran(args: argparse.Namespace) -> "tuple[Functions, Matched, list[tuple
 def _plan(
     args: argparse.Namespace, functions: "Functions", matched: "Matched", page_size: int, budget: "Budget"
 ) -> "Plan":
+    from hugealign.elf.calls import Calls
     from hugealign.order import hot, windows
 
     if args.order is None:
         found = *hot.hot_and_cold(matched, functions), matched, functions, page_size
-        with profiled.calls(args.file, functions, args.no_fill) as fill:
-            return windows.plan(*found, budget.windows, fill)
+        fill = None if args.no_fill else Calls(args.file, functions)
+        return windows.plan(*found, budget.windows, fill)
     from hugealign.trace.orders import read_order
 
     functions, order = read_order(args.order, args.file)

@@ -89,6 +89,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _from_profiles(args: argparse.Namespace) -> int:
+    from hugealign.elf.calls import Calls
     from hugealign.order import hot, windows
 
     page_size = parse_page_size(args.page_size, "--page-size")
@@ -96,12 +97,13 @@ def _from_profiles(args: argparse.Namespace) -> int:
     functions = profiled.read_functions(args.binary)
     matched, read = profiled.read_profiles(args.profiles, args.binary, functions, args)
     found = *hot.hot_and_cold(matched, functions), matched, functions, page_size
-    with profiled.calls(args.binary, functions, args.no_fill) as fill:
-        plan = windows.plan(*found, budget.windows, fill)
+    fill = None if args.no_fill else Calls(args.binary, functions)
+    plan = windows.plan(*found, budget.windows, fill)
     return _finish(args, args.binary, functions, matched, plan, budget, read)
 
 
 def _from_trace(args: argparse.Namespace) -> int:
+    from hugealign.elf.calls import Calls
     from hugealign.order import hot, windows
     from hugealign.progress import Progress
     from hugealign.trace.placement import WINDOW
@@ -118,8 +120,8 @@ def _from_trace(args: argparse.Namespace) -> int:
         choice = _simulated(traced, found, cpus, budget, progress)
     finally:
         progress.clear()
-    with profiled.calls(traced.binary, traced.functions, args.no_fill) as fill:
-        plan = windows.plan(*found, budget.windows, fill, choice.chosen)
+    fill = None if args.no_fill else Calls(traced.binary, traced.functions)
+    plan = windows.plan(*found, budget.windows, fill, choice.chosen)
     read = [(args.trace, "trace")]
     return _finish(args, traced.binary, traced.functions, traced.matched, plan, budget, read, choice)
 

@@ -2,7 +2,6 @@
 
 import argparse
 import sys
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from hugealign.errors import HugealignError, UsageError
@@ -10,7 +9,7 @@ from hugealign.units import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from hugealign.elf.symbols import Functions
     from hugealign.order.budget import Budget
@@ -54,25 +53,6 @@ def read_functions(path: str) -> "Functions":
         raise HugealignError(f"{printable(path)}: {error}") from None
     except (OSError, ValueError) as error:
         raise HugealignError(f"{printable(path)}: {getattr(error, 'strerror', None) or error}") from None
-
-
-@contextmanager
-def calls(path: str, functions: "Functions", no_fill: bool) -> "Iterator[Callable[[int], list[int]] | None]":
-    """Yield what returns the functions that one of *functions*, those of the file at *path*, calls; None if not asked.
-
-    Raises HugealignError, which names the file.
-    """
-    from hugealign.elf.calls import Calls
-
-    if no_fill:
-        yield None
-        return
-    try:
-        found = Calls(path, functions)
-    except OSError as error:
-        raise HugealignError(f"{printable(path)}: {error.strerror}") from None
-    with found:
-        yield found.of
 
 
 def read_profiles(

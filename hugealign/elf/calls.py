@@ -1,4 +1,4 @@
-"""Which functions a function calls directly, read from its machine code.
+"""Which functions call which directly, read from the machine code of a file.
 
 No disassembler: a call instruction is found by its opcode, and taken for one if its target is the very beginning of a
 function, which other bytes hit once in ten thousand times.  On x86-64 that is ``E8 rel32`` (Intel's manual, volume 2,
@@ -7,74 +7,112 @@ CALL), on aarch64 ``BL`` (Arm's manual, C6.2.36).  Calls through pointers and th
 
 import os
 import re
-from bisect import bisect_right
-from typing import Self
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import cached_property
+from itertools import islice
 
-from hugealign.elf.image import EM_AARCH64, EM_X86_64, SHF_EXECINSTR, SHT_NOBITS
+from hugealign.elf.image import EM_AARCH64, EM_X86_64, SHF_EXECINSTR, SHT_NOBITS, Image
 from hugealign.elf.symbols import Functions
 
-_MOST = 1 << 20  # bytes of one function; a size in a symbol table can be anything
-_X86_64 = re.compile(rb"\xe8")
+_CHUNK = 1 << 24  # bytes of code that are looked at together
+_BEHIND = 4
+_MOST = 1 << 29  # bytes of code in all
+_DENSE = 4  # of so many bytes, on average of a piece, one can be the first of a call, which has five
+_X86_64 = re.compile(rb"\xe8(?=(....))", re.DOTALL)
 _AARCH64 = re.compile(rb"[\x94-\x97]")  # the last byte of the instruction
+_INDEX = (1 << 32) - 1
 
 
 class Calls:
-    """The calls of the *functions* of the file at *path*.  Close it, or use it as a context manager."""
+    """Which of *functions*, those of the file at *path*, calls which; none calls itself.
+
+    The file is read when that is first asked, since an order may not need to know.  What cannot be read calls nothing.
+    """
 
     def __init__(self, path: str | os.PathLike[str], functions: Functions) -> None:
-        """Open the file.  Raises OSError."""
-        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        self._functions = functions
-        self._at = dict(zip(functions.starts, range(len(functions)), strict=True))
-        image = functions.image
-        # In a debug file the segments stand for bytes that are not there; its sections say so.
-        sections = [s for s in image.sections if s.sh_flags & SHF_EXECINSTR and s.sh_type != SHT_NOBITS]
-        self._code = sorted((s.sh_addr, s.sh_size, s.sh_offset) for s in sections)
-        self._targets = {EM_X86_64: _x86_64, EM_AARCH64: _aarch64}.get(image.e_machine)
+        """Remember the file."""
+        self._path, self._functions = path, functions
 
-    def __enter__(self) -> Self:
-        return self
+    def callees(self, index: int) -> list[int]:
+        """Return the functions that function *index* calls, by index."""
+        return _second(self._forth, index)
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def callers(self, index: int) -> list[int]:
+        """Return the functions that call function *index*, by index."""
+        return _second(self._back, index)
 
-    def close(self) -> None:
-        """Close the file."""
-        os.close(self._fd)
+    @cached_property
+    def _forth(self) -> "array[int]":
+        """Each call as one number: the caller, then the callee."""
+        pairs = array("Q", (caller << 32 | callee for caller, callee in _pairs(self._path, self._functions)))
+        return array("Q", sorted(pairs))
 
-    def of(self, index: int) -> list[int]:
-        """Return the functions that function *index* calls, without itself, in the order of the first call of each.
+    @cached_property
+    def _back(self) -> "array[int]":
+        """Each call as one number: the callee, then the caller."""
+        return array("Q", sorted((pair & _INDEX) << 32 | pair >> 32 for pair in self._forth))
 
-        What cannot be read calls nothing.
-        """
-        start = self._functions.starts[index]
-        if self._targets is None:
-            return []
-        found = [self._at.get(target, index) for target in self._targets(self._bytes(index), start)]
-        return [callee for callee in dict.fromkeys(found) if callee != index]
 
-    def _bytes(self, index: int) -> bytes:
-        start, size = self._functions.starts[index], min(self._functions.sizes[index], _MOST)
-        at = bisect_right(self._code, (start, 1 << 64)) - 1
-        if at < 0:
-            return b""
-        address, length, offset = self._code[at]
-        size = min(size, address + length - start)
+def _second(pairs: "array[int]", first: int) -> list[int]:
+    begin = bisect_left(pairs, first << 32)
+    end = bisect_left(pairs, (first + 1) << 32, begin)
+    return list(dict.fromkeys(pair & _INDEX for pair in pairs[begin:end]))
+
+
+def _pairs(path: str | os.PathLike[str], functions: Functions) -> Iterator[tuple[int, int]]:
+    """Yield the caller and the callee of each call."""
+    starts, sizes, image = functions.starts, functions.sizes, functions.image
+    at = dict(zip(starts, range(len(starts)), strict=True))
+    found = {EM_X86_64: _x86_64, EM_AARCH64: _aarch64}.get(image.e_machine)
+    if found is None:
+        return
+    for code, start in _code(path, image):
+        for site, callee in found(code, start, at):
+            caller = bisect_right(starts, site) - 1
+            if 0 <= caller != callee and site - starts[caller] < sizes[caller]:
+                yield caller, callee
+
+
+def _code(path: str | os.PathLike[str], image: Image) -> Iterator[tuple[bytes, int]]:
+    """Yield the code of a file in pieces, each with the bytes behind that an instruction can need, and its address."""
+    left = _MOST
+    with suppress(OSError, OverflowError):
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            return os.pread(self._fd, size, offset + start - address) if size > 0 else b""
-        except (OSError, OverflowError):
-            return b""
+            for section in image.sections:
+                # In a debug file the segments stand for bytes that are not there; its sections say so.
+                if not section.sh_flags & SHF_EXECINSTR or section.sh_type == SHT_NOBITS:
+                    continue
+                for begin in range(0, min(section.sh_size, left), _CHUNK):
+                    code = os.pread(fd, min(_CHUNK + _BEHIND, section.sh_size - begin), section.sh_offset + begin)
+                    if not code:
+                        break
+                    left -= min(len(code), _CHUNK)
+                    yield code, section.sh_addr + begin
+        finally:
+            os.close(fd)
 
 
-def _x86_64(code: bytes, start: int) -> list[int]:
-    ends = [found.end() + 4 for found in _X86_64.finditer(code)]
-    return [start + end + int.from_bytes(code[end - 4 : end], "little", signed=True) for end in ends]
+def _x86_64(code: bytes, start: int, at: Mapping[int, int]) -> Iterator[tuple[int, int]]:
+    """Yield the address of each call, and which function it calls; *at* has these by their addresses."""
+    function, number = at.get, int.from_bytes
+    for found in islice(_X86_64.finditer(code), len(code) // _DENSE):
+        site = start + found.start()
+        callee = function(site + 5 + number(found[1], "little", signed=True))
+        if callee is not None:
+            yield site, callee
 
 
-def _aarch64(code: bytes, start: int) -> list[int]:
-    targets = []
+def _aarch64(code: bytes, start: int, at: Mapping[int, int]) -> Iterator[tuple[int, int]]:
+    """Do the same for aarch64."""
     for found in _AARCH64.finditer(code):
-        if found.end() % 4 == 0:
-            words = int.from_bytes(code[found.end() - 4 : found.end()], "little") & 0x3FFFFFF
-            targets.append(start + found.end() - 4 + 4 * (words - ((words & 0x2000000) << 1)))
-    return targets
+        end = found.end()
+        if end % 4 == 0:
+            words = int.from_bytes(code[end - 4 : end], "little") & 0x3FFFFFF
+            site = start + end - 4
+            callee = at.get(site + 4 * (words - ((words & 0x2000000) << 1)))
+            if callee is not None:
+                yield site, callee

@@ -1,23 +1,28 @@
 """Which functions are worth a place in a huge window: those that ran, and those that probably do.  Pure.
 
 Windows are few, so that the functions that are worth the most per byte get the room (the greedy rule for knapsacks).  A
-profile of some thousand samples does not see most of what runs.  What it missed is often called by what it saw, or lies
-beside it, since compilers and linkers keep together what was written together.
+profile of some thousand samples does not see most of what runs.  What it missed often calls what it saw or is called by
+it, or lies near it, since compilers and linkers keep together what was written together.
 """
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from hugealign.elf.calls import Calls
 from hugealign.elf.symbols import Functions
 from hugealign.elf.windows import align_up
 
-#: How likely a function runs because one does that calls it or lies next to it.  docs/order.md has what others gave.
-_LIKELY = 0.5
+#: How likely a function runs because one does that is the next to it, or the next but one, and so on, on either side;
+#: because one does that calls it; and because one does that it calls: somebody does, so that all of its callers share
+#: that.  tests/bench/filling.py and docs/order.md have what others gave.
+_BESIDE = (0.2, 0.14, 0.1, 0.07)
+_CALLED = 0.25
+_CALLS = 0.5
+_CALLERS = 32  # of more, each is next to nothing
+#: So much of that goes on from what is only likely.
+_PASSED_ON = 0.5
 #: What it is worth that a function ran, beside how much, in what the least of those that ran much or little is worth.
 _UNSEEN = 0.5
-
-Calls = Callable[[int], Iterable[int]]
 
 
 def densest(
@@ -25,8 +30,7 @@ def densest(
 ) -> list[int]:
     """Return the functions that are worth the most per byte and fit into *room* bytes, aligned to *usual* ones.
 
-    *worth* has all functions that ran.  With *calls*, the callees of a function, functions that are likely to run are
-    among them too.
+    *worth* has all functions that ran.  With *calls*, functions that are likely to run are among them too.
     """
     unseen = _UNSEEN * min((value for value in worth.values() if value > 0), default=1.0)
     size = _sizes(functions, usual)
@@ -50,6 +54,19 @@ def _sizes(functions: Functions, usual: int) -> Callable[[int], int]:
     return lambda index: max(align_up(functions.sizes[index], usual), usual)
 
 
+def _reasons(index: int, calls: Calls) -> Iterator[tuple[int, float]]:
+    """Yield what is likely to run because function *index* does, and how likely; some of it beyond the functions."""
+    for distance, chance in enumerate(_BESIDE, 1):
+        yield index - distance, chance
+        yield index + distance, chance
+    for callee in calls.callees(index):
+        yield callee, _CALLED
+    callers = calls.callers(index)
+    if len(callers) <= _CALLERS:
+        for caller in callers:
+            yield caller, _CALLS / len(callers)
+
+
 def _chosen(
     functions: Functions,
     heap: list[tuple[float, int, float]],
@@ -61,21 +78,21 @@ def _chosen(
 ) -> list[int]:
     """Take the densest functions that fit; *heap* has some that *ran*, each as (minus its density, index, 1).
 
-    Others are *worth* so much when it is sure that they run.  Each that ran or was taken makes its neighbours and
-    callees likelier; what two make likely stays away only if both are wrong.
+    Others are *worth* so much when it is sure that they run.  Each that ran or was taken makes some of them likelier;
+    what two make likely stays away only if both are wrong.
     """
     size = _sizes(functions, usual)
     chances: dict[int, float] = {}
 
-    def spread(index: int, chance: float) -> None:
-        for other in chain((index - 1, index + 1), calls(index) if calls else ()):
+    def spread(index: int, calls: Calls, share: float) -> None:
+        for other, chance in _reasons(index, calls):
             if 0 <= other < len(functions) and other not in ran and chances.get(other, 0.0) < 1.0:
-                chances[other] = 1.0 - (1.0 - chances.get(other, 0.0)) * (1.0 - _LIKELY * chance)
+                chances[other] = 1.0 - (1.0 - chances.get(other, 0.0)) * (1.0 - chance * share)
                 heapq.heappush(heap, (-worth * chances[other] / size(other), other, chances[other]))
 
     if calls:
         for index in sorted(ran):
-            spread(index, 1.0)
+            spread(index, calls, 1.0)
     taken = []
     while heap and room >= usual:
         _, index, chance = heapq.heappop(heap)
@@ -86,7 +103,7 @@ def _chosen(
             continue
         room -= size(index)
         taken.append(index)
-        if not seen:
+        if calls and not seen:
             chances[index] = 1.0  # nothing makes it likelier any more
-            spread(index, chance)
+            spread(index, calls, chance * _PASSED_ON)
     return taken

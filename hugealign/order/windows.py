@@ -7,12 +7,12 @@ window saves some.  So as many are mapped as the hot functions need, and never m
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hugealign.elf.calls import Calls
 from hugealign.elf.symbols import Functions
 from hugealign.errors import HugealignError
 from hugealign.order import choose
 from hugealign.order import hot as hot_functions
 from hugealign.order.alignment import alignment, place
-from hugealign.order.choose import Calls
 from hugealign.order.orderfile import COLD, FILL, HOT
 from hugealign.profile.match import Matched
 
@@ -70,8 +70,8 @@ def plan(
     """Return where *hot*, then *cold* functions lie in windows of *page_size* bytes, of which *budget* may be huge.
 
     With *count*, so many are to be huge, whatever the budget.  Where those that ran need more, the ones that are worth
-    the most per byte come first.  With *fill*, which returns the callees of a function, others that are likely to run
-    get the room that is left.  Raises HugealignError for functions of absurd size.
+    the most per byte come first.  With *fill*, which says who calls whom, others that are likely to run get the room
+    that is left.  Raises HugealignError for functions of absurd size.
     """
     text = max(1, -(-functions.text // page_size))
     whole = count is None and text <= budget

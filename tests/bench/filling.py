@@ -4,7 +4,7 @@ The programs, traces and samples are those of `tests.bench.peers`, which has to 
 linked: misses of a Skylake's first-level instruction TLB.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from unittest import mock
 
 from hugealign.elf.calls import Calls
@@ -22,24 +22,36 @@ from tests.bench.peers.programs import WORK
 PROGRAMS = ("clang", "generated")
 SAMPLES = (1000, 10_000)
 COUNTS = (1, 2, 4, 8)
-LIKELY = (0.25, 0.5, 0.75)
+SCALES = (0.5, 2.0)
+_CHANCES = ("_BESIDE", "_CALLED", "_CALLS")
 
 
-def ways(calls: Calls) -> Iterator[tuple[str, Callable[[int], list[int]] | None, float]]:
-    """Yield what is compared: its name, what a function calls, how likely that runs."""
-    yield "samples alone", None, 0.0
-    yield "neighbours", lambda _: [], 0.5
-    for chance in LIKELY:
-        yield f"neighbours and callees, {chance}", calls.of, chance
+def ways() -> Iterator[tuple[str, dict[str, float]]]:
+    """Yield what is compared: its name, and by how much to multiply how likely something is for each reason."""
+    yield "what lies near", {"_CALLED": 0.0, "_CALLS": 0.0}
+    yield "and callees", {"_CALLS": 0.0}
+    yield "and callers", {}
+    for scale in SCALES:
+        yield f"all, {scale} times as likely", dict.fromkeys(_CHANCES, scale)
+
+
+def changed(scales: dict[str, float]) -> dict[str, object]:
+    """Return the chances of `choose` multiplied so."""
+    found: dict[str, object] = {"_CALLED": choose._CALLED * scales.get("_CALLED", 1.0)}
+    found["_CALLS"] = choose._CALLS * scales.get("_CALLS", 1.0)
+    found["_BESIDE"] = tuple(chance * scales.get("_BESIDE", 1.0) for chance in choose._BESIDE)
+    return found
 
 
 def tried(functions: Functions, ran: Matched, calls: Calls) -> Iterator[tuple[str, int, list[int]]]:
     """Yield each way's name, a number of windows, and the order that it gives for so many."""
-    found = hot.hot_and_cold(ran, functions)
-    for name, fill, chance in ways(calls):
-        for count in COUNTS:
-            with mock.patch.object(choose, "_LIKELY", chance):
-                plan = windows.plan(*found, ran, functions, WINDOW, count, fill, count)
+    found = *hot.hot_and_cold(ran, functions), ran, functions, WINDOW
+    for count in COUNTS:
+        plan = windows.plan(*found, count, None, count)
+        yield "samples alone", count, [placed.index for placed in plan.placed]
+        for name, scales in ways():
+            with mock.patch.multiple(choose, **changed(scales)):
+                plan = windows.plan(*found, count, calls, count)
             yield name, count, [placed.index for placed in plan.placed]
 
 
@@ -54,17 +66,17 @@ def main() -> None:
         functions = read_functions(binary)
         ran, _ = profile(train, find(train.description.files, binary), functions)
         file = find(test.description.files, binary)
-        with Calls(binary, functions) as calls:
-            for samples in SAMPLES:
-                drawn = sampled(ran, samples)
-                layouts: list[tuple[Placement, list[int]]] = [
-                    (ordered(test, file, name, functions, order), [count])
-                    for name, count, order in tried(functions, Matched(drawn.samples), calls)
-                ]
-                misses = {(row.layout, row.windows): row.misses for row in simulate(test, layouts, [skylake]).rows}
-                for name in dict.fromkeys(placement.name for placement, _ in layouts):
-                    cells = " | ".join(f"{misses[name, count]:,}" for count in COUNTS)
-                    print(f"| {program}, {drawn.name} | {name} | {cells} |", flush=True)
+        calls = Calls(binary, functions)
+        for samples in SAMPLES:
+            drawn = sampled(ran, samples)
+            layouts: list[tuple[Placement, list[int]]] = [
+                (ordered(test, file, name, functions, order), [count])
+                for name, count, order in tried(functions, Matched(drawn.samples), calls)
+            ]
+            misses = {(row.layout, row.windows): row.misses for row in simulate(test, layouts, [skylake]).rows}
+            for name in dict.fromkeys(placement.name for placement, _ in layouts):
+                cells = " | ".join(f"{misses[name, count]:,}" for count in COUNTS)
+                print(f"| {program}, {drawn.name} | {name} | {cells} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -35,10 +35,10 @@ def program(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str]:
 
 
 def called(path: Path, functions: Functions) -> dict[str, list[str]]:
-    with Calls(path, functions) as seen:
-        return {
-            name: [functions.names[callee] for callee in seen.of(index)] for index, name in enumerate(functions.names)
-        }
+    seen = Calls(path, functions)
+    return {
+        name: [functions.names[callee] for callee in seen.callees(index)] for index, name in enumerate(functions.names)
+    }
 
 
 def by_objdump(path: Path, prefix: str) -> dict[str, list[str]]:
@@ -50,8 +50,9 @@ def by_objdump(path: Path, prefix: str) -> dict[str, list[str]]:
             name = begins[1]
             found[name] = []
         elif (call := re.search(r"\t(?:call|bl)\s+[0-9a-f]+ <(\w+)>", line)) and call[1] != name:
-            found[name] = list(dict.fromkeys((*found[name], call[1])))
-    return found
+            found[name].append(call[1])
+    numbers = {name: index for index, name in enumerate(found)}
+    return {name: sorted(set(callees), key=numbers.__getitem__) for name, callees in found.items()}
 
 
 def test_the_same_calls_as_objdump(program: tuple[Path, str]) -> None:
@@ -66,8 +67,9 @@ def test_a_file_without_symbols(program: tuple[Path, str]) -> None:
     path, prefix = program
     subprocess.run([f"{prefix}strip", path], check=True)
     functions = read_functions(path)
-    with Calls(path, functions) as seen:
-        assert sum(len(seen.of(index)) for index in range(len(functions))) == 5
+    seen = Calls(path, functions)
+    assert sum(len(seen.callees(index)) for index in range(len(functions))) == 5
+    assert sum(len(seen.callers(index)) for index in range(len(functions))) == 5
 
 
 def test_a_debug_file_has_no_code(program: tuple[Path, str]) -> None:
@@ -86,9 +88,10 @@ def test_what_cannot_be_read_calls_nothing(program: tuple[Path, str]) -> None:
     path, _ = program
     functions = read_functions(path)
     whole = path.read_bytes()
-    with Calls(path, functions) as seen:
-        path.write_bytes(whole[:100])  # cut short after it was opened
-        assert not any(seen.of(index) for index in range(len(functions)))
+    path.write_bytes(whole[:100])  # cut short after its functions were read
+    assert not any(called(path, functions).values())
+    path.unlink()
+    assert not any(called(path, functions).values())
     path.write_bytes(whole)
     functions.sizes[functions.names.index("both")] = 1 << 62
     assert set(called(path, functions)["both"]) >= {"leaf", "again"}
@@ -100,12 +103,37 @@ def test_what_cannot_be_read_calls_nothing(program: tuple[Path, str]) -> None:
 
 def test_instructions_of_aarch64_lie_on_four_bytes() -> None:
     call, other = (0x94000000 | 2).to_bytes(4, "little"), bytes.fromhex("00009400")
-    assert calls._aarch64(other + call, 0x1000) == [0x1004 + 8]
-    assert calls._aarch64(bytes.fromhex("ffffff97"), 0x1000) == [0xFFC]  # one instruction back
+    at = {0x1004 + 8: 7, 0xFFC: 8}
+    assert list(calls._aarch64(other + call, 0x1000, at)) == [(0x1004, 7)]
+    assert list(calls._aarch64(bytes.fromhex("ffffff97"), 0x1000, at)) == [(0x1000, 8)]  # one instruction back
+
+
+def test_the_bytes_of_a_call_may_lie_in_two_pieces(program: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    path, _ = program
+    functions = read_functions(path)
+    whole = called(path, functions)
+    for size in (4, 8, 20, 64):
+        monkeypatch.setattr(calls, "_CHUNK", size)
+        assert called(path, functions) == whole
+    monkeypatch.setattr(calls, "_MOST", 0)  # no more than that is read
+    assert not any(called(path, functions).values())
+
+
+def test_bytes_that_all_look_like_calls_take_bounded_time() -> None:
+    target = {5 + int.from_bytes(b"\xe8" * 4, "little", signed=True): 0}
+    assert list(calls._x86_64(b"\xe8" * 800, 0, target)) == [(0, 0)]
+    assert sum(1 for _ in calls._x86_64(b"\xe8" * 800, 0, _Anywhere())) == 200
+
+
+class _Anywhere(dict[int, int]):
+    """A function begins everywhere."""
+
+    def get(self, *_: object) -> int:  # type: ignore[override]
+        return 1
 
 
 def test_real_code() -> None:
-    """Of a program of thousands of functions, objdump and we see the same number of calls to functions' beginnings."""
+    """Of a program of thousands of functions, objdump and we see the same calls of functions' beginnings."""
     path = Path(shutil.which("perf") or "/usr/bin/gcc").resolve()
     functions = read_functions(path)
     starts = set(functions.starts)
@@ -115,8 +143,10 @@ def test_real_code() -> None:
         caller, callee = functions.at(int(site, 16)), int(target, 16)
         if caller >= 0 and callee in starts and functions.starts[caller] != callee:
             wanted.add((caller, functions.at(callee)))
-    with Calls(path, functions) as seen:
-        found = {(index, callee) for index in range(len(functions)) for callee in seen.of(index)}
+    seen, everyone = Calls(path, functions), range(len(functions))
+    found = {(index, callee) for index in everyone for callee in seen.callees(index)}
     assert len(wanted) > 1000
     assert wanted <= found
     assert len(found - wanted) * 1000 <= len(wanted)
+    assert found == {(caller, index) for index in everyone for caller in seen.callers(index)}
+    assert all(len(set(callers)) == len(callers) for callers in map(seen.callers, everyone))

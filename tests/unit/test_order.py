@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hugealign.elf.calls import Calls
 from hugealign.elf.symbols import Functions, read_functions
 from hugealign.errors import HugealignError, UsageError
 from hugealign.order import choose, diff, emit, hot, orderfile, windows
@@ -41,9 +42,22 @@ def matched(samples: dict[int, int], arcs: dict[tuple[int, int, int | None], int
     return Matched(samples, arcs or {}, total, total)
 
 
+class Known(Calls):
+    """Calls that are not read from a file: callees by caller."""
+
+    def __init__(self, calls: dict[int, list[int]]) -> None:
+        self.by_caller = calls
+
+    def callees(self, index: int) -> list[int]:
+        return self.by_caller.get(index, [])
+
+    def callers(self, index: int) -> list[int]:
+        return [caller for caller, callees in self.by_caller.items() if index in callees]
+
+
 def planned(functions: Functions, ran: Matched, limit: int, calls: dict[int, list[int]] | None = None) -> Plan:
     """Plan without filling; with *calls*, callees by caller, with filling."""
-    fill = None if calls is None else lambda index: calls.get(index, [])
+    fill = None if calls is None else Known(calls)
     return windows.plan(*hot.hot_and_cold(ran, functions), ran, functions, PAGE, limit, fill)
 
 
@@ -143,17 +157,45 @@ def filled(plan: Plan) -> list[int]:
     return [placed.index for placed in plan.placed if placed.kind == FILL]
 
 
-def test_room_is_filled_with_neighbours_and_callees() -> None:
+def test_room_is_filled_with_what_is_near_and_with_callees() -> None:
     """Up to the budget, in the linker's order, without cold parts and what does not fit."""
     names = [f"f{i}" for i in range(20)]
     names[11] = "f10.cold"
     functions = program([PAGE // 4] * 8 + [PAGE * 3] + [PAGE // 4] * 11, names)
     plan = planned(functions, matched({10: 9}), 2, {10: [3, 8], 3: [0]})
-    # Called or beside: 9 and 3; then what 3 calls or lies beside: 0, 2, 4; what those do: 1, 5; and no room is left.
-    assert filled(plan) == [0, 1, 2, 3, 4, 5, 9]
+    # Called: 3.  Beside: 9; the next but one: 12, and so on: 7, 13, 6, 14; and no room is left.
+    assert filled(plan) == [3, 6, 7, 9, 12, 13, 14]
     assert plan.count == 2
     assert sum(w.filled for w in plan.windows) == 7 * PAGE // 4
     assert all(w.used <= PAGE for w in plan.windows)
+
+
+def taken(ran: list[int], calls: dict[int, list[int]], count: int = 100) -> list[int]:
+    """Return what is likely beside those of a hundred functions of one size, the likeliest first."""
+    return choose.likely(program([16] * 100), ran, count * 16, 16, Known(calls))
+
+
+def test_the_nearer_the_likelier() -> None:
+    assert [abs(index - 50) for index in taken([50], {}, 8)] == [1, 1, 2, 2, 3, 3, 4, 4]
+    assert taken([50, 53], {}, 2) == [51, 52]  # each between the two
+
+
+def test_what_calls_and_what_is_called() -> None:
+    """The only caller surely runs, one of two perhaps, one of many hardly."""
+    assert taken([50], {10: [50]}, 2) == [10, 49]
+    assert taken([50], {50: [20], 10: [50]}, 3) == [10, 20, 49]
+    assert taken([50], {50: [20], 10: [50], 11: [50]}, 4) == [10, 11, 20, 49]  # as likely as a callee
+    many = {caller: [50] for caller in range(10)}
+    assert not set(taken([50], many, 8)) & set(many)
+    assert taken([50, 60], {**many, **{caller: [50, 60] for caller in (3, 4)}}, 3) == [3, 4, 49]  # of both
+    assert taken([50], {caller: [50] for caller in range(40)}, 8) == taken([50], {}, 8)
+
+
+def test_what_is_only_likely_makes_others_half_as_likely() -> None:
+    chain = {50: [20], 20: [30, 51]}
+    assert taken([50], chain, 4) == [20, 51, 49, 52]  # 51 is beside it and called by what it calls
+    assert taken([50], {**chain, 21: [30]}, 20).index(30) == taken([50], chain, 20).index(30)
+    assert taken([50], {50: [20, 21, 22], 20: [30], 21: [30], 22: [30]}, 4) == [20, 21, 22, 49]
 
 
 def test_small_functions_fill_first_and_two_reasons_are_better_than_one() -> None:
@@ -162,7 +204,7 @@ def test_small_functions_fill_first_and_two_reasons_are_better_than_one() -> Non
     room = PAGE - PAGE // 2 - 4096
 
     def first(calls: dict[int, list[int]]) -> int:
-        return choose.likely(functions, ran.samples, room, 16, lambda index: calls.get(index, []))[0]
+        return choose.likely(functions, ran.samples, room, 16, Known(calls))[0]
 
     assert first({0: [3]}) == 10  # 3 is as likely, but large
     assert first({0: [4]}) == 4  # of equal ones the first
@@ -189,9 +231,7 @@ def test_properties_of_choices(data: st.DataObject) -> None:
     room, usual = data.draw(st.integers(0, 50000)), data.draw(st.sampled_from([1, 4, 16]))
     functions = program(sizes)
 
-    def of(index: int) -> list[int]:
-        return calls.get(index, [])
-
+    of = Known(calls)
     for chosen, others in (
         (choose.densest(functions, samples, room, usual), False),
         (choose.densest(functions, samples, room, usual, of), True),
@@ -243,7 +283,7 @@ def test_properties_of_plans(
 
 
 def test_nothing_is_likely_beside_nothing() -> None:
-    assert choose.likely(program([16] * 3), [], 1000, 16, lambda _: []) == []
+    assert choose.likely(program([16] * 3), [], 1000, 16, Known({})) == []
 
 
 # The budget.
