@@ -82,11 +82,12 @@ def _chosen(
     what two make likely stays away only if both are wrong.
     """
     size = _sizes(functions, usual)
+    count = len(functions)
     chances: dict[int, float] = {}
 
     def spread(index: int, calls: Calls, share: float) -> None:
         for other, chance in _reasons(index, calls):
-            if 0 <= other < len(functions) and other not in ran and chances.get(other, 0.0) < 1.0:
+            if 0 <= other < count and other not in ran and chances.get(other, 0.0) < 1.0:
                 chances[other] = 1.0 - (1.0 - chances.get(other, 0.0)) * (1.0 - chance * share)
                 heapq.heappush(heap, (-worth * chances[other] / size(other), other, chances[other]))
 

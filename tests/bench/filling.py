@@ -5,6 +5,7 @@ linked: misses of a Skylake's first-level instruction TLB.
 """
 
 from collections.abc import Iterator
+from typing import Any
 from unittest import mock
 
 from hugealign.elf.calls import Calls
@@ -35,12 +36,14 @@ def ways() -> Iterator[tuple[str, dict[str, float]]]:
         yield f"all, {scale} times as likely", dict.fromkeys(_CHANCES, scale)
 
 
-def changed(scales: dict[str, float]) -> dict[str, object]:
+def changed(scales: dict[str, float]) -> dict[str, Any]:
     """Return the chances of `choose` multiplied so."""
-    found: dict[str, object] = {"_CALLED": choose._CALLED * scales.get("_CALLED", 1.0)}
-    found["_CALLS"] = choose._CALLS * scales.get("_CALLS", 1.0)
-    found["_BESIDE"] = tuple(chance * scales.get("_BESIDE", 1.0) for chance in choose._BESIDE)
-    return found
+    beside, called, calls = (scales.get(name, 1.0) for name in _CHANCES)
+    return {
+        "_BESIDE": tuple(chance * beside for chance in choose._BESIDE),
+        "_CALLED": choose._CALLED * called,
+        "_CALLS": choose._CALLS * calls,
+    }
 
 
 def tried(functions: Functions, ran: Matched, calls: Calls) -> Iterator[tuple[str, int, list[int]]]:

@@ -15,6 +15,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hugealign.elf.calls import Calls
 from hugealign.elf.symbols import Functions, read_functions
 from hugealign.errors import HugealignError
 from hugealign.map import layout, picture
@@ -133,10 +134,23 @@ def check(data: bytes, functions: Functions, path: Path, form: str | None, whole
     return found
 
 
+class _Halves(Calls):
+    """Calls from each function to the next and to that of half its number."""
+
+    def __init__(self) -> None:
+        pass
+
+    def callees(self, index: int) -> list[int]:
+        return [index + 1, index // 2]
+
+    def callers(self, index: int) -> list[int]:
+        return [index - 1, index * 2]
+
+
 def made_of(name: str, form: str, matched: Matched, functions: Functions) -> None:
     """Make all that `order` and `map` make of a profile."""
     ordered, cold = hot.hot_and_cold(matched, functions)
-    plan = windows.plan(ordered, cold, matched, functions, _PAGE, 2, lambda index: [index + 1, index // 2])
+    plan = windows.plan(ordered, cold, matched, functions, _PAGE, 2, _Halves())
     order = compose(plan, matched, functions, {"profile": name})
     text = orderfile.write(order)
     again = orderfile.parse(lines(io.BytesIO(text.encode())))

@@ -128,7 +128,7 @@ def test_bytes_that_all_look_like_calls_take_bounded_time() -> None:
 class _Anywhere(dict[int, int]):
     """A function begins everywhere."""
 
-    def get(self, *_: object) -> int:  # type: ignore[override]
+    def get(self, *_: object) -> int:
         return 1
 
 
