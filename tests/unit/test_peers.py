@@ -68,6 +68,15 @@ def test_budgets_are_told_in_order() -> None:
     assert list(report.violations(found, "cpu", "few")) == [0, 1]
 
 
+def test_within_a_budget_each_has_as_many_windows_as_are_best_for_it() -> None:
+    """More huge windows than a processor has entries can be worse than few."""
+    found = document(peer={"0": 50, "1": 9}, bare={"0": 30, "1": 60}, ours={"0": 8, "1": 20})
+    assert report.violations(found, "cpu", "few") == {}
+    assert report.factors(found, "cpu", "few") == {0: 30 / 8, 1: 30 / 8}
+    found = document(peer={"0": 5, "1": 9}, bare={"0": 30, "1": 60}, ours={"0": 8, "1": 7})
+    assert report.violations(found, "cpu", "few") == {0: (5, 8, "peer"), 1: (5, 7, "peer")}
+
+
 def test_what_moves_blocks_is_told_apart() -> None:
     found = document(peer={"0": 50, "1": 90}, bare={"0": 40, "1": 30}, ours={"0": 40, "1": 10})
     found["rows"][0]["title"] = "BOLT, blocks"
