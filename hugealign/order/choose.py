@@ -13,11 +13,10 @@ from hugealign.elf.symbols import Functions
 from hugealign.elf.windows import align_up
 
 #: How likely a function runs because one does that is the next to it, or the next but one, and so on, on either side;
-#: because one does that calls it; and because one does that it calls: somebody does, so that all of its callers share
-#: that.  tests/bench/filling.py and docs/order.md have what others gave.
+#: and because one does that calls it, or that it calls.  Somebody does call what ran, so that all callers of a function
+#: share that.  tests/bench/filling.py and docs/order.md have what others gave.
 _BESIDE = (0.2, 0.14, 0.1, 0.07)
-_CALLED = 0.25
-_CALLS = 0.5
+_CALLED = _CALLS = 0.25
 _CALLERS = 32  # of more, each is next to nothing
 #: So much of that goes on from what is only likely.
 _PASSED_ON = 0.5
