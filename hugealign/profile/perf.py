@@ -18,6 +18,10 @@ _EVENTS = ("--show-mmap-events", "--show-task-events")
 def read(path: str, profile: Profile, functions: Functions, binary: str) -> None:
     """Add the samples of the file at *path* to *profile*.  Raises ProfileError."""
     perf = tools.find("perf", package="linux-perf")
+    if os.stat(path).st_uid not in (0, os.geteuid()):  # perf's own rule, but its advice is an option of its own
+        raise ProfileError(
+            "belongs to another user, whose files perf does not read; make a copy of it (cp) and give that"
+        )
     events = tools.text([perf, "evlist", "-v", "-i", path])
     branches, chains = b"BRANCH_STACK" in events, b"CALLCHAIN" in events
     listed = _listed(tools.text([perf, "buildid-list", "-i", path]))

@@ -66,6 +66,18 @@ def test_perf_data_stacks(made: Path, name: str) -> None:
     assert set(named(matched.samples, functions)) >= {"main", "hot", "work", "helper@main.c"}
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_perf_data_of_another_user(made: Path, tmp_path: Path) -> None:
+    data = shutil.copy(existing(made / "flat.data", "perf"), tmp_path)
+    os.chown(data, 65534, 65534)
+    done = run(HUGEALIGN, "order", data, "-b", made / "prog")
+    assert done.returncode == 3
+    assert "another user" in done.stderr
+    assert done.stderr.count("\n") == 1
+    os.chown(data, 0, 0)
+    assert run(HUGEALIGN, "order", data, "-b", made / "prog").returncode == 0
+
+
 @pytest.mark.parametrize("data", ["flat.data", "stacks.data"])
 def test_perf_data_of_another_build(made: Path, tmp_path: Path, data: str) -> None:
     """Its addresses mean nothing; the names do."""
