@@ -32,8 +32,6 @@ class Linker:
     script = False
     #: Whether the pad must be sized by a first link, because the linker leaves no room after the text.
     two_pass = False
-    #: Where a script puts ordered functions: behind the few bytes of ``.init``; before it there is no text yet.
-    hot_place = "AFTER .init"
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -90,7 +88,6 @@ class Lld(Linker):
     """LLVM's linker."""
 
     script = True
-    hot_place = "BEFORE .text"
 
     def order_form(self, machine: int) -> str:
         """Return that it takes symbols; but for aarch64 it puts those in the middle of the text (LLVM, D44969)."""
@@ -99,9 +96,11 @@ class Lld(Linker):
     def order_words(self, form: str, path: str) -> list[str]:
         """Return the options for it; the marks are empty, and one for ``--icf=all``."""
         from hugealign.elf.objectfile import HOT_MARKS  # most links have no order
+        from hugealign.resources import directory
 
+        before = ["-T", os.path.join(directory("ld-scripts"), "lld-plt.ld")]
         given = ["-T", path] if form == SCRIPT else ["--symbol-ordering-file", path, "--no-warn-symbol-ordering"]
-        return [*given, *(f"--keep-unique={mark}" for mark in HOT_MARKS)]
+        return [*before, *given, *(f"--keep-unique={mark}" for mark in HOT_MARKS)]
 
 
 class Mold(Linker):

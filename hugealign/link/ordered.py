@@ -110,7 +110,7 @@ class Ordered:
             return ordering.sections(self.order, choices)
         placed = self._placed_whole() if self.objects else {}
         patterns = {name: [piece.pattern() for piece in found] for name, found in placed.items()}
-        return ordering.script(self.order, choices, self.found().objects, self.linker.hot_place, patterns)
+        return ordering.script(self.order, choices, self.found().objects, patterns)
 
     def found(self) -> Sections:
         """Return what sections the inputs have."""

@@ -211,10 +211,9 @@ def script(
     order: Order,
     choices: "Choices",
     objects: "Mapping[tuple[bytes, bytes], list[tuple[bytes, bytes]]]",
-    place: str,
     pieces: "Mapping[bytes, list[bytes]]" = NOTHING,
 ) -> bytes:
-    """Return a script for GNU ld and lld that puts the functions into an output section of their own at *place*.
+    """Return a script for GNU ld and lld that puts the functions into an output section of their own before ``.text``.
 
     *objects* are the names of the object files with the function of a name from a source file, with its sections there;
     *pieces* are, by the first function listed, patterns of object files to place whole.  One statement per function:
@@ -233,7 +232,7 @@ def script(
         return b"".join(lines)
 
     text = _list(order, choices, (b"*(" + _OWN, b")\n"), statements)
-    return b"SECTIONS\n{\n.hugealign.hot :\n{\n%b}\n}\nINSERT %b;\n" % (text, place.encode())
+    return b"SECTIONS\n{\n.hugealign.hot :\n{\n%b}\n}\nINSERT BEFORE .text;\n" % text
 
 
 def _list(

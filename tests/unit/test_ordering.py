@@ -123,9 +123,7 @@ def choices_of(names: list[bytes], *tables: bytes, others: bool = False) -> Choi
 
 def test_script() -> None:
     choices = choices_of(ORDER.names, table(F, G, H, b".text.unlikely.f", b".text.hot.h"))
-    script = ordering.script(
-        ORDER, choices, {(b"g", b"a.c"): [(b"a.o", b".text.unlikely.g"), (b"we ird.o", G)]}, "AFTER .init"
-    )
+    script = ordering.script(ORDER, choices, {(b"g", b"a.c"): [(b"a.o", b".text.unlikely.g"), (b"we ird.o", G)]})
     assert script.decode().split("\n")[4:-4] == [
         "*(.text.__hugealign_hot_start)",
         "*(.text.f)",
@@ -134,7 +132,7 @@ def test_script() -> None:
         "*(.text.h)",
         "*(.text.hot.h)",
     ]
-    assert script.endswith(b"INSERT AFTER .init;\n")
+    assert script.endswith(b"INSERT BEFORE .text;\n")
 
 
 def test_lists() -> None:

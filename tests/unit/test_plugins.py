@@ -77,6 +77,6 @@ def test_names_that_thinlto_makes() -> None:
     known = Choices(order.names)
     known.add(b".text.f.llvm.12\0")
     assert known.of(b"f.llvm.12") == [b".text.f.llvm.12"]
-    script = ordering.script(order, bitcode, {}, "BEFORE .text")
+    script = ordering.script(order, bitcode, {})
     assert b"*(.text.f.llvm.*)\n" in script
     assert b'*(".text.g h")\n' in script
