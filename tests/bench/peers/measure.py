@@ -20,7 +20,7 @@ from tests.bench.peers.programs import LINKERS, Program
 from tests.support import HUGEALIGN, run
 
 _SHOWN = 8  # windows: the budget of the build that is run and looked at, of those that are made for each
-_LINKS, _JOBS = 6, 8  # rounds
+_LINKS, _JOBS = 6, 24  # rounds
 _BEGAN = time.monotonic()
 
 
