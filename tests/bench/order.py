@@ -135,7 +135,7 @@ def by_hand(linker: str, names: list[str], order: Path) -> list[str]:
     path = order.with_suffix(f".{linker}")
     if linker == "bfd":
         lines = "".join(f"*(.text.{name})\n" for name in names)
-        path.write_text(f"SECTIONS {{ .hugealign.hot : {{\n{lines}}} }}\nINSERT AFTER .init;\n")
+        path.write_text(f"SECTIONS {{ .hugealign.hot : {{\n{lines}}} }}\nINSERT BEFORE .text;\n")
         return [f"-Wl,-T,{path}", script, *layout]
     if linker == "lld":
         path.write_text("".join(f"{name}\n" for name in names))
