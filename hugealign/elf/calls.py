@@ -18,7 +18,7 @@ from hugealign.elf.image import EM_AARCH64, EM_X86_64, SHF_EXECINSTR, SHT_NOBITS
 from hugealign.elf.symbols import Functions
 
 _CHUNK = 1 << 24  # bytes of code that are looked at together
-_BEHIND = 4
+_BEHIND = 4  # and those behind them that the last instruction can need
 _MOST = 1 << 29  # bytes of code in all
 _DENSE = 4  # of so many bytes, on average of a piece, one can be the first of a call, which has five
 _X86_64 = re.compile(rb"\xe8(?=(....))", re.DOTALL)
