@@ -176,6 +176,29 @@ def test_listed_functions_lie_first(
     assert exact <= ("HA018" not in checked.stdout)
 
 
+@pytest.mark.parametrize("name", ["clang14-lld14", "clang19-lld19"])
+def test_stubs_for_indirect_branch_tracking(
+    name: str,
+    toolchains: dict[str, Toolchain],
+    objects: dict[str, list[Path]],
+    profile: Path,
+    bulk: Path,
+    tmp_path: Path,
+) -> None:
+    """Calls then go through `.plt.sec`; LLD says of each object that it was not compiled for it."""
+    toolchain = toolchains[name]
+    if missing := toolchain.missing():
+        pytest.skip(f"{missing} is not installed")
+    words = (toolchain.cxx, *toolchain.flags, "-Wl,-z,force-ibt", *objects[toolchain.cxx], bulk, "-o", tmp_path / "out")
+    run(HUGEALIGN, f"--profile={profile}", *words, check=True)
+    stubs = [s for s in read_file(str(tmp_path / "out")).sections if s.name.startswith(".plt")]
+    note = note_of(tmp_path / "out")
+    assert note is not None
+    assert [s.name for s in stubs] == [".plt", ".plt.sec"]
+    assert all(s.sh_addr + s.sh_size <= note.hot_start for s in stubs)
+    assert run(tmp_path / "out").stdout == OUTPUT
+
+
 def test_clang_and_gold(objects: dict[str, list[Path]], profile: Path, bulk: Path, tmp_path: Path) -> None:
     toolchain = Toolchain("clang19-gold", "clang-19", ("-fuse-ld=gold",))
     if missing := toolchain.missing():

@@ -101,6 +101,15 @@ def test_what_cannot_be_read_calls_nothing(program: tuple[Path, str]) -> None:
     assert not any(called(path, functions).values())
 
 
+def test_code_behind_a_function_is_not_its_own(program: tuple[Path, str]) -> None:
+    path, _ = program
+    functions = read_functions(path)
+    functions.sizes[functions.names.index("both")] = 1
+    found = called(path, functions)
+    assert found["both"] == []
+    assert found["again"] == ["leaf"]
+
+
 def test_instructions_of_aarch64_lie_on_four_bytes() -> None:
     call, other = (0x94000000 | 2).to_bytes(4, "little"), bytes.fromhex("00009400")
     at = {0x1004 + 8: 7, 0xFFC: 8}
