@@ -27,6 +27,8 @@ _NAMES_FACTOR = 4  # names may share their ends in the string table; beyond this
 _NOT_ORDERED = (".init", ".fini", ".plt", ".iplt")
 _LEADING = (".init", ".plt", ".iplt")
 
+_PERF_BUILD_ID = 40  # digits
+
 #: Compilers put the part of a function that is not expected to run into a symbol of this form.
 COLD = re.compile(r"(.+)\.cold(?:\.\d+)?\Z", re.DOTALL)
 
@@ -60,6 +62,11 @@ class Functions:
         """Return the index of the function that *address* lies in, or -1."""
         index = bisect_right(self.starts, address) - 1
         return index if index >= 0 and address < self.starts[index] + self.sizes[index] else -1
+
+    def is_build(self, build_id: str) -> bool:
+        """Whether *build_id*, hexadecimal, is that of this file; perf before 5.12 makes all of them 20 bytes long."""
+        ours = self.build_id
+        return bool(ours) and build_id in (ours, ours[:_PERF_BUILD_ID].ljust(_PERF_BUILD_ID, "0"))
 
     def cold_part_of(self, index: int) -> str | None:
         """Return the name of the function whose cold part this is, None if it is none."""

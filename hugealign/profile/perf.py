@@ -1,7 +1,8 @@
 """perf.data, read by ``perf script``: its format is perf's own business.
 
 If the profile has samples of the very build that is to be ordered (equal build-ids), functions are told by addresses;
-else by names.
+else by the names that perf finds where the program was.  Where it is no more, as on a machine that only builds, and no
+build-id says otherwise, a file of its name is taken for it, by addresses.
 """
 
 import os
@@ -11,6 +12,7 @@ from hugealign.elf.symbols import Functions
 from hugealign.profile import perf_addresses, perf_text, tools
 from hugealign.profile.lines import lines
 from hugealign.profile.model import Profile, ProfileError
+from hugealign.units import printable
 
 _EVENTS = ("--show-mmap-events", "--show-task-events")
 
@@ -25,7 +27,14 @@ def read(path: str, profile: Profile, functions: Functions, binary: str) -> None
     events = tools.text([perf, "evlist", "-v", "-i", path])
     branches, chains = b"BRANCH_STACK" in events, b"CALLCHAIN" in events
     listed = _listed(tools.text([perf, "buildid-list", "-i", path]))
-    same = {file for file, build_id in listed.items() if functions.build_id and build_id == functions.build_id}
+    same = {file for file, build_id in listed.items() if functions.is_build(build_id)}
+    name = os.fsencode(os.path.basename(binary))
+    if not same and (gone := _gone([perf, "script", "-i", path], name, listed)):
+        profile.notes.append(
+            f"has no build-id of {printable(os.fsdecode(gone))}, which is not on this machine: addresses are taken for "
+            f"those of {printable(binary)}"
+        )
+        same = {gone}
     command = [perf, "script", "-i", path]
     if same:
         if branches:
@@ -43,10 +52,17 @@ def read(path: str, profile: Profile, functions: Functions, binary: str) -> None
         if same:
             perf_addresses.Reader(profile, functions, same.__contains__, offsets).read(stream)
         else:
-            name = os.fsencode(os.path.basename(binary))
             perf_text.Reader(profile, lambda file: file.rpartition(b"/")[2] == name).read_counted(stream)
     if not profile.good:
         raise ProfileError("has no samples")
+
+
+def _gone(command: list[str], name: bytes, listed: dict[bytes, str]) -> bytes:
+    """Return the path of the first file of that *name* that was mapped, if it is not here and its build not known."""
+    events = [*command, "-F", "pid", "--show-mmap-events"]
+    with tools.output(events) as stream:
+        path = next((path for line in lines(stream) if (path := perf_addresses.mapped(line)).endswith(b"/" + name)), b"")
+    return b"" if not path or listed.get(path) or os.path.exists(path) else path
 
 
 def _listed(text: bytes) -> dict[bytes, str]:

@@ -18,7 +18,7 @@ from hugealign.profile.lines import COUNTED_LIMIT, blocks, samples
 from hugealign.profile.model import NOWHERE, Profile, ProfileError
 
 _MMAP = re.compile(
-    rb".*PERF_RECORD_MMAP2? (-?\d+)/-?\d+: \[0x([0-9a-f]{1,16})\(0x([0-9a-f]{1,16})\) @ (?:0x)?([0-9a-f]{1,16}) .*?\]?:"
+    rb".*PERF_RECORD_MMAP2? (-?\d+)/-?\d+: \[0x([0-9a-f]{1,16})\(0x([0-9a-f]{1,16})\) @ (?:0x)?([0-9a-f]{1,16})\b.*?\]?:"
     rb" \S+ (.*)\Z"
 )
 _FORK = re.compile(rb".*PERF_RECORD_FORK\((\d+):\d+\):\((\d+):\d+\)")
@@ -52,6 +52,12 @@ class _Space:
         ]
         self.leaves.clear()
         self.callers.clear()
+
+
+def mapped(line: bytes) -> bytes:
+    """Return the path of the file that the event in *line* maps, nothing for another line."""
+    found = _MMAP.match(line) if len(line) <= _LINE_LIMIT else None
+    return found.group(5).removesuffix(b" (deleted)") if found else b""
 
 
 class Reader:

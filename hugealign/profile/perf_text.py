@@ -2,11 +2,12 @@
 
 For a flat sample one line, ``comm pid time: period event: address symbol+0x1 (file)``; for a call chain a line without
 an address and then a line for each frame, innermost first; an empty line ends it.  ``brstacksym`` adds branches,
-``from+0x1/to+0x0/P/-/-/0``.
+``from+0x1/to+0x0/P/-/-/0``, with ``dso`` ``from+0x1(file)/to+0x0(file)/P/-/-/0``, the first right behind ``(file)``.
 """
 
 import re
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import BinaryIO
 
 from hugealign.profile.lines import counted
@@ -14,7 +15,9 @@ from hugealign.profile.model import Malformed, Place, Profile, meaningful
 
 _ADDRESS = re.compile(rb":\s+[0-9a-f]{1,16} ")
 _OFFSET = re.compile(rb"(.*)\+0x([0-9a-f]{1,15})\Z", re.DOTALL)
-_BRANCH = re.compile(rb"(\S+)\+0x([0-9a-f]{1,15})/(\S+)\+0x([0-9a-f]{1,15})/[PM-]/")
+#: What ends a branch: predicted, in a transaction, aborted, cycles; since perf 6.14 N for one not taken, then its kind.
+_FLAGS = re.compile(rb"/[PM-]N?/[X-]/[A-]/\d{1,9}(?:/\S{0,64})?(?:\s|\Z)")
+_FILE = re.compile(rb"(?:\[unknown\]|\+0x[0-9a-f]{1,15})\(")  # what stands before the file of a branch's source or target
 _KNOWN_LIMIT, _KNOWN_LENGTH = 500_000, 512  # frames that are kept, and bytes of one
 
 _Frame = tuple[Place | None, int | None]  # None for a frame of another file; the offset in the function if known
@@ -60,16 +63,19 @@ class Reader:
                     stack = []
                 elif b"PERF_RECORD_" in line or line.startswith(b"#"):
                     continue
-                elif frame := _flat(line):
-                    self._sample(stack, weight)
-                    stack = []
-                    self._sample([self._frame(frame)], weight)
-                    self._branches(line, weight)
-                elif line.rstrip().endswith(b":"):
-                    self._sample(stack, weight)
-                    stack = []
                 else:
-                    meaningful(self._branches(line, weight))
+                    line, branches = _apart(line)  # noqa: PLW2901 - what is left of it
+                    if frame := _flat(line):
+                        self._sample(stack, weight)
+                        stack = []
+                        self._sample([self._frame(frame)], weight)
+                    elif line.rstrip().endswith(b":"):
+                        self._sample(stack, weight)
+                        stack = []
+                    else:
+                        meaningful(branches)
+                    for branch in branches:
+                        self._branch(branch, weight)
             except Malformed:
                 self.profile.malformed(number)
         self._sample(stack, weight)
@@ -82,9 +88,7 @@ class Reader:
             name, space, path = whole.rpartition(b" (")
             if not space:
                 raise Malformed
-            offset = None
-            if found := _OFFSET.match(name):
-                name, offset = found.group(1), int(found.group(2), 16)
+            name, offset = _symbol(name)
             frame = (None, None)
             if self.ours(path):
                 self.demangled += b"::" in name
@@ -111,21 +115,51 @@ class Reader:
             if leaf is not None and caller is not None and caller != leaf:
                 profile.call(caller, leaf, weight, offset)
 
-    def _branches(self, line: bytes, weight: int) -> bool:
-        """Add the branches in *line*; return whether there are any."""
+    def _branch(self, text: bytes, weight: int) -> None:
+        """Add the branch ``symbol+0x1(file)/symbol+0x0(file)``, with both files or none."""
         profile = self.profile
-        found = False
-        for word in line.split() if b"+0x" in line and b"/" in line else ():
-            if branch := _BRANCH.match(word):
-                found = True
-                source, offset, target, entry = branch.groups()
-                caller, callee = profile.place(source), profile.place(target)
-                profile.add(caller, weight)
-                profile.add(callee)
-                profile.good += weight
-                if int(entry, 16) == 0 and caller != callee:
-                    profile.call(caller, callee, weight, int(offset, 16))
-        return found
+        files = [*islice(_FILE.finditer(text), 2)]
+        if len(files) == 2:
+            first, second = files
+            path, _, target = text[first.end() : second.end() - 1].rpartition(b")/")
+            caller, offset = self._end(text[: first.end() - 1], path)
+            callee, entry = self._end(target, text[second.end() :].removesuffix(b")"))
+        else:
+            source, _, target = text.rpartition(b" ")[2].partition(b"/")
+            (caller, offset), (callee, entry) = self._end(source), self._end(target)
+        profile.good += weight
+        if caller is None:
+            profile.foreign += weight
+        else:
+            profile.add(caller, weight)
+        if callee is not None:
+            profile.add(callee)
+            if caller is not None and caller != callee and entry == 0:
+                profile.call(caller, callee, weight, offset)
+
+    def _end(self, symbol: bytes, path: bytes | None = None) -> _Frame:
+        """Return the source or target of a branch, the last word of *symbol*."""
+        if path is not None and not self.ours(path):
+            return None, None
+        name, offset = _symbol(symbol.rpartition(b" ")[2])
+        return self.profile.place(name), offset
+
+
+def _symbol(text: bytes) -> tuple[bytes, int | None]:
+    """Return the name in ``symbol+0x1``, and the offset if there is one."""
+    found = _OFFSET.match(text)
+    return (found.group(1), int(found.group(2), 16)) if found else (text, None)
+
+
+def _apart(line: bytes) -> tuple[bytes, list[bytes]]:
+    """Return the line of a sample without its branches, and those."""
+    *branches, _ = _FLAGS.split(line.replace(b" (deleted)", b""))
+    if not branches:
+        return line, []
+    first = branches[0]
+    file = _FILE.search(first)
+    end = first.rfind(b")", 0, file.start() if file else len(first)) + 1
+    return first[:end], [first[end:], *branches[1:]]
 
 
 def _flat(line: bytes) -> bytes:

@@ -60,7 +60,7 @@ def read(lines: Iterable[bytes], profile: Profile, functions: Functions, ours: C
             elif part == b"Mappings" and (found := _MAPPING.match(line)):
                 key, start, _, offset, path, build_id = found.groups()
                 known = mappings if build_id else likely
-                if build_id.decode() == functions.build_id if build_id else ours(path):
+                if functions.is_build(build_id.decode()) if build_id else ours(path):
                     profile.room.take(len(key))
                     known[key] = _shift(int(start, 16), int(offset, 16), functions)
         except Malformed:

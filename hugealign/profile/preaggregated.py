@@ -55,7 +55,7 @@ def _address(word: bytes, functions: Functions) -> int | None:
     build_id, colon, address = word.rpartition(b":")
     if word in _NO_ADDRESS or build_id == b"X":
         return None
-    if colon and functions.build_id and build_id.decode("ascii", "replace").lower() != functions.build_id:
+    if colon and functions.build_id and not functions.is_build(build_id.decode("ascii", "replace").lower()):
         if not build_id.isalnum():
             raise Malformed
         raise ProfileError("has addresses of another build; give the binary that it was recorded with")

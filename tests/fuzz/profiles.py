@@ -77,6 +77,8 @@ def corpus(functions: Functions) -> dict[str, bytes]:
         f"T {main:x} {hot_at:x} {hot_at + 4:x} 1\nB X:5 -1 1 0\n",
         "addresses": mapped + f" 7 e:  {base + hot_at:x}\n" * 3 + " 9 PERF_RECORD_FORK(9:9):(7:7)\n",
         "chains": mapped + f" 7 e: \n\t {hot_at + 1:x} (/srv/prog)\n\t {main + 5:x} (/srv/prog)\n\n" * 3,
+        "branch-files": " 7 e:  401000 hot+0x1 (/srv/prog)main+0x5(/srv/prog)/hot+0x0(/srv/prog)/P/-/-/0/ "
+        "[unknown](/lib/c (deleted))/hot+0x9(/srv/prog)/MN/X/A/12/COND/-\n" * 3,
         "branches": mapped + f" 7 e:  {base + hot_at:x}  {base + main:#x}/{base + hot_at:#x}/P/-/-/1\n" * 3,
         "pprof": "PeriodType: cpu nanoseconds\nSamples:\nsamples/count\n  12  120: 1 2 \nLocations\n"
         f"  1: {hot_at:#x} M=1 hot /a.c:4:0 s=4\n  2: 0x55 M=2 main /a.c:5:0 s=5\nMappings\n"

@@ -94,6 +94,24 @@ def test_perf_script_branch_symbols(prog: Path, functions: Functions, tmp_path: 
     assert next(iter(matched.arcs))[2] == 0x40
 
 
+def test_perf_script_branch_symbols_with_files(prog: Path, functions: Functions, tmp_path: Path) -> None:
+    """As perf 6.1 prints `-F +brstacksym,+dso` for real branch records; N and COND came later."""
+    (tmp_path / "p").write_text(
+        "prog 1 2.0: 1 cycles:u: 401000 hot+0x1 (/srv/prog (deleted))main+0x40(/srv/prog (deleted))/hot+0x0(/srv/prog"
+        " (deleted))/P/-/-/0/ hot+0x7(/srv/prog)/hot+0x3(/srv/prog)/MN/-/-/1/COND/- "
+        "[unknown](/lib/libc.so.6)/main+0x45(/srv/prog)/P/X/A/12/ [unknown](/srv/prog)/[unknown](/srv/prog)/P/-/-/1\n" * 3
+    )
+    profile, matched, form = load(tmp_path / "p", prog, "perf-text")
+    assert form == "perf-text"
+    assert arcs(matched, functions) == {("main", "hot"): 3}
+    assert named(matched.samples, functions) == {"hot": 6, "main": 3}
+    assert profile.foreign == 3
+    assert matched.missing == [("[unknown]", 3)]
+    assert not profile.bad
+    (tmp_path / "p").write_text((tmp_path / "p").read_text().replace("/srv/prog", str(tmp_path / "prog")))
+    assert load(tmp_path / "p", prog)[2] == form
+
+
 def test_gprof(prog: Path, functions: Functions) -> None:
     _, matched, form = load(SAMPLES / "gprof.txt", prog)
     assert form == "gprof-text"
@@ -226,6 +244,14 @@ def test_chain_addresses_are_offsets_in_the_file(prog: Path, functions: Function
     assert form == "perf-addresses"
     assert named(matched.samples, functions) == {"helper@main.c": 1, "hot": 0}
     assert arcs(matched, functions) == {("hot", "helper@main.c"): 1}
+
+
+def test_addresses_of_old_mappings(prog: Path, functions: Functions, tmp_path: Path) -> None:
+    """Linux 3.11 and before tells no device with what is mapped."""
+    hot, base = functions.starts[functions.by_name["hot"][0]], 0x5555_0000_0000
+    old = f" 7 PERF_RECORD_MMAP 7/7: [{base + 0x1000:#x}(0x1000) @ 0x1000]: x /srv/prog\n"
+    (tmp_path / "p").write_text(old + f" 7 e:  {base + hot + 1:x}\n")
+    assert named(load(tmp_path / "p", prog)[1].samples, functions) == {"hot": 1}
 
 
 def test_virtual_chain_addresses_are_told_by_their_range(prog: Path, functions: Functions, tmp_path: Path) -> None:
