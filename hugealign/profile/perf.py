@@ -61,7 +61,9 @@ def _gone(command: list[str], name: bytes, listed: dict[bytes, str]) -> bytes:
     """Return the path of the first file of that *name* that was mapped, if it is not here and its build not known."""
     events = [*command, "-F", "pid", "--show-mmap-events"]
     with tools.output(events) as stream:
-        path = next((path for line in lines(stream) if (path := perf_addresses.mapped(line)).endswith(b"/" + name)), b"")
+        path = next(
+            (path for line in lines(stream) if (path := perf_addresses.mapped(line)).endswith(b"/" + name)), b""
+        )
     return b"" if not path or listed.get(path) or os.path.exists(path) else path
 
 

@@ -18,8 +18,8 @@ from hugealign.profile.lines import COUNTED_LIMIT, blocks, samples
 from hugealign.profile.model import NOWHERE, Profile, ProfileError
 
 _MMAP = re.compile(
-    rb".*PERF_RECORD_MMAP2? (-?\d+)/-?\d+: \[0x([0-9a-f]{1,16})\(0x([0-9a-f]{1,16})\) @ (?:0x)?([0-9a-f]{1,16})\b.*?\]?:"
-    rb" \S+ (.*)\Z"
+    rb".*PERF_RECORD_MMAP2? (-?\d+)/-?\d+: \[0x([0-9a-f]{1,16})\(0x([0-9a-f]{1,16})\) @ (?:0x)?([0-9a-f]{1,16})\b"
+    rb".*?\]?: \S+ (.*)\Z"
 )
 _FORK = re.compile(rb".*PERF_RECORD_FORK\((\d+):\d+\):\((\d+):\d+\)")
 _EXEC = re.compile(rb".*PERF_RECORD_COMM exec: .*:(\d+)/\d+\Z")

@@ -1,7 +1,7 @@
 """A perf.data with branch stacks, written by hand: there is no branch recorder where these tests run.
 
-Only the recording is a stand-in: the real perf reads the file (layout: tools/perf/Documentation/perf.data-file-format.txt
-and include/uapi/linux/perf_event.h).
+Only the recording is a stand-in: the real perf reads the file.  Its layout is in Linux's
+tools/perf/Documentation/perf.data-file-format.txt and include/uapi/linux/perf_event.h.
 """
 
 import struct
