@@ -14,7 +14,10 @@ from hugealign.profile.lines import lines
 from hugealign.profile.model import Profile, ProfileError
 from hugealign.units import printable
 
+_TEXT = "perf script -F pid,ip --show-mmap-events --show-task-events"
 _EVENTS = ("--show-mmap-events", "--show-task-events")
+#: Of a pipe's output, perf prints symbols unless told not to; of code with debug information, frames that are none.
+_ONLY = ("-F", "-sym", "--no-inline")
 
 
 def read(path: str, profile: Profile, functions: Functions, binary: str) -> None:
@@ -24,7 +27,12 @@ def read(path: str, profile: Profile, functions: Functions, binary: str) -> None
         raise ProfileError(
             "belongs to another user, whose files perf does not read; make a copy of it (cp) and give that"
         )
-    events = tools.text([perf, "evlist", "-v", "-i", path])
+    try:
+        events = tools.text([perf, "evlist", "-v", "-i", path])
+    except ProfileError as error:
+        if "incompatible file format" in str(error):
+            raise ProfileError(f"{error}; if a newer perf recorded it, give what that one prints: {_TEXT}") from None
+        raise
     branches, chains = b"BRANCH_STACK" in events, b"CALLCHAIN" in events
     listed = _listed(tools.text([perf, "buildid-list", "-i", path]))
     same = {file for file, build_id in listed.items() if functions.is_build(build_id)}
@@ -38,14 +46,19 @@ def read(path: str, profile: Profile, functions: Functions, binary: str) -> None
     command = [perf, "script", "-i", path]
     if same:
         if branches:
-            command += ["-G", "-F", "pid,event,ip,brstack"]
+            command += ["-G", "-F", "pid,event,ip,brstack", *_ONLY]
         else:
             # Only a call chain's offsets need the name of their file.  The less perf prints, the more is like other.
-            command += ["-F", "pid,ip,dso"] if chains else ["-F", "pid,ip"]
+            command += ["-F", "pid,ip,dso" if chains else "pid,ip", *_ONLY]
         command += _EVENTS
     else:
         profile.notes.append("is of another build, or has no build-id: functions are matched by name")
-        command += ["--no-demangle", "-F", "pid,event,ip,sym,symoff,dso" + (",brstacksym" if branches else "")]
+        command += [
+            "--no-demangle",
+            "--no-inline",
+            "-F",
+            "pid,event,ip,sym,symoff,dso" + (",brstacksym" if branches else ""),
+        ]
         command += ["-G"] if branches else []
     offsets = _chains_are_offsets([perf, "script", "-i", path], listed) if same and chains and not branches else None
     with tools.output(command, ahead=True) as stream:
@@ -79,7 +92,7 @@ def _chains_are_offsets(command: list[str], listed: Container[bytes]) -> bool:
     Told by the first chain that begins in a file: with it, and without, which is an address of the process.  Any file
     does, not only ours: perf does the same with all, and the first samples of ours may come late.
     """
-    fields = [*command, "-F", "pid,ip,dso"]
+    fields = [*command, "-F", "pid,ip,dso", *_ONLY]
     for number, innermost in _samples(fields, chains=True):
         words, space, path = innermost.rpartition(b" (")
         if space and path.startswith(b"/") and not path.endswith(b".ko)") and path.removesuffix(b")") in listed:

@@ -26,6 +26,7 @@ _EXEC = re.compile(rb".*PERF_RECORD_COMM exec: .*:(\d+)/\d+\Z")
 _SAMPLE = re.compile(rb"\s*(\d+)(?: .*?:)?(?:\s+([0-9a-f]{1,16}))?(?: \((.*)\))?\s*\Z")
 _FRAME = re.compile(rb"\t\s*([0-9a-f]{1,16})(?: \((.*)\))?\Z")
 _BRANCH = re.compile(rb"\s*(?:(\d+)\s+)?(?:.*: +[0-9a-f]+ +)?(0x[0-9a-f]+/0x[0-9a-f]+/.*)\Z")
+_INLINED = re.compile(rb"^\t[^\n]* \(inlined\)\n", re.MULTILINE)
 _KNOWN_LIMIT, _KNOWN_LENGTH = 500_000, 512  # frames of which it is kept what they are, and bytes of one
 _LINE_LIMIT, _BRANCHES_LIMIT = 1 << 13, 1 << 16  # bytes of a line, longer than any path; and of one with branches
 _FOREIGN = -2
@@ -58,6 +59,11 @@ def mapped(line: bytes) -> bytes:
     """Return the path of the file that the event in *line* maps, nothing for another line."""
     found = _MMAP.match(line) if len(line) <= _LINE_LIMIT else None
     return found.group(5).removesuffix(b" (deleted)") if found else b""
+
+
+def _physical(block: bytes) -> bytes:
+    """Return *block* without the frames of inlined functions, which have the address of the frame below them."""
+    return _INLINED.sub(b"", block) if b" (inlined)\n" in block else block
 
 
 class Reader:
@@ -95,7 +101,7 @@ class Reader:
     def read(self, stream: BinaryIO) -> None:
         """Read all of *stream*.  Raises ProfileError if nothing says where the program was in memory."""
         size = 0
-        for block in blocks(stream):
+        for block in map(_physical, blocks(stream)):
             if b"PERF_RECORD_" in block:
                 for sample in samples(block):
                     if b"PERF_RECORD_" in sample:

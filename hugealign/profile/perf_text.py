@@ -2,12 +2,13 @@
 
 For a flat sample one line, ``comm pid time: period event: address symbol+0x1 (file)``; for a call chain a line without
 an address and then a line for each frame, innermost first; an empty line ends it.  ``brstacksym`` adds branches,
-``from+0x1/to+0x0/P/-/-/0``, with ``dso`` ``from+0x1(file)/to+0x0(file)/P/-/-/0``, the first right behind ``(file)``.
+``from+0x1/to+0x0/P/-/-/0``, with ``dso`` ``from+0x1(file)/to+0x0(file)/P/-/-/0`` (a space before ``(file)`` in newer
+versions), the first right behind the sample's own file.
 """
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterable
-from itertools import islice
 from typing import BinaryIO
 
 from hugealign.profile.lines import counted
@@ -18,8 +19,8 @@ _OFFSET = re.compile(rb"(.*)\+0x([0-9a-f]{1,15})\Z", re.DOTALL)
 #: What ends a branch: predicted, in a transaction, aborted, cycles; since perf 6.14 N for one not taken, then its kind.
 _FLAGS = re.compile(rb"/[PM-]N?/[X-]/[A-]/\d{1,9}(?:/\S{0,64})?(?:\s|\Z)")
 _FILE = re.compile(
-    rb"(?:\[unknown\]|\+0x[0-9a-f]{1,15})\("
-)  # what stands before the file of a branch's source or target
+    rb"(?:\[unknown\]|\+0x[0-9a-f]{1,15}) ?\("
+)  # what stands before the name of a file, and its parenthesis
 _KNOWN_LIMIT, _KNOWN_LENGTH = 500_000, 512  # frames that are kept, and bytes of one
 
 _Frame = tuple[Place | None, int | None]  # None for a frame of another file; the offset in the function if known
@@ -56,6 +57,8 @@ class Reader:
         stack: list[_Frame] = []
         for number, line in enumerate(lines, 1):
             try:
+                if line.endswith(b" (inlined)"):  # part of the function in the frame below it
+                    continue
                 if line.startswith(b"\t"):
                     address, space, frame = line[1:].lstrip().partition(b" ")
                     meaningful(space and address.isalnum())
@@ -120,7 +123,7 @@ class Reader:
     def _branch(self, text: bytes, weight: int) -> None:
         """Add the branch ``symbol+0x1(file)/symbol+0x0(file)``, with both files or none."""
         profile = self.profile
-        files = [*islice(_FILE.finditer(text), 2)]
+        files = _files(text)
         if len(files) == 2:
             first, second = files
             path, _, target = text[first.end() : second.end() - 1].rpartition(b")/")
@@ -143,7 +146,7 @@ class Reader:
         """Return the source or target of a branch, the last word of *symbol*."""
         if path is not None and not self.ours(path):
             return None, None
-        name, offset = _symbol(symbol.rpartition(b" ")[2])
+        name, offset = _symbol(symbol.rstrip().rpartition(b" ")[2])
         return self.profile.place(name), offset
 
 
@@ -159,9 +162,14 @@ def _apart(line: bytes) -> tuple[bytes, list[bytes]]:
     if not branches:
         return line, []
     first = branches[0]
-    file = _FILE.search(first)
-    end = first.rfind(b")", 0, file.start() if file else len(first)) + 1
+    files = _files(first)
+    end = first.rfind(b")", 0, files[0].start() if len(files) == 2 else len(first)) + 1
     return first[:end], [first[end:], *branches[1:]]
+
+
+def _files(text: bytes) -> list[re.Match[bytes]]:
+    """Return what stands before the files of the last branch in *text*: two, unless it comes without files."""
+    return [*deque(_FILE.finditer(text), maxlen=2)]
 
 
 def _flat(line: bytes) -> bytes:

@@ -1,8 +1,9 @@
-"""Newer linkers than this system has, from the Debian mirror that apt uses: unpacked under build/newer, not installed.
+"""Newer linkers than this system has, and newer perfs: unpacked under build/newer, not installed.
 
-By hand: ``.venv/bin/python -m tests.link.newer``.  What a suite's index names is trusted because Debian's keys sign the
-index's checksum, and the index holds each package's.  An index past its ``Valid-Until`` is taken too: a mirror that
-stands still is no reason not to test.  patchelf makes every linker run with its own suite's C library.
+They come from the Debian mirror that apt uses; by hand: ``.venv/bin/python -m tests.link.newer``.  What a suite's
+index names is trusted because Debian's keys sign the index's checksum, and the index holds each package's.  One past
+its ``Valid-Until`` is taken too: a mirror that stands still is no reason not to test.  patchelf makes every program run
+with its own suite's C library.
 """
 
 import hashlib
@@ -27,6 +28,7 @@ PACKAGES = (
     "binutils-gold-x86-64-linux-gnu",
     "mold",
     r"lld-\d+",
+    "linux-perf",
 )
 #: The links in build/newer/SUITE to the programs among the unpacked files.
 PROGRAMS = {
@@ -37,13 +39,14 @@ PROGRAMS = {
     "aarch64-bfd/ld.bfd": "usr/bin/aarch64-linux-gnu-ld.bfd",
     "aarch64-lld/ld.lld": "usr/lib/llvm-*/bin/lld",
     "aarch64-mold/ld": "usr/bin/mold",
+    "perf/perf": "usr/bin/perf",
 }
 LOADER = "usr/lib64/ld-linux-x86-64.so.2"
 Index = dict[str, dict[str, str]]
 
 
 class UnavailableError(Exception):
-    """The linkers cannot be had here; the message says why."""
+    """The programs cannot be had here; the message says why."""
 
 
 def mirror() -> str:
@@ -62,7 +65,7 @@ def download(url: str, sha256: str | None = None) -> bytes:
         with urllib.request.urlopen(url, timeout=60) as reply:  # noqa: S310  # it is apt's own mirror
             data: bytes = reply.read()
     except (OSError, urllib.error.URLError) as error:
-        raise UnavailableError(f"no newer linkers without a mirror: {url.rpartition('/')[2]}: {error}") from error
+        raise UnavailableError(f"nothing newer without a mirror: {url.rpartition('/')[2]}: {error}") from error
     if sha256 and hashlib.sha256(data).hexdigest() != sha256:
         raise UnavailableError(f"{url.rpartition('/')[2]}: not the bytes that the index promises")
     return data
@@ -130,20 +133,21 @@ def unpack(archive: str, suite: str) -> None:
 
 
 def fetch(suite: str) -> dict[str, str]:
-    """Have the linkers of *suite*: by the link's name in build/newer/SUITE, what it calls itself.
+    """Have the programs of *suite*: by the link's name in build/newer/SUITE, what it calls itself.
 
     Raises UnavailableError; what has been unpacked once is kept.
     """
     versions = TARGET / suite / "versions.json"
-    if not versions.exists():
+    known: dict[str, str] = json.loads(versions.read_text()) if versions.exists() else {}
+    if known.keys() != PROGRAMS.keys():
         unpack(mirror(), suite)
-    known: dict[str, str] = json.loads(versions.read_text())
+        known = json.loads(versions.read_text())
     return known
 
 
 @cache
 def unavailable(suite: str) -> str | None:
-    """Why the linkers of *suite* cannot be had here, or None when they are there."""
+    """Why the programs of *suite* cannot be had here, or None when they are there."""
     try:
         fetch(suite)
     except UnavailableError as error:

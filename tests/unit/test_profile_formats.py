@@ -263,6 +263,25 @@ def test_virtual_chain_addresses_are_told_by_their_range(prog: Path, functions: 
     assert arcs(load(tmp_path / "p", prog)[1], functions) == {("main", "hot"): 1}
 
 
+@pytest.mark.parametrize("symbols", [True, False])
+def test_inlined_frames_are_none(prog: Path, functions: Functions, tmp_path: Path, symbols: bool) -> None:
+    """As perf prints code with debug information, unless told --no-inline."""
+    hot, main = (functions.starts[functions.by_name[name][0]] + 9 for name in ("hot", "main"))
+    base = 0x5555_0000_0000
+    frames = [(hot, "within", 0), (hot, "hot+0x9", 1), (main, "around+0x2", 0), (main, "main+0x9", 1)]
+    chain = "".join(
+        f"\t {base + at:x}{' ' + name if symbols else ''} ({'/srv/prog' if whole else 'inlined'})\n"
+        for at, name, whole in frames
+    )
+    (tmp_path / "p").write_text(_mapped(base + 0x1000) + (" 7 cpu-clock:u: \n" + chain + "\n") * 3)
+    profile, matched, form = load(tmp_path / "p", prog)
+    assert form == ("perf-text" if symbols else "perf-addresses")
+    assert arcs(matched, functions) == {("main", "hot"): 3}
+    assert named(matched.samples, functions) == {"hot": 3, "main": 0}
+    assert profile.good == 3
+    assert not profile.foreign + profile.bad
+
+
 def test_each_process_has_its_own_addresses(prog: Path, functions: Functions, tmp_path: Path) -> None:
     """Two runs, one forked, then a new program in the first."""
     hot, main = (functions.starts[functions.by_name[name][0]] for name in ("hot", "main"))
