@@ -7,6 +7,7 @@ build-id says otherwise, a file of its name is taken for it, by addresses.
 
 import os
 from collections.abc import Container, Iterator
+from dataclasses import dataclass
 
 from hugealign.elf.symbols import Functions
 from hugealign.profile import perf_addresses, perf_text, tools
@@ -18,6 +19,7 @@ _TEXT = "perf script -F pid,ip --show-mmap-events --show-task-events"
 _EVENTS = ("--show-mmap-events", "--show-task-events")
 #: Of a pipe's output, perf prints symbols unless told not to; of code with debug information, frames that are none.
 _ONLY = ("-F", "-sym", "--no-inline")
+_FUNCTION = 1 << 20  # bytes: more than a function has, less than lies between an offset and its address
 
 
 def read(path: str, profile: Profile, functions: Functions, binary: str) -> None:
@@ -27,47 +29,65 @@ def read(path: str, profile: Profile, functions: Functions, binary: str) -> None
         raise ProfileError(
             "belongs to another user, whose files perf does not read; make a copy of it (cp) and give that"
         )
-    try:
-        events = tools.text([perf, "evlist", "-v", "-i", path])
-    except ProfileError as error:
-        if "incompatible file format" in str(error):
-            raise ProfileError(f"{error}; if a newer perf recorded it, give what that one prints: {_TEXT}") from None
-        raise
-    branches, chains = b"BRANCH_STACK" in events, b"CALLCHAIN" in events
+    script = [perf, "script", "-i", path]
+    events = _events(perf, path)
     listed = _listed(tools.text([perf, "buildid-list", "-i", path]))
     same = {file for file, build_id in listed.items() if functions.is_build(build_id)}
     name = os.fsencode(os.path.basename(binary))
-    if not same and (gone := _gone([perf, "script", "-i", path], name, listed)):
+    if not same and (gone := _gone(script, name, listed)):
         profile.notes.append(
             f"has no build-id of {printable(os.fsdecode(gone))}, which is not on this machine: addresses are taken for "
             f"those of {printable(binary)}"
         )
         same = {gone}
-    command = [perf, "script", "-i", path]
     if same:
-        if branches:
-            command += ["-G", "-F", "pid,event,ip,brstack", *_ONLY]
-        else:
-            # Only a call chain's offsets need the name of their file.  The less perf prints, the more is like other.
-            command += ["-F", "pid,ip,dso" if chains else "pid,ip", *_ONLY]
-        command += _EVENTS
+        _by_address(script, events, listed, perf_addresses.Reader(profile, functions, same.__contains__))
     else:
         profile.notes.append("is of another build, or has no build-id: functions are matched by name")
-        command += [
-            "--no-demangle",
-            "--no-inline",
-            "-F",
-            "pid,event,ip,sym,symoff,dso" + (",brstacksym" if branches else ""),
-        ]
-        command += ["-G"] if branches else []
-    offsets = _chains_are_offsets([perf, "script", "-i", path], listed) if same and chains and not branches else None
-    with tools.output(command, ahead=True) as stream:
-        if same:
-            perf_addresses.Reader(profile, functions, same.__contains__, offsets).read(stream)
-        else:
-            perf_text.Reader(profile, lambda file: file.rpartition(b"/")[2] == name).read_counted(stream)
+        _by_name(script, events, perf_text.Reader(profile, lambda file: file.rpartition(b"/")[2] == name))
     if not profile.good:
         raise ProfileError("has no samples")
+
+
+@dataclass(frozen=True, slots=True)
+class _Events:
+    """What was recorded: *branches*, call *chains*, and whether those are *calls* that the processor kept."""
+
+    branches: bool
+    chains: bool
+    calls: bool
+
+
+def _events(perf: str, path: str) -> _Events:
+    try:
+        text = tools.text([perf, "evlist", "-v", "-i", path])
+    except ProfileError as error:
+        if "incompatible file format" in str(error):
+            raise ProfileError(f"{error}; if a newer perf recorded it, give what that one prints: {_TEXT}") from None
+        raise
+    # `--call-graph lbr`: these branches are the calls that have not returned yet, of which perf makes call chains.
+    calls = b"CALL_STACK" in text
+    branches = b"BRANCH_STACK" in text and not calls
+    return _Events(branches, b"CALLCHAIN" in text and not branches, calls)
+
+
+def _by_address(script: list[str], events: _Events, listed: Container[bytes], reader: perf_addresses.Reader) -> None:
+    """Read the samples as addresses, and where files were mapped."""
+    if events.chains:
+        reader.offsets = _chains_are_offsets(script, listed, _FUNCTION if events.calls else 0)
+    # Only a call chain's offsets need the name of their file.  The less perf prints, the more is like other.
+    fields = "pid,event,ip,brstack" if events.branches else "pid,ip,dso" if events.chains else "pid,ip"
+    hidden = ["-G"] if events.branches else []
+    with tools.output([*script, *hidden, "-F", fields, *_ONLY, *_EVENTS], ahead=True) as stream:
+        reader.read(stream)
+
+
+def _by_name(script: list[str], events: _Events, reader: perf_text.Reader) -> None:
+    """Read the samples with the names that perf knows."""
+    fields = "pid,event,ip,sym,symoff,dso" + (",brstacksym" if events.branches else "")
+    hidden = ["-G"] if events.branches else []
+    with tools.output([*script, *hidden, "--no-demangle", "--no-inline", "-F", fields], ahead=True) as stream:
+        reader.read_counted(stream)
 
 
 def _gone(command: list[str], name: bytes, listed: dict[bytes, str]) -> bytes:
@@ -86,19 +106,29 @@ def _listed(text: bytes) -> dict[bytes, str]:
     return {path.strip(): build_id.decode("ascii", "replace") for build_id, _, path in pairs}
 
 
-def _chains_are_offsets(command: list[str], listed: Container[bytes]) -> bool:
+def _chains_are_offsets(command: list[str], listed: Container[bytes], near: int) -> bool:
     """Whether this perf prints the addresses of call chains as offsets in the file.
 
-    Told by the first chain that begins in a file: with it, and without, which is an address of the process.  Any file
-    does, not only ours: perf does the same with all, and the first samples of ours may come late.
+    Told by the first chain that begins in a file: with it, and without, which is an address of the process, and no
+    further than *near* bytes from the chain's if that is one, too.  (Of calls that the processor kept, the innermost
+    frame is where the function begins.)  Any file does, not only ours: perf does the same with all, and the first
+    samples of ours may come late.
     """
     fields = [*command, "-F", "pid,ip,dso", *_ONLY]
     for number, innermost in _samples(fields, chains=True):
         words, space, path = innermost.rpartition(b" (")
         if space and path.startswith(b"/") and not path.endswith(b".ko)") and path.removesuffix(b")") in listed:
             alone = next((line for at, line in _samples([*fields, "-G"], chains=False) if at == number), b"")
-            return words.split()[-1:] != alone.rpartition(b" (")[0].split()[-1:]
+            return abs(_address(words) - _address(alone.rpartition(b" (")[0])) > near
     return False
+
+
+def _address(text: bytes) -> int:
+    """Return the last word of *text* as perf prints addresses, 0 if it is none."""
+    try:
+        return int(text.split()[-1], 16)
+    except (IndexError, ValueError):
+        return 0
 
 
 def _samples(command: list[str], chains: bool) -> Iterator[tuple[int, bytes]]:

@@ -11,22 +11,25 @@ from pathlib import Path
 PID = 77
 _MMAP2, _COMM, _SAMPLE, _BUILD_ID = 10, 3, 9, 67
 _USER, _EXECUTABLE = 2, 1 << 5 | 1 << 8 | 1 << 9 | 1 << 23  # misc; exclude_kernel, mmap, comm, mmap2
-_IP, _TID, _BRANCH_STACK = 1, 2, 1 << 11
-_ANY, _PREDICTED = 8, 2
+_IP, _TID, _CALLCHAIN, _BRANCH_STACK = 1, 2, 1 << 5, 1 << 11
+_ANY, _USER_CALLS, _PREDICTED = 8, 1 | 1 << 11, 2
+_IN_USER = (1 << 64) - 512  # PERF_CONTEXT_USER
 _FEATURE_BUILD_ID = 2
 
 
 def write(
     path: Path, program: Path, mapped: tuple[int, int, int], stacks: Sequence[Sequence[tuple[int, int]]],
-    build_id: bytes = b"",
+    build_id: bytes = b"", calls: bool = False,
 ) -> None:  # fmt: skip
     """Write samples with these *stacks* of branches, (from, to), in *program*, which is *mapped*: start, size, offset.
 
-    A *build_id* is given 20 bytes, without its length, as perf before 5.12 does.
+    A *build_id* is given 20 bytes, without its length, as perf before 5.12 does.  *calls*: as `--call-graph lbr` does,
+    the branches are the calls that have not returned, the last one first, and ten bytes later the sample was taken.
     """
     start, size, offset = mapped
-    attributes = struct.pack("<IIQQQQQ", 0, 112, 0, 4000, _IP | _TID | _BRANCH_STACK, 0, _EXECUTABLE)
-    attributes += struct.pack("<IIQQQ", 0, 0, 0, 0, _ANY) + bytes(112 - 72 - 8)
+    samples = _IP | _TID | _BRANCH_STACK | (_CALLCHAIN if calls else 0)
+    attributes = struct.pack("<IIQQQQQ", 0, 112, 0, 4000, samples, 0, _EXECUTABLE)
+    attributes += struct.pack("<IIQQQ", 0, 0, 0, 0, _USER_CALLS if calls else _ANY) + bytes(112 - 72 - 8)
     name = bytes(program)
     data = _event(_COMM, struct.pack("<II", PID, PID) + _padded(b"prog"))
     data += _event(
@@ -34,7 +37,9 @@ def write(
     )
     for branches in stacks:
         stack = b"".join(struct.pack("<QQQ", *branch, _PREDICTED) for branch in branches)
-        data += _event(_SAMPLE, struct.pack("<QIIQ", branches[0][1], PID, PID, len(branches)) + stack)
+        at = branches[0][1] + 10 * calls
+        chain = struct.pack("<QQQ", 2, _IN_USER, at) if calls else b""
+        data += _event(_SAMPLE, struct.pack("<QII", at, PID, PID) + chain + struct.pack("<Q", len(branches)) + stack)
     listed = _event(_BUILD_ID, struct.pack("<i", -1) + build_id.ljust(24, b"\0") + name.ljust(256, b"\0"))
     listed = listed if build_id else b""
     begin = 104 + 112 + 16

@@ -60,6 +60,22 @@ def test_of_this_build(prog: Path, tmp_path: Path) -> None:
     assert check(tmp_path / "data", prog) == []
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_stacks_of_calls(prog: Path, tmp_path: Path, known: bool) -> None:
+    """`perf record --call-graph lbr`: no jumps, and the sample lies in the function that was called last."""
+    functions = functions_of(prog)
+    main, hot = (BASE + functions.starts[functions.by_name[name][0]] for name in ("main", "hot"))
+    text = functions.image.text_segments[0]
+    mapped = BASE + text.p_vaddr, text.p_memsz, text.p_offset
+    build_id = bytes.fromhex(functions.build_id) if known else b""
+    branchdata.write(tmp_path / "data", prog, mapped, [[(main + 5, hot)]] * 7, build_id, calls=True)
+    profile, matched, _ = load(tmp_path / "data", prog)
+    assert named(matched.samples, functions) == {"hot": 7, "main": 0}
+    assert arcs(matched, functions) == {("main", "hot"): 7}
+    assert not profile.foreign + profile.bad
+    assert bool(profile.notes) != known
+
+
 def test_of_this_build_with_a_short_build_id(prog: Path, tmp_path: Path) -> None:
     """perf before 5.12 fills it up with zeros; LLD's usual one is of 8 bytes."""
     program = linked(prog, tmp_path / "short", "0x572ac72487ae1966")
