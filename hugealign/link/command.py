@@ -92,7 +92,7 @@ class Command:
         self.libraries: list[tuple[str, bool]] = []  # name, and whether only an archive will do
         self.library_paths: list[str] = []
         self.scripts: list[str] = []
-        self.reports: list[str] = []  # files that name the inputs
+        self.reports: list[tuple[str, bool]] = []  # files that name the inputs, and whether as make reads it
         self.ordered = False  # by an option of the user's own
         self.max_page_size = 0
         self.image_base: int | None = None
@@ -219,7 +219,7 @@ def _apply(command: Command, name: str, value: str | None) -> None:
         if value not in _ELF_FORMATS:
             command.hands_off = "inputs or output of another format"
     elif name in ("Map", "dependency-file"):
-        command.reports.append(value or "")
+        command.reports.append((value or "", name == "dependency-file"))
     elif name in _ORDERING:
         command.ordered = True
     elif name in _HANDS_OFF:

@@ -107,24 +107,6 @@ class Copies:
             raise
         return f"/proc/self/fd/{target}"
 
-    def original(self, text: bytes) -> bytes:
-        """Return what a linker has written with the names of the originals in place of the copies'."""
-        for copy in sorted(self.made, key=len, reverse=True):  # /proc/self/fd/10 before /proc/self/fd/1
-            text = text.replace(copy.encode(), os.fsencode(self.made[copy]))
-        return text
-
-    def mend(self, reports: list[str]) -> None:
-        """Name the originals in the files *reports* that the linker has written."""
-        for path in filter(os.path.isfile, reports if self.made else ()):
-            try:
-                with open(path, "r+b") as file:
-                    text = file.read()
-                    file.seek(0)
-                    file.write(self.original(text))
-                    file.truncate()
-            except OSError:
-                continue  # it is none of ours
-
 
 def _allow_many_files() -> None:
     """Raise the limit of open files as far as it goes, as mold does itself; a copy too many is left out."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hugealign.elf.image import Image
     from hugealign.link.ordered import Ordered
 
+_PAD = "pad-x86_64.o"  # what stands for the objects with our pad, of any processor
 _SCRIPT_LIMIT = 1 << 20  # bytes of a user's linker script that are read
 _IGNORED_BY_PYTHON = (13, 25)  # SIGPIPE and SIGXFSZ; the module `signal` costs a third of our start-up time
 
@@ -60,6 +61,7 @@ class Shim:
         self.command = commands.Command()
         self.words = arguments  # without response files
         self.order: Ordered | None = None
+        self.memory: dict[str, str] = {}  # files in memory, and what each was made from
         self.linked = False
 
     def link(self) -> int:
@@ -186,33 +188,52 @@ class Shim:
         from hugealign.elf.objectfile import pad_object
 
         note = self.order.note(self.settings.page_size) if self.order else b""
-        pad = _memory_file("pad.o", pad_object(machine, linker.pad_section, pad_size, note))
+        pad = self.memory_file(_PAD, pad_object(machine, linker.pad_section, pad_size, note))
         script = self.script(linker, machine) if linker.script else None
         user = self.arguments
         if self.order:
-            user = self.order.arguments(user, self.words, machine, _memory_file)
+            user = self.order.arguments(user, self.words, machine, self.memory_file)
         words = linker.arguments(user, self.settings.page_size, pad, script)
         if self.order:
-            words = self.order.options(machine, _memory_file) + words
+            words = self.order.options(machine, self.memory_file) + words
         words += linker.base(self.command, self.settings.page_size)
         self.debug(f"{self.real} as {linker.name}: {' '.join(linker.flags(self.settings.page_size))}")
         run = self.spawn([self.real, *words], capture=True)
-        if self.order and (copies := self.order.copies):
-            run = Run(run.status, copies.original(run.stdout), copies.original(run.stderr))
-            copies.mend(self.command.reports)
-        return run
+        if not self.command.reports and b"/proc/self/fd/" not in run.stdout + run.stderr:
+            return run
+        from hugealign.link import reports
+
+        names = self.memory | (self.order.copies.made if self.order and self.order.copies else {})
+        for path, dependencies in self.command.reports:
+            reports.mend(path, names, dependencies)
+        return Run(run.status, reports.renamed(run.stdout, names), reports.renamed(run.stderr, names))
+
+    def memory_file(self, name: str, data: bytes) -> str:
+        """Return a path, good in our children too, of a file that vanishes with us however we end.
+
+        What the linker says of it is said of the file that it was made from, which *name* tells.
+        """
+        fd = os.memfd_create(os.path.basename(name), 0)
+        os.write(fd, data)
+        path = f"/proc/self/fd/{fd}"
+        from hugealign.resources import directory
+
+        ours = os.path.join(directory("ld-scripts"), name)
+        self.memory[path] = ours if name.endswith((".o", ".ld")) else self.settings.profile
+        return path
 
     def script(self, linker: linkers.Linker, machine: int) -> str:
         """Return the path of the script for *linker*, with the pad threshold that is asked for."""
         from hugealign.resources import directory
 
-        path = os.path.join(directory("ld-scripts"), linker.script_name(machine))
+        name = linker.script_name(machine)
+        path = os.path.join(directory("ld-scripts"), name)
         if self.settings.pad_threshold == linkers.SCRIPT_THRESHOLD:
             return path
         with open(path, "rb") as file:
             text = file.read()
         default, asked = (b"> %d ?" % size for size in (linkers.SCRIPT_THRESHOLD, self.settings.pad_threshold))
-        return _memory_file("pad.ld", text.replace(default, asked))
+        return self.memory_file(name, text.replace(default, asked))
 
     def without_order(self, linker: linkers.Linker, failed: Run, quiet: bool) -> int:
         """Link with the layout alone after a link with an order too has *failed*; say so if that helps."""
@@ -390,13 +411,6 @@ def _read_to_end(fd: int) -> bytes:
     while chunk := os.read(fd, 1 << 16):
         data += chunk
     return bytes(data)
-
-
-def _memory_file(name: str, data: bytes) -> str:
-    """Return a path, good in our children too, of a file that vanishes with us however we end."""
-    fd = os.memfd_create(name, 0)
-    os.write(fd, data)
-    return f"/proc/self/fd/{fd}"
 
 
 def _contents(fd: int) -> bytes:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import HUGEALIGN, Elf, Toolchain, environment, run
+from tests.support import HUGEALIGN, ROOT, Elf, Toolchain, environment, run
 
 LINKERS = ("gcc-bfd", "gcc-lld19", "gcc-mold", "gcc-gold")
 
@@ -62,6 +62,31 @@ def test_existing_outputs(linker: Toolchain, main: Path, bulk: Path, tmp_path: P
             for name in ("symlink", "hard", "read-only", "running"):
                 if seen[name][0] == 0:
                     assert_good(directory / name, linker)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_reports_name_files_that_are_there(
+    linker: Toolchain, main: Path, bulk: Path, tmp_path: Path, ordered: bool
+) -> None:
+    """A build tool links again whenever a file that a dependency file names is missing or new."""
+    (tmp_path / "an order").write_text("# hugealign.order/1\n# windows: 1\n# window: 1\nmain\tsamples=5\n")
+    directory = tmp_path / "with space"
+    directory.mkdir()
+    run("gcc", "-ffunction-sections", "-c", main.with_suffix(".c"), "-o", main, check=True)
+    inputs = [shutil.copy(path, directory) for path in (main, bulk)]
+    reports = ("-Wl,-Map=out.map", "-Wl,--dependency-file=out.d")
+    profile = ["--profile=an order"] if ordered else []
+    words = command(linker, *inputs, "-Wl,--warn-common", *reports, "-o", "out")
+    done = run(HUGEALIGN, *profile, *words, cwd=tmp_path, HUGEALIGN_PAD_THRESHOLD="65K")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    dependencies, map_ = ((tmp_path / name).read_text() for name in ("out.d", "out.map"))
+    assert "/proc/" not in dependencies + map_
+    spaced = re.sub(r"(?<!\\) (?=space/)", r"\ ", dependencies)  # not every linker escapes those of the user
+    named = [word.replace("\\ ", " ") for word in re.findall(r"(?:\\.|[^\s\\:])+", spaced.partition(":")[2])]
+    assert str(inputs[0]) in named
+    assert str(ROOT / "ld-scripts" / "pad-x86_64.o") in named
+    assert [name for name in named if not (tmp_path / name).exists()] == []
+    assert (str(tmp_path / "an order") in named) == (ordered and linker.linker != "mold")
 
 
 def test_dev_null(linker: Toolchain, main: Path, bulk: Path) -> None:

@@ -430,19 +430,34 @@ def test_temporary_place_that_is_missing(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_header_of_a_package_with_large_files(tmp_path: Path) -> None:
-    """The payload of rpm's large files, by hand: its names and sizes are those of the package's header."""
-    program = Path("/bin/true").read_bytes()
-    store = b"".join((b"\0\0\0\0", b"/usr/\0", b"prog\0", struct.pack(">H", 0o100755), struct.pack(">Q", len(program))))
-    tags = ((1116, 0, 1), (1118, 4, 1), (1117, 10, 1), (1030, 15, 1), (5008, 17, 1))
+    """The payload of rpm's large files, by hand: its names and sizes are those of the package's header.
+
+    A directory has no contents, and of two hard links the last one has them.
+    """
+    program, link = Path("/bin/true").read_bytes(), b"same"
+    files = [(0o40755, 4096, 7), (0o100755, len(program), 8), (0o100755, len(program), 9), (0o100755, len(program), 9)]
+    files.append((0o120777, len(link), 10))
+    modes, sizes, inodes = zip(*files, strict=True)
+    kinds = (
+        (1116, struct.pack(">5I", *[0] * 5)), (1118, b"/usr/\0"), (1117, b"share\0prog\0hard\0same\0link\0"),
+        (1030, struct.pack(">5H", *modes)), (5008, struct.pack(">5Q", *sizes)), (1095, struct.pack(">5I", *[1] * 5)),
+        (1096, struct.pack(">5I", *inodes)),
+    )  # fmt: skip
+    store, tags = b"", []
+    for tag, data in kinds:
+        tags.append((tag, len(store), 1 if tag == 1118 else 5))
+        store += data
     entries = b"".join(struct.pack(">IIII", tag, 0, offset, count) for tag, offset, count in tags)
     header = b"\x8e\xad\xe8\x01\0\0\0\0" + struct.pack(">II", len(tags), len(store)) + entries + store
     signature = b"\x8e\xad\xe8\x01\0\0\0\0" + bytes(8)
     name = b"TRAILER!!!\0"
     trailer = b"070701" + b"00000000" * 11 + b"%08x" % len(name) + b"00000000" + name
-    payload = b"07070X00000000\0\0" + program + bytes(-len(program) % 4) + trailer.ljust(124, b"\0")
+    contents = (b"", program, b"", program, link)
+    payload = b"".join(b"07070X%08x\0\0" % at + part + bytes(-len(part) % 4) for at, part in enumerate(contents))
+    payload += trailer.ljust(124, b"\0")
     package = b"\xed\xab\xee\xdb".ljust(96, b"\0") + signature + header + gzip.compress(payload)
     (tmp_path / "x").write_bytes(package)
-    assert names(check(tmp_path / "x")) == ["/usr/prog"]
+    assert names(check(tmp_path / "x")) == ["usr/prog", "usr/same"]
 
 
 def test_mutated_archives(tmp_path: Path) -> None:

@@ -13,8 +13,9 @@ NEWC, NEWC_CRC, STRIPPED, RPM = b"070701", b"070702", b"07070X", b"\xed\xab\xee\
 _NAME_LIMIT = 1 << 16
 _HEADER_LIMIT = 1 << 25  # bytes of the header of a package; 100,000 files take 10 MiB
 _FILES_LIMIT = 1 << 20
-_FORMAT, _REGULAR = 0o170000, 0o100000
+_FORMAT, _REGULAR, _SYMLINK = 0o170000, 0o100000, 0o120000
 _FILESIZES, _FILEMODES, _DIRINDEXES, _BASENAMES, _DIRNAMES, _LONGFILESIZES = 1028, 1030, 1116, 1117, 1118, 5008
+_FILEDEVICES, _FILEINODES = 1095, 1096
 _File = tuple[bytes, int, int]  # name, mode, size
 
 
@@ -72,7 +73,11 @@ def _hex(digits: bytes) -> int:
 
 
 def _files(header: bytes) -> list[_File]:
-    """Return the files that the *header* of a package lists.  Raises ArchiveError."""
+    """Return the files that the *header* of a package lists, with their sizes in the payload.  Raises ArchiveError.
+
+    Of files that are hard links of each other, the last one has the contents (rpmfiArchiveHasContent, rpm's
+    lib/rpmfi.cc).
+    """
     if not header:
         raise ArchiveError("the payload of an rpm package alone, which has no names; give the package")
     count = struct.unpack_from(">I", header, 8)[0]
@@ -92,7 +97,17 @@ def _files(header: bytes) -> list[_File]:
     try:
         sizes = numbers(_LONGFILESIZES, "Q") or numbers(_FILESIZES, "I")
         directories, bases = strings(_DIRNAMES), strings(_BASENAMES)
-        names = [directories[i] + base for i, base in zip(numbers(_DIRINDEXES, "I"), bases, strict=True)]
-        return list(zip(names, numbers(_FILEMODES, "H"), sizes, strict=True))
+        places = zip(numbers(_DIRINDEXES, "I"), bases, strict=True)
+        names = [(directories[i] + base).lstrip(b"/") for i, base in places]  # as in other payloads
+        modes = numbers(_FILEMODES, "H")
+        nodes = list(zip(numbers(_FILEDEVICES, "I"), numbers(_FILEINODES, "I"), strict=True)) or list(range(len(names)))
+        last = {
+            node: at for at, (node, mode) in enumerate(zip(nodes, modes, strict=True)) if mode & _FORMAT == _REGULAR
+        }
+        held = [
+            size if mode & _FORMAT == _SYMLINK or last.get(node) == at else 0
+            for at, (node, mode, size) in enumerate(zip(nodes, modes, sizes, strict=True))
+        ]
+        return list(zip(names, modes, held, strict=True))
     except (struct.error, IndexError, ValueError):
         raise ArchiveError("a damaged list of files in the package's header") from None
