@@ -10,7 +10,7 @@ import pytest
 from hugealign.elf.image import EM_X86_64
 from hugealign.elf.notes import BuildNote
 from hugealign.errors import HugealignError
-from hugealign.link import linkers, ordered, ordering
+from hugealign.link import linkers, ordered, ordering, reports
 from hugealign.link.beside import Beside
 from hugealign.link.command import parse
 from hugealign.link.ordered import Ordered
@@ -323,7 +323,7 @@ def test_copies(objects: Path) -> None:
     copies = Copies(str(objects))
     changed = copies.substitute(words, parse(words), names)
     assert [one == other for one, other in zip(words, changed, strict=True)] == [True, True, False, True, False, True]
-    assert copies.original(" ".join(changed).encode()).decode() == " ".join(words)
+    assert reports.renamed(" ".join(changed).encode(), copies.made).decode() == " ".join(words)
     made = [objects / "copy.o", objects / "copy.a"]
     for path, copy in zip(made, (changed[2], changed[4]), strict=True):
         path.write_bytes(Path(copy).read_bytes())

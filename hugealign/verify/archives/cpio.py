@@ -100,7 +100,8 @@ def _files(header: bytes) -> list[_File]:
         places = zip(numbers(_DIRINDEXES, "I"), bases, strict=True)
         names = [(directories[i] + base).lstrip(b"/") for i, base in places]  # as in other payloads
         modes = numbers(_FILEMODES, "H")
-        nodes = list(zip(numbers(_FILEDEVICES, "I"), numbers(_FILEINODES, "I"), strict=True)) or list(range(len(names)))
+        nodes = list(zip(numbers(_FILEDEVICES, "I"), numbers(_FILEINODES, "I"), strict=True))
+        nodes = nodes or [(0, at) for at in range(len(names))]
         last = {
             node: at for at, (node, mode) in enumerate(zip(nodes, modes, strict=True)) if mode & _FORMAT == _REGULAR
         }
