@@ -117,12 +117,22 @@ def _emulator(machine: str) -> list[str]:
         raise HugealignError(f"{name} not found; on Debian: apt-get install qemu-user")
     # The least version of the interface that QEMU takes has been 2 since its 9.0, and the greatest 1 before; what we
     # use of it has not changed.
-    done = subprocess.run([path, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    found = _VERSION.search(done.stdout)
+    found = _VERSION.search(_said(path, "--version"))
     if not found:
         raise HugealignError(f"{printable(path)}: does not tell its version")
+    if "\n-plugin" not in _said(path, "-h"):
+        raise HugealignError(
+            f"{printable(path)}: was built without plugins, as Debian's is since 13 and every static one; "
+            "put one first on PATH that was configured with --enable-plugins, as Debian 12's is"
+        )
     plugin = library(_PLUGIN, f"API_VERSION={1 if int(found.group(1)) < 9 else 2}")
     return [path, "-plugin", f"file={plugin.replace(',', ',,')}"]
+
+
+def _said(path: str, option: str) -> str:
+    """Return what QEMU prints."""
+    done = subprocess.run([path, option], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    return done.stdout
 
 
 def _sysroot(image: Image, program: str, machine: str) -> str | None:

@@ -18,7 +18,9 @@ from hugealign.trace.simulate import executed, heat, profile
 from hugealign.trace.tracefile import Trace, open_trace
 from tests.support import HUGEALIGN, environment, run
 
-pytestmark = pytest.mark.skipif(not shutil.which("qemu-x86_64"), reason="qemu-user is not installed")
+QEMU = shutil.which("qemu-x86_64")
+PLUGINS = QEMU and "\n-plugin" in subprocess.run([QEMU, "-h"], capture_output=True, text=True, check=False).stdout
+pytestmark = pytest.mark.skipif(not PLUGINS, reason="qemu-user is not installed, or has no plugins")
 
 # One instruction, 1000 times two, three to exit: counted by hand.
 _COUNTED = """\
@@ -400,6 +402,19 @@ def test_no_emulator(built: Path, tmp_path: Path) -> None:
         3,
         "hugealign: error: qemu-x86_64 not found; on Debian: apt-get install qemu-user\n",
     )
+
+
+def test_an_emulator_without_plugins(built: Path, tmp_path: Path) -> None:
+    """A stand-in for Debian 13's, which is static."""
+    emulator = tmp_path / "qemu-x86_64"
+    emulator.write_text('#!/bin/sh\necho "qemu-x86_64 version 10.0.13"\necho "-version   display version"\n')
+    emulator.chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    done = run(HUGEALIGN, "trace", "-o", tmp_path / "t", "--", built / "work", "1", PATH=path)
+    assert done.returncode == 3
+    assert done.stderr.startswith(f"hugealign: error: {emulator}: was built without plugins")
+    assert done.stderr.count("\n") == 1
+    assert os.listdir(tmp_path) == ["qemu-x86_64"]
 
 
 @pytest.fixture
