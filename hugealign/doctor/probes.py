@@ -238,10 +238,17 @@ def _processor(output: bytes) -> Processor:
 
 def _perf(path: str | None, tried: children.Child | None, paranoid: str) -> Perf:
     level = int(paranoid) if re.fullmatch(r"-?\d{1,3}", paranoid) else None
-    said = tried.text if tried else ""
+    return Perf(path or "", level, *counted(tried.text if tried else ""))
+
+
+def counted(said: str) -> tuple[bool | None, str]:
+    """Return whether perf could count, None if that was not tried, by what it *said*; and its first line."""
+    lines = [line for line in said.splitlines() if line.strip() not in ("", "Error:")]
     match = re.search(r"^([^,\n]*),[^,\n]*,iTLB-load-misses", said, re.MULTILINE)
     counts = match[1].isdecimal() if match else None
-    return Perf(path or "", level, counts, (said.strip().splitlines() or [""])[0][:80])
+    if any(line.endswith("event is not supported.") for line in lines):  # perf 7
+        counts = False
+    return counts, lines[0].strip()[:80] if lines else ""
 
 
 def _settings(directory: str) -> dict[str, str]:

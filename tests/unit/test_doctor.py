@@ -250,6 +250,29 @@ def test_tunable() -> None:
     assert probes.tunable("unrecognized option") is None
 
 
+@pytest.mark.parametrize(
+    ("said", "counts", "first"),
+    [
+        ("123,,iTLB-load-misses,90,100.00,,\n", True, "123,,iTLB-load-misses,90,100.00,,"),
+        ("<not supported>,,iTLB-load-misses,0,100.00,,\n", False, "<not supported>,,iTLB-load-misses,0,100.00,,"),
+        (
+            "Error:\nNo supported events found.\nThe iTLB-load-misses event is not supported.\n",
+            False,
+            "No supported events found.",
+        ),
+        (
+            "Error:\nAccess to performance monitoring is limited.\n",
+            None,
+            "Access to performance monitoring is limited.",
+        ),
+        ("", None, ""),
+    ],
+)
+def test_what_perf_says(said: str, counts: bool | None, first: str) -> None:
+    """Versions 6.1 and 7.2."""
+    assert probes.counted(said) == (counts, first)
+
+
 def test_damaged_configuration(tmp_path: Path) -> None:
     vendor_tree(tmp_path, {"/proc/config.gz": "not gzip", "/boot/config-1.2": "CONFIG_A=y\n"})
     assert probes.kernel_config(str(tmp_path), "1.2") == ({"A": "y"}, "/boot/config-1.2")
