@@ -5,20 +5,25 @@ since 3.27 (``--dependency-file``), would link again each time, since they are g
 """
 
 import os
+import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_IN_MEMORY = re.compile(rb"/proc/self/fd/\d+")
 _MAKE = str.maketrans({" ": "\\ ", "#": "\\#", "$": "$$"})
 
 
 def renamed(text: bytes, names: "Mapping[str, str]", dependencies: bool = False) -> bytes:
-    """Return *text* with other *names* of files; *dependencies*: as make has to read it."""
-    for path in sorted(names, key=len, reverse=True):  # /proc/self/fd/10 before /proc/self/fd/1
-        name = names[path].translate(_MAKE) if dependencies else names[path]
-        text = text.replace(os.fsencode(path), os.fsencode(name))
-    return text
+    """Return *text* with other *names* for files in memory; *dependencies*: as make has to read it."""
+
+    def name(found: re.Match[bytes]) -> bytes:
+        path = os.fsdecode(found.group())
+        other = names.get(path, path)
+        return os.fsencode(other.translate(_MAKE) if dependencies and path in names else other)
+
+    return _IN_MEMORY.sub(name, text)
 
 
 def mend(path: str, names: "Mapping[str, str]", dependencies: bool) -> None:

@@ -18,9 +18,8 @@ _ADDRESS = re.compile(rb":\s+[0-9a-f]{1,16} ")
 _OFFSET = re.compile(rb"(.*)\+0x([0-9a-f]{1,15})\Z", re.DOTALL)
 #: What ends a branch: predicted, in a transaction, aborted, cycles; since perf 6.14 N for one not taken, then its kind.
 _FLAGS = re.compile(rb"/[PM-]N?/[X-]/[A-]/\d{1,9}(?:/\S{0,64})?(?:\s|\Z)")
-_FILE = re.compile(
-    rb"(?:\[unknown\]|\+0x[0-9a-f]{1,15}) ?\("
-)  # what stands before the name of a file, and its parenthesis
+#: What stands before the name of a file, and its parenthesis.
+_FILE = re.compile(rb"(?:\[unknown\]|\+0x[0-9a-f]{1,15}) ?\(")
 _KNOWN_LIMIT, _KNOWN_LENGTH = 500_000, 512  # frames that are kept, and bytes of one
 
 _Frame = tuple[Place | None, int | None]  # None for a frame of another file; the offset in the function if known
