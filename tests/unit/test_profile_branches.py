@@ -87,6 +87,14 @@ def test_of_this_build_with_a_short_build_id(prog: Path, tmp_path: Path) -> None
     assert "by name" in load(tmp_path / "data", other)[0].notes[0]
 
 
+def test_of_this_build_with_a_long_build_id(prog: Path, tmp_path: Path) -> None:
+    """perf keeps 20 bytes of it."""
+    build_id = "ab" * 24
+    program = linked(prog, tmp_path / "long", f"0x{build_id}")
+    record(tmp_path / "data", program, build_id[:40])
+    assert check(tmp_path / "data", program) == []
+
+
 def test_by_name(prog: Path, tmp_path: Path) -> None:
     """The program is still there; that of -b is another build."""
     program = linked(prog, tmp_path / "of (old)", "none")

@@ -94,14 +94,15 @@ def test_perf_script_branch_symbols(prog: Path, functions: Functions, tmp_path: 
     assert next(iter(matched.arcs))[2] == 0x40
 
 
-def test_perf_script_branch_symbols_with_files(prog: Path, functions: Functions, tmp_path: Path) -> None:
-    """As perf 6.1 prints `-F +brstacksym,+dso` for real branch records; N and COND came later."""
-    (tmp_path / "p").write_text(
-        "prog 1 2.0: 1 cycles:u: 401000 hot+0x1 (/srv/prog (deleted))main+0x40(/srv/prog (deleted))/hot+0x0(/srv/prog"
-        " (deleted))/P/-/-/0/ hot+0x7(/srv/prog)/hot+0x3(/srv/prog)/MN/-/-/1/COND/- "
+@pytest.mark.parametrize("space", ["", " "])
+def test_perf_script_branch_symbols_with_files(prog: Path, functions: Functions, tmp_path: Path, space: str) -> None:
+    """As perf 6.1 prints `-F +brstacksym,+dso` for real branch records; the space, N and COND came later."""
+    branches = (
+        "main+0x40(/srv/prog (deleted))/hot+0x0(/srv/prog (deleted))/P/-/-/0/ "
+        "hot+0x7(/srv/prog)/hot+0x3(/srv/prog)/MN/-/-/1/COND/- "
         "[unknown](/lib/libc.so.6)/main+0x45(/srv/prog)/P/X/A/12/ [unknown](/srv/prog)/[unknown](/srv/prog)/P/-/-/1\n"
-        * 3
-    )
+    ).replace("(/", f"{space}(/")
+    (tmp_path / "p").write_text(f"prog 1 2.0: 1 cycles:u: 401000 hot+0x1 (/srv/prog (deleted)){branches}" * 3)
     profile, matched, form = load(tmp_path / "p", prog, "perf-text")
     assert form == "perf-text"
     assert arcs(matched, functions) == {("main", "hot"): 3}
