@@ -213,7 +213,7 @@ class Shim:
 
         What the linker says of it is said of the file that it was made from, which *name* tells.
         """
-        fd = os.memfd_create(os.path.basename(name), 0)
+        fd = os.memfd_create(name, 0)
         os.write(fd, data)
         path = f"/proc/self/fd/{fd}"
         from hugealign.resources import directory

@@ -15,8 +15,8 @@ from hugealign.profile.lines import lines
 from hugealign.profile.model import Profile, ProfileError
 from hugealign.units import printable
 
-_TEXT = "perf script -F pid,ip --show-mmap-events --show-task-events"
 _EVENTS = ("--show-mmap-events", "--show-task-events")
+_TEXT = f"perf script -F pid,ip {' '.join(_EVENTS)}"
 #: Of a pipe's output, perf prints symbols unless told not to; of code with debug information, frames that are none.
 _ONLY = ("-F", "-sym", "--no-inline")
 _FUNCTION = 1 << 20  # bytes: more than a function has, less than lies between an offset and its address
