@@ -98,9 +98,9 @@ def _plan(
     from hugealign.order import hot, windows
 
     if args.order is None:
-        found = *hot.hot_and_cold(matched, functions), matched, functions, page_size
-        fill = None if args.no_fill else Calls(args.file, functions)
-        return windows.plan(*found, budget.windows, fill)
+        calls = Calls(args.file, functions)
+        found = *hot.hot_and_cold(matched, functions, calls), matched, functions, page_size
+        return windows.plan(*found, budget.windows, None if args.no_fill else calls)
     from hugealign.trace.orders import read_order
 
     functions, order = read_order(args.order, args.file)

@@ -96,9 +96,9 @@ def _from_profiles(args: argparse.Namespace) -> int:
     budget = profiled.budget(args)
     functions = profiled.read_functions(args.binary)
     matched, read = profiled.read_profiles(args.profiles, args.binary, functions, args)
-    found = *hot.hot_and_cold(matched, functions), matched, functions, page_size
-    fill = None if args.no_fill else Calls(args.binary, functions)
-    plan = windows.plan(*found, budget.windows, fill)
+    calls = Calls(args.binary, functions)
+    found = *hot.hot_and_cold(matched, functions, calls), matched, functions, page_size
+    plan = windows.plan(*found, budget.windows, None if args.no_fill else calls)
     return _finish(args, args.binary, functions, matched, plan, budget, read)
 
 

@@ -26,10 +26,11 @@ _UNSEEN = 0.5
 
 def densest(
     functions: Functions, worth: Mapping[int, float], room: int, usual: int, calls: Calls | None = None
-) -> list[int]:
+) -> dict[int, float]:
     """Return the functions that are worth the most per byte and fit into *room* bytes, aligned to *usual* ones.
 
-    *worth* has all functions that ran.  With *calls*, functions that are likely to run are among them too.
+    *worth* has all functions that ran.  With *calls*, functions that are likely to run are among them too.  The densest
+    come first, each with how likely it runs, which is 1 for those that did.
     """
     unseen = _UNSEEN * min((value for value in worth.values() if value > 0), default=1.0)
     size = _sizes(functions, usual)
@@ -44,8 +45,11 @@ def densest(
     return _chosen(functions, heap, worth, unseen, room, usual, calls)
 
 
-def likely(functions: Functions, ran: Iterable[int], room: int, usual: int, calls: Calls) -> list[int]:
-    """Return functions that are likely to run because those do that *ran*, without these, and fit into *room* bytes."""
+def likely(functions: Functions, ran: Iterable[int], room: int, usual: int, calls: Calls) -> dict[int, float]:
+    """Return functions that are likely to run because those do that *ran*, without these, and fit into *room* bytes.
+
+    The densest come first, each with how likely it runs.
+    """
     return _chosen(functions, [], dict.fromkeys(ran), 1.0, room, usual, calls)
 
 
@@ -74,7 +78,7 @@ def _chosen(
     room: int,
     usual: int,
     calls: Calls | None,
-) -> list[int]:
+) -> dict[int, float]:
     """Take the densest functions that fit; *heap* has some that *ran*, each as (minus its density, index, 1).
 
     Others are *worth* so much when it is sure that they run.  Each that ran or was taken makes some of them likelier;
@@ -93,7 +97,7 @@ def _chosen(
     if calls:
         for index in sorted(ran):
             spread(index, calls, 1.0)
-    taken = []
+    taken = {}
     while heap and room >= usual:
         _, index, chance = heapq.heappop(heap)
         seen = index in ran
@@ -102,7 +106,7 @@ def _chosen(
         if size(index) > room:
             continue
         room -= size(index)
-        taken.append(index)
+        taken[index] = chance
         if calls and not seen:
             chances[index] = 1.0  # nothing makes it likelier any more
             spread(index, calls, chance * _PASSED_ON)

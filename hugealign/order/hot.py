@@ -4,7 +4,9 @@ from collections import Counter
 from collections.abc import Sequence
 from math import sqrt
 
+from hugealign.elf.calls import Calls
 from hugealign.elf.symbols import Functions
+from hugealign.order import guess
 from hugealign.order.cdsort import Arc, cdsort
 from hugealign.profile.match import Matched
 
@@ -12,16 +14,18 @@ from hugealign.profile.match import Matched
 _RUN = 128 << 10
 
 
-def hot_and_cold(matched: Matched, functions: Functions) -> tuple[list[int], list[int]]:
+def hot_and_cold(matched: Matched, functions: Functions, calls: Calls | None = None) -> tuple[list[int], list[int]]:
     """Return the touched functions, as indices, in order, and apart from them the touched cold parts.
 
-    Cold parts (``f.cold``) follow the order of their functions: they ran, but are not expected to run again.
+    *calls*, those that the code has, help where the profile saw only a part of what runs.  Cold parts (``f.cold``)
+    follow the order of their functions: they ran, but are not expected to run again.
     """
     touched = sorted(matched.samples)
     cold = [index for index in touched if functions.cold_part_of(index) is not None]
     apart = set(cold)
     hot = [index for index in touched if index not in apart]
-    order = _by_calls(hot, matched, functions) if matched.arcs else _by_density(hot, matched, functions)
+    order = guess.order(hot, {}, matched, functions, calls) if calls and guess.incomplete(matched) else []
+    order = order or (_by_calls if matched.arcs else _by_density)(hot, matched, functions)
     rank = {functions.names[index]: number for number, index in enumerate(order)}
     cold.sort(key=lambda index: (rank.get(functions.cold_part_of(index) or "", len(order)), index))
     return order, cold
@@ -30,17 +34,18 @@ def hot_and_cold(matched: Matched, functions: Functions) -> tuple[list[int], lis
 def worth(hot: Sequence[int], matched: Matched, functions: Functions) -> dict[int, float]:
     """Return what each touched function is worth in a huge window; *hot* is the order of `hot_and_cold`.
 
-    Without calls, its samples.  With calls, how often it is entered and returned to: its page is looked up then,
-    however long it runs then.  Torn out of the order it would leave the page of those that call it, so the density of
-    the run of the order that it lies in counts as much as its own.
+    From an incomplete profile, its samples, or the calls that it saw from and to it if those are more.  From a complete
+    one with calls, how often it is entered and returned to: its page is looked up then, however long it runs then.  Torn
+    out of the order it would leave the page of those that call it, so the density of the run of the order that it lies
+    in counts as much as its own.
     """
-    if not matched.arcs:
-        return {index: float(samples) for index, samples in matched.samples.items()}
     looked_up = Counter[int]()
     for (caller, callee, _), weight in matched.arcs.items():
         if caller != callee:
             looked_up[caller] += weight
             looked_up[callee] += weight
+    if guess.incomplete(matched):
+        return {index: float(max(samples, looked_up[index])) for index, samples in matched.samples.items()}
     calls, samples = looked_up.total() / 2, sum(matched.samples.values())
     values = {
         index: float(looked_up[index] or (count * calls / samples if samples else 0))  # of callbacks no call is known

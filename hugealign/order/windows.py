@@ -4,19 +4,22 @@ Mapping more windows than the processor has entries for costs more misses than i
 window saves some.  So as many are mapped as the hot functions need, and never more than the budget.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from hugealign.elf.calls import Calls
 from hugealign.elf.symbols import Functions
 from hugealign.errors import HugealignError
-from hugealign.order import choose
+from hugealign.order import choose, guess
 from hugealign.order import hot as hot_functions
 from hugealign.order.alignment import alignment, place
 from hugealign.order.orderfile import COLD, FILL, HOT
 from hugealign.profile.match import Matched
 
 _LIMIT = 1 << 16  # windows: 128 GiB of functions
+#: Bytes of functions that are likely to run and lie among those that ran where nothing is huge: on 4 KiB pages, too, it
+#: helps that what runs is together.  1 to 8 MiB gave much the same misses (docs/order.md).
+_BESIDE = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,8 @@ def plan(
 
     With *count*, so many are to be huge, whatever the budget.  Where those that ran need more, the ones that are worth
     the most per byte come first.  With *fill*, which says who calls whom, others that are likely to run get the room
-    that is left.  Raises HugealignError for functions of absurd size.
+    that is left, and if nothing is huge, a place beside those that ran.  Raises HugealignError for functions of absurd
+    size.
     """
     text = max(1, -(-functions.text // page_size))
     whole = count is None and text <= budget
@@ -83,7 +87,7 @@ def plan(
     needed = max(1, -(-end // page_size))
     if needed > _LIMIT:
         raise HugealignError(f"functions of {needed} windows: more than any program has; the file is damaged")
-    if not whole and most and (fill or end > most * page_size):
+    if not whole and (fill or end > most * page_size):
         kinds = _within(kinds, matched, functions, most * page_size, end, usual, fill)
         ends = _ends(kinds, functions, usual)
     placed = [
@@ -114,19 +118,31 @@ def _within(
     usual: int,
     fill: Calls | None,
 ) -> list[tuple[int, str]]:
-    """Return the functions with those first that are to lie in the first *space* bytes.
+    """Return the functions with those first that are to lie in the first *space* bytes, 0 if no window is huge.
 
-    As *kinds* has them they reach to *end*.  The order of those that ran stays as it is, on either side: functions that
-    call each other are beside each other in it.
+    As *kinds* has them they reach to *end*.  On either side of the border they are in one order, in which functions
+    that call each other are beside each other; what fills up is behind those that ran if the profile saw all of them.
     """
-    if end <= space:
-        likely = choose.likely(functions, matched.samples, space - end, usual, fill) if fill else []
-        return kinds + [(index, FILL) for index in sorted(likely)]
-    worth = hot_functions.worth([index for index, kind in kinds if kind == HOT], matched, functions)
-    inside = set(choose.densest(functions, worth, space - functions.lead, usual, fill))
-    ran = [one for one in kinds if one[0] in inside]
-    filled = [(index, FILL) for index in sorted(inside.difference(matched.samples))]
-    return ran + filled + [one for one in kinds if one[0] not in inside]
+    guessed = fill is not None and guess.incomplete(matched)
+    inside: Container[int] | None = None
+    likely: dict[int, float] = {}
+    if end > space > 0:
+        worth = hot_functions.worth([index for index, kind in kinds if kind == HOT], matched, functions)
+        inside = choose.densest(functions, worth, space - functions.lead, usual, fill)
+        likely = {index: chance for index, chance in inside.items() if index not in matched.samples}
+    elif fill and (space or guessed):
+        likely = choose.likely(functions, matched.samples, space - end if space else _BESIDE, usual, fill)
+    mixed: list[int] = []
+    if fill and guessed and likely:
+        mixed = guess.order((index for index, kind in kinds if kind == HOT), likely, matched, functions, fill)
+    if mixed:
+        cold = [one for one in kinds if one[1] == COLD]
+        kinds = [(index, FILL if index in likely else HOT) for index in mixed] + cold
+    else:
+        kinds = kinds + [(index, FILL) for index in sorted(likely)]
+    if inside is None:
+        return kinds
+    return [one for one in kinds if one[0] in inside] + [one for one in kinds if one[0] not in inside]
 
 
 def _ends(kinds: Sequence[tuple[int, str]], functions: Functions, usual: int) -> list[int]:

@@ -1,0 +1,70 @@
+"""An order for a profile that saw only a part of what runs, by the calls that the code has.  Pure.
+
+Samples without stacks say nothing of who calls whom, and a thousand samples with stacks say little.  The code does say
+which calls there are.  How often one is made is guessed from how hot both of its ends are.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from hugealign.elf.calls import Calls
+from hugealign.elf.symbols import Functions
+from hugealign.order.cdsort import Arc, cdsort
+from hugealign.profile.match import Matched
+
+#: A profile is taken for complete if less than this share of what runs is in functions that it did not see.
+_COMPLETE = 1 / 1000
+#: What a function is worth that the profile did not see, in samples, if it is sure that it runs; and what is added to
+#: those that it did see, whose callers in a stack have no sample of their own.
+_UNSEEN = 0.5
+#: How much a call that the profile did not see weighs at most, of the least of those that it saw, if it saw any.
+_SHARE = 0.5
+_SCALE = 1000  # weights are whole numbers
+
+
+def incomplete(matched: Matched) -> bool:
+    """Say whether functions run that the profile did not see, or calls.
+
+    What has not been seen yet runs as often as what was seen a single time (Good, Biometrika 40, 1953, page 237: the
+    estimate named after him and Turing).
+    """
+    least = _least(matched.samples)
+    total = sum(matched.samples.values())
+    single = sum(count == least for count in matched.samples.values())
+    return not matched.arcs or single * least > total * _COMPLETE
+
+
+def order(
+    hot: Iterable[int], likely: Mapping[int, float], matched: Matched, functions: Functions, calls: Calls
+) -> list[int]:
+    """Return the functions *hot*, which ran, and those that are *likely* to run, by how likely, in one order.
+
+    They are sorted by CDSort.  A call that the profile has not, but the code has, weighs the geometric mean of what its
+    ends are worth; where the profile has calls, at most half of the least of them.  Without any call there is no order.
+    """
+    least, least_call = _least(matched.samples), _least(matched.arcs)
+    worth = {index: matched.samples[index] / least + _UNSEEN for index in hot}
+    worth.update((index, _UNSEEN * chance) for index, chance in likely.items())
+    nodes = sorted(worth)
+    number = {index: at for at, index in enumerate(nodes)}
+    arcs, seen = [], set()
+    for (caller, callee, offset), weight in sorted(
+        matched.arcs.items(), key=lambda item: (item[0][0], item[0][1], -1 if item[0][2] is None else item[0][2])
+    ):
+        if weight and caller in number and callee in number:
+            arcs.append(Arc(number[caller], number[callee], _SCALE * weight // least_call, offset))
+            seen.add((caller, callee))
+    most = _SHARE if matched.arcs else float("inf")
+    for caller in nodes:
+        for callee in calls.callees(caller):
+            if callee in number and (caller, callee) not in seen:
+                weight = min(most, (worth[caller] * worth[callee]) ** 0.5)
+                arcs.append(Arc(number[caller], number[callee], max(1, int(_SCALE * weight))))
+    called, total = sum(arc.weight for arc in arcs), sum(worth.values())
+    counts = [max(1, int(worth[index] * called / total)) for index in nodes]
+    return [nodes[at] for at in cdsort([functions.sizes[index] for index in nodes], counts, arcs)] if arcs else []
+
+
+def _least(counts: Mapping[Any, int]) -> int:
+    """Return the least count that is one: a single sample, whatever it stands for."""
+    return min((count for count in counts.values() if count > 0), default=1)
