@@ -119,7 +119,7 @@ def _windows(path: str) -> int | None:
             wanted = orderfile.parse(lines(stream)).header.get("windows", "")
     except (HugealignError, OSError):
         return None
-    return int(wanted) if wanted.isascii() and wanted.isdigit() and 0 < len(wanted) < 9 and int(wanted) else None
+    return int(wanted) if wanted.isascii() and wanted.isdigit() and 0 < len(wanted) < 9 else None
 
 
 def _note(path: str, functions: "Functions") -> "BuildNote | None":

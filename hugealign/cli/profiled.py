@@ -38,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     which.add_argument(
         "--cpu", action="append", metavar="NAME", help="budget for this processor (default: the one that runs this)"
     )
-    which.add_argument("--itlb-2m", type=int, metavar="N", help="budget for N instruction TLB entries")
+    which.add_argument("--itlb-2m", type=int, metavar="N", help="budget for N instruction TLB entries; 0: none huge")
     add("--reserve", type=int, default=1, metavar="N", help="entries left to others (default: 1)")
     add("--no-fill", action="store_true", help="leave room as it is")
 

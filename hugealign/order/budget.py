@@ -17,6 +17,8 @@ _SECONDS = 5.0
 class Budget:
     """*windows* that may be huge: *entries* less *reserve*, at least 1; *why* is where the entries come from.
 
+    Without entries no window is: the order is for small pages.
+
     *cpu* is the processor's name in the table of known ones, empty if it is not in there.
     """
 
@@ -28,7 +30,7 @@ class Budget:
     @property
     def windows(self) -> int:
         """The number of windows."""
-        return max(1, self.entries - self.reserve)
+        return max(1, self.entries - self.reserve) if self.entries else 0
 
 
 def budget(cpu: str | None, entries: int | None, reserve: int = DEFAULT_RESERVE) -> Budget:
@@ -36,8 +38,8 @@ def budget(cpu: str | None, entries: int | None, reserve: int = DEFAULT_RESERVE)
 
     Raises UsageError for an unknown processor and for numbers that make no sense.
     """
-    if entries is not None and not 1 <= entries <= _ENTRIES_LIMIT:
-        raise UsageError(f"--itlb-2m: not a number from 1 to {_ENTRIES_LIMIT}")
+    if entries is not None and not 0 <= entries <= _ENTRIES_LIMIT:
+        raise UsageError(f"--itlb-2m: not a number from 0 to {_ENTRIES_LIMIT}")
     if entries is not None:
         return of_entries(entries, reserve, "as given by --itlb-2m")
     if cpu is not None:

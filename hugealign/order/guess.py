@@ -23,11 +23,13 @@ _SCALE = 1000  # weights are whole numbers
 
 
 def incomplete(matched: Matched) -> bool:
-    """Say whether functions run that the profile did not see, or calls.
+    """Say whether functions may run, or calls, that the profile did not see.
 
-    What has not been seen yet runs as often as what was seen a single time (Good, Biometrika 40, 1953, page 237: the
-    estimate named after him and Turing).
+    In a record of all none do; of calls, without any, it saw too few.  Else the counts tell: what was never seen runs
+    about as often as what was seen a single time (Good, Biometrika 40, 1953, page 237).
     """
+    if matched.complete:
+        return False
     least = _least(matched.samples)
     total = sum(matched.samples.values())
     single = sum(count == least for count in matched.samples.values())

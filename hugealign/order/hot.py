@@ -35,16 +35,16 @@ def worth(hot: Sequence[int], matched: Matched, functions: Functions) -> dict[in
     """Return what each touched function is worth in a huge window; *hot* is the order of `hot_and_cold`.
 
     From an incomplete profile, its samples, or the calls that it saw from and to it if those are more.  From a complete
-    one with calls, how often it is entered and returned to: its page is looked up then, however long it runs then.  Torn
-    out of the order it would leave the page of those that call it, so the density of the run of the order that it lies
-    in counts as much as its own.
+    one with calls, how often it is entered and returned to: its page is looked up then, however long it runs then.
+    Torn out of the order it would leave the page of those that call it, so the density of the run of the order that it
+    lies in counts as much as its own.
     """
     looked_up = Counter[int]()
     for (caller, callee, _), weight in matched.arcs.items():
         if caller != callee:
             looked_up[caller] += weight
             looked_up[callee] += weight
-    if guess.incomplete(matched):
+    if not matched.arcs or guess.incomplete(matched):
         return {index: float(max(samples, looked_up[index])) for index, samples in matched.samples.items()}
     calls, samples = looked_up.total() / 2, sum(matched.samples.values())
     values = {

@@ -52,8 +52,8 @@ def _lines(report: Report) -> Iterator[str]:
     for name, count in matched.missing[: 3 if matched.rate < 0.95 else 0]:
         yield f"         not found: {printable(name[:_NAME_SHOWN])} ({_percent(count, matched.total)})"
     budget = report.budget
-    why = f"{budget.entries} 2 MiB instruction TLB entries ({budget.why})"
-    yield f"budget   {_windows(plan.budget)}: {why}, {budget.reserve} of them kept for others"
+    kept = f", {budget.reserve} of them kept for others" if budget.entries else ""
+    yield f"budget   {_windows(plan.budget)}: {budget.entries} 2 MiB instruction TLB entries ({budget.why}){kept}"
     why = choices.why(report.choice) if report.choice else _why(plan)
     yield f"huge     {_windows(plan.count)} of {format_size(plan.page_size)}: {why}"
     yield ""
@@ -86,6 +86,8 @@ def _elsewhere(matched: Matched) -> str:
 def _why(plan: Plan) -> str:
     if plan.whole:
         return f"all of the text ({_windows(plan.text)}) is within the budget, whatever the order"
+    if not plan.budget:
+        return "the order is for small pages"
     if plan.needed > plan.budget:
         return f"what ran needs {plan.needed}; one beyond the budget costs more than it saves"
     if plan.count > plan.needed:

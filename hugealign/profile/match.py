@@ -17,7 +17,8 @@ class Matched:
     """A profile in terms of a binary's functions, which are named by their indices.
 
     *samples* has every touched function; *total* samples, of which *found* are in a function; *foreign* ones lie in
-    other files and count for neither.  *missing* are the names with most samples that were not found.
+    other files and count for neither.  *missing* are the names with most samples that were not found.  *complete* says
+    that nothing ran besides: it is a record of all, not of samples.
     """
 
     samples: dict[int, int] = field(default_factory=dict)
@@ -26,6 +27,7 @@ class Matched:
     found: int = 0
     foreign: int = 0
     missing: list[tuple[str, int]] = field(default_factory=list)
+    complete: bool = False
 
     @property
     def rate(self) -> float:

@@ -129,7 +129,7 @@ def profile(
         replay.run(progress)
         executions = replay.executions()
         calls, uncounted = replay.calls()
-    matched = Matched()
+    matched = Matched(complete=True)
     for times, owner, (_, _, _, instructions) in zip(executions, owners, trace.block_rows(), strict=True):
         if not times:
             continue

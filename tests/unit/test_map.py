@@ -365,6 +365,10 @@ def test_order_file(prog: Path, tmp_path: Path) -> None:
     cells = document["layouts"][1]["windows"][0]["cells"]
     assert not any(cells[: max(lead - 1, 0)])
     assert document["layouts"][1]["windows"][0]["hottest"]
+    order.write_text("# hugealign.order/1\n# windows: 0\nother\nmain\n")
+    document = json.loads(run(*words, "--page-size=64K", check=True).stdout)
+    jsonschema.validate(document, SCHEMA)
+    assert document["huge"] == 0
     order.write_text("other\nmain\n")
     assert json.loads(run(*words, "--page-size=64K", check=True).stdout)["huge"] == 1
     assert functions.names[first] == "other"

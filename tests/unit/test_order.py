@@ -109,6 +109,7 @@ def test_a_profile_is_complete_if_hardly_anything_was_seen_once() -> None:
     assert guess.incomplete(matched({0: 10**9, 1: 10**6 + 10**4}, arcs))
     assert guess.incomplete(matched({0: 10**9, 1: 1}))
     assert not guess.incomplete(matched({}, arcs))
+    assert not guess.incomplete(Matched({0: 1, 1: 1}, {}, 2, 2, complete=True))
 
 
 def test_calls_of_the_code_bring_functions_together_that_ran() -> None:
@@ -372,11 +373,12 @@ def test_budget() -> None:
     assert budget("skylake", None).windows == 7
     assert budget(None, 16, 2).windows == 14
     assert budget(None, 1).windows == 1
+    assert (budget(None, 0).windows, budget(None, 0, 0).windows) == (0, 0)
     assert budget(None, None).windows >= 1
     assert (budget("skl", None).cpu, budget(None, 16).cpu) == ("skylake", "")
     for cpu, entries, reserve in (
         ("nosuch", None, 1),
-        (None, 0, 1),
+        (None, 65537, 1),
         (None, -1, 1),
         (None, 8, -1),
         ("kunpeng920", None, 1),
@@ -591,6 +593,26 @@ def test_functions_of_absurd_size() -> None:
         planned(functions, matched({0: 1}), 2)
 
 
+def test_an_order_for_small_pages(prog: Path, tmp_path: Path) -> None:
+    """It asks for no huge window, has what is likely to run, and links as any other does."""
+    order = tmp_path / "small.order"
+    words = [HUGEALIGN, "order", SAMPLES / "flat.txt", "-b", prog, "--itlb-2m=0"]
+    done = run(*words, "-o", order, check=True)
+    assert "budget   0 windows: 0 2 MiB instruction TLB entries (as given by --itlb-2m)\n" in done.stdout
+    assert "huge     0 windows of 2.0 MiB: the order is for small pages\n" in done.stdout
+    assert " huge  " not in done.stdout
+    document = _valid(run(*words, "--format=json", check=True).stdout, "order-report")
+    assert (document["huge"], document["budget"]["windows"], document["whole_text"]) == (0, 0, False)
+    made = orderfile.parse(order.read_bytes().split(b"\n"))
+    assert made.header["windows"] == "0"
+    assert {entry.name for entry in made.entries if entry.kind == HOT} == {"hot", "odd name\\(x)", "helper"}
+    assert document["functions"]["fill"] == sum(entry.kind == FILL for entry in made.entries) > 0
+    command = [HUGEALIGN, f"--profile={order}", "gcc", prog.with_name("main.o"), prog.with_name("other.o")]
+    linked = run(*command, "-o", tmp_path / "linked", check=True)
+    assert linked.stderr == ""
+    assert run(tmp_path / "linked").returncode == run(prog).returncode
+
+
 def test_several_profiles_are_added_up(prog: Path, tmp_path: Path) -> None:
     (tmp_path / "list").write_text("never\n")
     done = run(HUGEALIGN, "order", SAMPLES / "prog.fdata", tmp_path / "list", "-b", prog, "--format=json", check=True)
@@ -650,7 +672,7 @@ def test_another_program(prog: Path, tmp_path: Path) -> None:
         (["order", "list", "-b", "prog", "--type=nosuch"], 2, "--type: unknown"),
         (["order", "list", "-b", "prog", "--type=fdata"], 3, "nothing in it can be read as fdata"),
         (["order", "list", "-b", "prog", "--cpu=nosuch"], 2, "unknown CPU"),
-        (["order", "list", "-b", "prog", "--itlb-2m=0"], 2, "--itlb-2m"),
+        (["order", "list", "-b", "prog", "--itlb-2m=-1"], 2, "--itlb-2m"),
         (["order", "list", "-b", "prog", "--page-size=3M"], 2, "--page-size"),
         (["order", "list", "-b", "prog", "-o", "none/o"], 3, "cannot be written"),
         (["order", "bad", "-b", "prog"], 0, "1 line is not folded"),

@@ -140,7 +140,6 @@ def bolted(
 def ours(program: Program, before: Path, functions: Functions, learned: list[Learned]) -> Iterator[Build]:
     """Yield hugealign's, for each budget of windows; *before* is what the profiles were taken of."""
     linker = "lld" if program.large else "bfd"
-    budgets = program.budgets
     for name in dict.fromkeys(("bfd", linker)):
         command, path = link(program, f"hugealign.{name}", *LINKERS[name], wrapper=(str(HUGEALIGN),))
         yield Build(f"hugealign, {name}", "`hugealign`", path, made(program, command, path))
@@ -148,7 +147,7 @@ def ours(program: Program, before: Path, functions: Functions, learned: list[Lea
         word = "".join(c for c in profile.name if c.isalnum())
         raw = profiles.for_hugealign(profile, functions, program.directory / f"{word}.preaggregated")
         for fill in (False, True):
-            for budget in budgets[1:]:
+            for budget in program.budgets:
                 kind = "fill" if fill else "bare"
                 order = program.directory / f"{word}.{kind}.{budget}.order"
                 words = ["order", raw.name, "-b", str(before), "-o", order.name, "--itlb-2m", str(budget)]

@@ -117,7 +117,7 @@ def _simulated(
     program: Program, build: Build, trace: Trace, before: Functions, samples: dict[int, int]
 ) -> dict[str, Any]:
     """Return where the code of a build lies, what it misses at each budget, and what it has when it runs."""
-    say(" ".join(filter(None, (build.title, build.learned, str(build.budget or "")))))
+    say(" ".join(filter(None, (build.title, build.learned, "" if build.budget is None else str(build.budget)))))
     cpus = figures.processors()
     file = find(trace.description.files, str(build.path)) if build.rewritten else trace.description.program
     found = figures.lies(build, trace, file, before, samples, executed(trace))
@@ -132,10 +132,8 @@ def _simulated(
 
 
 def _budgets(program: Program, build: Build) -> tuple[int, ...]:
-    """Return the budgets to simulate a build at; without any huge window that is the order for as many as can be."""
-    if build.budget is None:
-        return program.budgets
-    return (0, build.budget) if build.budget == program.budgets[-1] else (build.budget,)
+    """Return the budgets to simulate a build at: all, or the one that it was made for."""
+    return program.budgets if build.budget is None else (build.budget,)
 
 
 def _row(program: Program, build: Build, found: figures.Lies) -> dict[str, Any]:

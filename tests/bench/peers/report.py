@@ -25,8 +25,7 @@ each build (`hugealign simulate --layout elf:FILE`); BOLT rewrites code, so what
   better than any peer does by itself.
 - **profiles**: `full`: every instruction and call of the first run; for BOLT, how often every block ran. `N samples`:
   functions drawn from that run by their instructions, no calls, as a profiler in a virtual machine delivers them.
-- **order**, with and without **fill**: made anew for each budget, by `hugealign order --itlb-2m N --reserve 0`; without
-  any huge window, the one for the largest budget.
+- **order**, with and without **fill**: made anew for each budget, by `hugealign order --itlb-2m N --reserve 0`.
 - **BOLT, blocks** also moves single blocks, so that what did not run leaves the functions: less code is hot than any
   order of functions can make it. It is told from blocks as QEMU has them, not from BOLT's own instrumentation.
 - Windows **that ran** hold any code of the second run, **99.9 %** of them so much of its instructions; **can** be huge,
