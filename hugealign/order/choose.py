@@ -21,7 +21,7 @@ _CALLERS = 32  # of more, each is next to nothing
 #: So much of that goes on from what is only likely.
 _PASSED_ON = 0.5
 #: What it is worth that a function ran, beside how much, in what the least of those that ran much or little is worth.
-_UNSEEN = 0.5
+UNSEEN = 0.5
 
 
 def densest(
@@ -32,7 +32,7 @@ def densest(
     *worth* has all functions that ran.  With *calls*, functions that are likely to run are among them too.  The densest
     come first, each with how likely it runs, which is 1 for those that did.
     """
-    unseen = _UNSEEN * min((value for value in worth.values() if value > 0), default=1.0)
+    unseen = UNSEEN * min((value for value in worth.values() if value > 0), default=1.0)
     size = _sizes(functions, usual)
     heap = [(-(value + unseen) / size(index), index, 1.0) for index, value in worth.items()]
     heap.sort()

@@ -10,13 +10,11 @@ from typing import Any
 from hugealign.elf.calls import Calls
 from hugealign.elf.symbols import Functions
 from hugealign.order.cdsort import Arc, cdsort
+from hugealign.order.choose import UNSEEN
 from hugealign.profile.match import Matched
 
 #: A profile is taken for complete if less than this share of what runs is in functions that it did not see.
 _COMPLETE = 1 / 1000
-#: What a function is worth that the profile did not see, in samples, if it is sure that it runs; and what is added to
-#: those that it did see, whose callers in a stack have no sample of their own.
-_UNSEEN = 0.5
 #: How much a call that the profile did not see weighs at most, of the least of those that it saw, if it saw any.
 _SHARE = 0.5
 _SCALE = 1000  # weights are whole numbers
@@ -45,8 +43,8 @@ def order(
     ends are worth; where the profile has calls, at most half of the least of them.  Without any call there is no order.
     """
     least, least_call = _least(matched.samples), _least(matched.arcs)
-    worth = {index: matched.samples[index] / least + _UNSEEN for index in hot}
-    worth.update((index, _UNSEEN * chance) for index, chance in likely.items())
+    worth = {index: matched.samples[index] / least + UNSEEN for index in hot}
+    worth.update((index, UNSEEN * chance) for index, chance in likely.items())
     nodes = sorted(worth)
     number = {index: at for at, index in enumerate(nodes)}
     arcs, seen = [], set()
