@@ -1,9 +1,11 @@
-"""What fills windows best: ``python -m tests.bench.filling`` prints the table of docs/order.md.
+"""What orders from samples are worth, and what fills windows best: ``python -m tests.bench.filling``.
 
-The programs, traces and samples are those of `tests.bench.peers`, which has to have run.  Layouts are simulated, not
-linked: misses of a Skylake's first-level instruction TLB.
+It prints the table of docs/order.md.  The programs, traces and samples are those of `tests.bench.peers`, which has to
+have run.  Layouts are simulated, not linked: misses of a Skylake's first-level instruction TLB.
 """
 
+import random
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
@@ -22,18 +24,33 @@ from tests.bench.peers.programs import WORK
 
 PROGRAMS = ("clang", "generated")
 SAMPLES = (1000, 10_000)
-COUNTS = (1, 2, 4, 8)
+COUNTS = (0, 1, 2, 4, 8)
 SCALES = (0.5, 2.0)
 _CHANCES = ("_BESIDE", "_CALLED", "_CALLS")
 
 
 def ways() -> Iterator[tuple[str, dict[str, float]]]:
     """Yield what is compared: its name, and by how much to multiply how likely something is for each reason."""
-    yield "what lies near", {"_CALLED": 0.0, "_CALLS": 0.0}
+    yield "filled with what lies near", {"_CALLED": 0.0, "_CALLS": 0.0}
     yield "and callees", {"_CALLS": 0.0}
     yield "and callers", {}
     for scale in SCALES:
         yield f"all, {scale} times as likely", dict.fromkeys(_CHANCES, scale)
+
+
+def with_callers(ran: Matched, flat: Matched) -> Matched:
+    """Return the samples *flat* as a profiler that walks stacks has them: each with a caller, drawn by its calls."""
+    callers: dict[int, Counter[tuple[int, int | None]]] = {}
+    for (caller, callee, offset), count in ran.arcs.items():
+        callers.setdefault(callee, Counter())[caller, offset] += count
+    chance = random.Random(flat.total)
+    found = Matched(dict(flat.samples), {}, flat.total, flat.found)
+    for callee, samples in flat.samples.items():
+        if callee in callers:
+            for caller, offset in chance.choices(*zip(*callers[callee].items(), strict=True), k=samples):
+                found.samples.setdefault(caller, 0)
+                found.arcs[caller, callee, offset] = found.arcs.get((caller, callee, offset), 0) + 1
+    return found
 
 
 def changed(scales: dict[str, float]) -> dict[str, Any]:
@@ -48,10 +65,12 @@ def changed(scales: dict[str, float]) -> dict[str, Any]:
 
 def tried(functions: Functions, ran: Matched, calls: Calls) -> Iterator[tuple[str, int, list[int]]]:
     """Yield each way's name, a number of windows, and the order that it gives for so many."""
-    found = *hot.hot_and_cold(ran, functions), ran, functions, WINDOW
+    alone = *hot.hot_and_cold(ran, functions), ran, functions, WINDOW
+    found = *hot.hot_and_cold(ran, functions, calls), ran, functions, WINDOW
     for count in COUNTS:
-        plan = windows.plan(*found, count, None, count)
-        yield "samples alone", count, [placed.index for placed in plan.placed]
+        for name, given in (("what was sampled", alone), ("and the code's calls", found)):
+            plan = windows.plan(*given, count, None, count)
+            yield name, count, [placed.index for placed in plan.placed]
         for name, scales in ways():
             with mock.patch.multiple(choose, **changed(scales)):
                 plan = windows.plan(*found, count, calls, count)
@@ -61,7 +80,7 @@ def tried(functions: Functions, ran: Matched, calls: Calls) -> Iterator[tuple[st
 def main() -> None:
     """Simulate, and print the table."""
     skylake = next(cpu for names, cpu in processors().items() if "skylake" in names)
-    print(f"| program, samples | filled with | {' | '.join(map(str, COUNTS))} |")
+    print(f"| program, samples | order of | {' | '.join(map(str, COUNTS))} |")
     print(f"|---|---|{'--:|' * len(COUNTS)}")
     for program in PROGRAMS:
         binary = str(WORK / program / "plain.bfd")
@@ -70,16 +89,17 @@ def main() -> None:
         ran, _ = profile(train, find(train.description.files, binary), functions)
         file = find(test.description.files, binary)
         calls = Calls(binary, functions)
-        for samples in SAMPLES:
-            drawn = sampled(ran, samples)
+        for samples, stacks in ((samples, stacks) for samples in SAMPLES for stacks in (False, True)):
+            flat = Matched(sampled(ran, samples).samples, {}, samples, samples)
+            title = f"{program}, {samples:,}{' with callers' if stacks else ''}"
             layouts: list[tuple[Placement, list[int]]] = [
                 (ordered(test, file, name, functions, order), [count])
-                for name, count, order in tried(functions, Matched(drawn.samples), calls)
+                for name, count, order in tried(functions, with_callers(ran, flat) if stacks else flat, calls)
             ]
             misses = {(row.layout, row.windows): row.misses for row in simulate(test, layouts, [skylake]).rows}
             for name in dict.fromkeys(placement.name for placement, _ in layouts):
                 cells = " | ".join(f"{misses[name, count]:,}" for count in COUNTS)
-                print(f"| {program}, {drawn.name} | {name} | {cells} |", flush=True)
+                print(f"| {title} | {name} | {cells} |", flush=True)
 
 
 if __name__ == "__main__":
