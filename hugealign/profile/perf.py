@@ -31,22 +31,22 @@ def read(path: str, profile: Profile, functions: Functions, binary: str) -> None
         )
     script = [perf, "script", "-i", path]
     events = _events(perf, path)
-    listed = _listed(tools.text([perf, "buildid-list", "-i", path]))
-    same = {file for file, build_id in listed.items() if functions.is_build(build_id)}
-    name = os.fsencode(os.path.basename(binary))
-    if not same and (gone := _gone(script, name, listed)):
-        profile.notes.append(
-            f"has no build-id of {printable(os.fsdecode(gone))}, which is not on this machine: addresses are taken for "
-            f"those of {printable(binary)}"
-        )
-        same = {gone}
-    if same:
-        _by_address(script, events, listed, perf_addresses.Reader(profile, functions, same.__contains__))
-    else:
+    try:
+        _by_address(perf, path, events, profile, functions, binary)
+    except _AnotherBuild:
         profile.notes.append("is of another build, or has no build-id: functions are matched by name")
+        name = _name(binary)
         _by_name(script, events, perf_text.Reader(profile, lambda file: file.rpartition(b"/")[2] == name))
     if not profile.good:
         raise ProfileError("has no samples")
+
+
+def _name(binary: str) -> bytes:
+    return os.fsencode(os.path.basename(binary))
+
+
+class _AnotherBuild(Exception):  # noqa: N818 - no error: addresses say nothing, so that perf need not print them
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +71,30 @@ def _events(perf: str, path: str) -> _Events:
     return _Events(branches, b"CALLCHAIN" in text and not branches, calls)
 
 
-def _by_address(script: list[str], events: _Events, listed: Container[bytes], reader: perf_addresses.Reader) -> None:
-    """Read the samples as addresses, and where files were mapped."""
-    if events.chains:
-        reader.offsets = _chains_are_offsets(script, listed, _FUNCTION if events.calls else 0)
+def _by_address(perf: str, path: str, events: _Events, profile: Profile, functions: Functions, binary: str) -> None:
+    """Read the samples as addresses, and where files were mapped.  Raises _AnotherBuild if they say nothing.
+
+    perf prints them from the beginning, while other questions are asked: that takes the longest, and nearly always the
+    build is the one that ran.
+    """
+    script = [perf, "script", "-i", path]
     # Only a call chain's offsets need the name of their file.  The less perf prints, the more is like other.
     fields = "pid,event,ip,brstack" if events.branches else "pid,ip,dso" if events.chains else "pid,ip"
     hidden = ["-G"] if events.branches else []
     with tools.output([*script, *hidden, "-F", fields, *_ONLY, *_EVENTS], ahead=True) as stream:
+        listed = _listed(tools.text([perf, "buildid-list", "-i", path]))
+        same = {file for file, build_id in listed.items() if functions.is_build(build_id)}
+        if not same and (gone := _gone(script, _name(binary), listed)):
+            profile.notes.append(
+                f"has no build-id of {printable(os.fsdecode(gone))}, which is not on this machine: addresses are taken "
+                f"for those of {printable(binary)}"
+            )
+            same = {gone}
+        if not same:
+            raise _AnotherBuild
+        reader = perf_addresses.Reader(profile, functions, same.__contains__)
+        if events.chains:
+            reader.offsets = _chains_are_offsets(script, listed, _FUNCTION if events.calls else 0)
         reader.read(stream)
 
 

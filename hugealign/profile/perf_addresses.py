@@ -6,7 +6,6 @@ process, else in a text segment of the file; in a large program that is not move
 """
 
 import re
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -28,6 +27,7 @@ _FRAME = re.compile(rb"\t\s*([0-9a-f]{1,16})(?: \((.*)\))?\Z")
 _BRANCH = re.compile(rb"\s*(?:(\d+)\s+)?(?:.*: +[0-9a-f]+ +)?(0x[0-9a-f]+/0x[0-9a-f]+/.*)\Z")
 _INLINED = re.compile(rb"^\t[^\n]* \(inlined\)\n", re.MULTILINE)
 _KNOWN_LIMIT, _KNOWN_LENGTH = 500_000, 512  # frames of which it is kept what they are, and bytes of one
+_FILES_LIMIT = 10_000  # files of which it is kept whether they are the binary
 _LINE_LIMIT, _BRANCHES_LIMIT = 1 << 13, 1 << 16  # bytes of a line, longer than any path; and of one with branches
 _FOREIGN = -2
 
@@ -97,6 +97,7 @@ class Reader:
         self.pids: dict[bytes, bytes] = {}  # of what stands before the addresses of samples
         self.space = self.unmoved  # of the last sample
         self.known = 0  # frames, of all processes
+        self.files: dict[bytes, bool] = {}  # whether the file that a frame names, with its bracket, is the binary
 
     def read(self, stream: BinaryIO) -> None:
         """Read all of *stream*.  Raises ProfileError if nothing says where the program was in memory."""
@@ -182,7 +183,8 @@ class Reader:
             chained = b"\n" in sample
             if chained:
                 before, *frames = sample.split(b"\n", 3)
-                usual = sample.rfind(b"\n") == sample.rfind(b"\n\t")
+                last = frames[-1]
+                usual = last[last.rfind(b"\n") + 1 :][:1] == b"\t"
             else:
                 before, _, address = sample.rpartition(b" ")
                 usual = len(address) <= 16 and address.isalnum()
@@ -196,9 +198,6 @@ class Reader:
             if chained:
                 leaf, _ = space.leaves.get(frames[0]) or self._frame(frames[0], space.leaves, caller=False)
                 if len(frames) > 1:
-                    if not space.above:
-                        self.above.append(space)
-                    space.above.update(frames[1:])
                     caller, offset = space.callers.get(frames[1]) or self._frame(frames[1], space.callers, caller=True)
                     if 0 <= caller != leaf >= 0:
                         key = (caller, leaf, offset)
@@ -206,6 +205,12 @@ class Reader:
                             arcs[key] += count
                         else:
                             profile.call(caller, leaf, count, offset)
+                    elif caller >= 0:
+                        samples.setdefault(caller, 0)
+                    if len(frames) > 2:
+                        if not space.above:
+                            self.above.append(space)
+                        space.above.add(frames[2])
             else:
                 try:
                     number = int(address, 16)
@@ -303,25 +308,36 @@ class Reader:
         if not offsets:
             maps = self.space.maps
             offset = next((address - start + at for start, end, at in maps if start <= address < end), address)
-        index = bisect_right(self.segments, (offset, 1 << 64)) - 1
-        if index < 0 or offset >= self.segments[index][1]:
-            return _FOREIGN, 0
-        return self._at(offset + self.segments[index][2])
+        for start, end, shift in self.segments:
+            if start <= offset < end:
+                return self._at(offset + shift)
+        return _FOREIGN, 0
 
     def _at(self, vaddr: int) -> tuple[int, int]:
         function = self.functions.at(vaddr)
         return function, vaddr - self.functions.starts[function] if function >= 0 else 0
 
     def _frame(self, line: bytes, known: dict[bytes, tuple[int, int]], caller: bool) -> tuple[int, int]:
-        found = _FRAME.match(line)
+        words, _, path = line.partition(b" (")
+        digits = words[1:].lstrip()
+        ours = self.files.get(path)
+        if ours is None or not digits.isalnum() or len(digits) > 16 or words[:1] != b"\t":
+            found = _FRAME.match(line)
+            if not found:
+                self.profile.bad += 1
+                return _FOREIGN, 0
+            digits, file = found.groups()
+            ours = file is None or self.ours(file.removesuffix(b" (deleted)"))
+            if len(self.files) < _FILES_LIMIT and len(path) < _KNOWN_LENGTH:
+                self.files[path] = ours
         resolved = (_FOREIGN, 0)
-        if not found:
-            self.profile.bad += 1
-            return resolved
-        address, path = found.groups()
-        if path is None or self.ours(path.removesuffix(b" (deleted)")):
+        if ours:
             # A caller's address is where it goes on: behind a last call that never returns, that is the next function.
-            resolved = self._resolve(int(address, 16) - caller, self.offsets)
+            try:
+                resolved = self._resolve(int(digits, 16) - caller, self.offsets)
+            except ValueError:  # other letters
+                self.profile.bad += 1
+                return resolved
         if self.known < _KNOWN_LIMIT and len(line) < _KNOWN_LENGTH:
             self.known += 1
             known[line] = resolved
