@@ -15,6 +15,10 @@ from hugealign.profile.match import Matched
 
 #: A profile is taken for complete if less than this share of what runs is in functions that it did not see.
 _COMPLETE = 1 / 1000
+#: Of so many functions that are likely to run, one does.
+_LIKELY = 4
+#: At most so many are taken for missed for each that was seen once, where none was seen twice.
+_MOST_MISSED = 4
 #: How much a call that the profile did not see weighs at most, of the least of those that it saw, if it saw any.
 _SHARE = 0.5
 _SCALE = 1000  # weights are whole numbers
@@ -32,6 +36,32 @@ def incomplete(matched: Matched) -> bool:
     total = sum(matched.samples.values())
     single = sum(count == least for count in matched.samples.values())
     return not matched.arcs or single * least > total * _COMPLETE
+
+
+def room(matched: Matched, functions: Functions) -> int:
+    """Return how many bytes of likely functions have those among them that the profile missed; 0 if it is complete.
+
+    For each that was seen once as many were missed as half of those seen once are more than those seen twice (Chao,
+    Scandinavian Journal of Statistics 11, 1984, page 268, in the form without bias).
+    """
+    if not incomplete(matched):
+        return 0
+    least = _least(matched.samples)
+    once = [index for index, count in matched.samples.items() if count == least]
+    twice = sum(count == 2 * least for count in matched.samples.values())
+    missed = min((len(once) - 1) / (2 * (twice + 1)), _MOST_MISSED)
+    return int(_LIKELY * missed * sum(functions.sizes[index] for index in once))
+
+
+def within(likely: Mapping[int, float], room: int, functions: Functions) -> dict[int, float]:
+    """Return the first of *likely* that have room."""
+    found = {}
+    for index, chance in likely.items():
+        room -= functions.sizes[index]
+        if room < 0:
+            break
+        found[index] = chance
+    return found
 
 
 def order(

@@ -17,9 +17,6 @@ from hugealign.order.orderfile import COLD, FILL, HOT
 from hugealign.profile.match import Matched
 
 _LIMIT = 1 << 16  # windows: 128 GiB of functions
-#: Bytes of functions that are likely to run and lie among those that ran where nothing is huge: on 4 KiB pages, too, it
-#: helps that what runs is together.  1 to 8 MiB gave much the same misses (docs/order.md).
-_BESIDE = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,25 +118,26 @@ def _within(
     """Return the functions with those first that are to lie in the first *space* bytes, 0 if no window is huge.
 
     As *kinds* has them they reach to *end*.  On either side of the border they are in one order, in which functions
-    that call each other are beside each other; what fills up is behind those that ran if the profile saw all of them.
+    that call each other are beside each other.  The likeliest of what fills up is among them, as much as the profile
+    seems to have missed, and the rest behind.
     """
-    guessed = fill is not None and guess.incomplete(matched)
+    room = guess.room(matched, functions) if fill else 0
     inside: Container[int] | None = None
     likely: dict[int, float] = {}
     if end > space > 0:
         worth = hot_functions.worth([index for index, kind in kinds if kind == HOT], matched, functions)
         inside = choose.densest(functions, worth, space - functions.lead, usual, fill)
         likely = {index: chance for index, chance in inside.items() if index not in matched.samples}
-    elif fill and (space or guessed):
-        likely = choose.likely(functions, matched.samples, space - end if space else _BESIDE, usual, fill)
-    mixed: list[int] = []
-    if fill and guessed and likely:
-        mixed = guess.order((index for index, kind in kinds if kind == HOT), likely, matched, functions, fill)
-    if mixed:
-        cold = [one for one in kinds if one[1] == COLD]
-        kinds = [(index, FILL if index in likely else HOT) for index in mixed] + cold
-    else:
-        kinds = kinds + [(index, FILL) for index in sorted(likely)]
+    elif fill:
+        likely = choose.likely(functions, matched.samples, space - end if space else room, usual, fill)
+    among = guess.within(likely, room, functions)
+    if fill and among:
+        hot = (index for index, kind in kinds if kind == HOT)
+        if mixed := guess.order(hot, among, matched, functions, fill):
+            cold = [one for one in kinds if one[1] == COLD]
+            kinds = [(index, FILL if index in among else HOT) for index in mixed] + cold
+            likely = {index: chance for index, chance in likely.items() if index not in among}
+    kinds = kinds + [(index, FILL) for index in sorted(likely)]
     if inside is None:
         return kinds
     return [one for one in kinds if one[0] in inside] + [one for one in kinds if one[0] not in inside]

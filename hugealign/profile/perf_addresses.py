@@ -183,8 +183,7 @@ class Reader:
             chained = b"\n" in sample
             if chained:
                 before, *frames = sample.split(b"\n", 3)
-                last = frames[-1]
-                usual = last[last.rfind(b"\n") + 1 :][:1] == b"\t"
+                usual = frames[-1][frames[-1].rfind(b"\n") + 1 :][:1] == b"\t"
             else:
                 before, _, address = sample.rpartition(b" ")
                 usual = len(address) <= 16 and address.isalnum()
@@ -208,9 +207,7 @@ class Reader:
                     elif caller >= 0:
                         samples.setdefault(caller, 0)
                     if len(frames) > 2:
-                        if not space.above:
-                            self.above.append(space)
-                        space.above.add(frames[2])
+                        self._later(space, frames[2:])
             else:
                 try:
                     number = int(address, 16)
@@ -268,16 +265,19 @@ class Reader:
         leaf = space.leaves.get(frames[0]) or self._frame(frames[0], space.leaves, caller=False)
         self._count(leaf[0], count)
         if len(frames) > 1:
-            # The others say no more than that they ran, which is looked at once for each.
-            if not space.above:
-                self.above.append(space)
-            space.above.update(frames[1:])
+            self._later(space, frames[1:])
             caller, offset = space.callers.get(frames[1]) or self._frame(frames[1], space.callers, caller=True)
             if 0 <= caller != leaf[0] >= 0:
                 self.profile.call(caller, leaf[0], count, offset)
 
+    def _later(self, space: _Space, frames: list[bytes]) -> None:
+        """Remember *frames* that say no more than that they ran, which is looked at once for each."""
+        if not space.above:
+            self.above.append(space)
+        space.above.update(frames)
+
     def _touch(self) -> None:
-        """Note the functions of all frames that call others."""
+        """Note the functions of all frames that were remembered."""
         last = self.space
         for space in self.above:
             self.space = space  # that frames are resolved in
