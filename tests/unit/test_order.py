@@ -142,7 +142,7 @@ def test_complete_profiles_are_ordered_without_the_code() -> None:
 def test_what_is_likely_lies_beside_what_calls_it() -> None:
     """In a huge window and, if nothing is to be huge, on small pages; not behind all that ran."""
     functions = program([512] * 400 + [PAGE * 2])
-    ran = matched({10: 50, 200: 20, 390: 7})
+    ran = matched({10: 50, 200: 20, 250: 1, 390: 1, 398: 1})
     calls = {10: [300], 390: [150]}
     for limit in (1, 0):
         plan = planned(functions, ran, limit, calls)
@@ -150,6 +150,23 @@ def test_what_is_likely_lies_beside_what_calls_it() -> None:
         assert abs(place[300] - place[10]) == abs(place[150] - place[390]) == 1
         assert {placed.kind for placed in plan.placed if placed.index in (300, 150)} == {FILL}
         assert plan.count == limit
+        # Twelve of that size are taken for likely to have been missed; the rest of a window is filled behind.
+        behind = [placed.index for placed in plan.placed][5 + 12 :]
+        assert (len(behind), behind) == (PAGE // 512 * limit - 17 * limit, sorted(behind))
+
+
+def test_how_much_a_profile_missed() -> None:
+    """Four times as much as the functions seen once, times half of what they are more than those seen twice."""
+    functions = program([100] * 9)
+    assert guess.room(matched(dict.fromkeys(range(3), 1)), functions) == 4 * 300
+    assert guess.room(matched({**dict.fromkeys(range(3), 1), 3: 2}), functions) == 4 * 300 // 2
+    assert guess.room(matched({**dict.fromkeys(range(3), 7), 3: 14, 4: 15, 5: 0}), functions) == 4 * 300 // 2
+    assert guess.room(matched(dict.fromkeys(range(9), 1)), functions) == 4 * 900 * 4  # of nine alike, no more than that
+    assert guess.room(matched({0: 1, 1: 9}), functions) == guess.room(matched({}), functions) == 0
+    assert guess.room(Matched({0: 1, 1: 1, 2: 1}, {}, 3, 3, complete=True), functions) == 0
+    likely = {4: 0.5, 7: 0.25, 5: 0.1}
+    assert guess.within(likely, 299, functions) == {4: 0.5, 7: 0.25}
+    assert (guess.within(likely, 300, functions), guess.within(likely, 99, functions)) == (likely, {})
 
 
 def test_where_nothing_is_huge_complete_profiles_leave_all_others_where_they_are() -> None:
@@ -595,8 +612,9 @@ def test_functions_of_absurd_size() -> None:
 
 def test_an_order_for_small_pages(prog: Path, tmp_path: Path) -> None:
     """It asks for no huge window, has what is likely to run, and links as any other does."""
-    order = tmp_path / "small.order"
-    words = [HUGEALIGN, "order", SAMPLES / "flat.txt", "-b", prog, "--itlb-2m=0"]
+    order, ran = tmp_path / "small.order", tmp_path / "ran"
+    ran.write_text("hot\nwork\nmain\n")
+    words = [HUGEALIGN, "order", ran, "-b", prog, "--itlb-2m=0"]
     done = run(*words, "-o", order, check=True)
     assert "budget   0 windows: 0 2 MiB instruction TLB entries (as given by --itlb-2m)\n" in done.stdout
     assert "huge     0 windows of 2.0 MiB: the order is for small pages\n" in done.stdout
@@ -605,7 +623,7 @@ def test_an_order_for_small_pages(prog: Path, tmp_path: Path) -> None:
     assert (document["huge"], document["budget"]["windows"], document["whole_text"]) == (0, 0, False)
     made = orderfile.parse(order.read_bytes().split(b"\n"))
     assert made.header["windows"] == "0"
-    assert {entry.name for entry in made.entries if entry.kind == HOT} == {"hot", "odd name\\(x)", "helper"}
+    assert {entry.name for entry in made.entries if entry.kind == HOT} == {"hot", "work", "main"}
     assert document["functions"]["fill"] == sum(entry.kind == FILL for entry in made.entries) > 0
     command = [HUGEALIGN, f"--profile={order}", "gcc", prog.with_name("main.o"), prog.with_name("other.o")]
     linked = run(*command, "-o", tmp_path / "linked", check=True)
