@@ -151,8 +151,9 @@ class _Halves(Calls):
 
 def made_of(name: str, form: str, matched: Matched, functions: Functions) -> None:
     """Make all that `order` and `map` make of a profile."""
-    ordered, cold = hot.hot_and_cold(matched, functions)
-    plan = windows.plan(ordered, cold, matched, functions, _PAGE, 2, _Halves())
+    ordered, cold = hot.hot_and_cold(matched, functions, _Halves())
+    budget = matched.found % 3
+    plan = windows.plan(ordered, cold, matched, functions, _PAGE, budget, _Halves())
     order = compose(plan, matched, functions, {"profile": name})
     text = orderfile.write(order)
     again = orderfile.parse(lines(io.BytesIO(text.encode())))

@@ -283,6 +283,34 @@ def test_inlined_frames_are_none(prog: Path, functions: Functions, tmp_path: Pat
     assert not profile.foreign + profile.bad
 
 
+def test_frames_without_an_address(prog: Path, functions: Functions, tmp_path: Path) -> None:
+    """Told as such also where the file of the frame is known from others."""
+    hot = functions.starts[functions.by_name["hot"][0]]
+    leaves = (f"{hot:x}", "zz", "12345678901234567", "_1", "", f"{hot:x}")
+    chains = "".join(f" 7 cpu-clock:u: \n\t {leaf} (/srv/prog)\n\n" for leaf in leaves)
+    (tmp_path / "p").write_text(_mapped(0x5555_0000_1000) + chains)
+    profile, matched, _ = load(tmp_path / "p", prog)
+    assert (profile.bad, profile.foreign) == (4, 4)
+    assert named(matched.samples, functions) == {"hot": 2}
+
+
+def test_callers_ran_whoever_they_call(prog: Path, functions: Functions, tmp_path: Path) -> None:
+    """A library, or itself; and those that call callers, of each stack."""
+    hot, main, work, other = (
+        functions.starts[functions.by_name[name][0]] + 5 for name in ("hot", "main", "work", "other")
+    )
+    stacks = (((hot, "/lib/libc.so.6"), (work, "/srv/prog")), ((hot, "/srv/prog"), (hot, "/srv/prog")))
+    deep = ((hot, "/srv/prog"), (1, "/lib/libc.so.6"), (main, "/srv/prog"), (other, "/srv/prog"))
+    chains = "".join(
+        " 7 cpu-clock:u: \n" + "".join(f"\t {at:x} ({path})\n" for at, path in stack) + "\n"
+        for stack in (*stacks, deep)
+    )
+    (tmp_path / "p").write_text(_mapped(0x5555_0000_1000) + chains)
+    profile, matched, _ = load(tmp_path / "p", prog)
+    assert named(matched.samples, functions) == {"hot": 2, "work": 0, "main": 0, "other": 0}
+    assert (matched.arcs, profile.foreign, profile.bad) == ({}, 1, 0)
+
+
 def test_each_process_has_its_own_addresses(prog: Path, functions: Functions, tmp_path: Path) -> None:
     """Two runs, one forked, then a new program in the first."""
     hot, main = (functions.starts[functions.by_name[name][0]] for name in ("hot", "main"))
