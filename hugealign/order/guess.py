@@ -77,22 +77,28 @@ def order(
     worth.update((index, UNSEEN * chance) for index, chance in likely.items())
     nodes = sorted(worth)
     number = {index: at for at, index in enumerate(nodes)}
-    arcs, seen = [], set()
-    for (caller, callee, offset), weight in sorted(
-        matched.arcs.items(), key=lambda item: (item[0][0], item[0][1], -1 if item[0][2] is None else item[0][2])
-    ):
-        if weight and caller in number and callee in number:
-            arcs.append(Arc(number[caller], number[callee], _SCALE * weight // least_call, offset))
-            seen.add((caller, callee))
+    arcs = [Arc(arc.caller, arc.callee, _SCALE * arc.weight // least_call, arc.offset) for arc in seen(matched, number)]
+    known = {(nodes[arc.caller], nodes[arc.callee]) for arc in arcs}
     most = _SHARE if matched.arcs else float("inf")
     for caller in nodes:
         for callee in calls.callees(caller):
-            if callee in number and (caller, callee) not in seen:
+            if callee in number and (caller, callee) not in known:
                 weight = min(most, (worth[caller] * worth[callee]) ** 0.5)
                 arcs.append(Arc(number[caller], number[callee], max(1, int(_SCALE * weight))))
     called, total = sum(arc.weight for arc in arcs), sum(worth.values())
     counts = [max(1, int(worth[index] * called / total)) for index in nodes]
     return [nodes[at] for at in cdsort([functions.sizes[index] for index in nodes], counts, arcs)] if arcs else []
+
+
+def seen(matched: Matched, number: Mapping[int, int]) -> list[Arc]:
+    """Return the calls of the profile between the functions that have a *number*, by these, always in one order."""
+    return [
+        Arc(number[caller], number[callee], weight, offset)
+        for (caller, callee, offset), weight in sorted(
+            matched.arcs.items(), key=lambda item: (item[0][0], item[0][1], -1 if item[0][2] is None else item[0][2])
+        )
+        if weight and caller in number and callee in number
+    ]
 
 
 def _least(counts: Mapping[Any, int]) -> int:

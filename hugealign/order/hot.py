@@ -7,7 +7,7 @@ from math import sqrt
 from hugealign.elf.calls import Calls
 from hugealign.elf.symbols import Functions
 from hugealign.order import guess
-from hugealign.order.cdsort import Arc, cdsort
+from hugealign.order.cdsort import cdsort
 from hugealign.profile.match import Matched
 
 #: Bytes of a run.  32 to 256 KiB gave the same misses of clang, traced, but for 8 %.
@@ -66,13 +66,7 @@ def worth(hot: Sequence[int], matched: Matched, functions: Functions) -> dict[in
 def _by_calls(hot: list[int], matched: Matched, functions: Functions) -> list[int]:
     """Sort by CDSort, with samples scaled to the unit of the arcs: instruction counts would drown the calls."""
     number = {index: at for at, index in enumerate(hot)}
-    arcs = [
-        Arc(number[caller], number[callee], weight, offset)
-        for (caller, callee, offset), weight in sorted(
-            matched.arcs.items(), key=lambda item: (item[0][0], item[0][1], -1 if item[0][2] is None else item[0][2])
-        )
-        if weight and caller in number and callee in number
-    ]
+    arcs = guess.seen(matched, number)
     calls, samples = sum(arc.weight for arc in arcs), sum(matched.samples[index] for index in hot)
     counts = [-(-matched.samples[index] * calls // samples) if samples else 0 for index in hot]
     return [hot[at] for at in cdsort([functions.sizes[index] for index in hot], counts, arcs)]
