@@ -40,7 +40,7 @@ class _Space:
     text: list[tuple[int, int, int]] = field(default_factory=list)  # start, end, what makes it an address of the file
     leaves: dict[bytes, tuple[int, int]] = field(default_factory=dict)  # of a frame: function, offset in it
     callers: dict[bytes, tuple[int, int]] = field(default_factory=dict)
-    above: set[bytes] = field(default_factory=set)  # frames that are to be looked at, each or several in one
+    above: set[bytes] = field(default_factory=set)  # frames that are to be looked at
 
     def move(self, maps: list[tuple[int, int, int]], segments: list[tuple[int, int, int]]) -> None:
         """Note that the binary, whose text *segments* are (start, end, shift), is mapped elsewhere."""
@@ -180,10 +180,9 @@ class Reader:
         samples, arcs = profile.samples, profile.arcs
         spaces: dict[bytes, _Space] = {}  # by what stands before addresses
         for sample, count in self.waiting.items():
-            chained = b"\n" in sample
-            if chained:
-                before, *frames = sample.split(b"\n", 3)
-                usual = frames[-1][frames[-1].rfind(b"\n") + 1 :][:1] == b"\t"
+            lines = sample.split(b"\n")
+            if chained := len(lines) > 1:
+                before, usual = lines[0], lines[-1][:1] == b"\t"
             else:
                 before, _, address = sample.rpartition(b" ")
                 usual = len(address) <= 16 and address.isalnum()
@@ -191,13 +190,13 @@ class Reader:
             if space is None and (pid := self.pids.get(before)) is not None:
                 space = spaces[before] = self._space(pid)
             if space is None or not usual:
-                self._sample(sample.split(b"\n"), count)
+                self._sample(lines, count)
                 continue
             self.space = space
             if chained:
-                leaf, _ = space.leaves.get(frames[0]) or self._frame(frames[0], space.leaves, caller=False)
-                if len(frames) > 1:
-                    caller, offset = space.callers.get(frames[1]) or self._frame(frames[1], space.callers, caller=True)
+                leaf, _ = space.leaves.get(lines[1]) or self._frame(lines[1], space.leaves, caller=False)
+                if len(lines) > 2:
+                    caller, offset = space.callers.get(lines[2]) or self._frame(lines[2], space.callers, caller=True)
                     if 0 <= caller != leaf >= 0:
                         key = (caller, leaf, offset)
                         if key in arcs:
@@ -206,8 +205,8 @@ class Reader:
                             profile.call(caller, leaf, count, offset)
                     elif caller >= 0:
                         samples.setdefault(caller, 0)
-                    if len(frames) > 2:
-                        self._later(space, frames[2:])
+                    if len(lines) > 3:
+                        self._later(space, lines[3:])
             else:
                 try:
                     number = int(address, 16)
@@ -282,8 +281,7 @@ class Reader:
         for space in self.above:
             self.space = space  # that frames are resolved in
             callers = space.callers
-            frames = {frame for several in space.above for frame in several.split(b"\n")}
-            touched = {(callers.get(frame) or self._frame(frame, callers, caller=True))[0] for frame in frames}
+            touched = {(callers.get(frame) or self._frame(frame, callers, caller=True))[0] for frame in space.above}
             for index in touched:
                 if index >= 0:
                     self.profile.add(index)
