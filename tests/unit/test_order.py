@@ -122,6 +122,15 @@ def test_calls_of_the_code_bring_functions_together_that_ran() -> None:
     assert hot.hot_and_cold(ran, functions, Known({})) == hot.hot_and_cold(ran, functions) == ([0, 5, 2, 3, 1, 4], [])
 
 
+def test_calls_between_hot_functions_are_taken_for_frequent() -> None:
+    """Of ten that one function calls, the one that is as hot as itself lies beside it."""
+    functions = program([512] * 12)
+    for hottest in (1, 6, 10):
+        ran = matched({**dict.fromkeys(range(11), 1), 0: 5000, hottest: 5000})
+        order, _ = hot.hot_and_cold(ran, functions, Known({0: [*range(1, 11)]}))
+        assert abs(order.index(0) - order.index(hottest)) == 1
+
+
 def test_a_call_of_the_profile_weighs_more_than_any_that_it_did_not_see() -> None:
     """Both ends of the call that the code has are hot, but in ten thousand samples nobody saw it."""
     functions = program([512] * 3)
@@ -137,6 +146,10 @@ def test_complete_profiles_are_ordered_without_the_code() -> None:
     functions = program([512] * 4)
     ran = matched({0: 5000, 1: 4000, 2: 3000, 3: 1}, {(0, 2, None): 50, (1, 3, None): 1})
     assert hot.hot_and_cold(ran, functions, Known({0: [1], 3: [2]})) == hot.hot_and_cold(ran, functions)
+    ran = Matched(
+        {0: 5000, 1: 1, 2: 3000, 3: 4000}, {}, 12001, 12001, complete=True
+    )  # a trace in which nothing is called
+    assert hot.hot_and_cold(ran, functions, Known({0: [1]})) == ([0, 2, 3, 1], [])
 
 
 def test_what_is_likely_lies_beside_what_calls_it() -> None:
@@ -161,7 +174,7 @@ def test_how_much_a_profile_missed() -> None:
     assert guess.room(matched(dict.fromkeys(range(3), 1)), functions) == 4 * 300
     assert guess.room(matched({**dict.fromkeys(range(3), 1), 3: 2}), functions) == 4 * 300 // 2
     assert guess.room(matched({**dict.fromkeys(range(3), 7), 3: 14, 4: 15, 5: 0}), functions) == 4 * 300 // 2
-    assert guess.room(matched(dict.fromkeys(range(9), 1)), functions) == 4 * 900 * 4  # of nine alike, no more than that
+    assert guess.room(matched(dict.fromkeys(range(13), 1)), program([100] * 13)) == 4 * 1300 * 4  # never more
     assert guess.room(matched({0: 1, 1: 9}), functions) == guess.room(matched({}), functions) == 0
     assert guess.room(Matched({0: 1, 1: 1, 2: 1}, {}, 3, 3, complete=True), functions) == 0
     likely = {4: 0.5, 7: 0.25, 5: 0.1}

@@ -286,7 +286,7 @@ def test_inlined_frames_are_none(prog: Path, functions: Functions, tmp_path: Pat
 def test_frames_without_an_address(prog: Path, functions: Functions, tmp_path: Path) -> None:
     """Told as such also where the file of the frame is known from others."""
     hot = functions.starts[functions.by_name["hot"][0]]
-    leaves = (f"{hot:x}", "zz", "12345678901234567", "_1", "", f"{hot:x}")
+    leaves = (f"{hot:x}", "zz", "12345678901234567", "1_1", "", f"{hot:x}")
     chains = "".join(f" 7 cpu-clock:u: \n\t {leaf} (/srv/prog)\n\n" for leaf in leaves)
     (tmp_path / "p").write_text(_mapped(0x5555_0000_1000) + chains)
     profile, matched, _ = load(tmp_path / "p", prog)
@@ -295,11 +295,12 @@ def test_frames_without_an_address(prog: Path, functions: Functions, tmp_path: P
 
 
 def test_callers_ran_whoever_they_call(prog: Path, functions: Functions, tmp_path: Path) -> None:
-    """A library, or itself; and those that call callers, of each stack."""
+    """A library, or itself; and those that call callers, of each stack; also where branches stand below."""
     hot, main, work, other = (
         functions.starts[functions.by_name[name][0]] + 5 for name in ("hot", "main", "work", "other")
     )
-    stacks = (((hot, "/lib/libc.so.6"), (work, "/srv/prog")), ((hot, "/srv/prog"), (hot, "/srv/prog")))
+    first = ((hot, "/srv/prog"),)  # by which the process of those that follow is known
+    stacks = (first, ((hot, "/lib/libc.so.6"), (work, "/srv/prog")), ((hot, "/srv/prog"), (hot, "/srv/prog")))
     deep = ((hot, "/srv/prog"), (1, "/lib/libc.so.6"), (main, "/srv/prog"), (other, "/srv/prog"))
     chains = "".join(
         " 7 cpu-clock:u: \n" + "".join(f"\t {at:x} ({path})\n" for at, path in stack) + "\n"
@@ -307,8 +308,13 @@ def test_callers_ran_whoever_they_call(prog: Path, functions: Functions, tmp_pat
     )
     (tmp_path / "p").write_text(_mapped(0x5555_0000_1000) + chains)
     profile, matched, _ = load(tmp_path / "p", prog)
-    assert named(matched.samples, functions) == {"hot": 2, "work": 0, "main": 0, "other": 0}
+    assert named(matched.samples, functions) == {"hot": 3, "work": 0, "main": 0, "other": 0}
     assert (matched.arcs, profile.foreign, profile.bad) == ({}, 1, 0)
+    source, target = (0x5555_0000_0000 + at for at in (main, hot - 5))
+    branch = f" 7 cpu-clock:u: \n\t {hot:x} (/srv/prog)\n 0x{source:x}/0x{target:x}/P/-/-/1\n\n"
+    (tmp_path / "p").write_text(_mapped(0x5555_0000_1000) + chains + branch)
+    profile, matched, _ = load(tmp_path / "p", prog)
+    assert (arcs(matched, functions), profile.bad) == ({("main", "hot"): 1}, 0)
 
 
 def test_each_process_has_its_own_addresses(prog: Path, functions: Functions, tmp_path: Path) -> None:
