@@ -16,7 +16,8 @@ def compose(plan: Plan, matched: Matched, functions: Functions, header: Mapping[
     for placed in plan.placed:
         index = placed.index
         name = functions.names[index]
-        shared = len(set(functions.by_name.get(name, ()))) > 1
+        named = functions.by_name.get(name, ())
+        shared = len(named) > 1 and len(set(named)) > 1
         entry = Entry(
             name,
             functions.files[index] if shared else "",
@@ -27,9 +28,11 @@ def compose(plan: Plan, matched: Matched, functions: Functions, header: Mapping[
             tuple(aliases.get(index, ())),
         )
         # Locals of one name from files of one name cannot be told apart: one line stands for all of them.
-        if entry.key not in seen:
+        if shared and entry.key in seen:
+            continue
+        if shared:
             seen.add(entry.key)
-            entries.append(entry)
+        entries.append(entry)
     return OrderFile(dict(header), entries)
 
 
