@@ -8,11 +8,12 @@ CALL), on aarch64 ``BL`` (Arm's manual, C6.2.36).  Calls through pointers and th
 import os
 import re
 from array import array
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
+from itertools import accumulate, islice
 
 from hugealign.elf.image import EM_AARCH64, EM_X86_64, SHF_EXECINSTR, SHT_NOBITS, Image
 from hugealign.elf.symbols import Functions
@@ -36,30 +37,45 @@ class Calls:
         """Remember the file."""
         self._path, self._functions = path, functions
 
-    def callees(self, index: int) -> list[int]:
+    def callees(self, index: int) -> Sequence[int]:
         """Return the functions that function *index* calls, by index."""
-        return _second(self._forth, index)
+        return self._forth.of(index)
 
-    def callers(self, index: int) -> list[int]:
+    def callers(self, index: int) -> Sequence[int]:
         """Return the functions that call function *index*, by index."""
-        return _second(self._back, index)
+        return self._back.of(index)
 
     @cached_property
-    def _forth(self) -> "array[int]":
+    def _calls(self) -> list[int]:
         """Each call as one number: the caller, then the callee."""
-        pairs = array("Q", (caller << 32 | callee for caller, callee in _pairs(self._path, self._functions)))
-        return array("Q", sorted(pairs))
+        return sorted({caller << 32 | callee for caller, callee in _pairs(self._path, self._functions)})
 
     @cached_property
-    def _back(self) -> "array[int]":
-        """Each call as one number: the callee, then the caller."""
-        return array("Q", sorted((pair & _INDEX) << 32 | pair >> 32 for pair in self._forth))
+    def _forth(self) -> "_Table":
+        return _table(self._calls, len(self._functions))
+
+    @cached_property
+    def _back(self) -> "_Table":
+        return _table(sorted((pair & _INDEX) << 32 | pair >> 32 for pair in self._calls), len(self._functions))
 
 
-def _second(pairs: "array[int]", first: int) -> list[int]:
-    begin = bisect_left(pairs, first << 32)
-    end = bisect_left(pairs, (first + 1) << 32, begin)
-    return list(dict.fromkeys(pair & _INDEX for pair in pairs[begin:end]))
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """For each function some *others*, all in one row: of function n those from ``begin[n]`` to ``begin[n + 1]``."""
+
+    begin: "array[int]"
+    others: "array[int]"
+
+    def of(self, index: int) -> "array[int]":
+        return self.others[self.begin[index] : self.begin[index + 1]]
+
+
+def _table(pairs: list[int], count: int) -> _Table:
+    """Return the second of each of the sorted *pairs* for the first, which are below *count*."""
+    begin = array("Q", bytes(8 * (count + 1)))
+    for pair in pairs:
+        begin[(pair >> 32) + 1] += 1
+    return _Table(array("Q", accumulate(begin)), array("L", (pair & _INDEX for pair in pairs)))
 
 
 def _pairs(path: str | os.PathLike[str], functions: Functions) -> Iterator[tuple[int, int]]:

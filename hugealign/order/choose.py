@@ -6,7 +6,7 @@ it, or lies near it, since compilers and linkers keep together what was written 
 """
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from hugealign.elf.calls import Calls
 from hugealign.elf.symbols import Functions
@@ -16,6 +16,7 @@ from hugealign.elf.windows import align_up
 #: and because one does that calls it, or that it calls.  Somebody does call what ran, so that all callers of a function
 #: share that.  tests/bench/filling.py and docs/order.md have what others gave.
 _BESIDE = (0.2, 0.14, 0.1, 0.07)
+_NEAR = [(side * distance, chance) for distance, chance in enumerate(_BESIDE, 1) for side in (-1, 1)]
 _CALLED = _CALLS = 0.25
 _CALLERS = 32  # of more, each is next to nothing
 #: So much of that goes on from what is only likely.
@@ -34,15 +35,15 @@ def densest(
     """
     unseen = UNSEEN * min((value for value in worth.values() if value > 0), default=1.0)
     size = _sizes(functions, usual)
-    heap = [(-(value + unseen) / size(index), index, 1.0) for index, value in worth.items()]
+    heap = [(-(value + unseen) / size[index], index, 1.0) for index, value in worth.items()]
     heap.sort()
     left = room
     for density, index, _ in heap:
-        left -= size(index)
+        left -= size[index]
         if left < 0 and -density >= unseen / usual:
             calls = None  # nothing that did not run comes before those that fill the room
             break
-    return _chosen(functions, heap, worth, unseen, room, usual, calls)
+    return _chosen(functions, heap, worth, unseen, room, size, calls)
 
 
 def likely(functions: Functions, ran: Iterable[int], room: int, usual: int, calls: Calls) -> dict[int, float]:
@@ -50,24 +51,12 @@ def likely(functions: Functions, ran: Iterable[int], room: int, usual: int, call
 
     The densest come first, each with how likely it runs.
     """
-    return _chosen(functions, [], dict.fromkeys(ran), 1.0, room, usual, calls)
+    return _chosen(functions, [], dict.fromkeys(ran), 1.0, room, _sizes(functions, usual), calls)
 
 
-def _sizes(functions: Functions, usual: int) -> Callable[[int], int]:
-    return lambda index: max(align_up(functions.sizes[index], usual), usual)
-
-
-def _reasons(index: int, calls: Calls) -> Iterator[tuple[int, float]]:
-    """Yield what is likely to run because function *index* does, and how likely; some of it beyond the functions."""
-    for distance, chance in enumerate(_BESIDE, 1):
-        yield index - distance, chance
-        yield index + distance, chance
-    for callee in calls.callees(index):
-        yield callee, _CALLED
-    callers = calls.callers(index)
-    if len(callers) <= _CALLERS:
-        for caller in callers:
-            yield caller, _CALLS / len(callers)
+def _sizes(functions: Functions, usual: int) -> list[int]:
+    """Return the bytes that each function takes if it begins on a multiple of *usual*."""
+    return [align_up(max(size, 1), usual) for size in functions.sizes]
 
 
 def _chosen(
@@ -76,38 +65,52 @@ def _chosen(
     ran: Mapping[int, object],
     worth: float,
     room: int,
-    usual: int,
+    size: Sequence[int],
     calls: Calls | None,
 ) -> dict[int, float]:
     """Take the densest functions that fit; *heap* has some that *ran*, each as (minus its density, index, 1).
 
-    Others are *worth* so much when it is sure that they run.  Each that ran or was taken makes some of them likelier;
-    what two make likely stays away only if both are wrong.
+    Others are *worth* so much when it is sure that they run, and take the bytes in *size*.  Each that ran or was taken
+    makes some of them likelier; what two make likely stays away only if both are wrong.
     """
-    size = _sizes(functions, usual)
-    count = len(functions)
     chances: dict[int, float] = {}
+    # 1 for what neither ran nor was taken; the end is for neighbours that are not there, also of the first functions.
+    waiting = bytearray(b"\1") * len(functions) + bytes(len(_BESIDE))
+    for index in ran:
+        waiting[index] = 0
 
-    def spread(index: int, calls: Calls, share: float) -> None:
-        for other, chance in _reasons(index, calls):
-            if 0 <= other < count and other not in ran and chances.get(other, 0.0) < 1.0:
-                chances[other] = 1.0 - (1.0 - chances.get(other, 0.0)) * (1.0 - chance * share)
-                heapq.heappush(heap, (-worth * chances[other] / size(other), other, chances[other]))
+    def spread(index: int, calls: Calls, share: float) -> list[int]:
+        """Note what is likelier because function *index* runs; return it."""
+        reasons = [(index + at, chance) for at, chance in _NEAR if waiting[index + at]]
+        reasons += [(callee, _CALLED) for callee in calls.callees(index) if waiting[callee]]
+        callers = calls.callers(index)
+        if len(callers) <= _CALLERS:
+            reasons += [(caller, _CALLS / len(callers)) for caller in callers if waiting[caller]]
+        for other, chance in reasons:
+            chances[other] = 1.0 - (1.0 - chances.get(other, 0.0)) * (1.0 - chance * share)
+        return [other for other, _ in reasons]
+
+    def entry(index: int) -> tuple[float, int, float]:
+        return -worth * chances[index] / size[index], index, chances[index]
 
     if calls:
         for index in sorted(ran):
             spread(index, calls, 1.0)
+        heap += map(entry, chances)
+        heapq.heapify(heap)
+    least = min(size, default=1)
     taken = {}
-    while heap and room >= usual:
+    while heap and room >= least:
         _, index, chance = heapq.heappop(heap)
         seen = index in ran
-        if not seen and (chances[index] != chance or functions.cold_part_of(index) is not None):
-            continue  # an older entry; a part that compilers expect not to run
-        if size(index) > room:
+        if not seen and (not waiting[index] or chances[index] != chance or functions.cold_part_of(index) is not None):
+            continue  # taken; an older entry; a part that compilers expect not to run
+        if size[index] > room:
             continue
-        room -= size(index)
+        room -= size[index]
         taken[index] = chance
         if calls and not seen:
-            chances[index] = 1.0  # nothing makes it likelier any more
-            spread(index, calls, chance * _PASSED_ON)
+            waiting[index] = 0
+            for other in spread(index, calls, chance * _PASSED_ON):
+                heapq.heappush(heap, entry(other))
     return taken

@@ -377,6 +377,8 @@ def test_properties_of_plans(
     sizes: list[int], data: st.DataObject, limit: int, calls: dict[int, list[int]] | None
 ) -> None:
     functions = program(sizes)
+    if calls is not None:
+        calls = {caller % len(sizes): [callee % len(sizes) for callee in callees] for caller, callees in calls.items()}
     touched = data.draw(st.sets(st.integers(0, len(sizes) - 1), min_size=1))
     plan = planned(functions, matched({index: index for index in touched}), limit, calls)
     placed = [one.index for one in plan.placed]
