@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from hugealign.elf.symbols import Functions
 from hugealign.elf.windows import file_offset
-from hugealign.profile.lines import COUNTED_LIMIT, blocks, samples
+from hugealign.profile.lines import blocks, samples
 from hugealign.profile.model import NOWHERE, Profile, ProfileError
 
 _MMAP = re.compile(
@@ -27,6 +27,7 @@ _FRAME = re.compile(rb"\t\s*([0-9a-f]{1,16})(?: \((.*)\))?\Z")
 _BRANCH = re.compile(rb"\s*(?:(\d+)\s+)?(?:.*: +[0-9a-f]+ +)?(0x[0-9a-f]+/0x[0-9a-f]+/.*)\Z")
 _INLINED = re.compile(rb"^\t[^\n]* \(inlined\)\n", re.MULTILINE)
 _KNOWN_LIMIT, _KNOWN_LENGTH = 500_000, 512  # frames of which it is kept what they are, and bytes of one
+_KINDS_LIMIT, _KEPT = 128 << 20, 256  # bytes of samples that are looked up, and those of one beside its own
 _FILES_LIMIT = 10_000  # files of which it is kept whether they are the binary
 _LINE_LIMIT, _BRANCHES_LIMIT = 1 << 13, 1 << 16  # bytes of a line, longer than any path; and of one with branches
 _FOREIGN = -2
@@ -55,6 +56,21 @@ class _Space:
         self.callers.clear()
 
 
+#: What a usual sample means: the function it is in, that one's caller, from which offset there.
+_Kind = tuple[int, int, int]
+
+
+class _Kinds(dict[bytes, _Kind | None]):
+    """What samples mean, byte for byte; what is not known yet is asked of *find*."""
+
+    def __init__(self, find: Callable[[bytes], _Kind | None]) -> None:
+        super().__init__()
+        self.find = find
+
+    def __missing__(self, sample: bytes) -> _Kind | None:
+        return self.find(sample)
+
+
 def mapped(line: bytes) -> bytes:
     """Return the path of the file that the event in *line* maps, nothing for another line."""
     found = _MMAP.match(line) if len(line) <= _LINE_LIMIT else None
@@ -71,8 +87,8 @@ class Reader:
 
     *offsets*: whether call chains have offsets in the file; None if that is not known.
 
-    Most samples are like others, byte for byte, since they have no time: they are counted first, which Python does as
-    fast as perf prints, and then each kind is resolved once.
+    Most samples are like others, byte for byte, since they have no time: what one means is looked up, which Python does
+    faster than perf prints, and found out but once.
     """
 
     def __init__(
@@ -90,7 +106,9 @@ class Reader:
         self.fixed = [
             (s.p_vaddr, s.p_vaddr + s.p_memsz, file_offset(s, s.p_vaddr)) for s in segments if functions.image.fixed
         ]
-        self.waiting: Counter[bytes] = Counter()
+        self.kinds = _Kinds(self._kind)
+        self.size = 0  # bytes that they take, about
+        self.counts: Counter[_Kind | None] = Counter()
         self.above: list[_Space] = []  # those that have frames to be looked at
         self.unmoved = _Space()  # of processes that are not known to have mapped the binary
         self.unmoved.move(self.fixed, self.segments)
@@ -101,21 +119,17 @@ class Reader:
 
     def read(self, stream: BinaryIO) -> None:
         """Read all of *stream*.  Raises ProfileError if nothing says where the program was in memory."""
-        size = 0
         for block in map(_physical, blocks(stream)):
             if b"PERF_RECORD_" in block:
                 for sample in samples(block):
                     if b"PERF_RECORD_" in sample:
                         self._with_events(sample)
                     else:
-                        self.waiting[sample] += 1
+                        self.counts[self.kinds[sample]] += 1
             else:
-                self.waiting.update(samples(block))
-            size += len(block)
-            # Branch stacks are long and never the same.
-            if size > COUNTED_LIMIT or b"/0x" in block:
+                self.counts.update(map(self.kinds.__getitem__, samples(block)))
+            if self.size > _KINDS_LIMIT:
                 self._settle()
-                size = 0
         self._settle()
         if self.profile.good and not self.mapped and not self.profile.samples:
             raise ProfileError(
@@ -146,7 +160,7 @@ class Reader:
             if b"PERF_RECORD_" in rest:
                 self._sample(lines, 1)
             else:
-                self.waiting[rest] += 1
+                self.counts[self.kinds[rest]] += 1
 
     def _event(self, line: bytes) -> None:
         if len(line) > _LINE_LIMIT:
@@ -171,60 +185,50 @@ class Reader:
             self._settle()
             self._move(found.group(1), list(self.fixed))
 
-    def _settle(self) -> None:
-        """Resolve what was counted, before mappings change.
+    def _kind(self, sample: bytes) -> _Kind | None:
+        """Return what *sample* means, None for an unusual one, which is added at once."""
+        lines = sample.split(b"\n")
+        if chained := len(lines) > 1:
+            before, usual = lines[0], lines[-1][:1] == b"\t"
+        else:
+            before, _, address = sample.rpartition(b" ")
+            usual = len(address) <= 16 and address.isalnum()
+        pid = self.pids.get(before)
+        if pid is None or not usual:
+            self._sample(lines, 1)
+            return None
+        self.space = space = self._space(pid)
+        caller, offset = _FOREIGN, 0
+        if chained:
+            leaf, _ = space.leaves.get(lines[1]) or self._frame(lines[1], space.leaves, caller=False)
+            if len(lines) > 2:
+                caller, offset = space.callers.get(lines[2]) or self._frame(lines[2], space.callers, caller=True)
+                if len(lines) > 3:
+                    self._later(space, lines[3:])
+        else:
+            try:
+                leaf, _ = self._resolve(int(address, 16))
+            except ValueError:  # other letters
+                self.profile.bad += 1
+                return None
+        self.size += len(sample) + _KEPT
+        kind = self.kinds[sample] = leaf, caller, offset
+        return kind
 
-        The usual samples are resolved here, without a call for each, since there are millions.
-        """
-        profile, at = self.profile, self.functions.at
-        samples, arcs = profile.samples, profile.arcs
-        spaces: dict[bytes, _Space] = {}  # by what stands before addresses
-        for sample, count in self.waiting.items():
-            lines = sample.split(b"\n")
-            if chained := len(lines) > 1:
-                before, usual = lines[0], lines[-1][:1] == b"\t"
-            else:
-                before, _, address = sample.rpartition(b" ")
-                usual = len(address) <= 16 and address.isalnum()
-            space = spaces.get(before)
-            if space is None and (pid := self.pids.get(before)) is not None:
-                space = spaces[before] = self._space(pid)
-            if space is None or not usual:
-                self._sample(lines, count)
+    def _settle(self) -> None:
+        """Add what was counted, and forget what samples mean: before mappings change, and at the end."""
+        for kind, count in self.counts.items():
+            if kind is None:
                 continue
-            self.space = space
-            if chained:
-                leaf, _ = space.leaves.get(lines[1]) or self._frame(lines[1], space.leaves, caller=False)
-                if len(lines) > 2:
-                    caller, offset = space.callers.get(lines[2]) or self._frame(lines[2], space.callers, caller=True)
-                    if 0 <= caller != leaf >= 0:
-                        key = (caller, leaf, offset)
-                        if key in arcs:
-                            arcs[key] += count
-                        else:
-                            profile.call(caller, leaf, count, offset)
-                    elif caller >= 0:
-                        samples.setdefault(caller, 0)
-                    if len(lines) > 3:
-                        self._later(space, lines[3:])
-            else:
-                try:
-                    number = int(address, 16)
-                except ValueError:
-                    profile.bad += count
-                    continue
-                for start, end, shift in space.text:
-                    if start <= number < end:
-                        leaf = at(number + shift)
-                        break
-                else:
-                    leaf = self._resolve(number)[0]
-            profile.good += count
-            if leaf == _FOREIGN:
-                profile.foreign += count
-            else:
-                samples[leaf] = samples.get(leaf, 0) + count
-        self.waiting.clear()
+            leaf, caller, offset = kind
+            self._count(leaf, count)
+            if 0 <= caller != leaf >= 0:
+                self.profile.call(caller, leaf, count, offset)
+            elif caller >= 0:
+                self.profile.add(caller)
+        self.counts.clear()
+        self.kinds.clear()
+        self.size = 0
         self._touch()
 
     def _sample(self, lines: list[bytes], count: int) -> None:

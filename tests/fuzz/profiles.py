@@ -137,23 +137,24 @@ def check(data: bytes, functions: Functions, path: Path, form: str | None, whole
 
 
 class _Halves(Calls):
-    """Calls from each function to the next and to that of half its number."""
+    """Calls from each of *count* functions to the next and to that of half its number."""
 
-    def __init__(self) -> None:
-        pass
+    def __init__(self, count: int) -> None:
+        self.count = count
 
     def callees(self, index: int) -> list[int]:
-        return [index + 1, index // 2]
+        return [other for other in (index + 1, index // 2) if other < self.count]
 
     def callers(self, index: int) -> list[int]:
-        return [index - 1, index * 2]
+        return [other for other in (index - 1, index * 2) if 0 <= other < self.count]
 
 
 def made_of(name: str, form: str, matched: Matched, functions: Functions) -> None:
     """Make all that `order` and `map` make of a profile."""
-    ordered, cold = hot.hot_and_cold(matched, functions, _Halves())
+    calls = _Halves(len(functions))
+    ordered, cold = hot.hot_and_cold(matched, functions, calls)
     budget = matched.found % 3
-    plan = windows.plan(ordered, cold, matched, functions, _PAGE, budget, _Halves())
+    plan = windows.plan(ordered, cold, matched, functions, _PAGE, budget, calls)
     order = compose(plan, matched, functions, {"profile": name})
     text = orderfile.write(order)
     again = orderfile.parse(lines(io.BytesIO(text.encode())))
