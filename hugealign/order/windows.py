@@ -71,8 +71,8 @@ def plan(
 
     With *count*, so many are to be huge, whatever the budget.  Where those that ran need more, the ones that are worth
     the most per byte come first.  With *fill*, which says who calls whom, others that are likely to run get the room
-    that is left, and if nothing is huge, a place beside those that ran.  Raises HugealignError for functions of absurd
-    size.
+    that is left, and if nothing or everything is huge, a place beside those that ran.  Raises HugealignError for
+    functions of absurd size.
     """
     text = max(1, -(-functions.text // page_size))
     whole = count is None and text <= budget
@@ -84,8 +84,9 @@ def plan(
     needed = max(1, -(-end // page_size))
     if needed > _LIMIT:
         raise HugealignError(f"functions of {needed} windows: more than any program has; the file is damaged")
-    if not whole and (fill or end > most * page_size):
-        kinds = _within(kinds, matched, functions, most * page_size, end, usual, fill)
+    if fill or (end > most * page_size and not whole):
+        # Where all is to be huge, the order is for the day when it is not: the kernel may have no huge page left.
+        kinds = _within(kinds, matched, functions, 0 if whole else most * page_size, end, usual, fill)
         ends = _ends(kinds, functions, usual)
     placed = [
         Placed(index, kind, (stop - functions.sizes[index]) // page_size + 1)

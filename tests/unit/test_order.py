@@ -168,6 +168,18 @@ def test_what_is_likely_lies_beside_what_calls_it() -> None:
         assert (len(behind), behind) == (PAGE // 512 * limit - 17 * limit, sorted(behind))
 
 
+def test_an_order_of_text_that_is_all_to_be_huge_is_that_for_small_pages() -> None:
+    """For the day when it is not huge."""
+    functions = program([512] * 400 + [PAGE * 2])
+    ran = matched({10: 50, 200: 20, 250: 1, 390: 1, 398: 1})
+    small, whole = (planned(functions, ran, limit, {10: [300], 390: [150]}) for limit in (0, 99))
+    assert (small.whole, whole.whole) == (False, True)
+    assert filled(small)
+    assert [(placed.index, placed.kind) for placed in whole.placed] == [
+        (placed.index, placed.kind) for placed in small.placed
+    ]
+
+
 def test_how_much_a_profile_missed() -> None:
     """Four times as much as the functions seen once, times half of what they are more than those seen twice."""
     functions = program([100] * 9)
