@@ -136,11 +136,13 @@ def _sysbench(results: dict[str, Any], workload: str) -> dict[str, Any]:
         "text": (
             f"{rounds} rounds, in each of which every server runs the same queries, in an order that changes from "
             f"round to round; one client, {TABLES} tables of {ROWS:,} rows, a Unix socket, no waiting for the disk. "
+            "For each round all servers are started anew, each on the data that another had before: what a start and "
+            "a place happen to bring differs from round to round, and is part of the interval. "
             "Changes are against plain, with the interval that holds them with 95 % confidence (Student's t over the "
             "logarithms of the paired ratios). None shown: the interval has zero in it, so these runs say nothing, in "
             "either direction. Several comparisons are made, so one in twenty shows something by chance. CPU is what "
             "the server's threads took for a transaction, which other work on the machine disturbs less than it does "
-            f"transactions per second. {_load(results, workload)}"
+            f"transactions per second. {_load(results)}"
         ),
         "command": f"{_COMMAND} --rounds {rounds}",
         "table": {
@@ -150,11 +152,11 @@ def _sysbench(results: dict[str, Any], workload: str) -> dict[str, Any]:
     }
 
 
-def _load(results: dict[str, Any], workload: str) -> str:
+def _load(results: dict[str, Any]) -> str:
     """Say whether the machine did other work: a server and its client alone make a load of less than two."""
-    before, after = results["measure"]["load"][workload]
-    words = f"The load average was {before:.1f} before and {after:.1f} after."
-    return words if max(before, after) < 2 else f"{words} So other work shared these processors: trust no change below."
+    load = results["measure"]["load"]
+    words = f"The load average was {load:.1f} at most."
+    return words if load < 2 else f"{words} So other work shared these processors: trust no change below."
 
 
 def _middle(values: list[float]) -> int:

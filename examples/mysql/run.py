@@ -24,7 +24,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -322,10 +322,20 @@ def make_order(example: Example, variant: str) -> str:
 # ---- measuring -------------------------------------------------------------------------------------------------------
 
 
+def start_anew(servers: Sequence[Server]) -> None:
+    """Stop all, and start each on the data of the next, so that none keeps its place: see PostgreSQL's example."""
+    for server in servers:
+        server.stop()
+    data = [server.data for server in servers]
+    for server, of_next in zip(servers, [*data[1:], data[0]], strict=True):
+        server.data = of_next
+        server.start()
+
+
 def measure(example: Example) -> dict[str, Any]:
     """Warm, start all servers, ask the kernel about their text, then run sysbench on each in turn."""
     steps = example.steps
-    found: dict[str, dict[str, Any]] = {"text": {}, "ps": {}, "runs": {}, "counters": {}, "load": {}}
+    found: dict[str, Any] = {"text": {}, "ps": {}, "counters": {}}
     for variant in VARIANTS[1:]:
         warm(example, variant)
     with socket_directory(steps) as sockets, running(example.servers(VARIANTS, sockets)) as servers:
@@ -337,14 +347,21 @@ def measure(example: Example) -> dict[str, Any]:
             found["text"][server.name] = {"mapped": text.end - text.start, "huge": text.huge}
             said = steps.output(["hugealign", "ps", server.pid], accept=(0, 1))
             found["ps"][server.name] = said.replace(f"{example.build}/", "")
-        for workload in WORKLOADS:
-            runs = found["runs"][workload] = {variant: [] for variant in VARIANTS}
-            before = os.getloadavg()[0]
-            for number, names in enumerate(interleaved(VARIANTS, example.rounds), 1):
-                steps.say(f"  {workload}, round {number} of {example.rounds}: {', '.join(names)}")
+        runs: dict[str, dict[str, list[tuple[float, float]]]]
+        runs = {workload: {variant: [] for variant in VARIANTS} for workload in WORKLOADS}
+        load = [os.getloadavg()[0]]
+        for number, names in enumerate(interleaved(VARIANTS, example.rounds), 1):
+            steps.say(f"  round {number} of {example.rounds}: {', '.join(names)}")
+            start_anew(servers)
+            for server in servers:
+                server.transactions(WORKLOADS[0], 1, number)
+                kept = found["text"][server.name]
+                kept["huge"] = min(kept["huge"], server.text().huge)
+            for workload in WORKLOADS:
                 for name in names:
-                    runs[name].append(by_name[name].transactions(workload, example.seconds, 1000 + number))
-            found["load"][workload] = [before, os.getloadavg()[0]]
+                    runs[workload][name].append(by_name[name].transactions(workload, example.seconds, 1000 + number))
+            load.append(os.getloadavg()[0])
+        found["runs"], found["load"] = runs, max(load)
         for server in servers:
             found["counters"][server.name] = server.counters(WORKLOADS[0], example.seconds)
     return found

@@ -233,7 +233,9 @@ def _rates(results: Results) -> dict[str, Any]:
     return {
         "title": "Transactions per second",
         "text": f"{rounds} rounds of {results.seconds_measured} s, all servers running, one client, in changing "
-        "turns. The change is that of the paired runs against plain, and its 95 % interval; where that "
+        "turns. For each round all are started anew, each on the data that another had before: what a start and a "
+        "place happen to bring differs from round to round, and is part of the interval. The change is that of the "
+        "paired runs against plain, and its 95 % interval; where that "
         f"spans zero, nothing is shown.\n\n{_counters(results)}",
         "command": "pgbench -n -c 1 -S; pgbench -n -c 1 -b tpcb-like",
         "table": {"columns": ["mix", "server", "median", "least", "most", "change, %"], "rows": rows},

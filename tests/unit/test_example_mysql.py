@@ -233,7 +233,7 @@ def results(counters: dict[str, int] | None) -> dict[str, Any]:
             "ps": {"hugealign": "all 5 windows are huge"},
             "runs": {"oltp_read_only": runs, "oltp_read_write": runs},
             "counters": dict.fromkeys(variants, counters),
-            "load": {"oltp_read_only": [0.1, 1.2], "oltp_read_write": [1.2, 7.0]},
+            "load": 7.0,
         },
         "reference": {"words": "so they are", "counts": {"misses ordered skylake 1": 268}},
         "trace": {
@@ -252,7 +252,7 @@ def test_the_report_is_one_that_can_be_written(
     text = modules["report"].markdown(modules["report"].parse(document))
     assert modules["report"].page(modules["report"].parse(document)).endswith("</html>\n")
     assert ("Not measured." in text) == (counters is None)
-    assert text.count("trust no change") == 1
+    assert text.count("The load average was 7.0 at most. So other work shared these processors") == 2
     assert "| skylake | 1,000 | 500 | 900 | 500 (5) | 900 | 500 (5) | 900 | 500 (5) |" in text  # the tables of misses
     assert "| blocks | 100,000 | 101,000 | 1,000 |" in text
     assert "They differ in" in text
@@ -265,12 +265,14 @@ def test_the_report_says_that_two_recordings_are_the_same(modules: dict[str, Mod
     found = results(None)
     found["trace"]["hugealign-2"] = simulated(100)
     found["reference"] = None
+    found["measure"]["load"] = 1.2
     document = json.loads(json.dumps(modules["mysqlreport"].document(tmp_path, found)))
     text = modules["report"].markdown(modules["report"].parse(document))
     assert "| misses, all 4 KiB, zen4 | 1,000 | 1,000 | 0 |" in text
     assert "are the same to the digit" in text
     assert "They differ" not in text
     assert "reference run" not in text
+    assert text.count("The load average was 1.2 at most.\n") == 2
 
 
 def test_one_count_that_differs_is_told(modules: dict[str, ModuleType]) -> None:
