@@ -68,6 +68,29 @@ def test_turns_are_fair(modules: dict[str, ModuleType]) -> None:
     assert all(before[first, second] == before[second, first] for first, second in before)
 
 
+def test_no_server_keeps_its_data(modules: dict[str, ModuleType], tmp_path: Path) -> None:
+    """Each gets that of every other in turn, and none starts before all have stopped."""
+    done: list[tuple[str, str]] = []
+
+    class Recorded(modules["pgserver"].Server):  # type: ignore[misc]
+        def stop(self) -> None:
+            done.append(("stop", self.data.name))
+
+        def start(self) -> None:
+            done.append((self.name, self.data.name))
+
+    servers = {name: Recorded(None, name, tmp_path, tmp_path / name.upper(), tmp_path, "log") for name in "abcd"}
+    seen: dict[str, list[str]] = {name: [] for name in "abcd"}
+    for _ in range(4):
+        done.clear()
+        servers = modules["pgmeasure"].started_anew(servers)
+        assert [word for word, _ in done] == ["stop"] * 4 + list("abcd")
+        assert sorted(data for _, data in done[:4]) == list("ABCD")
+        for name, data in done[4:]:
+            seen[name].append(data)
+    assert {name: sorted(data) for name, data in seen.items()} == {name: list("ABCD") for name in "abcd"}
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [
