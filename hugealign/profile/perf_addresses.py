@@ -109,6 +109,7 @@ class Reader:
         self.kinds = _Kinds(self._kind)
         self.size = 0  # bytes that they take, about
         self.counts: Counter[_Kind | None] = Counter()
+        self.strangers: set[bytes] = set()  # processes of theirs that are not known to have mapped the binary
         self.above: list[_Space] = []  # those that have frames to be looked at
         self.unmoved = _Space()  # of processes that are not known to have mapped the binary
         self.unmoved.move(self.fixed, self.segments)
@@ -178,7 +179,7 @@ class Reader:
             child, parent = found.groups()
             maps = self._space(parent).maps
             if child != parent and self._space(child).maps != maps:
-                if child in self.spaces:
+                if child in self.spaces or child in self.strangers:
                     self._settle()
                 self._move(child, list(maps))
         elif (found := _EXEC.match(line)) and found.group(1) in self.spaces:
@@ -198,6 +199,8 @@ class Reader:
             self._sample(lines, 1)
             return None
         self.space = space = self._space(pid)
+        if space is self.unmoved:
+            self.strangers.add(pid)
         caller, offset = _FOREIGN, 0
         if chained:
             leaf, _ = space.leaves.get(lines[1]) or self._frame(lines[1], space.leaves, caller=False)
@@ -228,6 +231,7 @@ class Reader:
                 self.profile.add(caller)
         self.counts.clear()
         self.kinds.clear()
+        self.strangers.clear()
         self.size = 0
         self._touch()
 

@@ -332,6 +332,24 @@ def test_each_process_has_its_own_addresses(prog: Path, functions: Functions, tm
     assert matched.foreign == 2
 
 
+def test_a_number_that_another_process_had_before(prog: Path, functions: Functions, tmp_path: Path) -> None:
+    """What a sample meant is forgotten when its process comes to have the program, by a fork or by itself."""
+    base = 0x5555_0000_0000
+    hot = functions.starts[functions.by_name["hot"][0]]
+    samples = f" 9 e:  {base + hot:x}\n" * 3 + f" 8 e:  {base + hot:x}\n" * 3
+    (tmp_path / "p").write_text(
+        samples
+        + _mapped(base + 0x1000)
+        + " 7 PERF_RECORD_FORK(9:9):(7:7)\n"
+        + samples
+        + _mapped(base + 0x1000, 8)
+        + samples
+    )
+    _, matched, _ = load(tmp_path / "p", prog, "perf-addresses")
+    assert named(matched.samples, functions) == {"hot": 9}
+    assert matched.foreign == 9
+
+
 def test_branch_addresses(prog: Path, functions: Functions, tmp_path: Path) -> None:
     """Written by hand after perf's sample__fprintf_brstack: there is no branch recorder here."""
     hot, main = (functions.starts[functions.by_name[name][0]] for name in ("hot", "main"))
