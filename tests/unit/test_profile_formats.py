@@ -338,8 +338,8 @@ def test_a_number_that_another_process_had_before(prog: Path, functions: Functio
     hot = functions.starts[functions.by_name["hot"][0]]
     samples = f" 9 e:  {base + hot:x}\n" * 3 + f" 8 e:  {base + hot:x}\n" * 3
     (tmp_path / "p").write_text(
-        samples
-        + _mapped(base + 0x1000)
+        _mapped(base + 0x1000)
+        + samples
         + " 7 PERF_RECORD_FORK(9:9):(7:7)\n"
         + samples
         + _mapped(base + 0x1000, 8)
