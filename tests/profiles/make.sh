@@ -38,7 +38,8 @@ if has perf && has create_gcov; then
     mkdir -p afdo
     gcc -gdwarf-4 -O2 "$here/main.c" "$here/other.c" -o afdo/prog
     quietly perf record -q -e cpu-clock:u -F 5000 -o afdo/perf.data afdo/prog 200000000
-    quietly create_gcov -logtostderr -binary=afdo/prog -profile=afdo/perf.data -use_lbr=false -gcov_version=2 -gcov=afdo/prog.afdo
+    quietly create_gcov -logtostderr -binary=afdo/prog -profile=afdo/perf.data \
+        -use_lbr=false -gcov_version=2 -gcov=afdo/prog.afdo
     dump_gcov -gcov_version=2 -dump_cutoff_percent=0 afdo/prog.afdo >dump_gcov.txt 2>>log || true
 fi
 if has "$llvm/llvm-bolt"; then
