@@ -39,8 +39,9 @@ callgrind, gprof (gmon.out or its text), AutoFDO text, llvm-profdata (raw,
 indexed, sample), gcda, pprof, a list of symbols, an order file.
 
 Exactly as many windows are to be huge as the functions that ran need, at most
-one for each 2 MiB instruction TLB entry less the reserve.  Room left over is
-filled with functions that those call or lie beside.
+one for each 2 MiB instruction TLB entry less the reserve; all, if the text has
+no more than those.  Room left over is filled with functions that probably run,
+though the profile missed them: callees, callers and neighbours of what it saw.
 
 With --trace the number is the one that misses least when the trace is replayed
 under the order; then --cpu may be repeated, and be 4k=128/8,2m=8,l2=1536/12.

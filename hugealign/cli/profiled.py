@@ -40,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     which.add_argument("--itlb-2m", type=int, metavar="N", help="budget for N instruction TLB entries; 0: none huge")
     add("--reserve", type=int, default=1, metavar="N", help="entries left to others (default: 1)")
-    add("--no-fill", action="store_true", help="leave room as it is")
+    add("--no-fill", action="store_true", help="only functions that the profile saw")
 
 
 def read_functions(path: str) -> "Functions":
