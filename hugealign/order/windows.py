@@ -84,7 +84,7 @@ def plan(
     needed = max(1, -(-end // page_size))
     if needed > _LIMIT:
         raise HugealignError(f"functions of {needed} windows: more than any program has; the file is damaged")
-    if fill or (end > most * page_size and not whole):
+    if fill or end > most * page_size:
         # Where all is to be huge, the order is for the day when it is not: the kernel may have no huge page left.
         kinds = _within(kinds, matched, functions, 0 if whole else most * page_size, end, usual, fill)
         ends = _ends(kinds, functions, usual)

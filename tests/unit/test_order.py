@@ -301,7 +301,15 @@ def test_what_calls_and_what_is_called() -> None:
     many = {caller: [50] for caller in range(10)}
     assert not set(taken([50], many, 8)) & set(many)
     assert taken([50, 60], {**many, **{caller: [50, 60] for caller in (3, 4)}}, 10)[-2:] == [3, 4]  # of both
-    assert taken([50], {caller: [50] for caller in range(40)}, 30) == taken([50], {}, 30)
+    for count, passed_over in ((32, False), (33, True), (40, True)):
+        calls = {caller: [50] for caller in range(count)}
+        assert (taken([50], calls, 30) == taken([50], {}, 30)) == passed_over
+
+
+def test_two_reasons_at_once_take_room_once() -> None:
+    """21 lies behind 20 and is called by it."""
+    found = taken([50], {50: [20], 20: [21]}, 11)
+    assert (found[0], found[9], len(found)) == (20, 21, 11)
 
 
 def test_what_is_only_likely_makes_others_half_as_likely() -> None:

@@ -1,5 +1,6 @@
 """Profiles larger than memory: streamed in a few MiB, and ended where what differs in them is more than any program."""
 
+import io
 import json
 import os
 import resource
@@ -10,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.profile import model
+from hugealign.profile import model, perf_addresses
 from hugealign.profile.model import ProfileError
 from tests.support import HUGEALIGN
 from tests.unit.profiles import build, functions_of, load
 
 SIZE = int(os.environ.get("HUGEALIGN_TEST_STREAM", str(300 << 20)))  # bytes
-#: Of address space, Python's own 40 MiB included; samples without symbols are counted before they are looked at.
+#: Of address space, Python's own 40 MiB included, and what is remembered of samples without symbols.
 MEMORY = 256 << 20
 WRITER = """
 import sys
@@ -71,6 +72,32 @@ def test_a_stream_larger_than_memory(prog: Path, tmp_path: Path, name: str) -> N
     assert (done.returncode, done.stderr) == (0, "")
     counted = json.loads(done.stdout)["samples"]
     assert counted["total"] + counted["foreign"] == times * samples
+
+
+def test_what_samples_mean_is_not_remembered_without_end(prog: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is known of them is forgotten now and then, and counts stay right."""
+    functions = functions_of(prog)
+    hot = functions.starts[functions.by_name["hot"][0]]
+    lines = [f" 7 e:      {0x5555_0000_0000 + hot + (at % 2 and at << 20):x}\n" for at in range(200_000)]
+    text = (mapped(7) + "".join(lines)).encode()
+    found, known = [], []
+    for limit in (perf_addresses._KINDS_LIMIT, 1 << 20):
+        monkeypatch.setattr(perf_addresses, "_KINDS_LIMIT", limit)
+        profile = model.Profile()
+        reader = perf_addresses.Reader(profile, functions, b"/srv/prog".__eq__)
+        most = [0]
+
+        def settle(reader: perf_addresses.Reader = reader, most: list[int] = most) -> None:
+            most.append(len(reader.kinds))
+            perf_addresses.Reader._settle(reader)
+
+        monkeypatch.setattr(reader, "_settle", settle)
+        reader.read(io.BytesIO(text))
+        known.append(max(most))
+        found.append((profile.samples, profile.good, profile.bad, profile.foreign))
+    assert found[0] == found[1] == ({functions.at(hot): 100_000}, 200_000, 0, 100_000)
+    assert known[0] > 100_000
+    assert known[1] < 50_000
 
 
 #: For each reader that keeps something of what it reads, a line that is different with each number.
