@@ -93,12 +93,12 @@ def _chosen(
     def entry(index: int) -> tuple[float, int, float]:
         return -worth * chances[index] / size[index], index, chances[index]
 
-    if calls:
+    least = min(size, default=1)
+    if calls and room >= least and 1 in waiting:
         for index in sorted(ran):
             spread(index, calls, 1.0)
         heap += map(entry, chances)
         heapq.heapify(heap)
-    least = min(size, default=1)
     taken = {}
     while heap and room >= least:
         _, index, chance = heapq.heappop(heap)
