@@ -46,9 +46,9 @@ class Calls:
         return self._back.of(index)
 
     @cached_property
-    def _calls(self) -> list[int]:
+    def _calls(self) -> "array[int]":
         """Each call as one number: the caller, then the callee."""
-        return sorted({caller << 32 | callee for caller, callee in _pairs(self._path, self._functions)})
+        return array("Q", sorted({caller << 32 | callee for caller, callee in _pairs(self._path, self._functions)}))
 
     @cached_property
     def _forth(self) -> "_Table":
@@ -70,12 +70,12 @@ class _Table:
         return self.others[self.begin[index] : self.begin[index + 1]]
 
 
-def _table(pairs: list[int], count: int) -> _Table:
+def _table(pairs: Sequence[int], count: int) -> _Table:
     """Return the second of each of the sorted *pairs* for the first, which are below *count*."""
     begin = array("Q", bytes(8 * (count + 1)))
     for pair in pairs:
         begin[(pair >> 32) + 1] += 1
-    return _Table(array("Q", accumulate(begin)), array("L", (pair & _INDEX for pair in pairs)))
+    return _Table(array("Q", accumulate(begin)), array("I", (pair & _INDEX for pair in pairs)))
 
 
 def _pairs(path: str | os.PathLike[str], functions: Functions) -> Iterator[tuple[int, int]]:

@@ -28,9 +28,9 @@ def compose(plan: Plan, matched: Matched, functions: Functions, header: Mapping[
             tuple(aliases.get(index, ())),
         )
         # Locals of one name from files of one name cannot be told apart: one line stands for all of them.
-        if shared and entry.key in seen:
-            continue
         if shared:
+            if entry.key in seen:
+                continue
             seen.add(entry.key)
         entries.append(entry)
     return OrderFile(dict(header), entries)

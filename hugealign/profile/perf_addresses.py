@@ -107,7 +107,7 @@ class Reader:
             (s.p_vaddr, s.p_vaddr + s.p_memsz, file_offset(s, s.p_vaddr)) for s in segments if functions.image.fixed
         ]
         self.kinds = _Kinds(self._kind)
-        self.size = 0  # bytes that they take, about
+        self.size = 0  # bytes that they take, and frames that are to be looked at, about
         self.counts: Counter[_Kind | None] = Counter()
         self.strangers: set[bytes] = set()  # processes of theirs that are not known to have mapped the binary
         self.above: list[_Space] = []  # those that have frames to be looked at
@@ -152,6 +152,7 @@ class Reader:
 
     def _with_events(self, sample: bytes) -> None:
         """Read lines of events, and the sample that can follow them without an empty line between."""
+        self.size += len(sample)
         lines = sample.split(b"\n")
         events = next((at for at, line in enumerate(lines) if b"PERF_RECORD_" not in line), len(lines))
         for line in lines[:events]:
@@ -159,7 +160,7 @@ class Reader:
         if lines := lines[events:]:
             rest = b"\n".join(lines)
             if b"PERF_RECORD_" in rest:
-                self._sample(lines, 1)
+                self._sample(lines)
             else:
                 self.counts[self.kinds[rest]] += 1
 
@@ -188,6 +189,7 @@ class Reader:
 
     def _kind(self, sample: bytes) -> _Kind | None:
         """Return what *sample* means, None for an unusual one, which is added at once."""
+        self.size += len(sample) + _KEPT
         lines = sample.split(b"\n")
         if chained := len(lines) > 1:
             before, usual = lines[0], lines[-1][:1] == b"\t"
@@ -196,7 +198,7 @@ class Reader:
             usual = len(address) <= 16 and address.isalnum()
         pid = self.pids.get(before)
         if pid is None or not usual:
-            self._sample(lines, 1)
+            self._sample(lines)
             return None
         self.space = space = self._space(pid)
         if space is self.unmoved:
@@ -214,7 +216,6 @@ class Reader:
             except ValueError:  # other letters
                 self.profile.bad += 1
                 return None
-        self.size += len(sample) + _KEPT
         kind = self.kinds[sample] = leaf, caller, offset
         return kind
 
@@ -235,16 +236,16 @@ class Reader:
         self.size = 0
         self._touch()
 
-    def _sample(self, lines: list[bytes], count: int) -> None:
-        """Add *count* samples: the line of the sample, and those of its frames, innermost first."""
+    def _sample(self, lines: list[bytes]) -> None:
+        """Add one sample: its own line, and those of its frames, innermost first."""
         head, profile = lines[0], self.profile
         if len(head) > (_BRANCHES_LIMIT if b"/0x" in head else _LINE_LIMIT):
-            profile.bad += count
+            profile.bad += 1
         elif b"/0x" in head and (branches := _BRANCH.match(head)):
             pid, words = branches.groups()
             self.space = self.space if pid is None else self._space(pid)
             for word in words.split():
-                self._branch(word, count)
+                self._branch(word)
         elif len(head) <= _LINE_LIMIT and (found := _SAMPLE.match(head)):
             pid, address, path = found.groups()
             self.space = self._space(pid)
@@ -254,28 +255,28 @@ class Reader:
                 index = _FOREIGN
                 if path is None or self.ours(path.removesuffix(b" (deleted)")):
                     index = self._resolve(int(address, 16))[0]
-                self._count(index, count)
+                self._count(index, 1)
         elif head.startswith(b"\t"):
             lines = [b"", *lines]  # without a line of the sample's own
         elif head.strip() and not head.strip().isdigit() and not head.startswith(b"#"):
-            profile.bad += count
+            profile.bad += 1
         frames = lines[1:]
         if not frames:
             return
         while frames and not frames[-1].startswith(b"\t"):
-            self._sample([frames.pop()], count)  # branches, and whatever else stands below
+            self._sample([frames.pop()])  # branches, and whatever else stands below
         if frames:
-            self._chain(frames, count)
+            self._chain(frames)
 
-    def _chain(self, frames: list[bytes], count: int) -> None:
+    def _chain(self, frames: list[bytes]) -> None:
         space = self.space
         leaf = space.leaves.get(frames[0]) or self._frame(frames[0], space.leaves, caller=False)
-        self._count(leaf[0], count)
+        self._count(leaf[0], 1)
         if len(frames) > 1:
             self._later(space, frames[1:])
             caller, offset = space.callers.get(frames[1]) or self._frame(frames[1], space.callers, caller=True)
             if 0 <= caller != leaf[0] >= 0:
-                self.profile.call(caller, leaf[0], count, offset)
+                self.profile.call(caller, leaf[0], 1, offset)
 
     def _later(self, space: _Space, frames: list[bytes]) -> None:
         """Remember *frames* that say no more than that they ran, which is looked at once for each."""
@@ -349,18 +350,18 @@ class Reader:
             known[line] = resolved
         return resolved
 
-    def _branch(self, word: bytes, count: int) -> None:
+    def _branch(self, word: bytes) -> None:
         """Add a branch, ``0xFROM/0xTO/P/-/-/cycles``."""
         profile = self.profile
         try:
             source, target = (int(part, 16) for part in word.split(b"/", 2)[:2])
         except ValueError:
-            profile.bad += count
+            profile.bad += 1
             return
         caller, offset = self._resolve(source)
         callee, entry = self._resolve(target)
-        self._count(caller, count)
+        self._count(caller, 1)
         if callee >= 0:
             profile.add(callee)
         if caller != callee and entry == 0 and caller != NOWHERE and min(caller, callee) >= 0:
-            profile.call(caller, callee, count, offset)
+            profile.call(caller, callee, 1, offset)

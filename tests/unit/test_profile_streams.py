@@ -74,11 +74,18 @@ def test_a_stream_larger_than_memory(prog: Path, tmp_path: Path, name: str) -> N
     assert counted["total"] + counted["foreign"] == times * samples
 
 
-def test_what_samples_mean_is_not_remembered_without_end(prog: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is known of them is forgotten now and then, and counts stay right."""
+@pytest.mark.parametrize("chained", [False, True])
+def test_what_samples_mean_is_not_remembered_without_end(
+    prog: Path, monkeypatch: pytest.MonkeyPatch, chained: bool
+) -> None:
+    """What is known of them is forgotten now and then, and counts stay right; also of samples that are not usual."""
     functions = functions_of(prog)
     hot = functions.starts[functions.by_name["hot"][0]]
-    lines = [f" 7 e:      {0x5555_0000_0000 + hot + (at % 2 and at << 20):x}\n" for at in range(200_000)]
+    places = [0x5555_0000_0000 + hot + (at % 2 and at << 20) for at in range(200_000)]
+    if chained:  # each line of a sample has its time
+        lines = [f" 7 1.{at}: \n\t {place:x}\n\t {at:x} (x)\n\n" for at, place in enumerate(places)]
+    else:
+        lines = [f" 7 e:      {place:x}\n" for place in places]
     text = (mapped(7) + "".join(lines)).encode()
     found, known = [], []
     for limit in (perf_addresses._KINDS_LIMIT, 1 << 20):
@@ -88,7 +95,7 @@ def test_what_samples_mean_is_not_remembered_without_end(prog: Path, monkeypatch
         most = [0]
 
         def settle(reader: perf_addresses.Reader = reader, most: list[int] = most) -> None:
-            most.append(len(reader.kinds))
+            most.append(len(reader.kinds) + sum(len(space.above) for space in reader.above))
             perf_addresses.Reader._settle(reader)
 
         monkeypatch.setattr(reader, "_settle", settle)
