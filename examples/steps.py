@@ -1,6 +1,7 @@
 """What the examples that build a server share: steps that run once, as an ordinary user; the machine; paired runs."""
 
 import dataclasses
+import hashlib
 import math
 import os
 import platform
@@ -15,6 +16,9 @@ from pathlib import Path
 from typing import Any
 
 ANY = range(-64, 256)  # every status that a command can end with
+_ROOT = Path(__file__).resolve().parents[1]
+_OURS = ("bin", "hugealign", "ld-scripts", "cmake", "examples")  # what a run's results come from
+_TEXTS = {"", ".c", ".cmake", ".ld", ".o", ".py", ".sh"}
 
 
 class Failed(Exception):  # noqa: N818 - it ends the run, with *status*
@@ -61,6 +65,18 @@ class Steps:
         """Return the seconds that the step *name* took, or None if it was not done."""
         stamp = self.build / "stamps" / name
         return int(stamp.read_text()) if stamp.exists() else None
+
+    def resume(self) -> None:
+        """Note which hugealign this run is of; raises Failed if steps were done with another.
+
+        What those made and measured would be told as this one's.  Debian's source is the same for all.
+        """
+        stamps = self.build / "stamps"
+        note = stamps / ".version"
+        before = note.read_text() if note.exists() else ""
+        if before != version() and any(stamp.name != "source" for stamp in stamps.glob("[!.]*")):
+            raise Failed(f"{self.build} is of another version of hugealign: begin anew with --clean", 2)
+        note.write_text(version())
 
     def once(self, name: str, words: str, *commands: Sequence[object], cwd: Path | None = None) -> None:
         """Run *commands*, the output to a log, unless that was done; raises Failed."""
@@ -132,6 +148,15 @@ class Steps:
             return {}
         found = pwd.getpwnam(self.user)
         return {"user": found.pw_uid, "group": found.pw_gid, "extra_groups": []}
+
+
+def version() -> str:
+    """Return what tells this hugealign, with its examples, from others."""
+    found = hashlib.sha256()
+    for path in sorted(path for name in _OURS for path in (_ROOT / name).rglob("*")):
+        if path.suffix in _TEXTS and path.is_file():
+            found.update(b"%b\0%b\0" % (os.fsencode(path.relative_to(_ROOT)), path.read_bytes()))
+    return found.hexdigest()
 
 
 # ---- the machine -----------------------------------------------------------------------------------------------------

@@ -511,6 +511,7 @@ def open_directory(steps: Steps, clean: bool) -> None:
         shutil.rmtree(build)
     for name in ("stamps", "logs"):
         (build / name).mkdir(parents=True, exist_ok=True)
+    steps.resume()
     home = steps.directory("home")
     keep_only = {key: value for key, value in os.environ.items() if key in ("TERM", "TMPDIR")}
     os.environ.clear()

@@ -72,6 +72,7 @@ def main() -> int:
 def run(example: Example, rounds: int) -> None:
     """Do all steps."""
     steps = example.steps
+    steps.resume()
     perf_words(steps.user)  # ends here, not after the builds, if perf may not record
     for name in ("profiles", "orders", "results"):
         steps.directory(name)

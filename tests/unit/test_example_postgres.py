@@ -125,6 +125,41 @@ def test_steps_run_once(modules: dict[str, ModuleType], tmp_path: Path, capsys: 
     assert steps.done("count") == 0
 
 
+def test_results_of_another_version_are_not_resumed(
+    modules: dict[str, ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "stamps").mkdir()
+    (tmp_path / "stamps" / "source").write_text("3\n")
+    steps = modules["steps"].Steps(tmp_path, user(), time.time())
+    for _ in range(2):
+        steps.resume()  # the source alone is nobody's
+        steps.stamp("order", time.monotonic())
+    monkeypatch.setattr(modules["steps"], "version", lambda: "another")
+    with pytest.raises(modules["steps"].Failed, match=r"another version.*--clean"):
+        steps.resume()
+    (tmp_path / "stamps" / "order").unlink()
+    steps.resume()
+    (tmp_path / "stamps" / ".version").unlink()  # as older versions left it
+    steps.stamp("order", time.monotonic())
+    with pytest.raises(modules["steps"].Failed):
+        steps.resume()
+
+
+def test_the_version_is_that_of_what_results_come_from(
+    modules: dict[str, ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("bin/hugealign", "hugealign/order/cdsort.c", "examples/steps.py", "examples/README.md"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("before")
+    monkeypatch.setattr(modules["steps"], "_ROOT", tmp_path)
+    seen = [modules["steps"].version()]
+    for name in ("bin/hugealign", "hugealign/order/cdsort.c", "examples/steps.py", "examples/README.md"):
+        (tmp_path / name).write_text("after")
+        seen.append(modules["steps"].version())
+    assert len(set(seen[:4])) == 4
+    assert seen[4] == seen[3]
+
+
 def user() -> str:
     """Who would run the servers."""
     return "nobody" if os.geteuid() == 0 else subprocess.check_output(["id", "-un"], text=True).strip()
