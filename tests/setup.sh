@@ -13,7 +13,10 @@ packages='gcc g++ binutils clang-14 clang-19 clang lld-14 lld-19 mold cmake ninj
     gdb linux-perf valgrind strace systemd libhugetlbfs-bin libhugetlbfs0 bolt-19 libbolt-19-dev
     autofdo librsvg2-bin libgoogle-perftools4 build-essential debhelper dpkg-dev gpgv debian-archive-keyring e2fsprogs
     libjemalloc2 libtcmalloc-minimal4 xfsprogs btrfs-progs acl libcap2-bin tcl'
+command -v go >/dev/null || packages="$packages golang-go" # for `go tool pprof`
 packages="$packages $*"
+# What Debian 13 has by another name, or apart.
+newer='binutils-gold binutils-gold-aarch64-linux-gnu libgoogle-perftools4t64'
 
 missing=
 for package in $packages; do
@@ -34,9 +37,20 @@ if [ -n "$missing" ]; then
         export DEBIAN_FRONTEND=noninteractive
         options='-y -q --no-install-recommends -o DPkg::Lock::Timeout=300'
         $as_root apt-get -q update >/dev/null || echo 'setup: apt-get update failed; trying with the lists there are' >&2
+        wanted=
+        for package in $missing; do
+            if apt-cache show "$package" >/dev/null 2>&1; then
+                wanted="$wanted $package"
+            else
+                echo "setup: cannot install $package, which this system does not have" >&2
+            fi
+        done
+        for package in $newer; do
+            ! apt-cache show "$package" >/dev/null 2>&1 || wanted="$wanted $package"
+        done
         # shellcheck disable=SC2086
-        if ! $as_root apt-get install $options $missing >/dev/null; then
-            for package in $missing; do
+        if ! $as_root apt-get install $options $wanted >/dev/null; then
+            for package in $wanted; do
                 $as_root apt-get install $options "$package" >/dev/null 2>&1 || echo "setup: cannot install $package" >&2
             done
         fi

@@ -41,6 +41,17 @@ def run(
     return done
 
 
+def lacking(*words: str) -> str | None:
+    """The compiler, or the linker that it is told to use, among the *words* of a command, if it is not installed."""
+    where = next((f"{word[2:]}/" for word in words if word.startswith("-B")), "")
+    linker = next((word.partition("=")[2] for word in words if word.startswith("-fuse-ld=")), None)
+    tools = [words[0]]
+    if linker and (where or not words[0].startswith("clang")):  # which looks beside itself first
+        target = words[0].rpartition("gcc")[0] if linker in ("bfd", "gold") else ""
+        tools.append(f"{where}{target}ld.{linker}")
+    return next((tool for tool in tools if not shutil.which(tool)), None)
+
+
 @dataclass(frozen=True, slots=True)
 class Toolchain:
     """A compiler and a linker, as words for its command line."""

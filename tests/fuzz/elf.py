@@ -91,11 +91,14 @@ class Subject:
             os.pwrite(self.fd, data, offset)
             self.touched.append((offset, len(data)))
 
+    def truncate(self, length: int) -> None:
+        """Make the file shorter or longer; what is written behind a cut may make it as long as it was, of zeros."""
+        os.ftruncate(self.fd, length)
+        self.touched.append((0, len(self.data)))
+
     def restore(self) -> None:
         """Undo every mutation."""
-        if os.fstat(self.fd).st_size != len(self.data):
-            os.ftruncate(self.fd, 0)
-            os.pwrite(self.fd, self.data, 0)
+        os.ftruncate(self.fd, len(self.data))
         for offset, size in self.touched:
             os.pwrite(self.fd, self.data[offset : offset + size], offset)
         self.touched.clear()
@@ -228,7 +231,7 @@ class Mutator:
         """Cut the file short, or let it end in a hole."""
         length = len(self.subject.data)
         cut = self.chance.randrange(self.chance.choice((128, 4096, length)))
-        os.ftruncate(self.subject.fd, self.chance.choice((cut, length - cut % 512, length + 4096 * cut)))
+        self.subject.truncate(self.chance.choice((cut, length - cut % 512, length + 4096 * cut)))
 
     def swap(self) -> None:
         """Exchange two program headers."""

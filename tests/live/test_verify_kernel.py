@@ -21,7 +21,7 @@ from hugealign.elf.image import Image, read_file
 from hugealign.elf.windows import align_down, load_alignment, text_windows
 from hugealign.host.warming import warm
 from tests.live.programs import WINDOW, Programs, running
-from tests.support import HUGEALIGN, LLVM, environment
+from tests.support import HUGEALIGN, LLVM, environment, lacking
 
 _M = 1 << 20
 # Touches every page of the executable mappings of the file argv[1], which HOST opens first, and waits.
@@ -143,6 +143,8 @@ def directory(programs: Programs) -> Path:
 
 def link(directory: Path, command: str) -> Path:
     words = command.split()
+    if missing := lacking(*words[words[0] == str(HUGEALIGN) :]):
+        pytest.skip(f"{missing} is not installed")
     library = "-shared" in words
     path = directory / ("linked.so" if library else "linked")
     path.unlink(missing_ok=True)
@@ -154,8 +156,6 @@ def link(directory: Path, command: str) -> Path:
         capture_output=True,
         text=True,
     )
-    if "cannot find" in done.stderr and "ld" in done.stderr:
-        pytest.skip(f"this linker is not installed: {done.stderr.splitlines()[0]}")
     assert done.returncode == 0, done.stderr
     return path
 

@@ -16,7 +16,7 @@ from hugealign.elf.notes import BuildNote
 from hugealign.verify.checking import check_fd
 from hugealign.verify.model import FileReport
 from hugealign.verify.rules import RULES, Policy
-from tests.support import HUGEALIGN, LLVM, PAGE, Elf, run
+from tests.support import HUGEALIGN, LLVM, PAGE, Elf, lacking, run
 
 M = 1 << 20
 _MAX = "-Wl,-z,max-page-size=0x200000"
@@ -122,9 +122,8 @@ def made(directory: Path, name: str) -> Path:
     """The file *name* of MADE, linked when first asked for."""
     path = directory / name
     words = MADE[name][0].replace("{h}", str(HUGEALIGN)).split()
-    tool = words[words[0] == str(HUGEALIGN)]
-    if not shutil.which(tool):
-        pytest.skip(f"no {tool} here")
+    if missing := lacking(*words[words[0] == str(HUGEALIGN) :]):
+        pytest.skip(f"{missing} is not installed")
     if not path.exists():
         run(*words, "-o", path, cwd=directory, check=True)
     return path

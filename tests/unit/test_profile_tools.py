@@ -305,7 +305,7 @@ def test_pprof(made: Path, tmp_path: Path) -> None:
 def test_pprof_of_gperftools(made: Path, tmp_path: Path, name: str) -> None:
     """Its own format and what pprof makes of it: addresses in a file whose build is not told."""
     if not (made / "prog.prof").exists():
-        pytest.skip("no libprofiler.so.0 (libgoogle-perftools4)")
+        pytest.skip("no libprofiler.so.0 (libgoogle-perftools4), or no go")
     _, matched, form = load(existing(made / name, "go"), made / "prog")
     functions = functions_of(made / "prog")
     assert form == "pprof"

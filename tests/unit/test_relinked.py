@@ -12,7 +12,7 @@ from hugealign.trace import tracefile
 from hugealign.trace.files import describe
 from hugealign.trace.placement import WINDOW, original
 from hugealign.trace.relinked import relinked_file
-from tests.support import HUGEALIGN, LLVM, run
+from tests.support import HUGEALIGN, LLVM, lacking, run
 
 FILES = {
     "a.c": "static int twice(int x) { return 2 * x; } int a(int x) { return twice(x) + 1; }",
@@ -78,8 +78,8 @@ OTHERS = [
 def test_blocks_move_with_their_functions(
     objects: Sequence[str], flags: Sequence[str], place: Path, tmp_path: Path
 ) -> None:
-    if "-fuse-ld=lld" in flags and not Path(LLVM["lld19"], "ld.lld").exists():
-        pytest.skip("lld 19 is not installed")
+    if missing := lacking("gcc", *flags):
+        pytest.skip(f"{missing} is not installed")
     before, after = place / "before", _link(place, "after", objects, *flags)
     here, there = _functions(before), _functions(after)
     wanted = [key for key in here if key[0] in ("a", "b", "twice", "main")]
