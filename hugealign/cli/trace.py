@@ -10,7 +10,8 @@ _LEAST = 1 << 16  # bytes; a chunk and more
 
 _EPILOG = """\
 COMMAND runs under QEMU's user-mode emulation, 15 to 25 times slower; it needs
-no symbols and no special build, and may be for x86-64 or aarch64.  Its threads
+no symbols and no special build, and may be for x86-64 or aarch64.  The QEMU
+has to take plugins: Debian 12's does, docs/trace.md builds one.  Its threads
 and the processes that it forks are recorded; a program that one of them becomes
 (exec) runs unrecorded, which is then said.  The file grows by about a quarter of a
 byte per block of code that runs.  Example:
