@@ -77,6 +77,16 @@ def test_within_a_budget_each_has_as_many_windows_as_are_best_for_it() -> None:
     assert report.violations(found, "cpu", "few") == {0: (5, 8, "peer"), 1: (5, 7, "peer")}
 
 
+def test_what_a_better_profile_would_give() -> None:
+    """Where that is not ten times, no order of the samples is to be expected to be."""
+    found = document(bare={"0": 40, "1": 30}, ours={"0": 40, "1": 10})
+    found["rows"].append({**found["rows"][1], "learned": "all", "misses": {"cpu": {"0": 20, "1": 2}}})
+    found["sampled"] = {"few": 3, "all": 9}
+    assert report.factors(found, "cpu", "few", "all") == {0: 2.0, 1: 15.0}
+    text = "\n".join(report._goal(found))
+    assert text.index("| cpu | 1.0 | 3.0 |") < text.index("of the full profile") < text.index("| cpu | 2.0 | 15.0 |")
+
+
 def test_what_moves_blocks_is_told_apart() -> None:
     found = document(peer={"0": 50, "1": 90}, bare={"0": 40, "1": 30}, ours={"0": 40, "1": 10})
     found["rows"][0]["title"] = "BOLT, blocks"
