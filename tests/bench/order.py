@@ -5,8 +5,8 @@ as compilers make them, with ``-g``.  Their orders are random, the worst case: t
 with every function.  And a real one, clang, in the order of a profile: of what ran alone, and filled up, as
 `hugealign order` makes it.
 
-Beside what an order costs in all stands what it costs in the linker alone: the same link by hand, with an order and a
-layout in the linker's own words.
+Beside what an order costs in all stands what it costs in the linker alone: the same links by hand, with a layout in the
+linker's own words, and with an order in them too.
 """
 
 import os
@@ -103,18 +103,15 @@ def real_program(work: Path, rounds: int) -> None:
 def compare_orders(
     title: str, linker: str, words: list[str], directory: Path, order: Path, names: list[str], rounds: int
 ) -> None:
-    """Time links, which *words* do in *directory*, with the *order* of *names*: without, by hand, and ours."""
-    hand = by_hand(linker, names, order)
+    """Time links, which *words* do in *directory*, without and with the *order* of *names*: ours, and by hand."""
+    layout, ordered = by_hand(linker, names, order)
     words = [*words, f"-fuse-ld={linker}", f"-B{LLVM['lld19']}", "-o", str(order.with_name("ordered"))]
     links = [[str(HUGEALIGN), *words], [str(HUGEALIGN), f"--profile={order}", *words]]
-    links += [[words[0], *hand, *words[1:]]] if hand else []
-    without, ours, *alone = in_turn([partial(cost, link, directory) for link in links], rounds)
-    show(title, _wall(without), _wall(ours))
-    show("  processor time", _cpu(without), _cpu(ours))
-    for other in alone:
-        show("  by hand", _wall(without), _wall(other))
-        show("  by hand, processor time", _cpu(without), _cpu(other))
-        show("  ours against by hand, the same", _cpu(other), _cpu(ours))
+    links += [[words[0], *hand, *words[1:]] for hand in (layout, [*ordered, *layout])] if ordered else []
+    costs = in_turn([partial(cost, link, directory) for link in links], rounds)
+    for name, without, with_order in zip((title, "  by hand"), costs[::2], costs[1::2], strict=False):
+        show(name, _wall(without), _wall(with_order))
+        show("    processor time", _cpu(without), _cpu(with_order))
 
 
 def _wall(costs: list[Cost]) -> list[float]:
@@ -125,10 +122,10 @@ def _cpu(costs: list[Cost]) -> list[float]:
     return [cost.cpu * 1000 for cost in costs]
 
 
-def by_hand(linker: str, names: list[str], order: Path) -> list[str]:
-    """Write the *order* of *names* in the words of *linker*, beside it; return the options for it and for the layout.
+def by_hand(linker: str, names: list[str], order: Path) -> tuple[list[str], list[str]]:
+    """Write the *order* of *names* in the words of *linker*, beside it; return the options for the layout, and for it.
 
-    Empty for gold, which links twice for the layout, and mold, which has no words for an order.
+    None for gold, which links twice for the layout, and mold, which has no words for an order.
     """
     layout = ["-Wl,-z,max-page-size=0x200000", "-Wl,-z,separate-code", str(ROOT / "ld-scripts" / "pad-x86_64.o")]
     script = f"-Wl,-T,{ROOT / 'ld-scripts' / linker}-x86_64.ld"
@@ -136,8 +133,8 @@ def by_hand(linker: str, names: list[str], order: Path) -> list[str]:
     if linker == "bfd":
         lines = "".join(f"*(.text.{name})\n" for name in names)
         path.write_text(f"SECTIONS {{ .hugealign.hot : {{\n{lines}}} }}\nINSERT BEFORE .text;\n")
-        return [f"-Wl,-T,{path}", script, *layout]
+        return [script, *layout], [f"-Wl,-T,{path}"]
     if linker == "lld":
         path.write_text("".join(f"{name}\n" for name in names))
-        return [f"-Wl,--symbol-ordering-file={path},--no-warn-symbol-ordering", script, *layout]
-    return []
+        return [script, *layout], [f"-Wl,--symbol-ordering-file={path},--no-warn-symbol-ordering"]
+    return [], []
