@@ -1,5 +1,6 @@
 """A slice of the fuzzing of ELF files; the long run is ``python -m tests.fuzz.elf --count 200000``."""
 
+import os
 import random
 from collections.abc import Iterator
 
@@ -52,6 +53,14 @@ def test_a_file_is_whole_again_after_its_mutation(subjects: list[elf.Subject]) -
         subject.restore()
         with open(f"/proc/self/fd/{subject.fd}", "rb") as file:
             assert file.read() == subject.data
+
+
+def test_a_file_that_was_cut_and_then_made_as_long_again(subjects: list[elf.Subject]) -> None:
+    for subject in subjects:
+        subject.truncate(100)
+        subject.write(len(subject.data) - 4, b"last")
+        subject.restore()
+        assert os.pread(subject.fd, len(subject.data) + 1, 0) == subject.data
 
 
 def test_the_same_numbers_make_the_same_file(files: dict[str, bytes]) -> None:
