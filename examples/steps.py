@@ -73,10 +73,10 @@ class Steps:
         """
         stamps = self.build / "stamps"
         note = stamps / ".version"
-        before = note.read_text() if note.exists() else ""
-        if before != version() and any(stamp.name != "source" for stamp in stamps.glob("[!.]*")):
+        before, now = note.read_text() if note.exists() else "", version()
+        if before != now and any(stamp.name != "source" for stamp in stamps.glob("[!.]*")):
             raise Failed(f"{self.build} is of another version of hugealign: begin anew with --clean", 2)
-        note.write_text(version())
+        note.write_text(now)
 
     def once(self, name: str, words: str, *commands: Sequence[object], cwd: Path | None = None) -> None:
         """Run *commands*, the output to a log, unless that was done; raises Failed."""

@@ -43,13 +43,18 @@ def run(
 
 def lacking(*words: str) -> str | None:
     """The compiler, or the linker that it is told to use, among the *words* of a command, if it is not installed."""
-    where = next((f"{word[2:]}/" for word in words if word.startswith("-B")), "")
+    compiler = shutil.which(words[0])
+    if not compiler:
+        return words[0]
     linker = next((word.partition("=")[2] for word in words if word.startswith("-fuse-ld=")), None)
-    tools = [words[0]]
-    if linker and (where or not words[0].startswith("clang")):  # which looks beside itself first
-        target = words[0].rpartition("gcc")[0] if linker in ("bfd", "gold") else ""
-        tools.append(f"{where}{target}ld.{linker}")
-    return next((tool for tool in tools if not shutil.which(tool)), None)
+    if not linker:
+        return None
+    target = words[0].rpartition("gcc")[0] if linker in ("bfd", "gold") else ""
+    where = next((f"{word[2:]}/" for word in words if word.startswith("-B")), "")
+    tool = f"{where}{target}ld.{linker}"
+    # clang looks beside itself first.
+    path = f"{Path(compiler).resolve().parent}{os.pathsep}{os.environ['PATH']}"
+    return None if shutil.which(tool, path=path) else tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +75,8 @@ class Toolchain:
 
     def missing(self) -> str | None:
         """The tool that is not installed here, or None."""
-        tools = {"bfd": "ld.bfd", "gold": "ld.gold", "mold": "mold"}
-        tool = tools.get(self.linker) or f"{LLVM[self.linker]}/ld.lld"
-        return next((t for t in (self.cc, self.cxx, tool) if not shutil.which(t)), None)
+        version = [f"-B{LLVM[self.linker]}"] if self.linker in LLVM else []
+        return lacking(self.cc, *self.flags, *version) or lacking(self.cxx)
 
 
 TOOLCHAINS = (

@@ -14,7 +14,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from tests.link.bulk import MAIN, bulk_object
-from tests.support import HUGEALIGN, LLVM, PAGE, ROOT, Elf, Toolchain, run
+from tests.support import HUGEALIGN, LLVM, PAGE, ROOT, Elf, Toolchain, lacking, run
 
 KINDS = {
     "pie": ("-pie",),
@@ -258,6 +258,8 @@ def test_aarch64(linker: str, kind: str, tmp_path: Path) -> None:
         "lld19": ("-fuse-ld=lld", f"-B{LLVM['lld19']}"),
         "mold": ("-B/usr/libexec/mold",),
     }[linker]
+    if missing := lacking(AARCH64, *words):
+        pytest.skip(f"{missing} is not installed")
     (tmp_path / "main.c").write_text(MAIN)
     bulk = bulk_object(tmp_path, compiler=AARCH64)
     run(AARCH64, *words, kind, tmp_path / "main.c", bulk, "-o", tmp_path / "plain", check=True)

@@ -148,13 +148,15 @@ def test_results_of_another_version_are_not_resumed(
 def test_the_version_is_that_of_what_results_come_from(
     modules: dict[str, ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("bin/hugealign", "hugealign/order/cdsort.c", "examples/steps.py", "examples/README.md"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("before")
+    names = ("bin/tool", "hugealign/order/cdsort.c", "examples/steps.py", "examples/README.md")
+    paths = [tmp_path / name for name in names]
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("before")
     monkeypatch.setattr(modules["steps"], "_ROOT", tmp_path)
     seen = [modules["steps"].version()]
-    for name in ("bin/hugealign", "hugealign/order/cdsort.c", "examples/steps.py", "examples/README.md"):
-        (tmp_path / name).write_text("after")
+    for path in paths:
+        path.write_text("after")
         seen.append(modules["steps"].version())
     assert len(set(seen[:4])) == 4
     assert seen[4] == seen[3]
