@@ -162,7 +162,7 @@ def build(llvm: Llvm) -> str:
 
 def _list(llvm: Llvm, target: str) -> None:
     """Say in the list of tools that the plugin at *target* is for those of *llvm* as they are now."""
-    from hugealign.host.libraries import resolve
+    from hugealign.machine.libraries import resolve
 
     entries = []
     for tool in llvm.tools():

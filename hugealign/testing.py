@@ -11,13 +11,13 @@ Works with pytest, unittest or none; imports neither.
 import os
 
 from hugealign.units import format_size
-from hugealign.verify.formats.text import Style, render
-from hugealign.verify.formats.words import count, percent
-from hugealign.verify.inputs import check_all
-from hugealign.verify.model import OK
-from hugealign.verify.outcome import Outcome
-from hugealign.verify.rules import Policy
-from hugealign.verify.selection import Selection
+from hugealign.verification.formats.text import Style, render
+from hugealign.verification.formats.words import count, percent
+from hugealign.verification.inputs import check_all
+from hugealign.verification.model import OK
+from hugealign.verification.outcome import Outcome
+from hugealign.verification.rules import Policy
+from hugealign.verification.selection import Selection
 
 
 def assert_huge_text(

@@ -27,8 +27,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Cool ``args.files``, print a line for each and return the exit status."""
-    from hugealign.host import obstacles, pagecache, warming
-    from hugealign.host.treatment import Treatment
+    from hugealign.pagecache import measure as pagecache
+    from hugealign.pagecache import obstacles, warming
+    from hugealign.pagecache.treatment import Treatment
     from hugealign.progress import Progress
 
     page_size = page_size_of(None)

@@ -3,8 +3,8 @@
 import argparse
 
 from hugealign.errors import UsageError
-from hugealign.verify import pages
-from hugealign.verify.rules import RULES
+from hugealign.verification import pages
+from hugealign.verification.rules import RULES
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -11,8 +11,8 @@ from hugealign.units import parse_page_size, printable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hugealign.elf.image import Image
-    from hugealign.fix.output import Output
-    from hugealign.fix.show import Outcome
+    from hugealign.fixing.output import Output
+    from hugealign.fixing.show import Outcome
 
 _LEVELS = ("align", "shift", "merge")
 _EPILOG = """\
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
         return _report(args, page_size)
     if args.output is not None and len(args.files) > 1:
         raise UsageError("-o takes one FILE; several are changed with --in-place")
-    from hugealign.fix import show
+    from hugealign.fixing import show
 
     outcomes, failures = [], []
     status = 0
@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
 def _report(args: argparse.Namespace, page_size: int) -> int:
     if args.undo:
         raise UsageError("--report and --undo contradict each other")
-    from hugealign.fix import report, show
+    from hugealign.fixing import report, show
 
     gains = report.gather(args.files, page_size, args.level)
     if args.format == "json":
@@ -108,9 +108,9 @@ def _report(args: argparse.Namespace, page_size: int) -> int:
 
 
 def _one(path: str, args: argparse.Namespace, page_size: int) -> "Outcome":
-    from hugealign.fix import examine, show
-    from hugealign.fix.output import fixed, reader, unchanged
-    from hugealign.host import pagecache
+    from hugealign.fixing import examine, show
+    from hugealign.fixing.output import fixed, reader, unchanged
+    from hugealign.pagecache import measure as pagecache
 
     with pagecache.opened(path) as fd:
         if args.output is not None and os.path.exists(args.output) and os.path.samefile(path, args.output):
@@ -133,8 +133,8 @@ def _one(path: str, args: argparse.Namespace, page_size: int) -> "Outcome":
 
 
 def _undo(path: str, fd: int, image: "Image", args: argparse.Namespace) -> "Outcome":
-    from hugealign.fix import show
-    from hugealign.fix.output import has_remains, original, reader, unchanged
+    from hugealign.fixing import show
+    from hugealign.fixing.output import has_remains, original, reader, unchanged
 
     remains = has_remains(reader(fd), image)
     output = unchanged(reader(fd), image) if remains else original(reader(fd), image)
@@ -145,7 +145,7 @@ def _undo(path: str, fd: int, image: "Image", args: argparse.Namespace) -> "Outc
 
 def _write(path: str, fd: int, output: "Output", args: argparse.Namespace) -> tuple[str, str]:
     """Write *output* where *args* say; return where that was, and why by a copy, if in place and so."""
-    from hugealign.fix import writing
+    from hugealign.fixing import writing
 
     if args.output is not None:
         writing.write_new(fd, output, args.output)

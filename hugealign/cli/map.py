@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from hugealign.elf.notes import BuildNote
     from hugealign.elf.symbols import Functions
     from hugealign.map.layout import Map
-    from hugealign.order.budget import Budget
-    from hugealign.order.windows import Plan
+    from hugealign.ordering.budget import Budget
+    from hugealign.ordering.windows import Plan
     from hugealign.profile.match import Matched
 
 _EPILOG = """\
@@ -95,13 +95,13 @@ def _plan(
     args: argparse.Namespace, functions: "Functions", matched: "Matched", page_size: int, budget: "Budget"
 ) -> "Plan":
     from hugealign.elf.calls import Calls
-    from hugealign.order import hot, windows
+    from hugealign.ordering import hot, windows
 
     if args.order is None:
         calls = Calls(args.file, functions)
         found = *hot.hot_and_cold(matched, functions, calls), matched, functions, page_size
         return windows.plan(*found, budget.windows, None if args.no_fill else calls)
-    from hugealign.trace.orders import read_order
+    from hugealign.lab.orders import read_order
 
     functions, order = read_order(args.order, args.file)
     order = list(dict.fromkeys(order))
@@ -111,7 +111,7 @@ def _plan(
 
 def _windows(path: str) -> int | None:
     """Return how many windows an order file wants huge; None if it does not say, as lld's do not."""
-    from hugealign.order import orderfile
+    from hugealign import orderfile
     from hugealign.profile.lines import lines
 
     try:

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hugealign.elf.symbols import Functions
-    from hugealign.order.budget import Budget
-    from hugealign.order.choice import Choice
-    from hugealign.order.orderfile import OrderFile
-    from hugealign.order.windows import Plan
+    from hugealign.lab.geometry import Geometry
+    from hugealign.orderfile import OrderFile
+    from hugealign.ordering.budget import Budget
+    from hugealign.ordering.choice import Choice
+    from hugealign.ordering.windows import Plan
     from hugealign.profile.match import Matched
     from hugealign.progress import Progress
-    from hugealign.trace.geometry import Geometry
 
     Found = tuple[list[int], list[int], Matched, Functions, int]  # what windows.plan begins with
 
@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _from_profiles(args: argparse.Namespace) -> int:
     from hugealign.elf.calls import Calls
-    from hugealign.order import hot, windows
+    from hugealign.ordering import hot, windows
 
     page_size = parse_page_size(args.page_size, "--page-size")
     budget = profiled.budget(args)
@@ -105,9 +105,9 @@ def _from_profiles(args: argparse.Namespace) -> int:
 
 def _from_trace(args: argparse.Namespace) -> int:
     from hugealign.elf.calls import Calls
-    from hugealign.order import hot, windows
+    from hugealign.lab.placement import WINDOW
+    from hugealign.ordering import hot, windows
     from hugealign.progress import Progress
-    from hugealign.trace.placement import WINDOW
 
     if args.profiles or args.type is not None:
         raise UsageError("order --trace: takes no PROFILE and no --type")
@@ -129,9 +129,9 @@ def _from_trace(args: argparse.Namespace) -> int:
 
 def _processors(args: argparse.Namespace) -> "tuple[list[Geometry], Budget]":
     """Return the processors to simulate, and the budget of the smallest."""
-    from hugealign.host.cpus import find
-    from hugealign.order import budget as budgets
-    from hugealign.trace import geometry
+    from hugealign.lab import geometry
+    from hugealign.ordering import budget as budgets
+    from hugealign.processor.table import find
 
     if args.itlb_2m is not None:
         raise UsageError("order --trace: simulates all of the TLB: --cpu NAME, or --cpu 4k=128/8,2m=8, not --itlb-2m")
@@ -155,10 +155,10 @@ def _simulated(
     traced: profiled.Traced, found: "Found", cpus: "Sequence[Geometry]", budget: "Budget", progress: "Progress"
 ) -> "Choice":
     """Return the misses by the number of huge windows, to twice what any of *cpus* holds, each with its own order."""
-    from hugealign.order import windows
-    from hugealign.order.choice import Choice
-    from hugealign.trace.placement import ordered
-    from hugealign.trace.simulate import simulate, without
+    from hugealign.lab.placement import ordered
+    from hugealign.lab.simulate import simulate, without
+    from hugealign.ordering import windows
+    from hugealign.ordering.choice import Choice
 
     rule = windows.plan(*found, budget.windows)
     most = min(2 * max(map(_entries, cpus)), _MOST)
@@ -193,7 +193,7 @@ def _finish(
 ) -> int:
     """Write the order and print the report."""
     from hugealign.cli import output
-    from hugealign.order import compose, emit, report
+    from hugealign.ordering import compose, emit, report
 
     unit = "samples" if choice is None else "instructions"
     made = report.Report(binary, functions.source, read, matched, plan, budget, choice)
@@ -219,7 +219,7 @@ def _finish(
 
 def _diff(args: argparse.Namespace) -> int:
     from hugealign.cli import output
-    from hugealign.order import diff
+    from hugealign.ordering import diff
 
     if len(args.profiles) != 2:
         raise UsageError("order --diff: two order files are needed: OLD NEW")
@@ -231,7 +231,7 @@ def _diff(args: argparse.Namespace) -> int:
 
 
 def _order_file(path: str) -> "OrderFile":
-    from hugealign.order import orderfile
+    from hugealign import orderfile
     from hugealign.profile.lines import lines
 
     try:

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hugealign.elf.symbols import Functions
-    from hugealign.order.budget import Budget
+    from hugealign.lab.tracefile import Trace
+    from hugealign.ordering.budget import Budget
     from hugealign.profile.match import Matched
     from hugealign.profile.model import Profile
-    from hugealign.trace.tracefile import Trace
 
 #: Below this share of samples found, the profile is taken for one of another program.
 LEAST_MATCHED = 0.5
@@ -91,9 +91,9 @@ def read_trace(path: str, binary: str | None, force: bool, progress: "Callable[[
 
     Raises HugealignError, which names the file; MismatchError if too little is found in the binary.
     """
-    from hugealign.trace.files import find
-    from hugealign.trace.simulate import profile
-    from hugealign.trace.tracefile import open_trace
+    from hugealign.lab.files import find
+    from hugealign.lab.simulate import profile
+    from hugealign.lab.tracefile import open_trace
 
     trace = open_trace(path)
     found = trace.description
@@ -131,7 +131,7 @@ def _check_rate(matched: "Matched", binary: str, unit: str, force: bool) -> None
 
 def budget(args: argparse.Namespace) -> "Budget":
     """Return the budget that the options ask for.  Raises UsageError."""
-    from hugealign.order import budget as budgets
+    from hugealign.ordering import budget as budgets
 
     if args.cpu and len(args.cpu) > 1:
         raise UsageError("--cpu: one is enough; only `order --trace` takes several")

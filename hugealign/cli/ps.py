@@ -9,9 +9,11 @@ from typing import Any
 
 from hugealign.cli.arguments import split_at_dashes
 from hugealign.errors import HugealignError, UsageError
-from hugealign.host import backing, kernel, processes, report
-from hugealign.host.processes import Process
-from hugealign.host.verdict import Verdict, judge, missing
+from hugealign.machine import kernel
+from hugealign.process import processes
+from hugealign.process.processes import Process
+from hugealign.ps import backing, report
+from hugealign.ps.verdict import Verdict, judge, missing
 from hugealign.units import parse_page_size
 
 _EPILOG = """\
@@ -74,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _of_command(args: argparse.Namespace) -> tuple[list[Process], Errors]:
-    from hugealign.host.sampling import sample
+    from hugealign.process.sampling import sample
 
     def enough(process: Process) -> bool:
         return _judge(args, process).met
@@ -106,7 +108,7 @@ def _watch(args: argparse.Namespace) -> int:
 def _looks(args: argparse.Namespace) -> Iterator[tuple[list[Process], Errors]]:
     """Yield what there is to see every ``args.watch`` seconds until there is nothing more; at least once."""
     if args.after:
-        from hugealign.host.sampling import follow
+        from hugealign.process.sampling import follow
 
         for process in follow(args.after, args.watch, _looking(args)):
             yield [process], []

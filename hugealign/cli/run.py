@@ -71,7 +71,7 @@ def _warm_and_exit(command: str, args: argparse.Namespace) -> None:
 def _warm(path: str, libs: bool) -> list[str]:
     """Return a line for each file that has windows, or cannot be looked at."""
     from hugealign.cli.warm import page_size_of, treat
-    from hugealign.host import libraries
+    from hugealign.machine import libraries
 
     options = argparse.Namespace(windows=None, all_text=False, check=False, replace=False)
     lines = []
@@ -93,7 +93,7 @@ def binary(command: str) -> str | None:
     """
     from shutil import which
 
-    from hugealign.host.pagecache import opened
+    from hugealign.pagecache.measure import opened
 
     path = which(command)
     for _ in range(_INTERPRETERS):

@@ -10,10 +10,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hugealign.trace.geometry import Geometry
-    from hugealign.trace.placement import Placement
-    from hugealign.trace.simulate import Row, Simulation
-    from hugealign.trace.tracefile import Trace
+    from hugealign.lab.geometry import Geometry
+    from hugealign.lab.placement import Placement
+    from hugealign.lab.simulate import Row, Simulation
+    from hugealign.lab.tracefile import Trace
 
 _CPUS = ("skylake", "sapphirerapids", "zen3", "neoverse-n1")
 _WINDOWS_LIMIT = 4096
@@ -66,9 +66,9 @@ def run(args: argparse.Namespace) -> int:
     """Replay the trace and print the table."""
     counts = _counts(args.windows)
     from hugealign.cli import output
+    from hugealign.lab.simulate import simulate
+    from hugealign.lab.tracefile import open_trace
     from hugealign.progress import Progress
-    from hugealign.trace.simulate import simulate
-    from hugealign.trace.tracefile import open_trace
 
     cpus = _cpus(args.cpu or list(_CPUS))
     names = _unique(args.layout or ["original", "all-4k", "all-2m"])
@@ -93,8 +93,8 @@ def _marks(trace: "Trace", file: int, path: str, args: argparse.Namespace) -> by
     if args.first is None and args.last is None:
         return None
     from hugealign.elf.symbols import read_functions
-    from hugealign.trace.files import find
-    from hugealign.trace.part import marks
+    from hugealign.lab.files import find
+    from hugealign.lab.part import marks
 
     find(trace.description.files, path)
     functions = read_functions(path)
@@ -126,15 +126,15 @@ def _counts(text: str) -> range:
 
 
 def _cpus(words: "Sequence[str]") -> "list[Geometry]":
-    from hugealign.host.cpus import find
-    from hugealign.trace.geometry import geometry, parse
+    from hugealign.lab.geometry import geometry, parse
+    from hugealign.processor.table import find
 
     return [parse(word) if "=" in word else geometry(find(word)) for word in _unique(words)]
 
 
 def _file(trace: "Trace", binary: str | None) -> tuple[int, str]:
     """Return the number of the file to lay out, and where it is."""
-    from hugealign.trace.files import find
+    from hugealign.lab.files import find
 
     if binary is not None:
         return find(trace.description.files, binary), binary
@@ -144,9 +144,9 @@ def _file(trace: "Trace", binary: str | None) -> tuple[int, str]:
 def _layout(
     trace: "Trace", file: int, path: str, name: str, counts: "Sequence[int]"
 ) -> "tuple[Placement, Sequence[int]]":
-    from hugealign.trace import placement
-    from hugealign.trace.files import find
-    from hugealign.trace.orders import read_order
+    from hugealign.lab import placement
+    from hugealign.lab.files import find
+    from hugealign.lab.orders import read_order
 
     kind, colon, order = name.partition(":")
     try:
@@ -155,7 +155,7 @@ def _layout(
             functions, indices = read_order(order, path)
             return placement.ordered(trace, file, name, functions, indices), counts
         if kind == "elf" and order:
-            from hugealign.trace.relinked import relinked_file
+            from hugealign.lab.relinked import relinked_file
 
             find(trace.description.files, path)
             return relinked_file(trace, file, name, path, order), counts
@@ -181,7 +181,7 @@ def _groups(done: "Simulation") -> "dict[tuple[str, str], list[Row]]":
 
 
 def _text(trace: "Trace", path: str, done: "Simulation", args: argparse.Namespace) -> str:
-    from hugealign.trace.simulate import best
+    from hugealign.lab.simulate import best
 
     groups = _groups(done)
     wide = max(6, *(len(printable(layout)) for layout, _ in groups))

@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     if limit < _LEAST:
         raise UsageError(f"--limit: less than {format_size(_LEAST)}")
 
-    from hugealign.trace.record import record
+    from hugealign.lab.record import record
 
     done = record(words, args.output, limit)
     found, name = done.description, printable(args.output)

@@ -13,12 +13,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hugealign.verify.baseline import Baseline
-    from hugealign.verify.counts import Counts
-    from hugealign.verify.formats.text import Style
-    from hugealign.verify.outcome import FileOutcome, Outcome
-    from hugealign.verify.rules import Policy
-    from hugealign.verify.selection import Selection
+    from hugealign.verification.baseline import Baseline
+    from hugealign.verification.counts import Counts
+    from hugealign.verification.formats.text import Style
+    from hugealign.verification.outcome import FileOutcome, Outcome
+    from hugealign.verification.rules import Policy
+    from hugealign.verification.selection import Selection
 
 _FORMATS = ("text", "json", "sarif", "github", "junit", "gcc")
 _BASELINE_LIMIT = 256 << 20
@@ -124,7 +124,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Check the files, write the report, return the exit status."""
     from hugealign.cli import output
-    from hugealign.verify.selection import Selection
+    from hugealign.verification.selection import Selection
 
     new, old = _sides(args)
     if args.strict and args.fail_on not in (None, "warning"):
@@ -161,11 +161,11 @@ def _sides(args: argparse.Namespace) -> tuple[list[str], list[str]]:
 
 
 def _policy(args: argparse.Namespace) -> "Policy":
-    from hugealign.verify.rules import Policy
+    from hugealign.verification.rules import Policy
 
     cpu, entries = "", 0
     if args.cpu:
-        from hugealign.host import cpus
+        from hugealign.processor import table as cpus
 
         found = cpus.find(args.cpu)
         cpu, entries = found.name, found.itlb_2m or 0
@@ -181,7 +181,7 @@ def _policy(args: argparse.Namespace) -> "Policy":
 
 
 def _paths(args: argparse.Namespace, words: list[str]) -> "Iterator[str]":
-    from hugealign.verify.inputs import names_from
+    from hugealign.verification.inputs import names_from
 
     for word in words:
         if word == "-":
@@ -192,8 +192,8 @@ def _paths(args: argparse.Namespace, words: list[str]) -> "Iterator[str]":
 
 def _check(args: argparse.Namespace, words: list[str], policy: "Policy", selection: "Selection") -> tuple[str, int]:
     """Return the report on the files that *words* name, and the exit status."""
-    from hugealign.verify.counts import Counts
-    from hugealign.verify.outcome import Outcome
+    from hugealign.verification.counts import Counts
+    from hugealign.verification.outcome import Outcome
 
     baseline = _baseline(args.baseline) if args.baseline else None
     counts = Counts()
@@ -213,7 +213,7 @@ def _outcomes(
     baseline: "Baseline | None" = None,
     counts: "Counts | None" = None,
 ) -> "list[FileOutcome]":
-    from hugealign.verify.inputs import check_all, parse_jobs
+    from hugealign.verification.inputs import check_all, parse_jobs
 
     reports = check_all(
         paths,
@@ -227,7 +227,7 @@ def _outcomes(
 
 
 def _baseline(path: str) -> "Baseline":
-    from hugealign.verify.baseline import parse
+    from hugealign.verification.baseline import parse
 
     try:
         with open(path, "rb") as stream:
@@ -241,8 +241,8 @@ def _compare(
     args: argparse.Namespace, new: list[str], old: list[str], policy: "Policy", selection: "Selection"
 ) -> tuple[str, int]:
     """Return the comparison of *new* with *old*, word by word, and the exit status."""
-    from hugealign.verify import compare
-    from hugealign.verify.formats import comparison
+    from hugealign.verification import compare
+    from hugealign.verification.formats import comparison
 
     def side(word: str) -> "list[tuple[str, FileOutcome]]":
         files = _outcomes(args, iter([word]), policy, selection)
@@ -260,7 +260,7 @@ def _compare(
 
 def _style(args: argparse.Namespace) -> "Style":
     from hugealign.cli import output
-    from hugealign.verify.formats.text import Style
+    from hugealign.verification.formats.text import Style
 
     colour = output.colour_wanted(args.color, bool(args.output), os.environ)
     return Style(args.quiet, args.verbose, args.kernels, colour)
@@ -268,10 +268,10 @@ def _style(args: argparse.Namespace) -> "Style":
 
 def _render(args: argparse.Namespace, outcome: "Outcome") -> str:
     if args.format == "text":
-        from hugealign.verify.formats import text
+        from hugealign.verification.formats import text
 
         return text.render(outcome, _style(args))
     # Imported by name, since each form brings modules of its own.
-    form = importlib.import_module(f"hugealign.verify.formats.{args.format}")
+    form = importlib.import_module(f"hugealign.verification.formats.{args.format}")
     report: str = form.render(outcome, os.getcwd()) if args.format in ("sarif", "github") else form.render(outcome)
     return report

@@ -9,7 +9,7 @@ from hugealign.units import format_size, parse_page_size, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hugealign.host.treatment import Treatment
+    from hugealign.pagecache.treatment import Treatment
     from hugealign.progress import Progress
 
 _EPILOG = """\
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
 
 def page_size_of(text: str | None) -> int:
     """Return the window size: the kernel's, or the multiple of it that the option asks for.  Raises UsageError."""
-    from hugealign.host import kernel
+    from hugealign.machine import kernel
 
     huge = kernel.huge_page_size()
     page_size = parse_page_size(text, "--page-size") if text else huge
@@ -117,7 +117,7 @@ class _Work:
 
     def do_libraries(self, path: str) -> None:
         """Warm or check what the file at *path* needs, each library once."""
-        from hugealign.host import libraries
+        from hugealign.machine import libraries
 
         try:
             found = libraries.resolve(path)
@@ -136,7 +136,7 @@ class _Work:
 
     def finish(self) -> None:
         """Print what is said once for all files."""
-        from hugealign.host import treatment
+        from hugealign.pagecache import treatment
 
         if self.args.format == "json":
             import json
@@ -160,10 +160,12 @@ class _Work:
 
 def treat(path: str, page_size: int, args: argparse.Namespace, library: bool = False) -> "Treatment":
     """Warm or check the file at *path* as *args* says.  Raises HugealignError."""
-    from hugealign.host import memory, pagecache, warming
-    from hugealign.host.backing import windows_meant
-    from hugealign.host.treatment import Treatment
+    from hugealign.machine import memory
+    from hugealign.pagecache import measure as pagecache
+    from hugealign.pagecache import warming
+    from hugealign.pagecache.treatment import Treatment
     from hugealign.progress import Progress
+    from hugealign.ps.backing import windows_meant
 
     progress = Progress(printable(path))
     try:
@@ -179,7 +181,7 @@ def treat(path: str, page_size: int, args: argparse.Namespace, library: bool = F
                 outcome = warming.warm(fd, offsets, page_size, progress)
             obstacle = None
             if not offsets or not all(outcome.huge):
-                from hugealign.host import obstacles
+                from hugealign.pagecache import obstacles
 
                 if not offsets:
                     obstacle = obstacles.no_window(path, page_size)
@@ -197,7 +199,9 @@ def _replaced(before: "Treatment", progress: "Progress") -> "Treatment":
     """Put a warm copy in the place of a file that could not be warmed, unless the copy is no warmer."""
     from dataclasses import replace as changed
 
-    from hugealign.host import memory, obstacles, pagecache, replace, warming
+    from hugealign.machine import memory
+    from hugealign.pagecache import measure as pagecache
+    from hugealign.pagecache import obstacles, replace, warming
 
     path, offsets, page_size = before.path, before.offsets, before.page_size
     outcome = before.outcome

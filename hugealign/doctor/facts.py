@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from hugealign.host.processor import Processor
+from hugealign.processor.local import Processor
 
 
 @dataclass(frozen=True, slots=True)

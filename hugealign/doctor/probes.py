@@ -14,13 +14,14 @@ import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 
-from hugealign.doctor import children
 from hugealign.doctor.facts import Facts, Perf, Place
 from hugealign.errors import HugealignError
-from hugealign.host import kernel, memory, processor, warming
-from hugealign.host.cpuid import Tlbs
-from hugealign.host.cpus import Tlb, find
-from hugealign.host.processor import Processor
+from hugealign.machine import children, kernel, memory
+from hugealign.pagecache import warming
+from hugealign.processor import local as processor
+from hugealign.processor.cpuid import Tlbs
+from hugealign.processor.local import Processor
+from hugealign.processor.table import Tlb, find
 
 #: Seconds for all commands together, and for all experiments.
 COMMANDS_LIMIT, TRIALS_LIMIT = 3.0, 10.0

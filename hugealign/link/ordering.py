@@ -1,6 +1,6 @@
 """The order of a profile in each linker's words.  Pure, but for `read`.
 
-`hugealign.order.orderfile` reads the same file whole; a link asks for names only, and imports nothing that costs more
+`hugealign.orderfile` reads the same file whole; a link asks for names only, and imports nothing that costs more
 than the link itself.
 
 Names come from a program, and thus from anyone.  What a linker would take for a pattern, a quote, a comment or the end
@@ -159,7 +159,7 @@ def _number(text: bytes, line: int) -> int:
 def _unescape(text: bytes) -> bytes:
     if b"\\" not in text:
         return text
-    from hugealign.order.orderfile import unescape  # costs more than the link of a small program, and is seldom needed
+    from hugealign.orderfile import unescape  # costs more than the link of a small program, and is seldom needed
 
     return unescape(text.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 

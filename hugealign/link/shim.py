@@ -115,7 +115,7 @@ class Shim:
     def wait_for_started(self) -> Run:
         """Return the outcome of the link that sh/shim.sh has started; it comes from stdin, the status last."""
         import hugealign.elf.edit
-        import hugealign.verify.rules  # noqa: F401  # loaded while the linker works
+        import hugealign.verification.rules  # noqa: F401  # loaded while the linker works
 
         stderr, _, status = _read_to_end(0).rpartition(b"\n")
         number = int(status)
@@ -255,7 +255,7 @@ class Shim:
 
         In steps of the largest alignment behind the pad, so that what lies there moves by just as much.
         """
-        from hugealign.verify.rules import pad_range
+        from hugealign.elf.coverage import pad_range
 
         if len(image.text_segments) != 1:
             return 0
@@ -271,7 +271,7 @@ class Shim:
     def check(self, linker: linkers.Linker, image: "Image") -> int:
         """Hold the output, *image*, against the rules, mend it where that can be done; return the exit status."""
         from hugealign.elf import edit
-        from hugealign.verify import rules
+        from hugealign.verification import rules
 
         if not linker.script:
             image = self.mend(image)
@@ -327,7 +327,7 @@ class Shim:
         image = image or self.output()
         if image is None:
             return True
-        from hugealign.verify.rules import coverage
+        from hugealign.elf.coverage import coverage
 
         return coverage(image, self.settings.page_size).text < self.settings.min_text
 
@@ -349,7 +349,7 @@ class Shim:
             actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(streams, 1)]
         pid = os.posix_spawn(argv[0], argv, as_given(), file_actions=actions, setsigdef=_IGNORED_BY_PYTHON)
         import hugealign.elf.edit
-        import hugealign.verify.rules  # noqa: F401  # loaded while the linker works
+        import hugealign.verification.rules  # noqa: F401  # loaded while the linker works
 
         try:
             if self.order and capture and self.command.machine:

@@ -13,9 +13,9 @@ from hugealign.elf.notes import BuildNote
 from hugealign.elf.symbols import Functions
 from hugealign.elf.windows import drift, text_windows
 from hugealign.errors import HugealignError
-from hugealign.order.alignment import alignment, place
-from hugealign.order.budget import Budget
-from hugealign.order.windows import Plan
+from hugealign.ordering.alignment import alignment, place
+from hugealign.ordering.budget import Budget
+from hugealign.ordering.windows import Plan
 from hugealign.profile.match import Matched
 
 PARTS = 1 << 20  # of a sample

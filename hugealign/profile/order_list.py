@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from hugealign.order import orderfile
+from hugealign import orderfile
 from hugealign.profile.model import Malformed, Profile, ProfileError, count_of
 
 

@@ -12,12 +12,12 @@ from unittest import mock
 
 from hugealign.elf.calls import Calls
 from hugealign.elf.symbols import Functions, read_functions
-from hugealign.order import choose, hot, windows
+from hugealign.lab.files import find
+from hugealign.lab.placement import WINDOW, Placement, ordered
+from hugealign.lab.simulate import profile, simulate
+from hugealign.lab.tracefile import open_trace
+from hugealign.ordering import choose, hot, windows
 from hugealign.profile.match import Matched
-from hugealign.trace.files import find
-from hugealign.trace.placement import WINDOW, Placement, ordered
-from hugealign.trace.simulate import profile, simulate
-from hugealign.trace.tracefile import open_trace
 from tests.bench.peers.figures import processors
 from tests.bench.peers.profiles import sampled
 from tests.bench.peers.programs import WORK

@@ -19,8 +19,8 @@ from functools import partial
 from operator import attrgetter
 from pathlib import Path
 
-from hugealign.order import compiled
-from hugealign.order.cdsort import Arc, Graph, cdsort, merged
+from hugealign.ordering import compiled
+from hugealign.ordering.cdsort import Arc, Graph, cdsort, merged
 from tests.bench import timing
 from tests.bench.timing import cost, in_turn
 from tests.support import HUGEALIGN, ROOT

@@ -6,11 +6,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from hugealign.host.cpus import find
-from hugealign.trace.geometry import geometry
-from hugealign.trace.placement import original
-from hugealign.trace.simulate import simulate
-from hugealign.trace.tracefile import Trace, open_trace
+from hugealign.lab.geometry import geometry
+from hugealign.lab.placement import original
+from hugealign.lab.simulate import simulate
+from hugealign.lab.tracefile import Trace, open_trace
+from hugealign.processor.table import find
 from tests.bench.timing import HEADER, compare
 from tests.support import HUGEALIGN
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.order import orderfile
-from hugealign.order.orderfile import Entry, OrderFile
+from hugealign import orderfile
+from hugealign.orderfile import Entry, OrderFile
 from tests.build.projects import Settings
 from tests.support import HUGEALIGN, Elf, environment, run
 

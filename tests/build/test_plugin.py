@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hugealign.order.orderfile import Entry
+from hugealign.orderfile import Entry
 from tests.build.plugins import VERSIONS, Built, build, functions, hot_sections, order_file
 from tests.build.projects import Settings
 from tests.support import HUGEALIGN, ROOT, SRC, environment, run

@@ -19,12 +19,12 @@ from pathlib import Path
 
 from hugealign.elf.image import Image, read_image
 from hugealign.elf.notes import BuildNote
-from hugealign.verify import checking
-from hugealign.verify.formats import gcc, github, json, junit, sarif, text
-from hugealign.verify.kernels import eligibility
-from hugealign.verify.model import FileReport
-from hugealign.verify.outcome import FileOutcome, Outcome
-from hugealign.verify.rules import Policy
+from hugealign.verification import checking
+from hugealign.verification.formats import gcc, github, json, junit, sarif, text
+from hugealign.verification.kernels import eligibility
+from hugealign.verification.model import FileReport
+from hugealign.verification.outcome import FileOutcome, Outcome
+from hugealign.verification.rules import Policy
 from tests.fuzz import command
 
 SECONDS_LIMIT, MEMORY_LIMIT = 2.0, 200 << 20

@@ -18,9 +18,9 @@ from pathlib import Path
 
 from hugealign.elf.image import PF_W, PF_X, Image, read_image
 from hugealign.errors import HugealignError
-from hugealign.fix import examine, writing
-from hugealign.fix.output import Output, fixed, original, reader
-from hugealign.fix.plan import LEVELS, Piece, moved
+from hugealign.fixing import examine, writing
+from hugealign.fixing.output import Output, fixed, original, reader
+from hugealign.fixing.plan import LEVELS, Piece, moved
 from tests.fuzz import command, elf
 
 SECONDS_LIMIT, MEMORY_LIMIT = 2.0, 300 << 20

@@ -15,14 +15,15 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hugealign import orderfile
 from hugealign.elf.calls import Calls
 from hugealign.elf.symbols import Functions, read_functions
 from hugealign.errors import HugealignError
 from hugealign.map import layout, picture
 from hugealign.map import report as heat
-from hugealign.order import diff, emit, hot, orderfile, report, windows
-from hugealign.order.budget import Budget
-from hugealign.order.compose import compose
+from hugealign.ordering import diff, emit, hot, report, windows
+from hugealign.ordering.budget import Budget
+from hugealign.ordering.compose import compose
 from hugealign.profile import read
 from hugealign.profile.detect import detect
 from hugealign.profile.lines import lines

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hugealign.verify import checking
+from hugealign.verification import checking
 from tests.fuzz import elf
 
 

@@ -545,7 +545,7 @@ def json_of(schema: str, *words: object, status: int = 0) -> dict[str, Any]:
     done = run(HUGEALIGN, "fix", "--format", "json", *words)
     assert (done.returncode, done.stderr) == (status, ""), done.stderr
     document: dict[str, Any] = json.loads(done.stdout)
-    described = json.loads((ROOT / "hugealign" / "fix" / f"{schema}.schema.json").read_text())
+    described = json.loads((ROOT / "hugealign" / "fixing" / f"{schema}.schema.json").read_text())
     jsonschema.Draft202012Validator.check_schema(described)
     jsonschema.validate(document, described)
     return document

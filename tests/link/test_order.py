@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from hugealign import orderfile
 from hugealign.elf.image import read_file
 from hugealign.elf.notes import BuildNote, read_notes
-from hugealign.order import orderfile
-from hugealign.order.orderfile import Entry, OrderFile, write
+from hugealign.orderfile import Entry, OrderFile, write
 from tests.support import HUGEALIGN, LLVM, Elf, Toolchain, environment, lacking, run
 
 MODES = {"pie": ("-pie",), "no-pie": ("-no-pie",), "static": ("-static",), "shared": ("-shared",)}

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.host import kernel, memory, obstacles, pagecache, warming
+from hugealign.machine import kernel, memory
+from hugealign.pagecache import measure as pagecache
+from hugealign.pagecache import obstacles, warming
 from tests.live.programs import ROOT, WINDOW, WINDOWS, Programs, hugealign, running
 from tests.live.test_warm import NOBODY
 
@@ -68,7 +70,9 @@ def test_address_space_that_is_small(cold: Path) -> None:
     # Python's compiler takes a want of memory for a syntax error: everything is to be compiled before.
     assert hugealign("warm", "--libs", cold).returncode == 0
     # What Python needs to start with what the command imports, and then a little more each time.
-    imports = "import ctypes, argparse, re, struct, threading, hugealign.host.libraries, hugealign.host.treatment"
+    imports = (
+        "import ctypes, argparse, re, struct, threading, hugealign.machine.libraries, hugealign.pagecache.treatment"
+    )
     least = next(mib for mib in range(10, 400, 4) if limited(mib, "-c", imports).returncode == 0)
     statuses = []
     for more in (0, 3, 6, 10, 40, 300):
@@ -166,7 +170,7 @@ def interrupted(path: Path, number: int, *words: str) -> subprocess.CompletedPro
     code = f"""
 import os, sys
 from hugealign import cli
-from hugealign.host import warming
+from hugealign.pagecache import warming
 real = warming.touch
 def touch(*arguments):
     real(*arguments)
@@ -199,7 +203,7 @@ def test_file_that_shrinks_while_we_look(cold: Path, size: int) -> None:
     code = f"""
 import os, sys
 from hugealign import cli
-from hugealign.host import pagecache, warming
+from hugealign.pagecache import measure as pagecache, warming
 def shrink(real):
     def wrapper(*arguments):
         os.truncate({str(cold)!r}, {size})
@@ -294,7 +298,7 @@ def test_progress_is_for_terminals_and_long_work(cold: Path) -> None:
     code = f"""
 import sys, time
 from hugealign import cli, progress
-from hugealign.host import warming
+from hugealign.pagecache import warming
 progress._PATIENCE = float(sys.argv[1])
 progress._INTERVAL = 0
 sys.exit(cli.main(["warm", {str(cold)!r}]))

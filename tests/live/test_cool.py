@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.host import kernel, pagecache
+from hugealign.machine import kernel
+from hugealign.pagecache import measure as pagecache
 from tests.live.programs import WINDOW, WINDOWS, Programs, huge_kib, hugealign, running
 
 ALL = WINDOWS * WINDOW >> 10

@@ -13,7 +13,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from hugealign.host import cpuid, processor
+from hugealign.processor import cpuid
+from hugealign.processor import local as processor
 from tests.live.programs import NO_THP, ROOT, Programs, hugealign
 
 SCHEMA = json.loads((ROOT / "hugealign" / "doctor" / "doctor-1.schema.json").read_text())

@@ -173,7 +173,7 @@ def test_process_that_is_gone() -> None:
 
 @pytest.mark.parametrize("reaped", [False, True])
 def test_process_that_ends_while_it_is_read(monkeypatch: pytest.MonkeyPatch, reaped: bool) -> None:
-    from hugealign.host import processes
+    from hugealign.process import processes
 
     with subprocess.Popen(["sleep", "100"]) as child:
         lines = processes._lines
@@ -268,7 +268,7 @@ def test_command_that_is_ended_after_a_while(warmed: Path) -> None:
 
 
 def test_command_that_ignores_sigterm_is_killed(warmed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from hugealign.host import sampling
+    from hugealign.process import sampling
 
     monkeypatch.setattr(sampling, "_PATIENCE", 0.1)
     process = sampling.sample(["sh", "-c", f"trap '' TERM; exec {warmed} 5"], 0.3)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from hugealign.host import processes
+from hugealign.process import processes
 from tests.live.programs import ROOT, WINDOWS, Programs, chill, hugealign, running
 
 PS = (sys.executable, "-m", "hugealign", "ps")

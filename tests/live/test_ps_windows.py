@@ -11,12 +11,13 @@ from typing import Any
 import jsonschema
 import pytest
 
-from hugealign.host import backing, processes
-from hugealign.host import pagemap as pagemap_module
-from hugealign.host.pagemap import State
+from hugealign.process import pagemap as pagemap_module
+from hugealign.process import processes
+from hugealign.process.pagemap import State
+from hugealign.ps import backing
 from tests.live.programs import NO_THP, ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
 
-SCHEMA = json.loads((ROOT / "hugealign" / "host" / "ps-1.schema.json").read_text(encoding="utf-8"))
+SCHEMA = json.loads((ROOT / "hugealign" / "ps" / "ps-1.schema.json").read_text(encoding="utf-8"))
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 
 

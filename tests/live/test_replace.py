@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from hugealign.cli.warm import treat
-from hugealign.host import replace, warming
+from hugealign.pagecache import replace, warming
 from tests.live.programs import ROOT, WINDOW, WINDOWS, Programs, huge_kib, hugealign, running
 from tests.live.test_warm import NOBODY
 
@@ -170,7 +170,7 @@ def test_immutable_file_is_refused(place: Path, flag: str) -> None:
 def test_place_without_permission_is_refused(place: Path) -> None:
     code = f"""
 import sys
-from hugealign.host import replace
+from hugealign.pagecache import replace
 try:
     replace.replace({str(place / "good")!r}, lambda _: True)
 except replace.ReplaceError as error:
@@ -204,7 +204,7 @@ def in_mounts(place: Path, script: str, path: str) -> list[str]:
         pytest.skip("no mount namespace: root is needed")
     code = f"""
 import os
-from hugealign.host import replace
+from hugealign.pagecache import replace
 old = os.stat({path!r}).st_ino
 try:
     print(replace.replace({path!r}, lambda _: True))
@@ -330,7 +330,7 @@ os.open = without
     )
     code = f"""
 import os, sys
-from hugealign.host import replace
+from hugealign.pagecache import replace
 {refuse}
 print(flush=True)
 while True:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.host import processes
+from hugealign.process import processes
 from tests.live import staying
 from tests.live.programs import ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
 

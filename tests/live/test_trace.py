@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from hugealign.elf.symbols import read_functions
-from hugealign.trace.simulate import executed, heat, profile
-from hugealign.trace.tracefile import Trace, open_trace
+from hugealign.lab.simulate import executed, heat, profile
+from hugealign.lab.tracefile import Trace, open_trace
 from tests.support import HUGEALIGN, environment, run
 
 QEMU = shutil.which("qemu-x86_64")

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.host.cpus import find
-from hugealign.trace import placement
-from hugealign.trace.geometry import geometry, parse
-from hugealign.trace.relinked import relinked_file
-from hugealign.trace.simulate import simulate
-from hugealign.trace.tracefile import Trace, open_trace
+from hugealign.lab import placement
+from hugealign.lab.geometry import geometry, parse
+from hugealign.lab.relinked import relinked_file
+from hugealign.lab.simulate import simulate
+from hugealign.lab.tracefile import Trace, open_trace
+from hugealign.processor.table import find
 from tests.live import relinking
 from tests.support import HUGEALIGN, LLVM, run
 

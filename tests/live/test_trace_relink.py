@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from hugealign.elf.symbols import read_functions
-from hugealign.host.cpus import find
-from hugealign.trace import placement
-from hugealign.trace.geometry import geometry, parse
-from hugealign.trace.simulate import heat, simulate
-from hugealign.trace.tracefile import Trace, open_trace
+from hugealign.lab import placement
+from hugealign.lab.geometry import geometry, parse
+from hugealign.lab.simulate import heat, simulate
+from hugealign.lab.tracefile import Trace, open_trace
+from hugealign.processor.table import find
 from tests.live import relinking
 from tests.support import HUGEALIGN, LLVM, run
 

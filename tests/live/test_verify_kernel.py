@@ -19,7 +19,7 @@ import pytest
 
 from hugealign.elf.image import Image, read_file
 from hugealign.elf.windows import align_down, load_alignment, text_windows
-from hugealign.host.warming import warm
+from hugealign.pagecache.warming import warm
 from tests.live.programs import WINDOW, Programs, running
 from tests.support import HUGEALIGN, LLVM, environment, lacking
 

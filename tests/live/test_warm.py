@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.host import kernel, pagecache, warming
+from hugealign.machine import kernel
+from hugealign.pagecache import measure as pagecache
+from hugealign.pagecache import warming
 from tests.link.bulk import bulk_object
 from tests.live.programs import NO_THP, ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
 from tests.support import HUGEALIGN
@@ -201,7 +203,8 @@ def test_file_that_shrinks_meanwhile_is_no_crash(cold: Path, advice: int) -> Non
     code = f"""
 import json
 import os
-from hugealign.host import kernel, pagecache, warming
+from hugealign.machine import kernel
+from hugealign.pagecache import measure as pagecache, warming
 pagecache._MADV_POPULATE_READ = {advice}
 with pagecache.opened({str(cold)!r}) as fd:
     offsets = pagecache.text_windows(fd, {WINDOW})

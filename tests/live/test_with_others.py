@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.host import processes
-from hugealign.host.pagemap import State
+from hugealign.process import processes
+from hugealign.process.pagemap import State
 from tests.live.programs import ROOT, WINDOW, WINDOWS, Programs, hugealign
 from tests.support import HUGEALIGN, environment
 

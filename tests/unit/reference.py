@@ -4,10 +4,10 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from hugealign.trace.geometry import Geometry, Level
-from hugealign.trace.placement import Keys, Pages
-from hugealign.trace.replay import BEGINS, ELSEWHERE, ENDS, NO_FUNCTION
-from hugealign.trace.tracefile import Chunk, Trace, TraceError
+from hugealign.lab.geometry import Geometry, Level
+from hugealign.lab.placement import Keys, Pages
+from hugealign.lab.replay import BEGINS, ELSEWHERE, ENDS, NO_FUNCTION
+from hugealign.lab.tracefile import Chunk, Trace, TraceError
 
 _HISTORY = 1 << 16
 

@@ -20,12 +20,12 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.verify import rules
-from hugealign.verify.archives import tar as tar_reader
-from hugealign.verify.archives.source import FileSource
-from hugealign.verify.counts import Counts
-from hugealign.verify.inputs import check_all
-from hugealign.verify.model import UNKNOWN, FileReport
+from hugealign.archives import tar as tar_reader
+from hugealign.archives.source import FileSource
+from hugealign.verification import rules
+from hugealign.verification.counts import Counts
+from hugealign.verification.inputs import check_all
+from hugealign.verification.model import UNKNOWN, FileReport
 from tests.fuzz.archives import fuzz
 from tests.support import ROOT
 from tests.unit import archives
@@ -324,7 +324,7 @@ def test_no_zstd_program(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
 SCRIPT = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from hugealign.verify import inputs, rules
+from hugealign.verification import inputs, rules
 reports = sum(1 for _ in inputs.check_all(sys.argv[2:], rules.Policy()))
 peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
 print(reports, int(peak.split()[1]) >> 10)

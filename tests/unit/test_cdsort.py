@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hugealign.order import compiled
-from hugealign.order.cdsort import Arc, Chain, Graph, cdsort, merged
+from hugealign.ordering import compiled
+from hugealign.ordering.cdsort import Arc, Chain, Graph, cdsort, merged
 
 LLD = shutil.which("ld.lld-19")
 
@@ -142,7 +142,7 @@ def test_c_does_what_python_does_with_many(kind: str, monkeypatch: pytest.Monkey
     graph = Graph(*parts)
     assert by_c(graph) == merged(graph)
     order = cdsort(*parts)
-    monkeypatch.setattr("hugealign.order.cdsort._COMPILED_FROM", 1 << 30)
+    monkeypatch.setattr("hugealign.ordering.cdsort._COMPILED_FROM", 1 << 30)
     assert cdsort(*parts) == order
 
 

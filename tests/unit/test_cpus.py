@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from hugealign.errors import UsageError
-from hugealign.host import cpuid, processor
-from hugealign.host.cpuid import Leaf, Registers, Tlbs
-from hugealign.host.cpus import AMD, CPUS, INTEL, Tlb, find, identify, identify_midr, names
+from hugealign.processor import cpuid
+from hugealign.processor import local as processor
+from hugealign.processor.cpuid import Leaf, Registers, Tlbs
+from hugealign.processor.table import AMD, CPUS, INTEL, Tlb, find, identify, identify_midr, names
 
 # EBX, ECX, EDX of leaf 0
 _GENUINE_INTEL = (0x756E6547, 0x6C65746E, 0x49656E69)

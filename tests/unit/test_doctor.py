@@ -15,13 +15,13 @@ from typing import Any
 import jsonschema
 import pytest
 
-from hugealign.doctor import checks, children, probes, report
+from hugealign.doctor import checks, probes, report
 from hugealign.doctor.checks import NOTE, OBSTACLE, OK, UNKNOWN, Finding
 from hugealign.doctor.facts import Facts, Perf, Place
-from hugealign.host import memory
-from hugealign.host.cpuid import Tlbs
-from hugealign.host.cpus import Tlb, find
-from hugealign.host.processor import Processor
+from hugealign.machine import children, memory
+from hugealign.processor.cpuid import Tlbs
+from hugealign.processor.local import Processor
+from hugealign.processor.table import Tlb, find
 from tests.support import ROOT
 
 SCHEMA = json.loads((ROOT / "hugealign" / "doctor" / "doctor-1.schema.json").read_text())

@@ -13,9 +13,9 @@ import pytest
 
 from hugealign.elf.image import read_file
 from hugealign.elf.notes import BuildNote
-from hugealign.verify.checking import check_fd
-from hugealign.verify.model import FileReport
-from hugealign.verify.rules import RULES, Policy
+from hugealign.verification.checking import check_fd
+from hugealign.verification.model import FileReport
+from hugealign.verification.rules import RULES, Policy
 from tests.support import HUGEALIGN, LLVM, PAGE, Elf, lacking, run
 
 M = 1 << 20

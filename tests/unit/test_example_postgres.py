@@ -148,7 +148,7 @@ def test_results_of_another_version_are_not_resumed(
 def test_the_version_is_that_of_what_results_come_from(
     modules: dict[str, ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = ("bin/tool", "hugealign/order/cdsort.c", "examples/steps.py", "examples/README.md")
+    names = ("bin/tool", "hugealign/ordering/cdsort.c", "examples/steps.py", "examples/README.md")
     paths = [tmp_path / name for name in names]
     for path in paths:
         path.parent.mkdir(parents=True, exist_ok=True)

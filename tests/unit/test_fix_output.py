@@ -8,9 +8,9 @@ import pytest
 
 from hugealign.elf.image import Image, Section
 from hugealign.errors import MalformedElfError
-from hugealign.fix.output import Output, Read, _carved, _without, original, without_tail
-from hugealign.fix.plan import Piece, RefusalError
-from hugealign.fix.record import HEADERS_SECTION, MAGIC, SECTION, Record, digest, pack, unpack
+from hugealign.fixing.output import Output, Read, _carved, _without, original, without_tail
+from hugealign.fixing.plan import Piece, RefusalError
+from hugealign.fixing.record import HEADERS_SECTION, MAGIC, SECTION, Record, digest, pack, unpack
 
 HEADERS = bytes(range(128))
 RECORD = Record("shift", 2 << 20, 1000, 128, digest(HEADERS), (Piece(0, 0, 400), Piece(500, 4500, 500)))

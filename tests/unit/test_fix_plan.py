@@ -3,8 +3,8 @@
 import pytest
 
 from hugealign.elf.image import Image, Section, Segment
-from hugealign.fix.plan import ALIGN, MERGE, SHIFT, Piece, Plan, RefusalError, make_plan, moved
-from hugealign.fix.show import FIX, Outcome, lines
+from hugealign.fixing.plan import ALIGN, MERGE, SHIFT, Piece, Plan, RefusalError, make_plan, moved
+from hugealign.fixing.show import FIX, Outcome, lines
 
 M = 2 << 20
 K = 1 << 10

@@ -11,16 +11,17 @@ from urllib.parse import unquote_to_bytes
 
 import pytest
 
+from hugealign.elf.coverage import Coverage
 from hugealign.elf.image import Segment
 from hugealign.units import printable
-from hugealign.verify.compare import Pair
-from hugealign.verify.formats import comparison, gcc, github, junit, sarif, text
-from hugealign.verify.formats import json as json_format
-from hugealign.verify.formats.words import log_lines
-from hugealign.verify.model import FileReport
-from hugealign.verify.outcome import Outcome
-from hugealign.verify.rules import RULES, Coverage, Finding, Policy
-from hugealign.verify.selection import Selection
+from hugealign.verification.compare import Pair
+from hugealign.verification.formats import comparison, gcc, github, junit, sarif, text
+from hugealign.verification.formats import json as json_format
+from hugealign.verification.formats.words import log_lines
+from hugealign.verification.model import FileReport
+from hugealign.verification.outcome import Outcome
+from hugealign.verification.rules import RULES, Finding, Policy
+from hugealign.verification.selection import Selection
 from tests.support import HUGEALIGN, run
 
 M = 2 << 20

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from hugealign.host import kernel
+from hugealign.machine import kernel
 
 
 def test_huge_page_size(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from hugealign.host import pagemap
-from hugealign.host.pagemap import Region, State, states
+from hugealign.process import pagemap
+from hugealign.process.pagemap import Region, State, states
 
 K = 1 << 10
 WINDOW = 2 << 20

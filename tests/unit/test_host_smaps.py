@@ -2,7 +2,7 @@
 
 import pytest
 
-from hugealign.host.smaps import Mapping, coverage, parse
+from hugealign.process.smaps import Mapping, coverage, parse
 
 M = 1 << 20
 WINDOW = 2 * M

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from hugealign.elf.dynamic import read_dynamic
 from hugealign.elf.image import read_image
 from hugealign.errors import HugealignError
-from hugealign.host import libraries, memory
-from hugealign.host.obstacles import Obstacle
-from hugealign.host.pagecache import CacheState
-from hugealign.host.treatment import Treatment, document, ranges, shortened
-from hugealign.host.warming import Outcome
+from hugealign.machine import libraries, memory
+from hugealign.pagecache.measure import CacheState
+from hugealign.pagecache.obstacles import Obstacle
+from hugealign.pagecache.treatment import Treatment, document, ranges, shortened
+from hugealign.pagecache.warming import Outcome
 
 W = 2 << 20
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from hugealign.host.pagemap import Region, State
-from hugealign.host.processes import Process
-from hugealign.host.report import details, document, ends
-from hugealign.host.smaps import Mapping
-from hugealign.host.verdict import Run, judge, missing
+from hugealign.process.pagemap import Region, State
+from hugealign.process.processes import Process
+from hugealign.process.smaps import Mapping
+from hugealign.ps.report import details, document, ends
+from hugealign.ps.verdict import Run, judge, missing
 
 M = 1 << 20
 WINDOW = 2 * M

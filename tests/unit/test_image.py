@@ -10,9 +10,10 @@ from elftools.elf.elffile import ELFFile
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hugealign.elf.coverage import coverage
 from hugealign.elf.image import read_file
 from hugealign.errors import MalformedElfError, NotElfError
-from hugealign.verify.rules import Policy, check, coverage
+from hugealign.verification.rules import Policy, check
 
 SYSTEM = [
     Path(entry.path)

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from hugealign.errors import UsageError
-from hugealign.verify import rules
-from hugealign.verify.counts import Counts
-from hugealign.verify.inputs import check_all, names_from, parse_jobs
-from hugealign.verify.model import FileReport
+from hugealign.verification import rules
+from hugealign.verification.counts import Counts
+from hugealign.verification.inputs import check_all, names_from, parse_jobs
+from hugealign.verification.model import FileReport
 from tests.support import HUGEALIGN, environment, run
 
 PROGRAM = Path("/bin/true")
@@ -253,7 +253,7 @@ def test_a_worker_that_is_killed(tmp_path: Path) -> None:
     """
     script = f"""
 import sys; sys.path.insert(0, {str(HUGEALIGN.parents[1])!r})
-from hugealign.verify import checking, inputs, rules
+from hugealign.verification import checking, inputs, rules
 import os, signal
 real = inputs.check_fd
 def check_fd(fd, name, policy):
@@ -318,7 +318,7 @@ def test_a_large_file_costs_no_memory(tmp_path: Path) -> None:
 PEAK = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from hugealign.verify import inputs, rules
+from hugealign.verification import inputs, rules
 list(inputs.check_all(sys.argv[2:], rules.Policy()))
 print(int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) >> 10)
 """

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from hugealign.elf.image import read_file
-from hugealign.verify.checking import check_fd
-from hugealign.verify.kernels import NO, PARTIAL, YES, Eligibility, eligibility
-from hugealign.verify.rules import Policy
+from hugealign.verification.checking import check_fd
+from hugealign.verification.kernels import NO, PARTIAL, YES, Eligibility, eligibility
+from hugealign.verification.rules import Policy
 from tests.support import HUGEALIGN, LLVM, PAGE, run
 
 _LLD = f"-fuse-ld=lld -B{LLVM['lld19']}"

@@ -21,14 +21,14 @@ from hugealign.elf.image import ET_EXEC, PF_R, PF_X, PT_LOAD, Image, Segment
 from hugealign.elf.notes import BuildNote
 from hugealign.elf.symbols import Functions, read_functions
 from hugealign.errors import HugealignError
+from hugealign.lab import tracefile
+from hugealign.lab.files import describe
 from hugealign.map import layout, picture, report
 from hugealign.map.layout import CELLS, PARTS, Map
 from hugealign.map.scale import NONE, plain, scale
-from hugealign.order import hot, windows
-from hugealign.order.budget import Budget
+from hugealign.ordering import hot, windows
+from hugealign.ordering.budget import Budget
 from hugealign.profile.match import Matched
-from hugealign.trace import tracefile
-from hugealign.trace.files import describe
 from hugealign.units import printable
 from tests.support import HUGEALIGN, ROOT, run
 from tests.unit.profiles import SAMPLES, build

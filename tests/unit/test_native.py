@@ -11,7 +11,7 @@ from hugealign.errors import HugealignError
 from tests.support import ROOT, run
 
 PLUGIN, REPLAY, CDSORT = SOURCES = [
-    str(ROOT / "hugealign" / name) for name in ("trace/plugin.c", "trace/replay.c", "order/cdsort.c")
+    str(ROOT / "hugealign" / name) for name in ("lab/plugin.c", "lab/replay.c", "ordering/cdsort.c")
 ]
 
 

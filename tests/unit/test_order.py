@@ -12,14 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hugealign import orderfile
 from hugealign.elf.calls import Calls
 from hugealign.elf.symbols import Functions, read_functions
 from hugealign.errors import HugealignError, UsageError
-from hugealign.order import choose, diff, emit, guess, hot, orderfile, windows
-from hugealign.order.budget import budget
-from hugealign.order.compose import compose
-from hugealign.order.orderfile import COLD, FILL, HOT, Entry, OrderFile
-from hugealign.order.windows import Plan
+from hugealign.orderfile import COLD, FILL, HOT, Entry, OrderFile
+from hugealign.ordering import choose, diff, emit, guess, hot, windows
+from hugealign.ordering.budget import budget
+from hugealign.ordering.compose import compose
+from hugealign.ordering.windows import Plan
 from hugealign.profile.match import Matched
 from tests.support import HUGEALIGN, ROOT, run
 from tests.unit.profiles import SAMPLES, build
@@ -607,7 +608,7 @@ def test_command(prog: Path, tmp_path: Path) -> None:
 def _valid(text: str, name: str) -> dict[str, Any]:
     """Return a document that is as its schema, and that schema not too lax: without any one member it is not."""
     document: dict[str, Any] = json.loads(text)
-    schema = json.loads((ROOT / f"hugealign/order/{name}-1.schema.json").read_text())
+    schema = json.loads((ROOT / f"hugealign/ordering/{name}-1.schema.json").read_text())
     validator = jsonschema.Draft202012Validator(schema)
     validator.validate(document)
     assert document["schema"] == schema["title"]

@@ -11,22 +11,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hugealign import orderfile
 from hugealign.elf.symbols import Functions, read_functions
-from hugealign.order import choice, orderfile, windows
-from hugealign.order.alignment import alignment, place
-from hugealign.order.choice import Choice
+from hugealign.lab import tracefile
+from hugealign.lab.files import describe
+from hugealign.lab.geometry import Level, Table, parse
+from hugealign.lab.placement import WINDOW, ordered
+from hugealign.lab.simulate import without
+from hugealign.lab.tracefile import open_trace
+from hugealign.ordering import choice, windows
+from hugealign.ordering.alignment import alignment, place
+from hugealign.ordering.choice import Choice
 from hugealign.profile.match import Matched
-from hugealign.trace import tracefile
-from hugealign.trace.files import describe
-from hugealign.trace.geometry import Level, Table, parse
-from hugealign.trace.placement import WINDOW, ordered
-from hugealign.trace.simulate import without
-from hugealign.trace.tracefile import open_trace
 from tests.support import HUGEALIGN, ROOT, run
 from tests.unit.traces import write_trace
 
-REPORT = json.loads((ROOT / "hugealign/order/order-report-1.schema.json").read_text())
-ORDER = json.loads((ROOT / "hugealign/order/order-1.schema.json").read_text())
+REPORT = json.loads((ROOT / "hugealign/ordering/order-report-1.schema.json").read_text())
+ORDER = json.loads((ROOT / "hugealign/ordering/order-1.schema.json").read_text())
 FAR, COUNT = 3 * WINDOW // 2, 8
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hugealign import orderfile
 from hugealign.elf.image import EM_X86_64
 from hugealign.elf.notes import BuildNote
 from hugealign.errors import HugealignError
@@ -17,8 +18,7 @@ from hugealign.link.ordered import Ordered
 from hugealign.link.ordering import Choices, Order
 from hugealign.link.renamed import Copies, group, is_hot
 from hugealign.link.sections import find, in_one_piece, pieces, whole
-from hugealign.order import orderfile
-from hugealign.order.orderfile import Entry, OrderFile
+from hugealign.orderfile import Entry, OrderFile
 from tests.support import run
 
 ALPHABET = "ab.$_\\#@ \t\nü\x01\udcff*\"'"

@@ -8,10 +8,10 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from hugealign.elf.symbols import read_functions
-from hugealign.trace import tracefile
-from hugealign.trace.files import describe
-from hugealign.trace.placement import WINDOW, original
-from hugealign.trace.relinked import relinked_file
+from hugealign.lab import tracefile
+from hugealign.lab.files import describe
+from hugealign.lab.placement import WINDOW, original
+from hugealign.lab.relinked import relinked_file
 from tests.support import HUGEALIGN, LLVM, lacking, run
 
 FILES = {

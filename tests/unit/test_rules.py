@@ -2,8 +2,9 @@
 
 import pytest
 
+from hugealign.elf.coverage import coverage
 from hugealign.elf.image import Image, Section, Segment
-from hugealign.verify.rules import RULES, Policy, check, coverage
+from hugealign.verification.rules import RULES, Policy, check
 
 M = 2 << 20
 R, RW, RX, RWX = 4, 6, 5, 7

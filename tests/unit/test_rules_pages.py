@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from hugealign.cli import COMMANDS
-from hugealign.verify import pages
-from hugealign.verify.rules import RULES
+from hugealign.verification import pages
+from hugealign.verification.rules import RULES
 from tests.support import HUGEALIGN, ROOT, run
 
-EXPLAIN = ROOT / "hugealign" / "verify" / "explain"
+EXPLAIN = ROOT / "hugealign" / "verification" / "explain"
 
 
 @pytest.fixture(scope="module")

@@ -5,12 +5,12 @@ import json
 import pytest
 
 from hugealign.errors import UsageError
-from hugealign.verify import baseline, compare
-from hugealign.verify.formats import json as json_format
-from hugealign.verify.model import FileReport
-from hugealign.verify.outcome import FileOutcome, Outcome
-from hugealign.verify.rules import Policy
-from hugealign.verify.selection import Selection
+from hugealign.verification import baseline, compare
+from hugealign.verification.formats import json as json_format
+from hugealign.verification.model import FileReport
+from hugealign.verification.outcome import FileOutcome, Outcome
+from hugealign.verification.rules import Policy
+from hugealign.verification.selection import Selection
 from tests.unit.test_formats import M, outcome, report
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from hugealign.trace import tracefile
-from hugealign.trace.files import describe
+from hugealign.lab import tracefile
+from hugealign.lab.files import describe
 from tests.support import HUGEALIGN, ROOT, run
 from tests.unit.traces import write_trace
 
@@ -45,7 +45,7 @@ def test_json(trace: Path) -> None:
     done = run(HUGEALIGN, "simulate", trace, SMALL, "--cpu", "kunpeng920", "--format", "json")
     assert done.returncode == 2
     done = run(HUGEALIGN, "simulate", trace, "--cpu", "skl", "--format", "json", "--layout", "all-4k")
-    schema = json.loads((ROOT / "hugealign/trace/simulate-1.schema.json").read_text())
+    schema = json.loads((ROOT / "hugealign/lab/simulate-1.schema.json").read_text())
     jsonschema.validate(json.loads(done.stdout), schema)
     assert json.loads(done.stdout) == {
         "schema": "hugealign.simulate/1",
@@ -230,7 +230,7 @@ def threads(program: Path, tmp_path: Path) -> Path:
 def test_a_part_of_each_thread(words: list[str], blocks: int, counted: int, threads: Path) -> None:
     done = run(HUGEALIGN, "simulate", threads, SMALL, *words, "--format", "json")
     found = json.loads(done.stdout)
-    jsonschema.validate(found, json.loads((ROOT / "hugealign/trace/simulate-1.schema.json").read_text()))
+    jsonschema.validate(found, json.loads((ROOT / "hugealign/lab/simulate-1.schema.json").read_text()))
     assert (found["blocks"], found["instructions"], found["threads"]) == (blocks, blocks, counted)
     asked = dict(zip(words[::2], words[1::2], strict=True))
     assert (found["from"], found["until"]) == (asked.get("--from"), asked.get("--until"))

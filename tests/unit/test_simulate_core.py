@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from hugealign.elf.symbols import Functions
 from hugealign.errors import HugealignError, UsageError
-from hugealign.host.cpus import CPUS, find
-from hugealign.trace import tracefile
-from hugealign.trace.geometry import Geometry, Level, Table, geometry, parse
-from hugealign.trace.placement import WINDOW, keys, ordered, original, pages
-from hugealign.trace.replay import BEGINS, ELSEWHERE, ENDS, FUNCTION, Replay
-from hugealign.trace.simulate import best_windows, heat, profile, simulate
-from hugealign.trace.tracefile import open_trace
+from hugealign.lab import tracefile
+from hugealign.lab.geometry import Geometry, Level, Table, geometry, parse
+from hugealign.lab.placement import WINDOW, keys, ordered, original, pages
+from hugealign.lab.replay import BEGINS, ELSEWHERE, ENDS, FUNCTION, Replay
+from hugealign.lab.simulate import best_windows, heat, profile, simulate
+from hugealign.lab.tracefile import open_trace
+from hugealign.processor.table import CPUS, find
 from tests.unit.reference import calls, decode, part
 from tests.unit.reference import simulate as reference
 from tests.unit.traces import FILES, MIB, write_trace

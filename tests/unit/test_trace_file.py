@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hugealign.errors import HugealignError
-from hugealign.trace.replay import Replay
-from hugealign.trace.tracefile import MAGIC, TraceError, open_trace
+from hugealign.lab.replay import Replay
+from hugealign.lab.tracefile import MAGIC, TraceError, open_trace
 from tests.unit.reference import decode
 from tests.unit.traces import FILES, write_trace
 

@@ -20,7 +20,7 @@ from hugealign.cli import output
 from tests.link.bulk import bulk_object
 from tests.support import HUGEALIGN, ROOT, environment, run
 
-SCHEMAS = ROOT / "hugealign" / "verify"
+SCHEMAS = ROOT / "hugealign" / "verification"
 
 
 @pytest.fixture(scope="module")
@@ -262,7 +262,7 @@ def test_help_loads_nothing_of_the_check() -> None:
     assert "hugealign.cli.arguments" in loaded  # which the module of the command imports
     loaded -= loads("-c", "import argparse; argparse.ArgumentParser().format_help()")  # Python 3.14's loads dataclasses
     heavy = {"dataclasses", "json", "subprocess", "pathlib", "typing", "hashlib", "xml", "inspect"}
-    assert not {name for name in loaded if name in heavy or name.startswith("hugealign.verify")}
+    assert not {name for name in loaded if name in heavy or name.startswith("hugealign.verification")}
 
 
 def test_schema_would_notice() -> None:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from hugealign.trace import tracefile
-from hugealign.trace.tracefile import BLOCK, LAST, RAW, Description, File, Segment
+from hugealign.lab import tracefile
+from hugealign.lab.tracefile import BLOCK, LAST, RAW, Description, File, Segment
 
 MIB = 1 << 20
 #: A program with 6 MiB of text from 4 KiB on, and a library.

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from hugealign.elf.image import Image
 from hugealign.elf.symbols import Functions, read_functions
 from hugealign.elf.windows import text_windows
-from hugealign.host.cpus import CPUS
-from hugealign.trace.geometry import Geometry, geometry
-from hugealign.trace.placement import WINDOW, Placement, original
-from hugealign.trace.relinked import moves, relinked
-from hugealign.trace.tracefile import Trace
+from hugealign.lab.geometry import Geometry, geometry
+from hugealign.lab.placement import WINDOW, Placement, original
+from hugealign.lab.relinked import moves, relinked
+from hugealign.lab.tracefile import Trace
+from hugealign.processor.table import CPUS
 from tests.bench.peers.builds import Build
 
 _ASIDE = 1 << 20  # where windows are put side by side, in windows: far behind any text

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from hugealign.elf.symbols import Functions, read_functions
-from hugealign.trace.files import find
-from hugealign.trace.simulate import executed, profile, simulate
-from hugealign.trace.tracefile import Trace, open_trace
+from hugealign.lab.files import find
+from hugealign.lab.simulate import executed, profile, simulate
+from hugealign.lab.tracefile import Trace, open_trace
 from tests.bench import timing
 from tests.bench.peers import builds, figures, live, profiles
 from tests.bench.peers.builds import Build

@@ -1,0 +1,55 @@
+"""Archives of ar(1): static libraries, thin ones, and Debian packages.  Format: ar(5), and binutils' bfd/archive.c."""
+
+from collections.abc import Iterator
+
+from hugealign.archives.source import ArchiveError, Member, Source
+
+AR, THIN = b"!<arch>\n", b"!<thin>\n"
+_TABLES = (b"/", b"/SYM64/", b"__.SYMDEF", b"__.SYMDEF SORTED", b"__.SYMDEF_64")
+_NAMES_LIMIT = 1 << 24  # bytes of long names
+_NAME_LIMIT = 1 << 12
+
+
+def members(source: Source) -> Iterator[Member]:
+    """Yield the members but for the symbol tables; those of a thin archive, which are elsewhere, are empty."""
+    thin = source.exactly(8) == THIN
+    names = b""
+    while header := source.peek(60):
+        source.exactly(60)
+        name = header[:16].rstrip(b" ")
+        digits = header[48:58].rstrip(b" ")
+        if header[58:] != b"`\n" or not digits.isdigit():
+            raise ArchiveError("a damaged header of an archive member")
+        size = int(digits)
+        padding = size & 1
+        if name == b"//":
+            if size > _NAMES_LIMIT:
+                raise ArchiveError("its table of names is impossibly large")
+            names = source.exactly(size)
+        elif name in _TABLES:
+            source.skip(size)
+        elif thin:
+            padding = 0
+            yield Member(_gnu(name, names), source.part(0))
+        else:
+            if name.startswith(b"#1/") and name[3:].isdigit():  # 4.4BSD: the name is the front of the data
+                length = int(name[3:])
+                if length > min(size, _NAME_LIMIT):
+                    raise ArchiveError("a damaged name of an archive member")
+                name = source.exactly(length).rstrip(b"\0")
+                size -= length
+            data = source.part(size)
+            if name not in _TABLES:
+                yield Member(_gnu(name, names), data)
+            data.finish()
+        if padding and source.peek(1):
+            source.skip(1)
+
+
+def _gnu(name: bytes, names: bytes) -> bytes:
+    """GNU's names end in a slash; ``/123`` is an offset into the table of long *names*."""
+    if name[:1] == b"/" and name[1:].isdigit():
+        at = int(name[1:])
+        end = names.find(b"\n", at, at + _NAME_LIMIT)
+        name = names[at : end if end >= 0 else at + _NAME_LIMIT]
+    return name.removesuffix(b"/")

@@ -1,0 +1,198 @@
+"""What was compressed: gzip, bzip2 and xz by the standard library, zstd by its program."""
+
+import os
+import subprocess
+import zlib
+from collections.abc import Callable
+from typing import IO, Protocol
+
+from hugealign.archives.source import CHUNK, ArchiveError, Budget, LimitError, Source, spool, unnamed_file
+from hugealign.units import format_size
+
+RATIO = 500  # deflate cannot pass 1032:1; what unpacks to more than this, times its size, is zeros or a bomb
+RATIO_FREE = 256 << 20  # unpacked bytes that may have any ratio
+WINDOW = 68 << 20  # memory for one xz decompressor: `xz -9` needs 65 MiB
+
+
+class Decompressor(Protocol):
+    """What the decompressors of `bz2` and `lzma` have in common."""
+
+    @property
+    def eof(self) -> bool: ...  # noqa: D102
+    @property
+    def needs_input(self) -> bool: ...  # noqa: D102
+    @property
+    def unused_data(self) -> bytes: ...  # noqa: D102
+    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...  # noqa: D102
+
+
+class _Zlib:
+    """zlib's decompressor with the interface of the others."""
+
+    __slots__ = ("_tail", "_zlib")
+
+    def __init__(self, wbits: int) -> None:
+        self._zlib = zlib.decompressobj(wbits)
+        self._tail = b""
+
+    @property
+    def eof(self) -> bool:
+        return self._zlib.eof
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._tail
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._zlib.unused_data
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        out = self._zlib.decompress(self._tail + data, max_length)
+        self._tail = self._zlib.unconsumed_tail
+        return out
+
+
+class Inflated(Source):
+    """What *source* unpacks to.  Further streams behind the first count if they begin with *magic*."""
+
+    __slots__ = ("_budget", "_ended", "_make", "_packed", "_packed_size", "_size", "_source", "magic")
+
+    def __init__(self, source: Source, make: Callable[[], Decompressor], magic: bytes, budget: Budget) -> None:
+        super().__init__()
+        self.magic = magic
+        self._source = source
+        self._make = make
+        self._budget = budget
+        self._packed = make()
+        self._packed_size = self._size = 0
+        self._ended = False
+
+    def _next(self, size: int) -> bytes:
+        while not self._ended:
+            data = self._input()
+            if self._ended:
+                break
+            try:
+                out = self._packed.decompress(data, min(size, CHUNK))
+            except (zlib.error, OSError, EOFError, ValueError) as error:
+                raise ArchiveError(f"damaged: {error}") from error
+            except _lzma_error() as error:
+                raise ArchiveError(f"damaged xz data, or packed with more than -9: {error}") from error
+            self._packed_size += len(data)
+            if out:
+                self._size += len(out)
+                self._budget.spend(len(out))
+                check_ratio(self._size, self._packed_size)
+                return out
+            if not data and self._packed.needs_input and not self._packed.eof:
+                raise ArchiveError("the compressed data is truncated")
+        return b""
+
+    def _input(self) -> bytes:
+        if not self._packed.eof:
+            return self._source.read(CHUNK) if self._packed.needs_input else b""
+        data = self._packed.unused_data or self._source.read(CHUNK)
+        if self.magic and len(data) < len(self.magic):
+            data += self._source.read(CHUNK)
+        if self.magic and data.startswith(self.magic):
+            self._packed = self._make()
+        else:
+            self._ended = True  # padding, a signature: gzip(1) and xz(1) pass over zeros, and others over anything
+        return data
+
+    def again(self) -> "Inflated | None":
+        """Return the same bytes once more, if *source* can be read again."""
+        source = self._source.again()
+        return Inflated(source, self._make, self.magic, self._budget) if source else None
+
+
+class Zstd(Source):
+    """What *source* unpacks to, by the zstd program: Python has none of its own before 3.14."""
+
+    __slots__ = ("_budget", "_packed", "_packed_size", "_process", "_size")
+
+    def __init__(self, source: Source, budget: Budget) -> None:
+        super().__init__()
+        # Its input is a file, not a pipe, so that no thread has to feed it while its output is read.
+        self._packed = unnamed_file()
+        spool(source, self._packed.fileno(), budget)
+        self._budget = budget
+        self._packed_size = self._packed.seek(0, os.SEEK_END)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._size = 0
+
+    def _output(self) -> IO[bytes]:
+        if self._process is None:
+            self._packed.seek(0)
+            try:
+                self._process = subprocess.Popen(
+                    ["zstd", "-dcq", "--memory=128MB"],
+                    stdin=self._packed,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    bufsize=0,
+                )
+            except FileNotFoundError:
+                raise ArchiveError("needs the zstd program: apt install zstd") from None
+        assert self._process.stdout is not None  # noqa: S101  # asked for above
+        return self._process.stdout
+
+    def _next(self, size: int) -> bytes:
+        data = self._output().read(min(size, CHUNK))
+        if data:
+            self._size += len(data)
+            self._budget.spend(len(data))
+            check_ratio(self._size, self._packed_size)
+        elif self._process is not None and self._process.wait():
+            raise ArchiveError("damaged zstd data, or packed with a window over 128 MiB")
+        return data
+
+    def close(self) -> None:
+        """End the program, if it runs."""
+        if self._process is not None:
+            process, self._process = self._process, None
+            assert process.stdout is not None  # noqa: S101  # asked for when it was started
+            process.stdout.close()
+            process.kill()
+            process.wait()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_process"):
+            self.close()
+
+
+def check_ratio(size: int, packed: int) -> None:
+    """Raise LimitError if *packed* bytes became so many more that only a bomb explains it."""
+    if size > RATIO_FREE and size > RATIO * packed:
+        raise LimitError(f"{format_size(packed)} of it unpack to more than {format_size(size)}; unpack it first")
+
+
+def gzip(source: Source, budget: Budget) -> Source:
+    """Return what the gzip file *source* unpacks to (RFC 1952)."""
+    return Inflated(source, lambda: _Zlib(31), b"\x1f\x8b", budget)
+
+
+def deflate(source: Source, budget: Budget) -> Source:
+    """Return what the bare deflate stream *source* unpacks to (RFC 1951)."""
+    return Inflated(source, lambda: _Zlib(-15), b"", budget)
+
+
+def bzip2(source: Source, budget: Budget) -> Source:
+    """Return what the bzip2 file *source* unpacks to."""
+    import bz2
+
+    return Inflated(source, bz2.BZ2Decompressor, b"BZh", budget)
+
+
+def xz(source: Source, budget: Budget, memory: int = WINDOW) -> Source:
+    """Return what the xz file *source* unpacks to; its dictionary may take *memory* bytes."""
+    import lzma
+
+    return Inflated(source, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memory), b"\xfd7zXZ\0", budget)
+
+
+def _lzma_error() -> type[Exception]:
+    import lzma
+
+    return lzma.LZMAError

@@ -1,0 +1,73 @@
+"""How much of the text of a file lies in whole windows.  Pure: from headers to numbers.
+
+The link asks this after every laid-out link, so nothing but our own light modules is imported here.
+"""
+
+from hugealign.elf.image import SHF_ALLOC
+from hugealign.elf.windows import text_windows
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hugealign.elf.image import Image, Section, Segment
+
+#: Sections that hold nothing but our padding; they count as room, not as text.
+PAD_SECTIONS = (".hugealign.pad", "~hugealign.pad")
+
+
+class Coverage:
+    """How much of the text lies in whole windows: *huge* of *text* bytes; *pad* bytes of padding fill the *windows*."""
+
+    __slots__ = ("huge", "pad", "text", "windows")
+
+    def __init__(self, text: int, huge: int, windows: int, pad: int) -> None:
+        self.text = text
+        self.huge = huge
+        self.windows = windows
+        self.pad = pad
+
+
+def pad_sections(image: "Image") -> "list[Section]":
+    """Return the sections of *image* that claim to be our padding; a linked file has one."""
+    return [s for s in image.sections if s.name in PAD_SECTIONS and s.sh_flags & SHF_ALLOC][:4]
+
+
+def pad_range(image: "Image", segment: "Segment", pads: "list[Section] | None" = None) -> tuple[int, int]:
+    """Return the addresses between which *segment* holds our padding; equal where it holds none."""
+    start, end = segment.p_vaddr, segment.p_vaddr + segment.p_memsz
+    for section in pad_sections(image) if pads is None else pads:
+        if start < section.sh_addr and section.sh_addr + section.sh_size <= end:
+            return section.sh_addr, section.sh_addr + section.sh_size
+    return end, end
+
+
+def coverage(image: "Image", page_size: int, alignment: int | None = None) -> Coverage:
+    """Return the coverage of all text of *image* by whole windows of *page_size* bytes.
+
+    *alignment* is what the loader gives the file, by default the largest p_align.
+    """
+    total = Coverage(0, 0, 0, 0)
+    for part in coverages(image, page_size, alignment):
+        total.text += part.text
+        total.huge += part.huge
+        total.windows += part.windows
+        total.pad += part.pad
+    return total
+
+
+def coverages(image: "Image", page_size: int, alignment: int | None = None) -> list[Coverage]:
+    """Return the coverage of each of ``image.text_segments``."""
+    pads = pad_sections(image)
+    parts = {}
+    for segment in image.text_segments:
+        pad_first, pad_last = pad_range(image, segment, pads)
+        parts[segment.index] = Coverage(segment.p_memsz - (pad_last - pad_first), 0, 0, pad_last - pad_first)
+    for segment, first, last in text_windows(image, page_size, alignment):
+        start, end = segment.p_vaddr, segment.p_vaddr + segment.p_memsz
+        part = parts[segment.index]
+        part.windows += (last - first) // page_size
+        part.huge += _overlap(first, last, start, end) - _overlap(first, last, *pad_range(image, segment, pads))
+    return list(parts.values())
+
+
+def _overlap(first: int, last: int, start: int, end: int) -> int:
+    return max(0, min(last, end) - max(first, start))

@@ -1,0 +1,37 @@
+"""What of a file has to be known before it is planned for, and cannot be told from its headers alone."""
+
+import os
+
+from hugealign.elf.image import Image, read_image
+from hugealign.fixing.output import reader, recorded, without_tail
+from hugealign.fixing.plan import SHIFT, Plan, RefusalError, make_plan
+from hugealign.verification.facts import read_facts
+
+_PACKED = b"UPX!"
+_PACKED_WITHIN = 4096  # bytes: behind the program headers, in the files of every version so far
+
+
+def read(fd: int) -> Image:
+    """Return the headers of the file behind *fd*; what follows its contents and means nothing counts as not there.
+
+    Raises NotElfError, MalformedElfError, OSError.
+    """
+    return without_tail(reader(fd), read_image(fd))
+
+
+def plan(fd: int, image: Image, page_size: int, level: str = SHIFT) -> Plan:
+    """Return the plan for the file behind *fd*, whose headers are *image*.  Raises HugealignError, OSError."""
+    facts = read_facts(fd, image)
+    if facts.debug:
+        raise RefusalError("a separate debug file: it has no text; fix the program, the debug file fits as it is")
+    if _PACKED in os.pread(fd, _PACKED_WITHIN, 0):
+        raise RefusalError("packed by UPX: its text is unpacked into memory that no file backs; upx -d unpacks it")
+    if not image.sections:
+        raise RefusalError("it has no section headers, where the record for undoing would go")
+    if facts.dynamic.textrel:
+        raise RefusalError("it has text relocations (DT_TEXTREL): the loader writes to its text")
+    made = make_plan(image, page_size, level)
+    record = recorded(reader(fd), image)
+    if record and made.edits:
+        raise RefusalError(f"it has been fixed already (--level={record.level}); first: hugealign fix --undo")
+    return made

@@ -1,0 +1,269 @@
+"""What the fixed file consists of: bytes of the input at their places, and the headers and tables written over it.
+
+Section headers are written anew behind everything else; the old table stays where it was, unused, so that undoing only
+has to restore the first bytes and the length.
+"""
+
+import os
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from hugealign.elf.coverage import PAD_SECTIONS
+from hugealign.elf.image import PT_LOAD, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image, Section
+from hugealign.elf.objectfile import TRAP
+from hugealign.elf.windows import align_up
+from hugealign.errors import MalformedElfError
+from hugealign.fixing.plan import Piece, Plan, RefusalError, end_of_contents, moved
+from hugealign.fixing.record import HEADERS_SECTION, MAGIC, SECTION, Record, digest, pack, unpack
+
+_EHDR, _PHDR, _SHDR = struct.Struct("<16sHHIQQQIHHHHHH"), struct.Struct("<IIQQQQQQ"), struct.Struct("<IIQQQQIIQQ")
+_SHT_PROGBITS = 1
+_KEPT_FLAGS = 0x7  # SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR: the rest says how a tool may merge or link the section
+_SHN_LORESERVE = 0xFF00
+_STRINGS_LIMIT = 1 << 20
+_CHUNK = 1 << 20
+_ZEROS_LIMIT = 4096  # bytes that may follow the contents; patchelf leaves some
+_ALIGNMENT = 8  # of what is appended
+
+Read = Callable[[int, int], bytes]  # (size, offset) -> bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A new file: *pieces* of the old one, then *writes* (offset, bytes) over them; what neither covers is a hole.
+
+    The last write is the one that makes the file another: until it is done, a file changed in place is the old one
+    with something appended.
+    """
+
+    pieces: tuple[Piece, ...]
+    writes: tuple[tuple[int, bytes], ...]
+    size: int
+
+    @property
+    def moves(self) -> bool:
+        """Whether contents move: then the file cannot be changed in place."""
+        return len(self.pieces) != 1 or self.pieces[0].source != self.pieces[0].target
+
+
+def fixed(read: Read, image: Image, plan: Plan) -> Output:
+    """Return the file that *plan* makes of *image*.  Raises RefusalError, MalformedElfError."""
+    fields = list(_EHDR.unpack(_exactly(read, _EHDR.size, 0)))
+    e_phoff, e_phnum, e_shnum, e_shstrndx = (fields[i] for i in (5, 10, 12, 13))
+    if e_phoff != _EHDR.size:
+        raise RefusalError("its program headers are not at the beginning of the file, as after BOLT and some patchers")
+    if e_phnum != len(image.segments) or e_shnum != len(image.sections):
+        raise RefusalError("its header tables are of an unusual kind")
+    if not 0 < e_shstrndx < e_shnum or image.sections[e_shstrndx].sh_size > _STRINGS_LIMIT:
+        raise RefusalError("it has no names of sections")
+    if any(section.name == HEADERS_SECTION for section in image.sections):
+        raise RefusalError(f"it has a section {HEADERS_SECTION} already: it is prelinked, or has been fixed")
+    headers = _exactly(read, e_phoff + e_phnum * _PHDR.size, 0)
+    if len(headers) > plan.pieces[0].size:
+        raise RefusalError("its program headers are not at the beginning of the file")
+    if any(p_vaddr != p_paddr for *_, p_vaddr, p_paddr, _, _, _ in _PHDR.iter_unpack(headers[_EHDR.size :])):
+        raise RefusalError("its physical addresses differ from the virtual ones, as in a kernel")
+    tables = _exactly(read, e_shnum * _SHDR.size, image.e_shoff)
+    names = image.sections[e_shstrndx]
+    strings = _exactly(read, names.sh_size, names.sh_offset)
+    if any(sh_name >= len(strings) for sh_name, *_ in _SHDR.iter_unpack(tables)) or strings[-1:] != b"\0":
+        raise RefusalError("names of sections lie outside of their table")
+    pads = [(start, end, _place(plan, start)) for start, end in plan.pads]
+    pieces, filled = _carved(read, image, plan.pieces, [(at, end - start) for start, end, at in pads])
+    entries = list(_entries([list(entry) for entry in _SHDR.iter_unpack(tables)], image, plan))
+    # Without a section of its own, strip would drop what fills the last window.
+    entries += [
+        [len(strings), _SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, a, at, end - a, 0, 0, 1, 0] for a, end, at in pads
+    ]
+    strings += PAD_SECTIONS[0].encode() + b"\0"
+    if len(entries) + 2 >= _SHN_LORESERVE:
+        raise RefusalError("it has too many sections")
+
+    size = image.file_size + _zeros_behind(read, image)
+
+    # The record's own length does not depend on the new headers, so its place is known before they are.
+    def record(new_headers: bytes) -> bytes:
+        made = Record(plan.level, plan.page_size, size, len(headers), digest(new_headers), pieces)
+        return pack(made)
+
+    at_record = align_up(plan.size, _ALIGNMENT)
+    appended = b""
+    for name, data in ((SECTION, record(b"")), (HEADERS_SECTION, headers + tables[_SHDR.size :])):
+        entries.append([len(strings), _SHT_PROGBITS, 0, 0, at_record + len(appended), len(data), 0, 0, 1, 0])
+        strings += name.encode() + b"\0"
+        appended += data.ljust(align_up(len(data), _ALIGNMENT), b"\0")
+    entries[e_shstrndx][4:6] = at_record + len(appended), len(strings)
+    appended += strings.ljust(align_up(len(strings), _ALIGNMENT), b"\0")
+    fields[6], fields[10], fields[12] = at_record + len(appended), len(plan.segments), len(entries)
+    try:
+        appended += b"".join(_SHDR.pack(*entry) for entry in entries)
+        new_headers = _EHDR.pack(*fields) + b"".join(
+            _PHDR.pack(s.p_type, s.p_flags, s.p_offset, s.p_vaddr, s.p_vaddr, s.p_filesz, s.p_memsz, s.p_align)
+            for s in plan.segments
+        )
+    except struct.error as error:
+        raise MalformedElfError("a header holds an impossible file offset") from error
+    new_headers = new_headers.ljust(len(headers), b"\0")
+    made = record(new_headers)
+    trap = TRAP[image.e_machine]
+    traps = [(at, trap * (size // len(trap))) for at, size in filled if any(trap)]
+    return Output(
+        pieces, (*traps, (at_record, made + appended[len(made) :]), (0, new_headers)), at_record + len(appended)
+    )
+
+
+def unchanged(read: Read, image: Image) -> Output:
+    """Return the file as it is, less what an interrupted fix has left behind it."""
+    size = image.file_size + _zeros_behind(read, image)
+    return Output((Piece(0, 0, image.file_size),), (), size)
+
+
+def _carved(
+    read: Read, image: Image, pieces: Sequence[Piece], ranges: Sequence[tuple[int, int]]
+) -> tuple[tuple[Piece, ...], list[tuple[int, int]]]:
+    """Return *pieces* without what they put into *ranges* (offset, size) of the new file, and the ranges left empty.
+
+    Only zeros that nothing claims are left out, so that undoing makes a hole of them; a range with anything else
+    in it stays as it is.
+    """
+    kept = list(pieces)
+    filled = []
+    for at, size in ranges:
+        overlaps = [
+            (max(at, p.target) - p.target + p.source, min(at + size, p.target + p.size) - p.target + p.source)
+            for p in kept
+            if p.target < at + size and at < p.target + p.size
+        ]
+        if all(not _claimed(image, *overlap) and _zero(read, *overlap) for overlap in overlaps):
+            kept = [part for piece in kept for part in _without(piece, at, at + size)]
+            filled.append((at, size))
+    return tuple(kept), filled
+
+
+def _without(piece: Piece, start: int, end: int) -> Iterator[Piece]:
+    """Yield what is left of *piece* if nothing of it may come to lie between *start* and *end* of the new file."""
+    before = min(piece.size, max(0, start - piece.target))
+    after = min(piece.size, max(0, piece.target + piece.size - end))
+    if before + after >= piece.size:
+        yield piece
+        return
+    if before:
+        yield replace(piece, size=before)
+    if after:
+        skipped = piece.size - after
+        yield Piece(piece.source + skipped, piece.target + skipped, after)
+
+
+def _claimed(image: Image, start: int, end: int) -> bool:
+    return any(
+        s.sh_type not in (0, SHT_NOBITS) and s.sh_offset < end and start < s.sh_offset + s.sh_size
+        for s in image.sections
+    )
+
+
+def _zero(read: Read, start: int, end: int) -> bool:
+    return not any(read(min(_CHUNK, end - at), at).strip(b"\0") for at in range(start, end, _CHUNK))
+
+
+def _entries(table: Sequence[list[int]], image: Image, plan: Plan) -> Iterator[list[int]]:
+    """Yield the section headers at their new offsets; the second halves of those that had to be cut come last."""
+    halves = []
+    for entry, section in zip(table, image.sections, strict=True):
+        new = list(entry)
+        if section.sh_type:
+            new[4] = _offset(section, plan)
+        # Cut from the end, so that the first part keeps its index, to which symbols refer, and its name.
+        for cut in sorted(plan.cuts, reverse=True):
+            address, size = new[3], new[5]
+            if section.sh_flags & SHF_ALLOC and section.sh_type != SHT_NOBITS and address < cut < address + size:
+                first = cut - address
+                rest = [*new[:1], _SHT_PROGBITS, new[2] & _KEPT_FLAGS, cut, new[4] + first, size - first, 0, 0, 1, 0]
+                halves.append(rest)
+                new[5] = first
+                if new[9] and first % new[9]:
+                    # No table any more, for tools; the dynamic section says where it is.
+                    new[1], new[6:10] = _SHT_PROGBITS, [0, 0, new[8], 0]
+        yield new
+    yield from halves
+
+
+def _offset(section: Section, plan: Plan) -> int:
+    """Return where in the new file the contents of *section* are."""
+    place = _place(plan, section.sh_addr) if section.sh_flags & SHF_ALLOC else -1
+    return place if place >= 0 else moved(plan.pieces, section.sh_offset)
+
+
+def _place(plan: Plan, address: int) -> int:
+    """Return where in the new file the byte of *address* is, -1 if no segment maps it."""
+    for segment in plan.segments:
+        if segment.p_type == PT_LOAD and segment.p_vaddr <= address < segment.p_vaddr + segment.p_memsz:
+            return segment.p_offset + address - segment.p_vaddr
+    return -1
+
+
+def recorded(read: Read, image: Image) -> Record | None:
+    """Return the record in a file that has been fixed, None in any other.  Raises MalformedElfError."""
+    data = _contents(read, image, SECTION)
+    return None if data is None else unpack(data)
+
+
+def original(read: Read, image: Image) -> Output:
+    """Return the file that this one was before it was fixed.  Raises RefusalError, MalformedElfError."""
+    record, headers = recorded(read, image), _contents(read, image, HEADERS_SECTION)
+    if record is None or headers is None:
+        raise RefusalError("it has not been fixed, or a tool has removed the record since")
+    if digest(read(record.headers, 0)) != record.digest:
+        raise RefusalError("another tool has changed its headers since it was fixed")
+    if (
+        len(headers) < record.headers
+        or record.size > image.file_size + _ZEROS_LIMIT  # zeros behind the contents may have been more than we append
+        or any(p.target + p.size > image.file_size for p in record.pieces)
+    ):
+        raise MalformedElfError("the record of the fix is damaged")
+    back = tuple(Piece(p.target, p.source, p.size) for p in record.pieces)
+    return Output(back, ((0, headers[: record.headers]),), record.size)
+
+
+def has_remains(read: Read, image: Image) -> bool:
+    """Return whether a fix in place, killed half way, has appended something to the file."""
+    end = end_of_contents(image)
+    at = align_up(end, _ALIGNMENT)
+    return read(len(MAGIC), at) == MAGIC and not read(at - end, end).strip(b"\0")
+
+
+def without_tail(read: Read, image: Image) -> Image:
+    """Return *image* as if the file ended where its contents do, if remains or a few zeros are all that follows."""
+    end = end_of_contents(image)
+    cut = Image(image.e_type, image.e_machine, image.segments, image.sections, end, e_shoff=image.e_shoff)
+    if not (image.is64 and image.little) or end >= image.file_size:
+        return image
+    return cut if has_remains(read, image) or _zeros_behind(read, cut) == image.file_size - end else image
+
+
+def _zeros_behind(read: Read, image: Image) -> int:
+    """Return how many bytes follow the file that *image* is of, 0 if they are many or not all zero."""
+    tail = read(_ZEROS_LIMIT + 1, image.file_size)
+    return 0 if len(tail) > _ZEROS_LIMIT or tail.strip(b"\0") else len(tail)
+
+
+def reader(fd: int) -> Read:
+    """Return a function that reads the file behind *fd*."""
+    return lambda size, offset: os.pread(fd, size, offset)
+
+
+def _contents(read: Read, image: Image, name: str) -> bytes | None:
+    section = next((s for s in image.sections if s.name == name and not s.sh_flags & SHF_ALLOC), None)
+    if section is None or section.sh_type != _SHT_PROGBITS:
+        return None
+    return _exactly(read, min(section.sh_size, _STRINGS_LIMIT), section.sh_offset)
+
+
+def _exactly(read: Read, size: int, offset: int) -> bytes:
+    try:
+        data = read(size, offset)
+    except OverflowError:
+        data = b""
+    if len(data) != size:
+        raise MalformedElfError("the file is truncated")
+    return data

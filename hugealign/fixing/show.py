@@ -1,0 +1,154 @@
+"""What a fix did, or would do, for people and as JSON.  Pure: returns text and documents."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hugealign import __version__
+from hugealign.fixing.plan import Edit, Plan
+from hugealign.units import format_size, printable
+
+if TYPE_CHECKING:
+    from hugealign.fixing.report import Gain
+
+SCHEMA, REPORT_SCHEMA = "hugealign.fix/1", "hugealign.fix-report/1"
+
+#: What was to be done with a file.
+FIX, UNDO, REMOVE_REMAINS, NOTHING = "fix", "undo", "remove-remains", "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of the file at *path*, *before* bytes long and *after* bytes in the end.
+
+    *action* is one of FIX, UNDO, REMOVE_REMAINS, NOTHING; *output* is where the result went, empty with ``--dry-run``;
+    *copied* says why a copy took the place of the file, empty if none did.  The *plan* is there unless undone.
+    """
+
+    path: str
+    action: str
+    before: int
+    after: int
+    output: str
+    copied: str = ""
+    plan: Plan | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why nothing became of *path*: *refused*, because of what the file is, or else it could not be read or written."""
+
+    path: str
+    message: str
+    refused: bool
+
+
+def lines(outcome: Outcome) -> list[str]:
+    """Return what is printed for people."""
+    plan, path = outcome.plan, printable(outcome.path)
+    how = f" (by a copy: {outcome.copied})" if outcome.copied else "" if outcome.output else " (not done: --dry-run)"
+    if plan is None:
+        undone = outcome.action == UNDO
+        what = "as it was before it was fixed" if undone else "the remains of an interrupted fix removed"
+        return [f"{path}: {what}, {format_size(outcome.after)}{how}"]
+    if outcome.action == NOTHING:
+        return [f"{path}: nothing to do: {_coverage(plan.covered_before, plan)}"]
+    windows = "window" if plan.windows == 1 else "windows"
+    return [
+        f"{path}: {plan.windows_before} -> {plan.windows} {windows} of {format_size(plan.page_size)}{how}",
+        *(f"  {step}" for step in _steps(plan)),
+        f"  text in whole windows: {_coverage(plan.covered_before, plan)} -> {_coverage(plan.covered, plan)}",
+        f"  becomes executable: {format_size(plan.executable)} that were only readable",
+        f"  file: {format_size(outcome.before)} -> {format_size(outcome.after)}",
+    ]
+
+
+def document(outcomes: Sequence[Outcome], failures: Sequence[Failure]) -> dict[str, Any]:
+    """Return the JSON document ``hugealign.fix/1``, which fix-1.schema.json beside this file describes."""
+    return {
+        "schema": SCHEMA,
+        "tool": {"version": __version__},
+        "files": [_file(outcome) for outcome in outcomes],
+        "errors": [
+            {"target": printable(f.path), "message": printable(f.message), "refused": f.refused} for f in failures
+        ],
+    }
+
+
+def report_document(gains: "Sequence[Gain]", page_size: int, level: str) -> dict[str, Any]:
+    """Return the JSON document ``hugealign.fix-report/1``, which fix-report-1.schema.json describes."""
+    return {
+        "schema": REPORT_SCHEMA,
+        "tool": {"version": __version__},
+        "page_size": page_size,
+        "level": level,
+        "files": [
+            {
+                "path": printable(gain.path),
+                "windows": gain.windows,
+                "text_bytes": gain.text,
+                "executable_bytes": gain.executable,
+                "processes": gain.users,
+            }
+            for gain in gains
+        ],
+    }
+
+
+def _steps(plan: Plan) -> Iterator[str]:
+    for edit in plan.edits:
+        old, name = edit.old, f"LOAD {edit.old.index} ({edit.old.flags})"
+        if edit.start == edit.end:
+            yield f"{name} becomes part of the text"
+            continue
+        start, end = old.p_vaddr, old.p_vaddr + old.p_memsz
+        if (edit.start, edit.end) != (start, end):
+            yield f"{name}: {start:#x}-{end:#x} becomes {edit.start:#x}-{edit.end:#x}"
+        if edit.align != old.p_align:
+            yield f"{name}: p_align {format_size(old.p_align)} becomes {format_size(edit.align)}"
+    for piece in plan.pieces:
+        if piece.source != piece.target:
+            yield f"{format_size(piece.size)} at {piece.source:#x} of the file move to {piece.target:#x}"
+
+
+def _coverage(covered: int, plan: Plan) -> str:
+    return f"{100 * covered / plan.text:.1f} % of {format_size(plan.text)}"
+
+
+def _file(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "path": printable(outcome.path),
+        "action": outcome.action,
+        "output": printable(outcome.output) or None,
+        "copied_because": outcome.copied or None,
+        "size_before": outcome.before,
+        "size": outcome.after,
+        "plan": _plan(outcome.plan) if outcome.plan else None,
+    }
+
+
+def _plan(plan: Plan) -> dict[str, Any]:
+    moves = [p for p in plan.pieces if p.source != p.target] if plan.edits else []
+    return {
+        "level": plan.level,
+        "page_size": plan.page_size,
+        "text_bytes": plan.text,
+        "covered_bytes_before": plan.covered_before,
+        "covered_bytes": plan.covered if plan.edits else plan.covered_before,
+        "windows_before": plan.windows_before,
+        "windows": plan.windows if plan.edits else plan.windows_before,
+        "executable_bytes": plan.executable if plan.edits else 0,
+        "edits": [_edit(edit) for edit in plan.edits],
+        "moves": [{"source": p.source, "target": p.target, "bytes": p.size} for p in moves],
+    }
+
+
+def _edit(edit: Edit) -> dict[str, Any]:
+    old = edit.old
+    stays = edit.start < edit.end
+    return {
+        "segment": old.index,
+        "flags": old.flags,
+        "before": {"start": old.p_vaddr, "end": old.p_vaddr + old.p_memsz, "align": old.p_align},
+        "after": {"start": edit.start, "end": edit.end, "align": edit.align} if stays else None,
+    }

@@ -1,1 +1,0 @@
-"""The machine at hand: its kernel, its processes, its page cache."""

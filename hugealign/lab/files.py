@@ -1,0 +1,63 @@
+"""What a trace keeps of a file that code lies in: which build it is, and where its segments lie."""
+
+import hashlib
+import os
+
+from hugealign.elf.image import PF_X, read_image
+from hugealign.elf.notes import read_notes
+from hugealign.errors import HugealignError
+from hugealign.lab.tracefile import File, Segment
+from hugealign.units import printable
+
+
+def describe(path: str) -> File:
+    """Return what is known of the file at *path*: nothing but that if it is gone, or no ELF file."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except (OSError, ValueError):
+        return File(path)
+    try:
+        image = read_image(fd)
+        build_id = read_notes(fd, image).build_id
+        segments = tuple(
+            Segment(s.p_vaddr, s.p_offset, s.p_filesz, s.p_memsz, bool(s.p_flags & PF_X)) for s in image.load_segments
+        )
+        return File(path, f"build-id:{build_id}" if build_id else _digest(fd), segments)
+    except (HugealignError, OSError):
+        return File(path)
+    finally:
+        os.close(fd)
+
+
+def _digest(fd: int) -> str:
+    with open(fd, "rb", closefd=False) as stream:
+        return f"sha256:{hashlib.file_digest(stream, 'sha256').hexdigest()}"
+
+
+def find(files: tuple[File, ...], path: str) -> int:
+    """Return the number of the file at *path* among *files*: the same build, wherever it lies.
+
+    Raises HugealignError if it is not there.
+    """
+    wanted = describe(path)
+    if not wanted.identity:
+        raise HugealignError(f"{printable(path)}: is no ELF file that can be read")
+    for number, file in enumerate(files):
+        if file.identity == wanted.identity:
+            return number
+    name = os.path.basename(path)
+    if any(os.path.basename(file.path) == name for file in files):
+        raise HugealignError(f"{printable(path)}: is another build than the one that was traced; trace this one")
+    raise HugealignError(f"{printable(path)}: nothing of it runs in this trace")
+
+
+def vaddr(file: File, offset: int) -> int:
+    """Return the address, as in p_vaddr, of what lies at *offset*; executable segments count first.
+
+    Pages are mapped whole, so that two segments can claim an offset, and one can claim what lies before it.
+    """
+    for executable in (True, False):
+        for s in file.segments:
+            if s.executable == executable and s.p_offset <= offset < s.p_offset + s.p_filesz:
+                return offset - s.p_offset + s.p_vaddr
+    return offset

@@ -1,0 +1,96 @@
+"""A processor's instruction TLBs as the simulation takes them: sets and ways, per level and size of page.  Pure."""
+
+from dataclasses import dataclass
+
+from hugealign.errors import UsageError
+from hugealign.processor.table import Cpu, Tlb
+from hugealign.units import printable
+
+_ENTRIES_LIMIT = 1 << 14  # of one table; the largest known has 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """*sets* of *ways* entries; the number of a page, modulo *sets*, is its set.  No sets: nothing is ever found."""
+
+    sets: int
+    ways: int
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The table for 4 KiB pages and that for huge ones; *huge* is None if they are the same."""
+
+    small: Table
+    huge: Table | None
+
+    def table(self, huge: bool) -> Table:
+        """Return the table that holds a page, for *huge* or not."""
+        return self.huge if huge and self.huge is not None else self.small
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """Both levels under the *name* of the processor; *second* is None where nothing is published about it."""
+
+    name: str
+    first: Level
+    second: Level | None
+
+
+def geometry(cpu: Cpu) -> Geometry:
+    """Return what the simulation needs of *cpu*.  Raises UsageError if that is not known, or makes no sense.
+
+    Left out is what shares a table with the code of a process: its data, the kernel, another thread of the core.  So
+    misses of the first level are to be compared, and walks are fewer than in life.
+    """
+    if cpu.l1_4k is None or cpu.l1_2m is None:
+        raise UsageError(f"{cpu.name}: no source gives its instruction TLB for both 4 KiB and 2 MiB pages")
+    first = _level(cpu.name, cpu.l1_4k, cpu.l1_2m)
+    if not all(first.table(huge).sets for huge in (False, True)):
+        raise UsageError(f"{cpu.name}: a first level without entries")
+    known = cpu.l2 is not None and cpu.l2_2m is not None
+    second = _level(cpu.name, cpu.l2, cpu.l2_2m) if known and cpu.l2 and cpu.l2_2m else None
+    return Geometry(cpu.name, first, second)
+
+
+def _level(name: str, small: Tlb, huge: Tlb) -> Level:
+    """Two tables that are told alike, and shared, are one: AMD's and Arm's hold pages of any size."""
+    one = small == huge and small.shared
+    return Level(_table(name, small), None if one else _table(name, huge))
+
+
+def _table(name: str, tlb: Tlb) -> Table:
+    if tlb.entries == 0:
+        return Table(0, 0)
+    ways = tlb.entries if tlb.ways is None else tlb.ways
+    if not 0 < tlb.entries <= _ENTRIES_LIMIT or not 0 < ways <= tlb.entries or tlb.entries % ways:
+        raise UsageError(f"{name}: {tlb.entries} entries of {ways} ways is no TLB")
+    return Table(tlb.entries // ways, ways)
+
+
+def parse(text: str) -> Geometry:
+    """Return the geometry that ``4k=128/8,2m=8,l2=1536/12,l2-2m=0`` describes: entries, and ways unless any will do.
+
+    ``any=64`` stands for one first-level table of pages of both sizes, and so does ``l2`` without ``l2-2m``.  Raises
+    UsageError.
+    """
+    tables: dict[str, Tlb] = {}
+    for part in text.split(","):
+        name, _, shape = part.partition("=")
+        entries, slash, ways = shape.partition("/")
+        known = name in ("4k", "2m", "any", "l2", "l2-2m") and name not in tables
+        if not (known and _number(entries) and (_number(ways) if slash else not ways)):
+            raise UsageError(f"--cpu: {printable(text)}: not a geometry such as 4k=128/8,2m=8,l2=1536/12")
+        tables[name] = Tlb(int(entries), int(ways) if slash else None, shared=name in ("any", "l2"))
+    both = tables.get("any")
+    small, huge = tables.get("4k", both), tables.get("2m", both)
+    if small is None or huge is None or (both and len({"4k", "2m"} & tables.keys())):
+        raise UsageError(f"--cpu: {printable(text)}: needs 4k= and 2m=, or any= for both")
+    second = tables.get("l2")
+    cpu = Cpu(text, (), "", (), small, huge, second, tables.get("l2-2m", second), "")
+    return geometry(cpu)
+
+
+def _number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 9

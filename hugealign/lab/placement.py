@@ -1,0 +1,117 @@
+"""Where the blocks of a trace lie under a layout.  Pure.
+
+Each file has a region of its own, far from the others', so that its addresses keep their place in window and set; only
+the file that is laid out has huge windows.
+"""
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hugealign.elf.symbols import Functions
+from hugealign.elf.windows import align_down
+from hugealign.errors import HugealignError
+from hugealign.lab.tracefile import Trace
+from hugealign.ordering.alignment import alignment, place
+
+WINDOW = 2 << 20  # what the tables of instruction TLBs are published for
+_REGION = 48  # bits of the addresses of one file
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """*addresses* of the blocks, by number, and the *windows* of the laid-out text, the first of which is *first*."""
+
+    name: str
+    addresses: "array[int]"
+    first: int
+    windows: int
+
+
+def original(trace: Trace, file: int, name: str = "original") -> Placement:
+    """Return the blocks where they lie in the files.  Raises HugealignError if *file* has no text."""
+    base = _text(trace, file)
+    addresses = array("Q", (address + (number << _REGION) for address, number, _, _ in trace.block_rows()))
+    ends = [s.p_vaddr + s.p_memsz for s in trace.description.files[file].segments if s.executable]
+    first = base // WINDOW
+    return Placement(name, addresses, first + (file << _REGION) // WINDOW, -(-max(ends) // WINDOW) - first)
+
+
+def ordered(trace: Trace, file: int, name: str, functions: Functions, order: Sequence[int]) -> Placement:
+    """Return the blocks as they lie when a linker puts the functions *order* first, and the rest behind, as they were.
+
+    The text then begins with a window, and in it with what linkers put before functions (``.init``, ``.plt``).  Code
+    between two functions stays with the first; what lies behind all of them stays there.
+    """
+    base = _text(trace, file)
+    behind = functions.starts[-1] + functions.sizes[-1]
+    starts, sizes = [*functions.starts, behind], [*functions.sizes, 0]
+    owners = array("q")
+    for address, number, size, _ in trace.block_rows():
+        owner = bisect_right(starts, address) - 1 if number == file else -1
+        owners.append(owner)
+        if owner >= 0:
+            sizes[owner] = max(sizes[owner], address + size - starts[owner])
+    begin = align_down(base, WINDOW)
+    end = begin + max(0, starts[0] - base)
+    sequence = list(dict.fromkeys((*order, *range(len(starts)))))
+    placed = place(starts, sizes, sequence, end, alignment(functions))
+    moved = [start for _, start in sorted(zip(sequence, placed, strict=True))]
+    end = placed[-1] + sizes[sequence[-1]]
+    addresses = array("Q")
+    for (address, number, _, _), owner in zip(trace.block_rows(), owners, strict=True):
+        by = moved[owner] - starts[owner] if owner >= 0 else begin - base if number == file else 0
+        addresses.append(address + by + (number << _REGION))
+    first = begin // WINDOW
+    return Placement(name, addresses, first + (file << _REGION) // WINDOW, -(-end // WINDOW) - first)
+
+
+def _text(trace: Trace, file: int) -> int:
+    """Return the address that the text of a file begins at."""
+    starts = [s.p_vaddr for s in trace.description.files[file].segments if s.executable and s.p_memsz]
+    if not starts:
+        raise HugealignError("the trace knows no text of the program: it was gone when the recording ended")
+    return min(starts)
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """The 4 KiB pages of a placement, numbered densely: *first* and *last* of each block; *numbers* as in addresses."""
+
+    first: "array[int]"
+    last: "array[int]"
+    numbers: Sequence[int]
+
+
+def pages(trace: Trace, placement: Placement) -> Pages:
+    """Return the pages that the blocks lie in."""
+    dense: dict[int, int] = {}
+    first, last = array("I"), array("I")
+    for address, (_, _, size, _) in zip(placement.addresses, trace.block_rows(), strict=True):
+        page, end = address >> 12, (address + size - 1 if size else address) >> 12
+        first.append(dense.setdefault(page, len(dense)))
+        last.append(dense.setdefault(end, len(dense)) if end != page else first[-1])
+    return Pages(first, last, tuple(dense))
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """What a TLB looks up: *key_of* each dense page; by key the *numbers* of pages, and whether they are *huge*."""
+
+    key_of: "array[int]"
+    numbers: "array[int]"
+    huge: bytes
+
+
+def keys(found: Pages, placement: Placement, windows: int) -> Keys:
+    """Return the keys when the leading *windows* are huge."""
+    dense: dict[tuple[int, bool], int] = {}
+    key_of = array("I")
+    end = placement.first + min(windows, placement.windows)
+    shift = WINDOW.bit_length() - 13
+    for page in found.numbers:
+        window = page >> shift
+        huge = placement.first <= window < end
+        key_of.append(dense.setdefault((window if huge else page, huge), len(dense)))
+    return Keys(key_of, array("Q", (number for number, _ in dense)), bytes(huge for _, huge in dense))

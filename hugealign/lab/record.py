@@ -1,0 +1,251 @@
+"""Recording a trace: the command runs under QEMU's user-mode emulation, with our plugin, which writes the chunks."""
+
+import contextlib
+import mmap
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from hugealign.elf.image import EM_AARCH64, EM_X86_64, Image, read_file
+from hugealign.environment import as_given
+from hugealign.errors import HugealignError, NotElfError
+from hugealign.lab import tracefile
+from hugealign.lab.files import describe, vaddr
+from hugealign.lab.shared import Shared
+from hugealign.lab.tracefile import BLOCK, LAST, RAW, Description, TraceError
+from hugealign.native import library
+from hugealign.progress import Progress
+from hugealign.units import format_size, printable
+
+_PLUGIN = os.path.join(os.path.dirname(__file__), "plugin.c")
+_MACHINES = {EM_X86_64: "x86_64", EM_AARCH64: "aarch64"}
+_SYSROOTS = {"aarch64": "/usr/aarch64-linux-gnu", "x86_64": "/usr/x86_64-linux-gnu"}
+_PT_INTERP = 3
+_VERSION = re.compile(r"version (\d+)\.")
+_FORWARDED = (signal.SIGTERM, signal.SIGHUP)
+_INTERVAL = 0.2  # seconds between two looks at the memory
+_PATIENCE = 1.0  # seconds for threads that are writing
+
+
+class NotRunnableError(HugealignError):
+    """The command cannot be traced; *exit_status* is 126 or 127, as of env(1)."""
+
+    def __init__(self, message: str, exit_status: int) -> None:
+        super().__init__(message)
+        self.exit_status = exit_status
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The *status* of the command, and what the trace says about itself; *size* is bytes of the file."""
+
+    status: int
+    description: Description
+    size: int
+
+
+def record(words: Sequence[str], output: str, limit: int) -> Recorded:
+    """Run *words* and write their trace to *output*, of at most about *limit* bytes; whole, or not at all.
+
+    Raises HugealignError; NotRunnableError if the command is not found, or none for the emulator.
+    """
+    program = _program(words[0])
+    image = _image(program)
+    machine = _MACHINES[image.e_machine]
+    emulator = [*_emulator(machine), "-0", words[0]]
+    if sysroot := _sysroot(image, program, machine):
+        emulator += ["-L", sysroot]
+    target = os.path.realpath(output)
+    if os.path.exists(target) and not os.path.isfile(target):
+        raise HugealignError(f"{printable(output)}: not a regular file")
+    beside = os.path.join(os.path.dirname(target), f".hugealign-{os.getpid()}.trace")
+    try:
+        with open(beside, "xb") as stream:
+            stream.write(tracefile.MAGIC)
+        shared = Shared(beside, limit)
+        try:
+            status = _run(emulator, shared, [program, *words[1:]])
+            description = _finish(shared, beside, program, words, machine)
+        finally:
+            shared.free()
+        os.replace(beside, target)
+        return Recorded(status, description, os.path.getsize(target))
+    except OSError as error:
+        raise HugealignError(f"{printable(output)}: cannot be written: {error.strerror}") from None
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(beside)
+
+
+def _program(word: str) -> str:
+    path = shutil.which(word)
+    if path is None:
+        if os.path.isdir(word):
+            raise NotRunnableError(f"{printable(word)}: is a directory", 126)
+        if os.path.exists(word) and "/" in word:
+            raise NotRunnableError(f"{printable(word)}: not executable", 126)
+        raise NotRunnableError(f"{printable(word)}: command not found", 127)
+    return os.path.realpath(path) if os.path.isfile(path) else path
+
+
+def _image(program: str) -> Image:
+    try:
+        image = read_file(program)
+    except NotElfError:
+        raise NotRunnableError(
+            f"{printable(program)}: a script; trace what runs it: hugealign trace -- INTERPRETER SCRIPT",
+            126,
+        ) from None
+    except (OSError, HugealignError) as error:
+        raise NotRunnableError(f"{printable(program)}: cannot be run: {error}", 126) from None
+    if image.e_machine not in _MACHINES or not image.is64 or not image.little:
+        raise NotRunnableError(f"{printable(program)}: neither x86-64 nor aarch64 code", 126)
+    return image
+
+
+def _emulator(machine: str) -> list[str]:
+    """Return the emulator and its words that load our plugin, to which the memory's path is yet to be added."""
+    name = f"qemu-{machine}"
+    path = shutil.which(name)
+    if path is None:
+        raise HugealignError(f"{name} not found; on Debian: apt-get install qemu-user")
+    # The least version of the interface that QEMU takes has been 2 since its 9.0, and the greatest 1 before; what we
+    # use of it has not changed.
+    found = _VERSION.search(_said(path, "--version"))
+    if not found:
+        raise HugealignError(f"{printable(path)}: does not tell its version")
+    if "\n-plugin" not in _said(path, "-h"):
+        raise HugealignError(
+            f"{printable(path)}: was built without plugins, as Debian's is since 13 and every static one; "
+            "put one first on PATH that was configured with --enable-plugins (docs/trace.md), as Debian 12's is"
+        )
+    plugin = library(_PLUGIN, f"API_VERSION={1 if int(found.group(1)) < 9 else 2}")
+    return [path, "-plugin", f"file={plugin.replace(',', ',,')}"]
+
+
+def _said(path: str, option: str) -> str:
+    """Return what QEMU prints."""
+    done = subprocess.run([path, option], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    return done.stdout
+
+
+def _sysroot(image: Image, program: str, machine: str) -> str | None:
+    """Return where the libraries of another processor lie, if the dynamic linker that the file names is not here."""
+    interpreter = next((s for s in image.segments if s.p_type == _PT_INTERP), None)
+    if interpreter is None or os.environ.get("QEMU_LD_PREFIX"):
+        return None
+    with open(program, "rb") as stream:
+        stream.seek(interpreter.p_offset)
+        name = stream.read(min(interpreter.p_filesz, 4096)).split(b"\0", 1)[0]
+    path = _SYSROOTS[machine]
+    return path if not os.path.exists(name) and os.path.exists(os.path.join(path, os.fsdecode(name)[1:])) else None
+
+
+def _run(emulator: list[str], shared: Shared, words: list[str]) -> int:
+    """Run *words* and return their status, 128 and the signal's number if one ended them."""
+    path, option, plugin, *rest = emulator
+    command = [path, *rest, option, f"{plugin},shared={shared.path}", *words]
+    progress = Progress("hugealign: trace")
+    with _no_interrupts() as default:
+        try:
+            child = subprocess.Popen(command, env=as_given(), preexec_fn=default)  # noqa: PLW1509  # no thread runs here
+        except OSError as error:
+            raise HugealignError(f"{printable(path)}: cannot be run: {error.strerror}") from None
+        forward = {number: signal.signal(number, lambda got, _: child.send_signal(got)) for number in _FORWARDED}
+        try:
+            while True:
+                try:
+                    status = child.wait(_INTERVAL if sys.stderr.isatty() else None)
+                    break
+                except subprocess.TimeoutExpired:
+                    progress.say(f"{shared.events:,} blocks, {format_size(shared.written)}")
+        finally:
+            progress.clear()
+            for number, handler in forward.items():
+                signal.signal(number, handler)
+    return status if status >= 0 else 128 - status
+
+
+@contextlib.contextmanager
+def _no_interrupts() -> Iterator[Callable[[], None]]:
+    """Leave the terminal's signals to the command; yields what gives it the handlers that we were given."""
+    numbers = (signal.SIGINT, signal.SIGQUIT)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+
+    def default() -> None:
+        for number in (*numbers, signal.SIGPIPE, signal.SIGXFSZ):
+            ignored = before.get(number) == signal.SIG_IGN
+            signal.signal(number, signal.SIG_IGN if ignored else signal.SIG_DFL)
+
+    try:
+        yield default
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _finish(shared: Shared, path: str, program: str, words: Sequence[str], machine: str) -> Description:
+    """Write behind the chunks what they mean."""
+    shared.close()
+    stop = time.monotonic() + _PATIENCE
+    while shared.writers and time.monotonic() < stop:
+        time.sleep(0.001)
+    if shared.error:
+        raise OSError(shared.error, os.strerror(shared.error))
+    if not shared.streams:
+        raise HugealignError("nothing was recorded: QEMU did not run the command")
+    files = tuple(describe(name) if name else tracefile.File("") for name in shared.files())
+    files, number = _with_program(files, program)
+    description = Description(
+        tuple(words), machine, files, number, cut=shared.cut, execs=shared.execs, lost=shared.lost
+    )
+    with open(path, "r+b") as stream:
+        description.events, end = _count(stream.fileno())
+        if end < os.fstat(stream.fileno()).st_size:
+            stream.truncate(end)
+            description.cut = "a process was killed while it wrote"
+        stream.seek(end)
+        for owner, ids in shared.rest():
+            tracefile.write_chunk(stream, owner, LAST | RAW, len(ids) // 4, ids)
+            description.events += len(ids) // 4
+        tracefile.write_end(stream, description, _addresses(shared.blocks(), files))
+    return description
+
+
+def _with_program(files: tuple[tracefile.File, ...], program: str) -> tuple[tuple[tracefile.File, ...], int]:
+    for number, file in enumerate(files):
+        if file.path == program:
+            return files, number
+    wanted = describe(program)
+    for number, file in enumerate(files):
+        if wanted.identity and file.identity == wanted.identity:
+            return files, number
+    return (*files, wanted), len(files)
+
+
+def _count(fd: int) -> tuple[int, int]:
+    """Return the events in the chunks, and where the last whole one ends."""
+    events, end = 0, len(tracefile.MAGIC)
+    with mmap.mmap(fd, 0, prot=mmap.PROT_READ) as data, contextlib.suppress(TraceError):
+        for _, _, chunk in tracefile.walk(data, len(data)):
+            events += chunk.events
+            end = chunk.offset + chunk.size
+    return events, end
+
+
+def _addresses(rows: bytes, files: Sequence[tracefile.File]) -> bytes:
+    """Return the table of blocks with addresses as in p_vaddr instead of offsets in the file."""
+    table = bytearray(rows)
+    for number, (offset, file, size, instructions) in enumerate(BLOCK.iter_unpack(rows)):
+        if not size and number:  # of a process that was killed at that moment: it never ran
+            BLOCK.pack_into(table, number * BLOCK.size, 0, 0, 1, 1)
+        elif file:
+            row = vaddr(files[file], offset), file, size, instructions
+            BLOCK.pack_into(table, number * BLOCK.size, *row)
+    return bytes(table)

@@ -1,0 +1,161 @@
+"""The simulation in C, by ctypes.  Every pointer that C gets is copied there, or outlives the call."""
+
+import ctypes
+import os
+from array import array
+from collections.abc import Callable
+from typing import Any, Self
+
+from hugealign.lab.geometry import Geometry, Level, Table
+from hugealign.lab.placement import Keys, Pages
+from hugealign.lab.tracefile import Chunk, Trace, TraceError
+from hugealign.native import loaded
+from hugealign.units import printable
+
+_SOURCE = os.path.join(os.path.dirname(__file__), "replay.c")
+_P, _U32, _U64, _INT, _SIZE = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int, ctypes.c_size_t
+#: What owns a block, where calls are counted: another file, its file but no function, or function n as n plus FUNCTION.
+ELSEWHERE, NO_FUNCTION, FUNCTION = range(3)
+#: Marks of blocks: with which the part of a thread that counts begins and ends.
+BEGINS, ENDS = 1, 2
+
+
+class _Call(ctypes.Structure):
+    _fields_ = (("caller", _U32), ("callee", _U32), ("count", _U64))
+
+
+_FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "replay_new": (_P, (_U32, _P)),
+    "layout_new": (_P, (_P, _P, _P)),
+    "variant_new": (_P, (_P, _U32, _P, _U32, _P, ctypes.c_char_p)),
+    "machine_new": (_P, (_P, _P, _P)),
+    "machine_misses": (_U64, (_P,)),
+    "machine_walks": (_U64, (_P,)),
+    "replay_events": (_U64, (_P,)),
+    "replay_instructions": (_U64, (_P,)),
+    "replay_executions": (ctypes.POINTER(_U64), (_P,)),
+    "replay_count_calls": (_INT, (_P, _P, ctypes.c_char_p)),
+    "replay_calls": (ctypes.POINTER(_Call), (_P,)),
+    "replay_call_count": (_U32, (_P,)),
+    "replay_uncounted": (_U64, (_P,)),
+    "replay_part": (_INT, (_P, ctypes.c_char_p, _INT)),
+    "replay_threads": (_U32, (_P,)),
+    "replay_ended": (_U32, (_P,)),
+    "replay_stream": (None, (_P,)),
+    "replay_chunk": (_INT, (_P, _P, _SIZE, _U32, _INT)),
+    "replay_free": (None, (_P,)),
+}
+
+
+def _address(of: "array[int]") -> int:
+    return of.buffer_info()[0]
+
+
+def _made(pointer: int | None) -> int:
+    if pointer is None:
+        raise MemoryError
+    return pointer
+
+
+def _shape(level: Level | None) -> "array[int]":
+    small = level.small if level else Table(0, 0)
+    huge = level.huge if level else None
+    one = level is not None and huge is None
+    return array("I", (small.sets, small.ways, huge.sets if huge else 0, huge.ways if huge else 0, one))
+
+
+class Replay:
+    """A trace, and the machines that it is to run through.  Use it as a context: C's memory is freed at its end."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._c = loaded(_SOURCE, _FUNCTIONS)
+        instructions = array("H", (row[3] for row in trace.block_rows()))
+        self._replay = _made(self._c.replay_new(len(instructions), _address(instructions)))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._c.replay_free(self._replay)
+        self._replay = 0
+
+    def count_calls(self, owners: "array[int]", entries: bytes) -> None:
+        """Have `run` count calls; by block, *owners* says whose it is, *entries* whether a function begins with it."""
+        if self._c.replay_count_calls(self._replay, _address(owners), entries):
+            raise MemoryError
+
+    def part(self, marks: bytes) -> None:
+        """Have `run` count a part of each thread only, by the mark of each block.
+
+        It is from the first that BEGINS it, or from the thread's start if none does, to the next that ENDS it.
+        """
+        whole = not any(mark & BEGINS for mark in set(marks))
+        if self._c.replay_part(self._replay, marks, whole):
+            raise MemoryError
+
+    def layout(self, pages: Pages) -> int:
+        """Add a layout, and return what `variant` knows it by."""
+        return _made(self._c.layout_new(self._replay, _address(pages.first), _address(pages.last)))
+
+    def variant(self, layout: int, keys: Keys) -> int:
+        """Add a choice of huge windows, and return what `machine` knows it by."""
+        parts = len(keys.key_of), _address(keys.key_of), len(keys.numbers), _address(keys.numbers), keys.huge
+        return _made(self._c.variant_new(layout, *parts))
+
+    def machine(self, variant: int, cpu: Geometry) -> int:
+        """Add a processor, and return what `counts` knows it by."""
+        first, second = _shape(cpu.first), _shape(cpu.second)
+        return _made(self._c.machine_new(variant, _address(first), _address(second)))
+
+    def run(self, progress: Callable[[int], None] = lambda _: None) -> None:
+        """Run the whole trace; *progress* is told the number of events done.  Raises TraceError if it is damaged."""
+        step = done = 0
+        for chunks in self._trace.streams:
+            self._c.replay_stream(self._replay)
+            for chunk in chunks:
+                self._chunk(chunk)
+                step += 1
+                done += chunk.events
+                if not step % 64:
+                    progress(done)
+
+    def _chunk(self, chunk: Chunk) -> None:
+        payload = self._trace.chunk_bytes(chunk)
+        if self._c.replay_chunk(self._replay, payload, chunk.size, chunk.events, chunk.raw):
+            raise TraceError(f"{printable(self._trace.path)}: is damaged: a chunk cannot be decoded")
+
+    def counts(self, machine: int) -> tuple[int, int]:
+        """Return misses of the first level, and page walks."""
+        return int(self._c.machine_misses(machine)), int(self._c.machine_walks(machine))
+
+    @property
+    def threads(self) -> int:
+        """Threads of which something counts."""
+        return int(self._c.replay_threads(self._replay))
+
+    @property
+    def ended(self) -> int:
+        """Threads whose part came to its end before they did."""
+        return int(self._c.replay_ended(self._replay))
+
+    @property
+    def events(self) -> int:
+        """Blocks that were run."""
+        return int(self._c.replay_events(self._replay))
+
+    @property
+    def instructions(self) -> int:
+        """Instructions that were run."""
+        return int(self._c.replay_instructions(self._replay))
+
+    def executions(self) -> list[int]:
+        """Return how often each block was run."""
+        found = self._c.replay_executions(self._replay)
+        return list(found[: self._trace.block_count])
+
+    def calls(self) -> tuple[dict[tuple[int, int], int], int]:
+        """Return how often which block was followed by the first of another function, and calls left out for room."""
+        found = self._c.replay_calls(self._replay)
+        rows = (found[at] for at in range(self._c.replay_call_count(self._replay)))
+        return {(row.caller, row.callee): row.count for row in rows}, int(self._c.replay_uncounted(self._replay))

@@ -1,0 +1,200 @@
+"""Finding the shared libraries of a program as the dynamic linker would, without running anything.
+
+ld.so(8) has the order of the search, elf/dl-load.c of glibc the details.  What dlopen brings in later, LD_PRELOAD and
+LD_AUDIT are not looked for.
+"""
+
+import os
+import re
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from hugealign.elf.dynamic import Dynamic, read_dynamic
+from hugealign.elf.image import EM_AARCH64, EM_X86_64, read_image
+from hugealign.errors import HugealignError
+from hugealign.pagecache.measure import opened
+
+_CACHE = "/etc/ld.so.cache"
+_CACHE_LIMIT = 1 << 26  # bytes of it that are read; real ones have less than a tenth of a MiB
+_CACHE_MAGIC = b"glibc-ld.so.cache1.1"
+_LIMIT = 4096  # libraries of one program; a hostile chain must end
+_EM_386 = 3
+_MULTIARCH = {EM_X86_64: "x86_64-linux-gnu", EM_AARCH64: "aarch64-linux-gnu", _EM_386: "i386-linux-gnu"}
+_PLATFORMS = {EM_X86_64: "x86_64", EM_AARCH64: "aarch64", _EM_386: "i686"}
+#: Levels of the x86-64 psABI and what /proc/cpuinfo must show for them, beside the level below.
+_LEVELS = {
+    "x86-64-v2": "cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3",
+    "x86-64-v3": "abm avx avx2 bmi1 bmi2 f16c fma movbe xsave",
+    "x86-64-v4": "avx512f avx512bw avx512cd avx512dq avx512vl",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Libraries:
+    """What was found: real *paths*, in the order of loading, and the names *missing*, each with who needs it."""
+
+    paths: tuple[str, ...]
+    missing: tuple[tuple[str, str], ...]
+
+
+@dataclass(eq=False, slots=True)
+class _Object:
+    """A loaded file: *origin* is its directory, *loader* what needed it first."""
+
+    path: str
+    origin: str
+    kind: tuple[bool, bool, int]
+    dynamic: Dynamic
+    identity: tuple[int, int]
+    loader: "_Object | None" = None
+
+
+@dataclass(slots=True)
+class _Search:
+    environ: Mapping[str, str]
+    levels: list[str]
+    cache: dict[str, list[str]] = field(default_factory=dict)
+
+
+def resolve(path: str, environ: Mapping[str, str] = os.environ) -> Libraries:
+    """Return the libraries that the program or library at *path* would be loaded with.
+
+    Raises NotElfError, MalformedElfError, FileError when *path* itself cannot be read.
+    """
+    program = _load(path, None)
+    info = os.stat(program.path)
+    # In a set-user-id program the dynamic linker ignores the environment.
+    search = _Search({} if info.st_mode & 0o6000 else environ, _levels(), _cache())
+    objects = [program]
+    if program.dynamic.interpreter and (loader := _candidate(program.dynamic.interpreter, program)):
+        objects.append(loader)
+    missing: dict[str, str] = {}
+    for needing in objects:  # grows: breadth first, as the dynamic linker does it
+        for name in needing.dynamic.needed:
+            if not name or len(objects) > _LIMIT or any(name in (o.dynamic.soname, o.path) for o in objects[1:]):
+                continue
+            found = next((o for place in _places(name, needing, search) if (o := _candidate(place, needing))), None)
+            if found is None:
+                missing.setdefault(name, needing.path)
+            elif all(found.identity != o.identity for o in objects):
+                objects.append(found)
+    return Libraries(tuple(o.path for o in objects[1:]), tuple(missing.items()))
+
+
+def _load(path: str, loader: _Object | None) -> _Object:
+    with opened(path) as fd:
+        image = read_image(fd)
+        info = os.fstat(fd)
+        dynamic = read_dynamic(fd, image)
+    real = os.path.realpath(path)
+    kind = (image.is64, image.little, image.e_machine)
+    # $ORIGIN of the program is where it really lies; of a library, where it was found.
+    origin = os.path.dirname(os.path.abspath(path) if loader else real)
+    return _Object(real, origin, kind, dynamic, (info.st_dev, info.st_ino), loader)
+
+
+def _candidate(path: str, needing: _Object) -> _Object | None:
+    """Return the file at *path* if *needing* could be linked with it: the others are passed over in the search."""
+    try:
+        found = _load(path, needing)
+    except HugealignError:
+        return None
+    return found if found.kind == needing.kind else None
+
+
+def _places(name: str, needing: _Object, search: _Search) -> Iterator[str]:
+    """Yield the paths at which *name* is looked for."""
+    if "/" in name:
+        yield _expand(name, needing)
+        return
+    directories: list[str] = []
+    one: _Object | None = needing
+    while one and needing.dynamic.runpath is None:
+        if one.dynamic.rpath is not None and one.dynamic.runpath is None:
+            directories += _split(one.dynamic.rpath, ":", one)
+        one = one.loader
+    directories += _split(search.environ.get("LD_LIBRARY_PATH", ""), "[:;]", needing)
+    if needing.dynamic.runpath is not None:
+        directories += _split(needing.dynamic.runpath, ":", needing)
+    yield from _in(directories, name, search)
+    defaults = _defaults(needing.kind)
+    for path in search.cache.get(name, ()):
+        default = any(path.startswith(directory + "/") for directory in defaults)
+        if _level(path) in ("", *search.levels) and not (needing.dynamic.nodeflib and default):
+            yield path
+    if not needing.dynamic.nodeflib:
+        yield from _in(defaults, name, search)
+
+
+def _in(directories: list[str], name: str, search: _Search) -> Iterator[str]:
+    for directory in directories:
+        for level in search.levels:
+            yield os.path.join(directory, "glibc-hwcaps", level, name)
+        yield os.path.join(directory, name)
+
+
+def _split(path: str, separator: str, owner: _Object) -> list[str]:
+    # An empty part means the current directory (fillin_rpath in elf/dl-load.c).
+    return [_expand(part, owner) or "." for part in re.split(separator, path)] if path else []
+
+
+def _expand(path: str, owner: _Object) -> str:
+    machine = owner.kind[2]
+    lib = f"lib/{_MULTIARCH.get(machine)}"
+    if not os.path.isdir(f"/{lib}"):
+        lib = "lib64" if owner.kind[0] else "lib"
+    values = {"ORIGIN": owner.origin, "LIB": lib, "PLATFORM": _PLATFORMS.get(machine, "")}
+    return re.sub(r"\$(?:(ORIGIN|LIB|PLATFORM)\b|\{(ORIGIN|LIB|PLATFORM)\})", lambda m: values[m[1] or m[2]], path)
+
+
+def _defaults(kind: tuple[bool, bool, int]) -> list[str]:
+    multiarch = _MULTIARCH.get(kind[2])
+    names = [f"lib/{multiarch}"] if multiarch else []
+    names += ["lib64", "lib"] if kind[0] else ["lib"]
+    return [f"{top}/{name}" for name in names for top in ("", "/usr")]
+
+
+def _levels() -> list[str]:
+    """Return the names of the subdirectories of glibc-hwcaps that this processor may use, the best first."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            flags = next((set(line.partition(":")[2].split()) for line in file if line.startswith("flags")), set())
+    except OSError:
+        return []
+    levels: list[str] = []
+    for name, needed in _LEVELS.items():
+        if not flags.issuperset(needed.split()):
+            break
+        levels.insert(0, name)
+    return levels
+
+
+def _cache(path: str = _CACHE) -> dict[str, list[str]]:
+    """Return what ldconfig(8) has found: name -> paths, the best first; empty without its file.
+
+    Format: ``struct cache_file_new`` in sysdeps/generic/dl-cache.h of glibc, in the byte order of the machine; it may
+    follow the old format.
+    """
+    try:
+        with open(path, "rb") as file:
+            data = file.read(min(os.fstat(file.fileno()).st_size, _CACHE_LIMIT))
+        data = data[data.index(_CACHE_MAGIC) :]
+        count = min(struct.unpack_from("=I", data, 20)[0], len(data) // 24)
+        entries = [struct.unpack_from("=iIIIQ", data, 48 + 24 * index) for index in range(count)]
+        pairs = [(_at(data, key), _at(data, value)) for _, key, value, _, _ in entries]
+    except (OSError, ValueError, struct.error):
+        return {}
+    found: dict[str, list[str]] = {}
+    for name, place in sorted(pairs, key=lambda pair: _level(pair[1]), reverse=True):  # the levels sort by name
+        found.setdefault(name, []).append(place)
+    return found
+
+
+def _level(path: str) -> str:
+    match = re.search(r"/glibc-hwcaps/([^/]+)/", path)
+    return match[1] if match else ""
+
+
+def _at(data: bytes, start: int) -> str:
+    return os.fsdecode(data[start : data.index(b"\0", start)])

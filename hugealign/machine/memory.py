@@ -1,0 +1,86 @@
+"""How much memory we may use, and in which pieces it is free: control groups and the buddy allocator.
+
+Formats: Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst, Documentation/filesystems/proc.rst 1.3.
+"""
+
+import os
+
+from hugealign.machine import kernel
+
+_UNLIMITED = 1 << 62  # version 1 has no word for it but a number of this kind
+
+
+def limit() -> int | None:
+    """Return the bytes that our control group and those above it may use; None without a limit."""
+    values = [
+        _number(os.path.join(group, name)) for group in _groups() for name in ("memory.max", "memory.limit_in_bytes")
+    ]
+    return min((value for value in values if value is not None and value < _UNLIMITED), default=None)
+
+
+def used() -> int | None:
+    """Return the bytes that our own control group uses, its page cache included; None if it does not say."""
+    names = ("memory.current", "memory.usage_in_bytes")
+    values = (_number(os.path.join(group, name)) for group in reversed(_groups()) for name in names)
+    return next((value for value in values if value is not None), None)
+
+
+def limit_hits() -> int:
+    """Return how often the limits that `limit` finds were met until now."""
+    hits = 0
+    for group in _groups():
+        hits += _number(os.path.join(group, "memory.failcnt")) or 0
+        for line in _lines(os.path.join(group, "memory.events")):
+            key, _, value = line.partition(" ")
+            hits += int(value) if key == "max" else 0
+    return hits
+
+
+def free_huge_pages() -> int | None:
+    """Return how many pieces of free memory a huge page fits into; None where the kernel does not say."""
+    order = (kernel.huge_page_size() // os.sysconf("SC_PAGE_SIZE")).bit_length() - 1
+    lines = _lines("/proc/buddyinfo")
+    # Node 0, zone   Normal   29   38 …: free blocks by order
+    return sum(sum(map(int, line.split()[4 + order :])) for line in lines) if lines else None
+
+
+def _groups() -> list[str]:
+    """Return the directories of our memory control group and of those above it."""
+    for line in _lines("/proc/self/mountinfo"):
+        mount, _, kind = line.partition(" - ")
+        words, system = mount.split(" "), kind.split(" ")
+        if system[0] == "cgroup2" or (system[0] == "cgroup" and "memory" in system[-1].split(",")):
+            top, root = words[4], words[3]
+            group = _group("" if system[0] == "cgroup2" else "memory")
+            if group is None:
+                continue
+            # In a container the mount shows a part of the tree only.
+            inside = group.removeprefix(root) if root != "/" else group
+            found = [top]
+            for part in inside.split("/"):
+                if part and part != "..":
+                    found.append(os.path.join(found[-1], part))
+            if any(os.path.exists(os.path.join(g, n)) for g in found for n in ("memory.max", "memory.failcnt")):
+                return found
+    return []
+
+
+def _group(controller: str) -> str | None:
+    for line in _lines("/proc/self/cgroup"):
+        _, controllers, group = line.split(":", 2)
+        if controller in controllers.split(","):
+            return group
+    return None
+
+
+def _number(path: str) -> int | None:
+    lines = _lines(path)
+    return int(lines[0]) if lines and lines[0].isdecimal() else None
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+            return file.read().splitlines()
+    except OSError:
+        return []

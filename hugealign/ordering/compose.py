@@ -1,0 +1,52 @@
+"""A plan as an order file, with the names that a linker needs."""
+
+from collections.abc import Container, Mapping
+
+from hugealign.elf.symbols import Functions
+from hugealign.orderfile import ALIASES, Entry, OrderFile
+from hugealign.ordering.windows import Plan
+from hugealign.profile.match import Matched
+
+
+def compose(plan: Plan, matched: Matched, functions: Functions, header: Mapping[str, str]) -> OrderFile:
+    """Return the order file of *plan*; *header* says what it was made from."""
+    aliases = _aliases(functions, {placed.index for placed in plan.placed})
+    seen: set[tuple[str, str, int]] = set()
+    entries = []
+    for placed in plan.placed:
+        index = placed.index
+        name = functions.names[index]
+        named = functions.by_name.get(name, ())
+        shared = len(named) > 1 and len(set(named)) > 1
+        entry = Entry(
+            name,
+            functions.files[index] if shared else "",
+            matched.samples.get(index, 0),
+            placed.kind,
+            placed.window,
+            functions.starts[index],
+            tuple(aliases.get(index, ())),
+        )
+        # Locals of one name from files of one name cannot be told apart: one line stands for all of them.
+        if shared:
+            if entry.key in seen:
+                continue
+            seen.add(entry.key)
+        entries.append(entry)
+    return OrderFile(dict(header), entries)
+
+
+def _aliases(functions: Functions, indices: Container[int]) -> dict[int, list[str]]:
+    """Return the other names of those of the functions *indices* that have some, each a name of that one alone.
+
+    GCC makes functions of the same code one (-fipa-icf), with all their names, in a section named after any of them.
+    """
+    found: dict[int, list[str]] = {}
+    first = functions.names
+    for name, having in functions.by_name.items():
+        index = having[0]
+        if name != first[index] and first[index] and len(having) == 1 and index in indices:
+            names = found.setdefault(index, [])
+            if len(names) < ALIASES:
+                names.append(name)
+    return found

@@ -1,0 +1,56 @@
+"""An order in the forms of linkers and programs.  Pure: returns text."""
+
+import json
+from collections.abc import Iterator
+
+from hugealign import orderfile
+from hugealign.orderfile import OrderFile
+
+
+def order(made: OrderFile) -> str:
+    """Return our own form, which the others can be made from."""
+    return orderfile.write(made)
+
+
+def lld(made: OrderFile) -> str:
+    """Return a file for lld's ``--symbol-ordering-file``, or another linker that takes names alone.
+
+    lld takes every local function of a name; it cannot be told which.  A name that begins with ``#`` or a space, or
+    has a line's end in it, cannot be written and is left out.
+    """
+    return "".join(f"{name}\n" for name in _names(made) if "\n" not in name and name == name.strip() and name[0] != "#")
+
+
+def plain(made: OrderFile) -> str:
+    """Return the names alone, escaped as in our own form, one per line."""
+    return "".join(f"{orderfile.escape(name)}\n" for name in _names(made))
+
+
+def as_json(made: OrderFile) -> str:
+    """Return the order as the JSON document ``hugealign.order/1``."""
+    functions = [
+        {
+            "name": entry.name or None,
+            "address": None if entry.name else entry.address,
+            "file": entry.file or None,
+            "samples": entry.samples,
+            "kind": entry.kind,
+            "window": entry.window,
+        }
+        for entry in made.entries
+    ]
+    return (
+        json.dumps({"schema": "hugealign.order/1", "header": dict(made.header), "functions": functions}, indent=1)
+        + "\n"
+    )
+
+
+FORMS = {"order": order, "lld": lld, "list": plain, "json": as_json}
+
+
+def _names(made: OrderFile) -> Iterator[str]:
+    seen: set[str] = set()
+    for entry in made.entries:
+        if entry.name and entry.name not in seen:
+            seen.add(entry.name)
+            yield entry.name

@@ -1,0 +1,85 @@
+"""The functions that ran, in the order that they are to lie, and what each is worth."""
+
+from collections import Counter
+from collections.abc import Sequence
+from math import sqrt
+
+from hugealign.elf.calls import Calls
+from hugealign.elf.symbols import Functions
+from hugealign.ordering import guess
+from hugealign.ordering.cdsort import cdsort
+from hugealign.profile.match import Matched
+
+#: Bytes of a run.  32 to 256 KiB gave the same misses of clang, traced, but for 8 %.
+_RUN = 128 << 10
+
+
+def hot_and_cold(matched: Matched, functions: Functions, calls: Calls | None = None) -> tuple[list[int], list[int]]:
+    """Return the touched functions, as indices, in order, and apart from them the touched cold parts.
+
+    *calls*, those that the code has, help where the profile saw only a part of what runs.  Cold parts (``f.cold``)
+    follow the order of their functions: they ran, but are not expected to run again.
+    """
+    touched = sorted(matched.samples)
+    cold = [index for index in touched if functions.cold_part_of(index) is not None]
+    apart = set(cold)
+    hot = [index for index in touched if index not in apart]
+    order = guess.order(hot, {}, matched, functions, calls) if calls and guess.incomplete(matched) else []
+    order = order or (_by_calls if matched.arcs else _by_density)(hot, matched, functions)
+    rank = {functions.names[index]: number for number, index in enumerate(order)}
+    cold.sort(key=lambda index: (rank.get(functions.cold_part_of(index) or "", len(order)), index))
+    return order, cold
+
+
+def worth(hot: Sequence[int], matched: Matched, functions: Functions) -> dict[int, float]:
+    """Return what each touched function is worth in a huge window; *hot* is the order of `hot_and_cold`.
+
+    From an incomplete profile, its samples, or the calls that it saw from and to it if those are more.  From a complete
+    one with calls, how often it is entered and returned to: its page is looked up then, however long it runs then.
+    Torn out of the order it would leave the page of those that call it, so the density of the run of the order that it
+    lies in counts as much as its own.
+    """
+    looked_up = Counter[int]()
+    for (caller, callee, _), weight in matched.arcs.items():
+        if caller != callee:
+            looked_up[caller] += weight
+            looked_up[callee] += weight
+    if not matched.arcs or guess.incomplete(matched):
+        return {index: float(max(samples, looked_up[index])) for index, samples in matched.samples.items()}
+    calls, samples = looked_up.total() / 2, sum(matched.samples.values())
+    values = {
+        index: float(looked_up[index] or (count * calls / samples if samples else 0))  # of callbacks no call is known
+        for index, count in matched.samples.items()
+    }
+    run: list[int] = []
+    size = 0
+    for index in hot:
+        run.append(index)
+        size += functions.sizes[index]
+        if size >= _RUN or index == hot[-1]:
+            density = sum(values[one] for one in run) / max(size, 1)
+            values.update((one, sqrt(values[one] * density * max(functions.sizes[one], 1))) for one in run)
+            run, size = [], 0
+    return values
+
+
+def _by_calls(hot: list[int], matched: Matched, functions: Functions) -> list[int]:
+    """Sort by CDSort, with samples scaled to the unit of the arcs: instruction counts would drown the calls."""
+    number = {index: at for at, index in enumerate(hot)}
+    arcs = guess.seen(matched, number)
+    calls, samples = sum(arc.weight for arc in arcs), sum(matched.samples[index] for index in hot)
+    counts = [-(-matched.samples[index] * calls // samples) if samples else 0 for index in hot]
+    return [hot[at] for at in cdsort([functions.sizes[index] for index in hot], counts, arcs)]
+
+
+def _by_density(hot: list[int], matched: Matched, functions: Functions) -> list[int]:
+    """Sort by powers of two of samples per byte, and in the linker's order within each.
+
+    Nothing says who calls whom; but neighbours in a source file often do, and a plain sort by density, which tears them
+    apart, misses more in a TLB of 4 KiB pages than the linker's order.
+    """
+
+    def octave(index: int) -> int:
+        return ((matched.samples[index] << 32) // max(functions.sizes[index], 1)).bit_length()
+
+    return sorted(hot, key=lambda index: (-octave(index), index))

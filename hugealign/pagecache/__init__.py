@@ -1,0 +1,1 @@
+"""Text in the page cache: measured, made huge, made small, and why not."""

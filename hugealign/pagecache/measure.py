@@ -1,0 +1,196 @@
+"""Huge folios in the page cache: which windows of a file are mapped with one page each.
+
+This module only looks; `hugealign.pagecache.warming` changes what is seen.  Nothing here writes to the file or needs
+privileges.  A folio of the huge page size is mapped by one PMD in every mapping that is congruent to the file
+(``filemap_map_pmd`` in mm/filemap.c), in any process, without any advice, and with THP ``never`` as well; so we map
+the file as a program would and read the counters of the mapping.
+"""
+
+import contextlib
+import ctypes
+import errno
+import functools
+import itertools
+import mmap
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from hugealign.elf.image import Image, Segment, read_image
+from hugealign.elf.windows import align_down, align_up, drift, file_offset, load_alignment, whole_windows
+from hugealign.errors import HugealignError
+from hugealign.machine import kernel, memory
+from hugealign.process import smaps
+from hugealign.units import format_size
+
+_MAP_FIXED = 0x10
+_MADV_POPULATE_READ = 22  # Linux 5.14
+_PR_SET_THP_DISABLE = 41
+_CACHESTAT = 451  # Linux 6.5; the same number on every processor but alpha
+_BATCH = 64  # windows that are mapped at a time: far below vm.max_map_count and any limit on address space
+
+
+class FileError(HugealignError):
+    """The file cannot be looked at: not there, not readable, not a regular file, or larger than memory."""
+
+
+class MappingError(HugealignError):
+    """The kernel refuses to map the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheState:
+    """How many 4 KiB pages of a range are in the page cache, and of those dirty, or being written."""
+
+    cached: int
+    dirty: int
+    writeback: int
+
+
+@functools.cache
+def libc() -> ctypes.CDLL:
+    """Return the C library, for the system calls that take an address, which Python does not offer."""
+    library = ctypes.CDLL(None, use_errno=True)
+    library.mmap.restype = ctypes.c_void_p
+    library.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_int64)
+    library.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+    library.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    library.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
+    # Inherited from our parent it would hide every huge page from us (do_set_pmd in mm/memory.c).
+    library.prctl(_PR_SET_THP_DISABLE, *[ctypes.c_ulong(0)] * 4)
+    return library
+
+
+@contextlib.contextmanager
+def opened(path: str) -> Iterator[int]:
+    """Open the regular file at *path* for reading only.  Raises FileError."""
+    place = fd = -1
+    try:
+        # O_PATH first: opening a FIFO can hang, and opening a device can do something.
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        info = os.fstat(place)
+        if not stat.S_ISREG(info.st_mode):
+            raise FileError("not a regular file")
+        if not info.st_size:
+            raise FileError("the file is empty")
+        fd = os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_CLOEXEC)
+        yield fd
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise FileError(getattr(error, "strerror", None) or str(error)) from error
+    finally:
+        for descriptor in (place, fd):
+            if descriptor >= 0:
+                os.close(descriptor)
+
+
+def text_windows(fd: int, page_size: int, limit: int | None = None, all_text: bool = False) -> list[int]:
+    """Return the file offsets of the whole windows of text, the first *limit* ones.
+
+    With *all_text*, of every window of the file that holds any text, wherever a process would map it.  Windows that
+    the file is too short for are left out: no folio reaches beyond its end (``page_cache_ra_order`` in
+    mm/readahead.c).  Raises NotElfError, MalformedElfError, FileError when they would not fit into memory.
+    """
+    image = read_image(fd)
+    place = _any_text if all_text else _whole_text
+    in_file = align_up(image.file_size, mmap.PAGESIZE)
+    found: list[range] = []
+    for segment in image.text_segments:
+        first, end = place(image, segment, page_size)
+        found.append(range(first, min(end, in_file) - page_size + 1, page_size))
+    count = min(sum(map(len, found)), limit if limit is not None else 1 << 62)
+    for room, what in (
+        (kernel.available_memory(), "of memory available; use --windows"),
+        (memory.limit(), "that this control group may use; raise its memory limit, or use --windows"),
+    ):
+        if room is not None and count * page_size > room:
+            raise FileError(f"{count} windows of text are more than the {format_size(room)} {what}")
+    # Segments can share a window.
+    return list(dict.fromkeys(itertools.islice(itertools.chain.from_iterable(found), count)))
+
+
+def _whole_text(image: Image, segment: Segment, page_size: int) -> tuple[int, int]:
+    windows = whole_windows(segment, page_size, image.fixed, drift(image), load_alignment(image))
+    return file_offset(segment, windows[0]), file_offset(segment, windows[1])
+
+
+def _any_text(_image: Image, segment: Segment, page_size: int) -> tuple[int, int]:
+    return align_down(segment.p_offset, page_size), align_up(segment.p_offset + segment.p_filesz, page_size)
+
+
+def measure(fd: int, offsets: Sequence[int], page_size: int) -> list[bool]:
+    """Return for each window at *offsets* whether a process that maps it now gets huge pages without asking.
+
+    Windows that are not wholly in the page cache are not huge, and are not read.  Raises MappingError.
+    """
+    huge: list[bool] = []
+    for windows in mapped(fd, offsets, page_size):
+        for _, address in windows:
+            # To those who could not write to the file mincore says that all of it is there
+            # (can_do_mincore in mm/mincore.c); then MADV_RANDOM keeps the reading to one page.
+            libc().madvise(address, page_size, mmap.MADV_RANDOM)
+            pages = ctypes.create_string_buffer(page_size // mmap.PAGESIZE)
+            libc().mincore(address, page_size, pages)
+            if 0 not in pages.raw:  # a byte for each page, 1 if it is there (mm/mincore.c)
+                touch(address, page_size)
+        with open("/proc/self/smaps", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+            seen = {m.start: m.huge for m in smaps.parse(file)}
+        huge += [seen.get(address, 0) == page_size for _, address in windows]
+    return huge
+
+
+def cache_state(fd: int, offset: int, length: int) -> CacheState | None:
+    """Return what the page cache holds of *length* bytes of *fd* at *offset*.
+
+    None before Linux 6.5, and for a file that we neither own nor could write to (``can_do_cachestat`` in mm/filemap.c).
+    """
+    span = (ctypes.c_uint64 * 2)(offset, length)
+    counts = (ctypes.c_uint64 * 5)()
+    if libc().syscall(ctypes.c_long(_CACHESTAT), ctypes.c_uint(fd), span, counts, ctypes.c_uint(0)):
+        return None
+    return CacheState(cached=counts[0], dirty=counts[1], writeback=counts[2])
+
+
+def mapped(fd: int, offsets: Sequence[int], page_size: int) -> Iterator[list[tuple[int, int]]]:
+    """Map the windows at *offsets*, some at a time, and yield lists of ``(offset, address)``.
+
+    Each lies at an aligned address with a gap after it, so that each has its own line in smaps; the mappings of a
+    list are gone when the next is asked for.  Raises MappingError.
+    """
+    done, size = 0, _BATCH
+    while done < len(offsets):
+        batch = offsets[done : done + size]
+        length = (2 * len(batch) + 1) * page_size
+        base = libc().mmap(None, length, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+        if base == ctypes.c_void_p(-1).value:
+            if size == 1:
+                raise MappingError(f"no {format_size(length)} of address space; raise its limit (ulimit -v)")
+            size //= 4
+            continue
+        try:
+            start = align_up(base, page_size)
+            windows = [(offset, start + 2 * page_size * index) for index, offset in enumerate(batch)]
+            for offset, address in windows:
+                _map_window(fd, offset, address, page_size)
+            yield windows
+        finally:
+            libc().munmap(base, length)
+        done += len(batch)
+
+
+def _map_window(fd: int, offset: int, address: int, page_size: int) -> None:
+    # The second protection is for noexec mounts.
+    for protection in (mmap.PROT_READ | mmap.PROT_EXEC, mmap.PROT_READ):
+        if libc().mmap(address, page_size, protection, mmap.MAP_PRIVATE | _MAP_FIXED, fd, offset) == address:
+            return
+    raise MappingError(f"cannot map the file: {os.strerror(ctypes.get_errno())}")
+
+
+def touch(address: int, page_size: int) -> None:
+    """Fault in the huge pages of the window at *address*, without SIGBUS if the file has shrunk meanwhile."""
+    for place in range(address, address + page_size, kernel.huge_page_size()):
+        # Both ways report what would be a SIGBUS as an error (madvise_populate in mm/madvise.c, mem_rw in
+        # fs/proc/base.c); a window that failed is not huge.
+        if libc().madvise(place, mmap.PAGESIZE, _MADV_POPULATE_READ) and ctypes.get_errno() == errno.EINVAL:
+            with contextlib.suppress(OSError), open("/proc/self/mem", "rb", buffering=0) as file:
+                os.pread(file.fileno(), 1, place)

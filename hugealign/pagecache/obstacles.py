@@ -1,0 +1,101 @@
+"""Why windows are not huge, or not small, after the attempt: each reason from something that was looked at."""
+
+import contextlib
+import os
+import shlex
+import stat
+from dataclasses import dataclass
+
+from hugealign.machine import kernel, memory
+from hugealign.pagecache.warming import Outcome
+from hugealign.process import processes
+from hugealign.units import format_size, printable
+
+_IN_MEMORY = ("tmpfs", "ramfs")
+_HELD = "its pages are held, by mlock or by a process that we cannot see"
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """A reason: *code* for programs, *text* and *mend* for people, fit for a terminal."""
+
+    code: str
+    text: str
+    mend: str
+
+
+def no_window(path: str, page_size: int) -> Obstacle:
+    """Return why a file without whole windows is not huge."""
+    mend = f"see: hugealign verify {_quoted(path)}"
+    return Obstacle("no-window", f"no whole {format_size(page_size)} window of text", mend)
+
+
+def not_warmed(path: str) -> Obstacle:
+    """Return why a file that was only looked at is not huge."""
+    return Obstacle("not-warmed", "not warmed", f"run: hugealign warm {_quoted(path)}")
+
+
+def to_huge(fd: int, path: str, outcome: Outcome, hits: int) -> Obstacle:
+    """Return why `warm` left windows of the file at *path* small; *hits* are the `memory.limit_hits` before it."""
+    info = os.fstat(fd)
+    name = _quoted(path)
+    again = f"hugealign warm {name}"
+    system = kernel.file_system_of(fd)
+    if user := user_of(info, path):
+        mend = f"stop it, then: {again}; or: hugealign warm --replace {name}"
+        return Obstacle("in-use", f"in use by process {user}", mend)
+    if writer := _writer(info):
+        return Obstacle("dirty", f"process {writer} has it open for writing", f"let it finish, then: {again}")
+    kept = None if system in _IN_MEMORY else outcome.kept
+    if kept and kept.dirty + kept.writeback:
+        return Obstacle("dirty", "its pages are still being written to disk", f"run: sync; {again}")
+    if kept and kept.cached:
+        return Obstacle("held", _HELD, f"look for it as root; or: hugealign warm --replace {name}")
+    if memory.limit_hits() > hits:
+        text = f"the memory limit of this control group, {format_size(memory.limit() or 0)}, is too small"
+        return Obstacle("memory-limit", text, f"raise it, then: {again}")
+    if memory.free_huge_pages() == 0 or any(outcome.huge):
+        mend = f"run: echo 1 | sudo tee /proc/sys/vm/compact_memory; {again}"
+        return Obstacle("fragmented", "no free memory in one piece", mend)
+    text = f"{system or 'this file system'} gives this file no huge folios"
+    mend = f"move {name} to one that does: XFS (since Linux 5.18), ext4 (6.16), tmpfs mounted with huge=always"
+    return Obstacle("file-system", text, mend)
+
+
+def to_small(fd: int, path: str) -> Obstacle:
+    """Return why `cool` left windows of the file at *path* huge."""
+    info = os.fstat(fd)
+    system = kernel.file_system_of(fd)
+    if user := user_of(info, path):
+        return Obstacle("in-use", f"in use by process {user}", f"stop it, then: hugealign cool {_quoted(path)}")
+    if system in _IN_MEMORY:
+        return Obstacle("file-system", f"{system} keeps its pages as they are", "copy it to another file system")
+    return Obstacle("held", _HELD, "look for it as root")
+
+
+def user_of(info: os.stat_result, path: str) -> str:
+    """Return ``PID (name)``, and how many others, of the processes that map the file *path*; empty if none does."""
+    users = [pid for pid in processes.users(info, path) if pid != os.getpid()]
+    others = f" and {len(users) - 1} more" if len(users) > 1 else ""
+    return f"{users[0]}{_name(users[0])}{others}" if users else ""
+
+
+def _writer(info: os.stat_result) -> str:
+    for pid in processes.pids():
+        with contextlib.suppress(OSError):  # ended, or not ours
+            for name in os.listdir(f"/proc/{pid}/fd"):
+                link = f"/proc/{pid}/fd/{name}"
+                # The mode of the link says what the file is open for (tid_fd_update_inode in fs/proc/fd.c).
+                if os.path.samestat(os.stat(link), info) and os.lstat(link).st_mode & stat.S_IWUSR:
+                    return f"{pid}{_name(pid)}"
+    return ""
+
+
+def _name(pid: int) -> str:
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/comm", encoding="utf-8", errors="surrogateescape") as file:
+        return f" ({printable(file.read().removesuffix(chr(10)))})"
+    return ""
+
+
+def _quoted(path: str) -> str:
+    return printable(shlex.quote(path))

@@ -1,0 +1,110 @@
+"""Making folios of a file's text huge in the page cache, and small again.
+
+Nothing here writes to the file or needs privileges.  How it works (measured on Linux 6.18):
+
+- A fault in a ``VM_HUGEPAGE`` mapping reads the file ahead in folios of the huge page size: two for a fault,
+  or exactly one where the mapping is also ``MADV_RANDOM`` (``do_sync_mmap_readahead`` in mm/filemap.c, 5.18).
+  The same advice makes a fault in a hole of a tmpfs file a huge one (``huge=advise``).
+- What is in the page cache in small folios stays small until it is evicted, and ``POSIX_FADV_DONTNEED``
+  leaves what is dirty, under writeback or mapped (``mapping_evict_folio`` in mm/truncate.c), and all of tmpfs.
+- ``MADV_COLLAPSE`` serves tmpfs and, where the kernel has CONFIG_READ_ONLY_THP_FOR_FS, clean text on any file
+  system, also while a process maps it; elsewhere it is EINVAL.  Linux 7.2, without that option, takes files of ext4
+  and XFS again.
+"""
+
+import contextlib
+import mmap
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from hugealign.pagecache.measure import CacheState, cache_state, libc, mapped, measure, touch
+
+_MADV_COLLAPSE = 25  # Linux 6.1
+_READ = 1 << 20  # bytes that are read at a time
+
+#: Told after each window how many windows are done, of how many.
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of the windows: *huge* for each, in order.
+
+    *methods* are those that made a window huge.  *kept* is what of the windows was in the page cache after the
+    eviction; None if nothing was evicted or the kernel does not tell us.
+    """
+
+    huge: tuple[bool, ...]
+    methods: tuple[str, ...] = ()
+    kept: CacheState | None = None
+
+
+def warm(fd: int, offsets: Sequence[int], page_size: int, progress: Progress | None = None) -> Outcome:
+    """Bring the windows at *offsets* into the page cache in huge folios.
+
+    Windows that are huge already are left alone, so this is safe for a file that runs.  Each means is judged by
+    measuring, not by what the system call returned.  Raises MappingError.
+    """
+    huge = dict(zip(offsets, measure(fd, offsets, page_size), strict=True))
+    methods: list[str] = []
+    kept: CacheState | None = None
+    for method in ("readahead", "collapse"):
+        missing = [offset for offset, good in huge.items() if not good]
+        if not missing:
+            break
+        if method == "readahead":
+            kept = _evict(fd, missing, page_size)
+            _read(fd, missing, page_size, progress)
+        else:
+            _collapse(fd, missing, page_size)
+        after = measure(fd, missing, page_size)
+        huge.update(zip(missing, after, strict=True))
+        if any(after):
+            methods.append(method)
+    return Outcome(tuple(huge.values()), tuple(methods), kept)
+
+
+def cool(fd: int, offsets: Sequence[int], page_size: int, progress: Progress | None = None) -> Outcome:
+    """Bring the windows at *offsets* into the page cache in small folios.  Raises MappingError."""
+    kept = _evict(fd, offsets, page_size)
+    # Then what is read comes in folios of the smallest size (page_cache_sync_ra in mm/readahead.c); the advice is
+    # for this descriptor alone.
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+    for done, offset in enumerate(offsets, 1):
+        for place in range(offset, offset + page_size, _READ):
+            os.pread(fd, min(_READ, page_size), place)
+        if progress:
+            progress(done, len(offsets))
+    return Outcome(tuple(measure(fd, offsets, page_size)), kept=kept)
+
+
+def _evict(fd: int, offsets: Sequence[int], page_size: int) -> CacheState | None:
+    with contextlib.suppress(OSError):  # what stays dirty stays small, and the measurement says so
+        os.fsync(fd)
+    for offset in offsets:
+        os.posix_fadvise(fd, offset, page_size, os.POSIX_FADV_DONTNEED)
+    states = [cache_state(fd, offset, page_size) for offset in offsets]
+    if None in states:
+        return None
+    return CacheState(*(sum(getattr(s, name) for s in states) for name in ("cached", "dirty", "writeback")))
+
+
+def _read(fd: int, offsets: Sequence[int], page_size: int, progress: Progress | None = None) -> None:
+    # One window after the other: where the kernel is in a file, and how much it reads ahead, is kept once for an open
+    # file (struct file_ra_state), and two threads that fault through it spoil each other's folios.
+    done = 0
+    for windows in mapped(fd, offsets, page_size):
+        for _, address in windows:
+            libc().madvise(address, page_size, mmap.MADV_RANDOM)
+            libc().madvise(address, page_size, mmap.MADV_HUGEPAGE)
+            touch(address, page_size)
+            done += 1
+            if progress:
+                progress(done, len(offsets))
+
+
+def _collapse(fd: int, offsets: Sequence[int], page_size: int) -> None:
+    for windows in mapped(fd, offsets, page_size):
+        for _, address in windows:
+            libc().madvise(address, page_size, _MADV_COLLAPSE)

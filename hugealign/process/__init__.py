@@ -1,0 +1,1 @@
+"""Reading /proc: who runs, what is mapped, what of it is huge."""

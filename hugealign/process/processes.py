@@ -1,0 +1,248 @@
+"""Looking at running processes through /proc: who they are, what their text is mapped with."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from hugealign.errors import HugealignError
+from hugealign.process import pagemap, smaps
+from hugealign.units import printable
+
+_PROC = "/proc"
+_FLAGS, _STARTED = 9 - 4, 22 - 4  # proc(5) counts from 1, and the first three are left out
+_PF_KTHREAD = 0x00200000  # include/linux/sched.h
+_COMM_LENGTH = 15  # TASK_COMM_LEN - 1 in include/linux/sched.h: the kernel cuts names there
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_ATTEMPTS = 5  # at a look during which the process did not change its program or its pages
+
+
+class ProcessError(HugealignError):
+    """The process cannot be looked at: it is gone, it is not ours, or it has no memory of its own."""
+
+
+class GoneError(ProcessError):
+    """There is no such process, or no longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process at one moment.  *comm* and *exe* are as the kernel gives them: untrusted text.
+
+    *exe* is the file of the program itself, *exe_id* its ``(st_dev, st_ino)``.  *mappings* are the executable ones
+    that were asked for.  *elsewhere*: by the name *exe* there is no such file here: the process lives in a container
+    or another mount namespace.  *started*: clock ticks since boot, tells a process from an older one of its PID.
+    *inner_pids*: its PIDs in the PID namespaces inside of ours, the innermost last.
+    """
+
+    pid: int
+    comm: str
+    exe: str
+    exe_id: tuple[int, int]
+    thp_disabled: bool
+    mappings: tuple[smaps.Mapping, ...]
+    elsewhere: bool = False
+    started: int = 0
+    inner_pids: tuple[int, ...] = ()
+
+    def is_program(self, mapping: smaps.Mapping) -> bool:
+        """Whether *mapping* is of the program's own file, not of a library."""
+        # btrfs and overlayfs show another device in /proc/PID/maps than in stat, so the name counts as well.
+        same_file = (os.makedev(*mapping.device), mapping.inode) == self.exe_id
+        return mapping.is_file and (same_file or mapping.path == self.exe)
+
+    def text(self, libraries: bool = False, anonymous: bool = False) -> tuple[smaps.Mapping, ...]:
+        """Return the executable mappings of the program, on demand those of other files and of no file."""
+        return tuple(m for m in self.mappings if self.is_text(m, libraries, anonymous))
+
+    def is_text(self, mapping: smaps.Mapping, libraries: bool = False, anonymous: bool = False) -> bool:
+        """Whether `text` returns *mapping*."""
+        return mapping.executable and (
+            self.is_program(mapping)
+            or (libraries and mapping.is_file)
+            or (anonymous and not mapping.path.startswith(("/", "[v")))
+        )
+
+
+def look(pid: int, libraries: bool = False, anonymous: bool = False) -> Process:
+    """Return what the kernel says of process *pid* now; with which mappings, see `Process.text`.
+
+    Raises ProcessError; GoneError if the process is not there or ends meanwhile.
+    """
+    directory = -1
+    try:
+        # One descriptor for all reads: should the process end and its number be reused, they fail with ESRCH.
+        directory = _open(pid)
+        for _ in range(_ATTEMPTS):
+            process = _identify(pid, directory)
+            seen, steady = _read(process, directory, libraries, anonymous)
+            if steady and _program(directory) == (seen.exe, seen.exe_id):
+                break
+    except (FileNotFoundError, ProcessLookupError):
+        raise GoneError(f"no process {pid}") from None
+    except PermissionError:
+        raise ProcessError(f"process {pid}: no permission; look as its user or as root") from None
+    except (OSError, OverflowError) as error:
+        raise ProcessError(f"process {pid}: {error}") from error
+    finally:
+        if directory >= 0:
+            os.close(directory)
+    return seen
+
+
+def find(target: str) -> list[int]:
+    """Return the PIDs that *target* means: a PID itself, or all processes of that name but our own.
+
+    A name is the ``comm`` of a process or the base name of its program.  Raises GoneError for a name that
+    no process has.
+    """
+    if target.isascii() and target.isdecimal():
+        return [int(target)]
+    found = [pid for pid in pids() if pid != os.getpid() and _has_name(pid, target)]
+    if not found:
+        raise GoneError(f"no process is named {printable(target)}")
+    return found
+
+
+def pids() -> list[int]:
+    """Return the PIDs of all processes that /proc shows us."""
+    return sorted(int(name) for name in os.listdir(_PROC) if name.isdecimal())
+
+
+def users(info: os.stat_result, path: str) -> list[int]:
+    """Return the PIDs of the processes, of those that we may look at, that map the file *path* (*info*)."""
+    found = []
+    device = (os.major(info.st_dev), os.minor(info.st_dev))
+    real = os.path.realpath(path)
+    for pid in pids():
+        try:
+            mappings = smaps.parse(_lines(f"{_PROC}/{pid}/maps"))
+            if any(m.inode == info.st_ino and (m.device == device or m.path == real) for m in mappings):
+                found.append(pid)
+        except OSError:
+            continue  # ended, or not ours
+    return found
+
+
+def _open(pid: int) -> int:
+    """Return the open directory of process *pid*, or of another thread of it if the first has ended."""
+    directory = os.open(f"{_PROC}/{pid}", _DIRECTORY)
+    try:
+        status = _status(directory)
+        if "VmSize" in status or int(status.get("Threads", "1")) < 2:
+            return os.dup(directory)
+        other = next((tid for tid in os.listdir(f"{_PROC}/{pid}/task") if tid != str(pid)), str(pid))
+        return os.open(f"task/{other}", _DIRECTORY, dir_fd=directory)
+    finally:
+        os.close(directory)
+
+
+def _status(directory: int) -> dict[str, str]:
+    return dict(line.partition(":")[::2] for line in _lines("status", directory))
+
+
+def _stat(directory: int) -> list[int]:
+    """Return the numbers of /proc/PID/stat behind the state (proc(5)): the name before it may hold anything."""
+    return [int(word) for word in "".join(_lines("stat", directory)).rpartition(")")[2].split()[1:]]
+
+
+def _identify(pid: int, directory: int) -> Process:
+    """Return the process of the open /proc/PID *directory*, without mappings."""
+    status = _status(directory)
+    if "VmSize" not in status:  # no address space: task_mem in fs/proc/task_mmu.c is not called
+        # Also a process that is about to end has none, before it is a zombie (exit_mm in kernel/exit.c).
+        if _stat(directory)[_FLAGS] & _PF_KTHREAD:
+            raise ProcessError(f"process {pid} is a kernel thread: it has no text")
+        raise GoneError(f"process {pid} has ended")
+    exe, exe_id = _program(directory)
+    comm = "".join(_lines("comm", directory)).removesuffix("\n")
+    return Process(
+        pid,
+        comm,
+        exe,
+        exe_id,
+        thp_disabled=status.get("THP_enabled", "1").strip() == "0",
+        mappings=(),
+        elsewhere=_identity(exe) != exe_id and _identity(f"root{exe}", directory) == exe_id,
+        started=_stat(directory)[_STARTED],
+        inner_pids=tuple(map(int, status.get("NSpid", "").split()[1:])),
+    )
+
+
+def _program(directory: int) -> tuple[str, tuple[int, int]]:
+    """Return the path of the program of /proc/PID *directory* and its ``(st_dev, st_ino)``."""
+    info = os.stat("exe", dir_fd=directory)
+    shown = os.readlink("exe", dir_fd=directory)
+    # d_path appends this to the name of a file that is gone; a name may end so by itself.
+    gone = shown.endswith(" (deleted)") and _identity(f"root{shown}", directory) != (info.st_dev, info.st_ino)
+    return shown.removesuffix(" (deleted)") if gone else shown, (info.st_dev, info.st_ino)
+
+
+def _identity(path: str, directory: int | None = None) -> tuple[int, int] | None:
+    with contextlib.suppress(OSError, ValueError):
+        info = os.stat(path, dir_fd=directory)
+        return info.st_dev, info.st_ino
+    return None
+
+
+def _read(process: Process, directory: int, libraries: bool, anonymous: bool) -> tuple[Process, bool]:
+    """Return *process* with its mappings, and whether all that was read fits together."""
+
+    def wanted(mapping: smaps.Mapping) -> bool:
+        return process.is_text(mapping, libraries, anonymous)
+
+    # smaps walks all pages of what it shows, seconds for a large heap: it is read as far as the last text only.
+    listed = [m for m in smaps.parse(line for line in _lines("maps", directory) if _executable(line)) if wanted(m)]
+    end = max((m.end for m in listed), default=0)
+    found: list[smaps.Mapping] = []
+    if listed:
+        for mapping in smaps.parse(_lines("smaps", directory)):
+            if wanted(mapping):
+                found.append(_named(mapping, process))
+            if mapping.end >= end:
+                break
+    # Nothing is listed while exec replaces the program.
+    steady = bool(listed) and [(m.start, m.end) for m in found] == [(m.start, m.end) for m in listed]
+    pages = os.open("pagemap", os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        found = [replace(m, pages=pagemap.scan(pages, m.start, m.end)) for m in found]
+    except OSError:
+        pass  # Linux before 6.7: the counts of smaps are what there is
+    else:
+        steady &= all(m.huge == sum(p.end - p.start for p in m.pages or () if p.huge) for m in found)
+    finally:
+        os.close(pages)
+    return replace(process, mappings=tuple(found)), steady
+
+
+def _executable(line: str) -> bool:
+    return "x" in line.split(" ", 2)[1]
+
+
+def _named(mapping: smaps.Mapping, process: Process) -> smaps.Mapping:
+    """Return *mapping* with its file not called deleted if only its name ends so."""
+    full = f"{mapping.path} (deleted)"
+    if mapping.deleted and process.exe == full and (os.makedev(*mapping.device), mapping.inode) == process.exe_id:
+        return replace(mapping, path=full, deleted=False)
+    return mapping
+
+
+def _has_name(pid: int, name: str) -> bool:
+    try:
+        comm = "".join(_lines(f"{_PROC}/{pid}/comm")).removesuffix("\n")
+    except OSError:
+        return False
+    try:
+        program = os.readlink(f"{_PROC}/{pid}/exe").removesuffix(" (deleted)")
+    except OSError:  # a kernel thread, or not ours: the cut name is all there is
+        return comm == name[:_COMM_LENGTH]
+    return name in (comm, os.path.basename(program))
+
+
+def _lines(path: str, directory: int | None = None) -> Iterator[str]:
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags, dir_fd=directory)
+
+    # Names of files are bytes, and only "\n" ends a line: a carriage return may be part of a name.
+    with open(path, encoding="utf-8", errors="surrogateescape", newline="\n", opener=opener) as file:
+        yield from file

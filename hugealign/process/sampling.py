@@ -1,0 +1,111 @@
+"""Running a command and looking at it while it runs."""
+
+import contextlib
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from hugealign.environment import as_given
+from hugealign.process.processes import Process, ProcessError, look
+from hugealign.units import printable
+
+_INTERVAL = 0.02  # seconds between looks, less at first
+_SHARE = 4  # wait that many times as long as a look took: smaps takes the mmap lock of the process
+_PATIENCE = 2.0  # seconds between SIGTERM and SIGKILL
+
+Look = Callable[[int], Process]
+
+
+def sample(
+    command: Sequence[str],
+    after: float | None = None,
+    enough: Callable[[Process], bool] | None = None,
+    looking: Look = look,
+) -> Process:
+    """Run *command* and return the last look at it before it ended; raises ProcessError when there was none.
+
+    With *after*, look at it after that many seconds, and end it; had it ended before, the last look counts.
+    With *enough*, end it also at the first look that is.
+    An interrupt from the terminal reaches the command as well and is left to it; SIGTERM is passed on.
+    """
+    with _running(command) as child:
+        previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            seen = _watch(child, after, enough, looking)
+        finally:
+            _end(child)
+            signal.signal(signal.SIGINT, previous)
+    if seen is None:
+        raise ProcessError(f"{printable(command[0])} ended before it could be looked at")
+    return seen
+
+
+def follow(command: Sequence[str], interval: float, looking: Look = look) -> Iterator[Process]:
+    """Run *command* and yield a look at it every *interval* seconds until it ends; end it if nobody asks for more.
+
+    Raises ProcessError when there was none.  SIGTERM is passed on to it.
+    """
+    looks = 0
+    with _running(command) as child:
+        while child.poll() is None:
+            with contextlib.suppress(ProcessError):
+                seen = looking(child.pid)
+                looks += 1
+                yield seen
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(interval)
+    if not looks:
+        raise ProcessError(f"{printable(command[0])} ended before it could be looked at")
+
+
+@contextlib.contextmanager
+def _running(command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
+    try:
+        child = subprocess.Popen(command, env=as_given())
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ProcessError(f"cannot run {printable(command[0])}: {reason}") from error
+    previous = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
+    try:
+        yield child
+    finally:
+        _end(child)
+        signal.signal(signal.SIGTERM, previous)
+
+
+def _watch(
+    child: subprocess.Popen[bytes], after: float | None, enough: Callable[[Process], bool] | None, looking: Look
+) -> Process | None:
+    seen = None
+    start = time.monotonic()
+    while True:
+        before = time.monotonic()
+        try:
+            seen = looking(child.pid)
+        except ProcessError:
+            if child.poll() is None and seen is None:
+                raise
+        if seen and enough and enough(seen):
+            return seen
+        if after is not None and before - start >= after:
+            return seen
+        now = time.monotonic()
+        pause = max(min(_INTERVAL, now - start), _SHARE * (now - before))
+        if after is not None:
+            pause = min(pause, max(0.0, start + after - now))
+        try:
+            child.wait(pause)
+        except subprocess.TimeoutExpired:
+            continue
+        return seen
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    if child.poll() is None:
+        child.terminate()
+        try:
+            child.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()

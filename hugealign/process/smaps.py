@@ -1,0 +1,178 @@
+"""Reading the text of /proc/PID/smaps: pure functions, no I/O.
+
+Format: Documentation/filesystems/proc.rst, ``/proc/PID/smaps``.  Only the counters of pages that one PMD maps
+and ``nh`` of ``VmFlags`` are kept.  ``THPeligible`` is not: it says 0 for text on ext4 that is huge from end to end
+(Linux 6.18).
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from hugealign.process.pagemap import Region, State, states
+
+_HEADER = re.compile(
+    r"(?P<start>[0-9a-f]+)-(?P<end>[0-9a-f]+) (?P<permissions>[-rwxsp]{4}) (?P<offset>[0-9a-f]+) "
+    r"(?P<major>[0-9a-f]+):(?P<minor>[0-9a-f]+) (?P<inode>\d+) *(?P<path>.*)"
+)
+_DELETED = " (deleted)"
+#: The line of a counter -> the field of Mapping that holds it.
+_COUNTERS = {
+    "Rss": "rss",
+    "FilePmdMapped": "file_pmd",
+    "ShmemPmdMapped": "shmem_pmd",
+    "AnonHugePages": "anon_huge",
+    "Shared_Hugetlb": "shared_hugetlb",
+    "Private_Hugetlb": "private_hugetlb",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """One mapping of a process.  Addresses, *offset* and all counters are bytes.
+
+    *path* is empty for anonymous memory and a name in brackets for the kernel's own (``[vdso]``).  *no_huge*: it
+    was given MADV_NOHUGEPAGE.  *pages* are those present, or None where the kernel does not tell them one by one.
+    """
+
+    start: int
+    end: int
+    offset: int
+    path: str
+    permissions: str = "r-xp"
+    device: tuple[int, int] = (0, 0)
+    inode: int = 0
+    deleted: bool = False
+    rss: int = 0
+    file_pmd: int = 0
+    shmem_pmd: int = 0
+    anon_huge: int = 0
+    shared_hugetlb: int = 0
+    private_hugetlb: int = 0
+    no_huge: bool = False
+    pages: tuple[Region, ...] | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of address space; for an executable mapping, its bytes of text."""
+        return self.end - self.start
+
+    @property
+    def executable(self) -> bool:
+        """Whether the process may execute it."""
+        return "x" in self.permissions
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it maps a file with a name."""
+        return self.path.startswith("/")
+
+    @property
+    def huge(self) -> int:
+        """Bytes that huge pages map."""
+        # hugetlb pages are in no other counter, not even in Rss (smaps_hugetlb_range in fs/proc/task_mmu.c).
+        return self.file_pmd + self.shmem_pmd + self.anon_huge + self.shared_hugetlb + self.private_hugetlb
+
+    @property
+    def small(self) -> int:
+        """Bytes present in small pages; the rest of *size* is huge or was not touched yet."""
+        return max(0, self.rss - self.file_pmd - self.shmem_pmd - self.anon_huge)
+
+    @property
+    def how(self) -> str:
+        """What its huge pages are; empty without any."""
+        kinds = (
+            ("file THP", self.file_pmd),
+            ("shmem THP", self.shmem_pmd),
+            ("anon THP", self.anon_huge),
+            ("hugetlb", self.shared_hugetlb + self.private_hugetlb),
+        )
+        return " + ".join(name for name, count in kinds if count)
+
+    def congruent(self, page_size: int) -> bool:
+        """Whether address and file offset agree modulo *page_size*; anonymous memory always passes."""
+        return not self.is_file or (self.start - self.offset) % page_size == 0
+
+    def windows_possible(self, page_size: int) -> int:
+        """Return how many whole windows of *page_size* bytes the kernel could map with one page each.
+
+        ``thp_vma_suitable_order`` in include/linux/huge_mm.h: the window lies inside the mapping, and address
+        and file offset are congruent modulo the window.
+        """
+        if not self.congruent(page_size):
+            return 0
+        return max(0, (self.end - self.first_window(page_size)) // page_size)
+
+    def windows(self, page_size: int) -> tuple[State, ...] | None:
+        """Return the state of each possible window of *page_size* bytes, or None where only counts are known."""
+        if self.pages is None:
+            return None
+        first, count = self.first_window(page_size), self.windows_possible(page_size)
+        return states(self.pages, first, count, page_size, self.is_file)
+
+    def first_window(self, page_size: int) -> int:
+        """Return the address of the first boundary of *page_size* bytes in it or after it."""
+        return -(-self.start // page_size) * page_size
+
+    def windows_huge(self, page_size: int) -> int:
+        """Return how many windows of *page_size* bytes its huge pages fill."""
+        known = self.windows(page_size)
+        if known is not None:
+            return known.count(State.HUGE)
+        return min(self.windows_possible(page_size), self.huge // page_size)
+
+
+def coverage(huge: int, text: int) -> float:
+    """Return the per cent of *text* bytes that *huge* bytes are; 0 for no text."""
+    return 100 * huge / text if text else 0.0
+
+
+def parse(lines: Iterable[str]) -> Iterator[Mapping]:
+    """Yield the mappings that *lines* describe, in order.
+
+    Lines that are unknown, and a last mapping cut off in the middle, are read as far as they go: the process
+    may end while it is being read, and later kernels add lines.
+    """
+    header: re.Match[str] | None = None
+    counters: dict[str, int] = {}
+    no_huge = False
+    for line in lines:
+        if not line[:1].isupper():  # counters have capitals, addresses small letters
+            if match := _HEADER.fullmatch(line.rstrip("\n")):
+                if header:
+                    yield _mapping(header, counters, no_huge)
+                header, counters, no_huge = match, {}, False
+            continue
+        key, _, value = line.partition(":")
+        if key in _COUNTERS:
+            number = value.split()
+            if number and number[0].isdecimal():
+                counters[_COUNTERS[key]] = int(number[0]) << 10  # "kB" there means KiB
+        elif key == "VmFlags":
+            no_huge = "nh" in value.split()
+    if header:
+        yield _mapping(header, counters, no_huge)
+
+
+def _mapping(header: re.Match[str], counters: dict[str, int], no_huge: bool) -> Mapping:
+    path = header["path"]
+    deleted = path.startswith("/") and path.endswith(_DELETED)
+    if deleted:
+        path = path.removesuffix(_DELETED)
+    if path.startswith("/"):
+        # show_map_vma escapes only the newline (seq_path(m, &file->f_path, "\n")), so a backslash of the name
+        # itself looks the same; `\012` is by far more often the escape.
+        path = path.replace("\\012", "\n")
+    return Mapping(
+        start=int(header["start"], 16),
+        end=int(header["end"], 16),
+        offset=int(header["offset"], 16),
+        path=path,
+        permissions=header["permissions"],
+        device=(int(header["major"], 16), int(header["minor"], 16)),
+        inode=int(header["inode"]),
+        deleted=deleted,
+        no_huge=no_huge,
+        pages=None,
+        **counters,
+    )

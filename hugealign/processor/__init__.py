@@ -1,0 +1,1 @@
+"""What processors say of themselves, and what is published about them."""

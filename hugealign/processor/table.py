@@ -1,0 +1,325 @@
+"""The instruction TLBs of known processors: a table of published numbers, each row with its source.  No I/O.
+
+A number that no source gives is None, never a guess.  Sources that recur:
+
+- *OptMan*: Intel 64 and IA-32 Architectures Optimization Reference Manual, 248966, the tables "TLB Parameters of …".
+- *CPUID*: what the processor itself says, as decoded by `hugealign.processor.cpuid` from public dumps (InstLatx64).
+- *SOG*: AMD's Software Optimization Guide for the family, section "Memory Address Translation".
+- *TRM*: Arm's Technical Reference Manual of the core, chapter "Memory management".
+
+Intel divides some of these tables between the two threads of a core; then the number is that of one thread.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hugealign.errors import UsageError
+
+INTEL, AMD, ARM64 = "GenuineIntel", "AuthenticAMD", "aarch64"
+
+
+@dataclass(frozen=True, slots=True)
+class Tlb:
+    """One translation table: *entries*, and *ways* of associativity (None: fully associative).
+
+    *shared* entries serve other page sizes, or data, as well.
+    """
+
+    entries: int
+    ways: int | None = None
+    shared: bool = False
+
+    def __str__(self) -> str:
+        """Return ``128 entries, 8-way`` and the like."""
+        if not self.entries:
+            return "no entries"
+        ways = "fully associative" if self.ways is None else f"{self.ways}-way"
+        return f"{self.entries} entries, {ways}{', shared' if self.shared else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Cpu:
+    """One microarchitecture, its instruction TLBs and where the numbers come from.
+
+    *l1_4k*, *l1_2m*: the first level for 4 KiB and 2 MiB pages.  *l2_2m*: the second-level entries that can hold a
+    2 MiB instruction translation; None if not published, 0 entries if there are none, which makes every first-level
+    miss a page walk.  *l2*: the same for 4 KiB.  *ids* are (family, models) on x86, (implementer, parts) on Arm.
+    """
+
+    name: str
+    aliases: tuple[str, ...]
+    vendor: str
+    ids: tuple[tuple[int, range], ...]
+    l1_4k: Tlb | None
+    l1_2m: Tlb | None
+    l2: Tlb | None
+    l2_2m: Tlb | None
+    source: str
+
+    @property
+    def itlb_2m(self) -> int | None:
+        """First-level entries that can hold a 2 MiB instruction translation: the budget in windows; None if unknown."""
+        return self.l1_2m.entries if self.l1_2m else None
+
+    @property
+    def stlb_2m(self) -> int | None:
+        """Second-level entries that can hold a 2 MiB instruction translation, 0 for none; None if unknown."""
+        return self.l2_2m.entries if self.l2_2m else None
+
+
+def _models(family: int, *models: int) -> tuple[tuple[int, range], ...]:
+    return tuple((family, range(model, model + 1)) for model in models)
+
+
+_NONE = Tlb(0)
+_AMD_L1 = Tlb(64, None, shared=True)
+_NEOVERSE_L1 = Tlb(48, None, shared=True)
+_GOLDEN_COVE = (Tlb(256, 8), Tlb(32, 8), Tlb(2048, 8, shared=True), Tlb(1024, 8, shared=True))
+_ARM = 0x41
+
+CPUS: tuple[Cpu, ...] = (
+    Cpu(
+        "ivybridge",
+        ("ivb", "sandybridge", "snb"),
+        INTEL,
+        _models(6, 0x2A, 0x2D, 0x3A, 0x3E),
+        Tlb(64, 4),
+        Tlb(8),
+        Tlb(512, 4, shared=True),
+        _NONE,
+        "CPUID leaf 2 of 306A9h and 306E3h: descriptors B2h, 76h, CAh (SDM vol. 2A, table 3-12)",
+    ),
+    Cpu(
+        "haswell",
+        ("hsw",),
+        INTEL,
+        _models(6, 0x3C, 0x3F, 0x45, 0x46),
+        Tlb(64, 8),
+        Tlb(8),
+        Tlb(1024, 8, shared=True),
+        Tlb(1024, 8, shared=True),
+        "CPUID leaf 2 of 306C3h: descriptors B5h, 76h, C1h (SDM vol. 2A, table 3-12)",
+    ),
+    Cpu(
+        "broadwell",
+        ("bdw",),
+        INTEL,
+        _models(6, 0x3D, 0x47, 0x4F, 0x56),
+        Tlb(64, 8),
+        Tlb(8),
+        Tlb(1536, 6, shared=True),
+        Tlb(1536, 6, shared=True),
+        "CPUID leaf 2 of 406F1h: descriptors B5h, 76h, C3h (SDM vol. 2A, table 3-12)",
+    ),
+    Cpu(
+        "skylake",
+        ("skl", "skx", "cascadelake", "clx", "cooperlake", "kabylake", "coffeelake", "cometlake"),
+        INTEL,
+        _models(6, 0x4E, 0x5E, 0x55, 0x8E, 0x9E, 0xA5, 0xA6),
+        Tlb(128, 8),
+        Tlb(8),
+        Tlb(1536, 12, shared=True),
+        Tlb(1536, 12, shared=True),
+        "OptMan 248966-045, table 2-15; CPUID leaf 2 of 506E3h and 50657h: descriptors B6h or B5h, 76h, C3h",
+    ),
+    Cpu(
+        "icelake",
+        ("icl", "icx", "rocketlake"),
+        INTEL,
+        _models(6, 0x6A, 0x6C, 0x7D, 0x7E, 0xA7),
+        Tlb(128, 8),
+        Tlb(8, None, shared=True),
+        Tlb(2048, 8, shared=True),
+        Tlb(1024, 8, shared=True),
+        "CPUID leaf 18h of 606A6h, 706E5h and A0671h; for 4 KiB, which that leaves out, Chips and Cheese on Sunny Cove",
+    ),
+    Cpu(
+        "tigerlake",
+        ("tgl",),
+        INTEL,
+        _models(6, 0x8C, 0x8D),
+        Tlb(128, 8),
+        Tlb(16, 8),
+        Tlb(2048, 8, shared=True),
+        Tlb(1024, 8, shared=True),
+        "CPUID leaf 18h of 806C1h",
+    ),
+    Cpu(
+        "sapphirerapids",
+        ("spr", "goldencove"),
+        INTEL,
+        _models(6, 0x8F),
+        *_GOLDEN_COVE,
+        "CPUID leaf 18h of 806F8h",
+    ),
+    Cpu(
+        "alderlake-p",
+        ("alderlake", "adl", "raptorlake-p", "raptorlake", "rpl"),
+        INTEL,
+        _models(6, 0x97, 0x9A, 0xB7, 0xBA, 0xBF),
+        *_GOLDEN_COVE,
+        "CPUID leaf 18h of 90672h, B0671h and B06F2h, on a performance core",
+    ),
+    Cpu(
+        "emeraldrapids",
+        ("emr",),
+        INTEL,
+        _models(6, 0xCF),
+        *_GOLDEN_COVE,
+        "CPUID leaf 18h of C06F2h",
+    ),
+    Cpu(
+        "graniterapids",
+        ("gnr",),
+        INTEL,
+        _models(6, 0xAD, 0xAE),
+        *_GOLDEN_COVE,
+        "CPUID leaf 18h of A06D1h",
+    ),
+    Cpu(
+        "zen1",
+        ("zen", "zen+", "znver1", "naples"),
+        AMD,
+        ((0x17, range(0x30)), (0x17, range(0x50, 0x60))),
+        _AMD_L1,
+        _AMD_L1,
+        Tlb(512, 8, shared=True),
+        Tlb(512, 8, shared=True),
+        "SOG 55723 rev. 3.00; CPUID 80000005h of 800F12h (its 80000006h claims 1024 in the second level)",
+    ),
+    Cpu(
+        "zen2",
+        ("znver2", "rome"),
+        AMD,
+        ((0x17, range(0x30, 0x50)), (0x17, range(0x60, 0xB0))),
+        _AMD_L1,
+        _AMD_L1,
+        Tlb(512, 8, shared=True),
+        Tlb(512, 8, shared=True),
+        "SOG 56305; CPUID 80000005h of 830F10h (its 80000006h claims 1024 in the second level)",
+    ),
+    Cpu(
+        "zen3",
+        ("znver3", "milan"),
+        AMD,
+        ((0x19, range(0x10)), (0x19, range(0x20, 0x60))),
+        _AMD_L1,
+        _AMD_L1,
+        Tlb(512, 8, shared=True),
+        Tlb(512, 8, shared=True),
+        "SOG 56665 rev. 3.00; CPUID 80000005h and 80000006h of A00F11h",
+    ),
+    Cpu(
+        "zen4",
+        ("znver4", "genoa", "bergamo"),
+        AMD,
+        ((0x19, range(0x10, 0x20)), (0x19, range(0x60, 0xB0))),
+        _AMD_L1,
+        _AMD_L1,
+        Tlb(512, 8, shared=True),
+        Tlb(512, 8, shared=True),
+        "SOG 57647; CPUID 80000005h and 80000006h of A10F11h and AA0F02h",
+    ),
+    Cpu(
+        "zen5",
+        ("znver5", "turin"),
+        AMD,
+        ((0x1A, range(0x50)), (0x1A, range(0x60, 0x80))),
+        _AMD_L1,
+        _AMD_L1,
+        Tlb(2048, 8, shared=True),
+        Tlb(2048, 8, shared=True),
+        "SOG 58455 rev. 1.00; Hot Chips 2024, “Next Generation Zen 5 Core”; CPUID 80000005h of B00F21h",
+    ),
+    Cpu(
+        "neoverse-n1",
+        ("graviton2", "altra"),
+        ARM64,
+        _models(_ARM, 0xD0C),
+        _NEOVERSE_L1,
+        _NEOVERSE_L1,
+        Tlb(1280, 5, shared=True),
+        Tlb(1280, 5, shared=True),
+        "TRM 100616, TLB organization (as Cortex-A76, TRM 100798 section A5.2)",
+    ),
+    Cpu(
+        "neoverse-v1",
+        ("graviton3",),
+        ARM64,
+        _models(_ARM, 0xD40),
+        _NEOVERSE_L1,
+        _NEOVERSE_L1,
+        Tlb(2048, 8, shared=True),
+        Tlb(2048, 8, shared=True),
+        "TRM 101427, TLB organization",
+    ),
+    Cpu(
+        "neoverse-n2",
+        ("cobalt100", "yitian710"),
+        ARM64,
+        (*_models(_ARM, 0xD49), *_models(0x6D, 0xD49)),
+        _NEOVERSE_L1,
+        _NEOVERSE_L1,
+        Tlb(1280, 5, shared=True),
+        Tlb(1280, 5, shared=True),
+        "TRM 102099, TLB organization",
+    ),
+    Cpu(
+        "neoverse-v2",
+        ("graviton4", "grace"),
+        ARM64,
+        _models(_ARM, 0xD4F),
+        _NEOVERSE_L1,
+        _NEOVERSE_L1,
+        Tlb(2048, 8, shared=True),
+        Tlb(2048, 8, shared=True),
+        "TRM 102375, TLB organization",
+    ),
+    Cpu(
+        "kunpeng920",
+        ("taishan-v110", "tsv110"),
+        ARM64,
+        _models(0x48, 0xD01),
+        Tlb(32),
+        None,
+        None,
+        None,
+        "Chips and Cheese, “Huawei's Kunpeng 920 and TaiShan v110 CPU Architecture”, July 2025, measured with small "
+        "pages; nothing published about 2 MiB",
+    ),
+)
+
+
+def names() -> Iterator[str]:
+    """Yield every name and alias that `find` knows, rows in the order of the table."""
+    for cpu in CPUS:
+        yield cpu.name
+        yield from cpu.aliases
+
+
+def find(name: str) -> Cpu:
+    """Return the processor called *name*, whatever its case.  Raises UsageError, which lists the names."""
+    wanted = name.lower()
+    for cpu in CPUS:
+        if wanted == cpu.name or wanted in cpu.aliases:
+            return cpu
+    raise UsageError(f"unknown CPU; known are {', '.join(cpu.name for cpu in CPUS)}")
+
+
+def identify(vendor: str, family: int, model: int) -> Cpu | None:
+    """Return the processor with these numbers of CPUID leaf 1 (extended ones added in), or None if unknown.
+
+    Intel's models: arch/x86/include/asm/intel-family.h; AMD's ranges: bsp_init_amd in arch/x86/kernel/cpu/amd.c.
+    """
+    for cpu in CPUS:
+        if cpu.vendor == vendor and any(family == number and model in models for number, models in cpu.ids):
+            return cpu
+    return None
+
+
+def identify_midr(midr: int) -> Cpu | None:
+    """Return the Arm core whose MIDR_EL1 is *midr*, or None.
+
+    Implementer in bits 31:24, part number in bits 15:4 (Arm ARM, MIDR_EL1; arch/arm64/include/asm/cputype.h).
+    """
+    return identify(ARM64, midr >> 24 & 0xFF, midr >> 4 & 0xFFF)

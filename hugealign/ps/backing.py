@@ -1,0 +1,75 @@
+"""The files behind the text of a process: what the page cache has of their windows, and what their builds ask for."""
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+
+from hugealign.errors import HugealignError
+from hugealign.process.processes import Process
+from hugealign.process.smaps import Mapping
+
+_LIMIT = 512  # windows that are looked up for a mapping: each costs a fault, and time
+
+
+def behind(process: Process, mapping: Mapping, addresses: Sequence[int], page_size: int) -> dict[int, bool]:
+    """Return for the windows at *addresses* of *mapping* whether a new mapping of the file has them huge.
+
+    Windows of which it cannot be known are left out: beyond a limit, or where the file may not be opened.
+    """
+    from hugealign.pagecache import measure as pagecache
+
+    known = addresses[:_LIMIT]
+    with contextlib.suppress(HugealignError), _opened(process, mapping) as fd:
+        if fd is not None:
+            offsets = [mapping.offset + address - mapping.start for address in known]
+            return dict(zip(known, pagecache.measure(fd, offsets, page_size), strict=True))
+    return {}
+
+
+def asked(process: Process, mappings: Sequence[Mapping], page_size: int) -> dict[int, int]:
+    """Return how many leading windows of each of *mappings*, by address, the build of its file asks for.
+
+    Those whose build asks for all, or of which that cannot be known, are left out.
+    """
+    left: dict[tuple[tuple[int, int], int], int | None] = {}  # of a file that is mapped in parts
+    found = {}
+    for mapping in mappings:
+        file = mapping.device, mapping.inode
+        if file not in left:
+            left[file] = None
+            with contextlib.suppress(HugealignError), _opened(process, mapping) as fd:
+                left[file] = None if fd is None else windows_meant(fd, page_size)
+        if (count := left[file]) is not None:
+            found[mapping.start] = min(count, mapping.windows_possible(page_size))
+            left[file] = count - found[mapping.start]
+    return found
+
+
+def windows_meant(fd: int, page_size: int) -> int | None:
+    """Return how many leading windows the link of the file meant to be huge, None if it meant all.
+
+    Raises HugealignError if the file is no ELF file.
+    """
+    from hugealign.elf.image import read_image
+    from hugealign.elf.notes import read_notes
+
+    note = read_notes(fd, read_image(fd)).build
+    return note.windows or None if note and note.page_size == page_size else None
+
+
+@contextlib.contextmanager
+def _opened(process: Process, mapping: Mapping) -> Iterator[int | None]:
+    """Open the file behind *mapping*; None if it has none, or another one by now.  Raises HugealignError."""
+    from hugealign.pagecache import measure as pagecache
+
+    if not mapping.is_file:
+        yield None
+        return
+    # Both lead to the file itself, also if its name is gone or another file's, and from other mount namespaces.
+    # What map_files leads to only CAP_SYS_ADMIN and CAP_CHECKPOINT_RESTORE may open.
+    link = "exe" if process.is_program(mapping) else f"map_files/{mapping.start:x}-{mapping.end:x}"
+    path = f"/proc/{process.pid}/{link}"
+    if not os.path.exists(path) and not process.elsewhere:
+        path = mapping.path  # the process has ended
+    with pagecache.opened(path) as fd:
+        yield fd if os.fstat(fd).st_ino == mapping.inode else None

@@ -1,0 +1,140 @@
+"""Showing verdicts on processes: a table, the windows one by one, JSON.  Pure functions."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from hugealign import __version__
+from hugealign.process.pagemap import State
+from hugealign.process.smaps import Mapping, coverage
+from hugealign.ps.verdict import Run, Verdict, why_none
+from hugealign.units import format_size, printable
+
+SCHEMA = "hugealign.ps/1"
+
+_SIGNS = {State.HUGE: "#", State.SMALL: ".", State.WRITTEN: "w", State.UNTOUCHED: "-"}
+_ROW = 64  # windows in a row of the strip
+_ROWS = 64  # of strip or list, for a mapping; JSON has them all
+
+
+def table(verdicts: Sequence[Verdict], page_size: int) -> list[str]:
+    """Return the lines of the table: one for each mapping."""
+    rows = [("PID", "MAPPING", "TEXT", "WINDOWS", "COVERED", "HOW")]
+    for verdict in verdicts:
+        for m in verdict.mappings:
+            possible = m.windows_possible(page_size)
+            name = m.path if verdict.process.is_program(m) else m.path.rpartition("/")[2]
+            covered = f"{coverage(m.huge, m.size):.1f}%" if possible or m.huge else "--"
+            windows = f"{m.windows_huge(page_size)}/{possible}"
+            how = m.how or ("small pages" if possible else why_none(m, page_size))
+            name = printable(name) or "(anonymous)"
+            rows.append((str(verdict.process.pid), name, format_size(m.size), windows, covered, how))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
+        cells[1], cells[5] = row[1].ljust(widths[1]), row[5]
+        lines.append("  ".join(cells))
+    return lines
+
+
+def details(verdict: Verdict, page_size: int) -> list[str]:
+    """Return the lines that show each window of *verdict*: a strip of signs, and ranges with their reasons."""
+    lines = []
+    for mapping, runs in zip(verdict.mappings, verdict.runs, strict=True):
+        if not mapping.windows_possible(page_size):
+            continue
+        lines.append(f"  {printable(mapping.path) or '(anonymous)'} at {mapping.start:#x}:")
+        if runs is None:
+            lines.append("    only counts are known (windows from smaps): PAGEMAP_SCAN needs Linux 6.7")
+        else:
+            lines += _limited([f"    {row}" for row in _strip(runs)])
+            lines += _limited([f"    {_range(run, page_size)}" for run in runs])
+        head, tail = ends(mapping, page_size)
+        for name, size in (("head", head), ("tail", tail)):
+            if size:
+                lines.append(f"    {name} of {format_size(size)}: no whole window")
+    if any(runs for runs in verdict.runs):
+        lines.append("  (# huge, . small pages, w written to, - not touched yet)")
+    return lines
+
+
+def ends(mapping: Mapping, page_size: int) -> tuple[int, int]:
+    """Return the bytes of *mapping* before and behind its windows; (0, 0) where no window is possible."""
+    count = mapping.windows_possible(page_size)
+    if not count:
+        return 0, 0
+    first = mapping.first_window(page_size)
+    return first - mapping.start, mapping.end - first - count * page_size
+
+
+def document(verdicts: Sequence[Verdict], errors: Sequence[tuple[str, str]], page_size: int) -> dict[str, Any]:
+    """Return the JSON document ``hugealign.ps/1``, which ps-1.schema.json beside this file describes."""
+    return {
+        "schema": SCHEMA,
+        "tool": {"version": __version__},
+        "page_size": page_size,
+        "processes": [
+            {
+                "pid": v.process.pid,
+                "inner_pids": list(v.process.inner_pids),
+                "name": printable(v.process.comm),
+                "program": printable(v.process.exe),
+                "elsewhere": v.process.elsewhere,
+                "deleted": any(m.deleted for m in v.mappings),
+                "thp_disabled": v.process.thp_disabled,
+                "met": v.met,
+                "text_bytes": v.text,
+                "huge_bytes": v.huge,
+                "windows_huge": v.windows,
+                "windows_possible": v.possible,
+                "windows_wanted": v.wanted,
+                "reason": v.reason or None,
+                "mend": v.mend or None,
+                "reasons": [
+                    {"windows": count, "reason": reason, "mend": mend or None} for count, reason, mend in v.reasons
+                ],
+                "mappings": [_mapping(m, runs, page_size) for m, runs in zip(v.mappings, v.runs, strict=True)],
+            }
+            for v in verdicts
+        ],
+        "errors": [{"target": printable(target), "message": message} for target, message in errors],
+    }
+
+
+def _mapping(m: Mapping, runs: tuple[Run, ...] | None, page_size: int) -> dict[str, Any]:
+    head, tail = ends(m, page_size)
+    return {
+        "path": printable(m.path),
+        "start": m.start,
+        "end": m.end,
+        "offset": m.offset,
+        "text_bytes": m.size,
+        "huge_bytes": m.huge,
+        "small_bytes": m.small,
+        "head_bytes": head,
+        "tail_bytes": tail,
+        "windows_huge": m.windows_huge(page_size),
+        "windows_possible": m.windows_possible(page_size),
+        "how": m.how or None,
+        "windows_source": "smaps" if runs is None else "pagemap_scan",
+        "windows": None
+        if runs is None
+        else [
+            {"start": run.start, "count": run.count, "state": run.state.value, "reason": run.reason or None}
+            for run in runs
+        ],
+    }
+
+
+def _strip(runs: Sequence[Run]) -> list[str]:
+    signs = "".join(_SIGNS[run.state] * run.count for run in runs)
+    return [signs[start : start + _ROW] for start in range(0, len(signs), _ROW)]
+
+
+def _range(run: Run, page_size: int) -> str:
+    windows = f"{run.count} {'window' if run.count == 1 else 'windows'}"
+    return f"{run.start:#x}-{run.start + run.count * page_size:#x}  {windows:10}  {run.reason or 'huge'}"
+
+
+def _limited(lines: list[str]) -> list[str]:
+    return lines if len(lines) <= _ROWS else [*lines[:_ROWS], f"    … {len(lines) - _ROWS} more; see --format json"]

@@ -1,0 +1,218 @@
+"""Judging what smaps and the page map show of a process: pure functions, no I/O."""
+
+import shlex
+from collections.abc import Mapping as MappingOf
+from dataclasses import dataclass
+from itertools import groupby
+
+from hugealign.process.pagemap import State
+from hugealign.process.processes import Process
+from hugealign.process.smaps import Mapping, coverage
+from hugealign.units import format_size, printable
+
+_RESTART = "start it again"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Neighbouring windows that are alike: *count* from the address *start* on.
+
+    *reason* says why they are not huge, *mend* what to do; both fit a terminal, and are empty for huge ones.
+    *beyond*: the build of the file does not ask for them.
+    """
+
+    start: int
+    count: int
+    state: State
+    reason: str
+    mend: str
+    beyond: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one process shows.
+
+    *text* and *huge* are bytes; *windows*, the huge ones, and *possible* are windows; *wanted* are those that the
+    builds of the files ask for, all unless an order says otherwise, and *held* the huge ones of these.  *met*: as asked
+    for.
+    *reasons* say why windows are not huge and what to do, with the number of windows, the most first; none if all
+    are.  *runs* are the windows of each mapping, or None where only counts are known.
+    """
+
+    process: Process
+    mappings: tuple[Mapping, ...]
+    text: int
+    huge: int
+    windows: int
+    possible: int
+    wanted: int
+    held: int
+    met: bool
+    reasons: tuple[tuple[int, str, str], ...]
+    runs: tuple[tuple[Run, ...] | None, ...]
+
+    @property
+    def reason(self) -> str:
+        """Why the most of the windows that are not huge are not."""
+        return self.reasons[0][1] if self.reasons else ""
+
+    @property
+    def mend(self) -> str:
+        """What to do about `reason`."""
+        return self.reasons[0][2] if self.reasons else ""
+
+    @property
+    def line(self) -> str:
+        """The verdict in words, with reasons and what mends them on lines of their own."""
+        name = f"{printable(self.process.comm)}[{self.process.pid}]"
+        if not self.possible:
+            head = f"{name}: no window can be huge"
+        else:
+            which, rest = "windows", ""
+            if self.wanted < self.possible:
+                which, rest = "windows that its build asks for", f" (it has {self.possible})"
+            share = "all" if self.held == self.wanted else f"{self.held} of"
+            head = f"{name}: {share} {self.wanted} {which} are huge{rest}"
+        several = len(self.reasons) > 1
+        lines = [head]
+        for count, reason, mend in self.reasons:
+            lines.append(f"  {count} {'window' if count == 1 else 'windows'}: {reason}" if several else f"  {reason}")
+            if mend:
+                lines.append(f"  {mend}")
+        return "\n".join(lines)
+
+
+def judge(
+    process: Process,
+    mappings: tuple[Mapping, ...],
+    page_size: int,
+    min_coverage: float | None = None,
+    cached: MappingOf[int, bool] | None = None,
+    asked: MappingOf[int, int] | None = None,
+) -> Verdict:
+    """Return the verdict on *mappings* of *process*.
+
+    It is met if there are windows of *page_size* bytes and all are huge; with *min_coverage*, if that many
+    per cent of the bytes of text are.  *cached* says of windows, by address, whether the page cache has them huge,
+    *asked* of mappings, by address, how many of their leading windows are to be huge, if not all.
+    """
+    asked = asked or {}
+    text = sum(m.size for m in mappings)
+    huge = sum(m.huge for m in mappings)
+    windows = sum(m.windows_huge(page_size) for m in mappings)
+    possible = sum(m.windows_possible(page_size) for m in mappings)
+    wanted = held = 0
+    for m in mappings:
+        leading = min(asked.get(m.start, m.windows_possible(page_size)), m.windows_possible(page_size))
+        wanted += leading
+        known = m.windows(page_size)
+        held += min(m.windows_huge(page_size), leading) if known is None else known[:leading].count(State.HUGE)
+    full = 0 < wanted == held
+    met = full if min_coverage is None else text > 0 and coverage(huge, text) >= min_coverage
+    runs = tuple(_runs(process, m, page_size, cached or {}, asked.get(m.start)) for m in mappings)
+    reasons: tuple[tuple[int, str, str], ...] = ()
+    if not full:
+        exact = possible and None not in runs
+        reasons = _grouped(runs) if exact else ((wanted - held, *_shortfall(process, mappings, page_size)),)
+    return Verdict(process, mappings, text, huge, windows, possible, wanted, held, met, reasons, runs)
+
+
+def missing(mapping: Mapping, page_size: int) -> list[int]:
+    """Return the addresses of the windows of *mapping* that are known not to be huge."""
+    first = mapping.first_window(page_size)
+    known = mapping.windows(page_size) or ()
+    return [first + index * page_size for index, state in enumerate(known) if state != State.HUGE]
+
+
+def why_none(mapping: Mapping, page_size: int) -> str:
+    """Return why *mapping* has no window that could be huge."""
+    if mapping.size < page_size:
+        return f"below {format_size(page_size)}"
+    return "no whole window" if mapping.congruent(page_size) else "not aligned"
+
+
+def _runs(
+    process: Process, mapping: Mapping, page_size: int, cached: MappingOf[int, bool], asked: int | None
+) -> tuple[Run, ...] | None:
+    known = mapping.windows(page_size)
+    if known is None:
+        return None
+    address = mapping.first_window(page_size)
+    found: list[tuple[int, State, str, str, bool]] = []
+    for index, state in enumerate(known):
+        if asked is not None and index >= asked and state != State.HUGE:
+            found.append((address, state, "not asked for by its build", "", True))
+        else:
+            found.append((address, state, *_why(process, mapping, state, cached.get(address)), False))
+        address += page_size
+    runs = []
+    for (state, reason, mend, beyond), group in groupby(found, key=lambda window: window[1:]):
+        members = list(group)
+        runs.append(Run(members[0][0], len(members), state, reason, mend, beyond))
+    return tuple(runs)
+
+
+def _why(process: Process, mapping: Mapping, state: State, cached: bool | None) -> tuple[str, str]:
+    """Return why a window in *state* is not huge and what mends it; *cached*: whether the page cache has it huge."""
+    if state == State.HUGE:
+        return "", ""
+    if process.thp_disabled:
+        return "huge pages are disabled for it: prctl(PR_SET_THP_DISABLE)", "start it without that"
+    if mapping.no_huge:
+        return "the program asked for small pages: madvise(MADV_NOHUGEPAGE)", ""
+    if state == State.WRITTEN:
+        return "it has written to the text: a breakpoint, a probe or a relocation", _RESTART
+    if not mapping.is_file:
+        untouched = state == State.UNTOUCHED
+        return "not touched yet" if untouched else "code in anonymous memory is on small pages", ""
+    if mapping.deleted and not cached:
+        return "its file was deleted or replaced since it started", _RESTART
+    if state == State.UNTOUCHED:
+        if cached is not False:
+            return "not touched yet", "look again later"
+        return "not touched yet, and not warmed", _there(process, f"run: hugealign warm {_name(mapping)}")
+    if cached:
+        return "the page cache has it huge, but it was mapped in small pages", _RESTART
+    warm = f"hugealign warm {_name(mapping)}"
+    if process.elsewhere:
+        return "the page cache holds its text in small pages", _there(process, f"stop it, then run: {warm}")
+    return "the page cache holds its text in small pages", f"stop it, then: {warm}"
+
+
+def _there(process: Process, words: str) -> str:
+    return f"in its container or mount namespace, {words}" if process.elsewhere else words
+
+
+def _name(mapping: Mapping) -> str:
+    return printable(shlex.quote(mapping.path))
+
+
+def _grouped(runs: tuple[tuple[Run, ...] | None, ...]) -> tuple[tuple[int, str, str], ...]:
+    counts: dict[tuple[str, str], int] = {}
+    for run in (run for of_mapping in runs for run in of_mapping or ()):
+        if run.reason and not run.beyond:
+            counts[run.reason, run.mend] = counts.get((run.reason, run.mend), 0) + run.count
+    ordered = sorted(counts.items(), key=lambda item: -item[1])
+    return tuple((count, *words) for words, count in ordered)
+
+
+def _shortfall(process: Process, mappings: tuple[Mapping, ...], page_size: int) -> tuple[str, str]:
+    """Return why windows are not huge and what mends it, where no window is possible or only counts are known."""
+    short = [m for m in mappings if m.windows_huge(page_size) < m.windows_possible(page_size)]
+    worst = max(short or mappings, key=lambda m: (process.is_program(m), m.size), default=None)
+    if worst is None:
+        return "it maps no text of its program", "look with --all: other code may have taken its place"
+    if not short:
+        path = f"/proc/{process.pid}/root{worst.path}" if process.elsewhere else worst.path
+        mend = f"see: hugealign verify {printable(shlex.quote(path))}" if worst.size >= page_size else ""
+        return f"its text, {format_size(worst.size)}, is {why_none(worst, page_size)}", mend
+    if process.thp_disabled or worst.no_huge or worst.deleted:
+        return _why(process, worst, State.SMALL, None)
+    if not any(m.small for m in short):
+        return "what is in use is huge; the other windows were not touched yet", "look again later"
+    if worst.is_file and all(m.small <= m.size - m.windows_possible(page_size) * page_size for m in short):
+        # The small pages may all be of head and tail.
+        check = f"see: hugealign warm --check {_name(worst)}"
+        return "the others are in small pages, or not touched yet", _there(process, check)
+    return _why(process, worst, State.SMALL, None)

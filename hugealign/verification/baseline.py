@@ -1,0 +1,62 @@
+"""Findings that are known and accepted: the JSON report of an earlier run, read again.  Pure."""
+
+import json
+import os
+
+from hugealign.errors import UsageError
+from hugealign.units import printable
+from hugealign.verification.formats.json import SCHEMA
+from hugealign.verification.model import FileReport
+from hugealign.verification.rules import Finding
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+#: What makes a finding the same one in the next build: path, rule and protection of the segment, not addresses.
+Key = tuple[str, str, str]
+
+
+class Baseline:
+    """The accepted findings: how many of each key are left to accept."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self, keys: list[Key]) -> None:
+        self._left: dict[Key, int] = {}
+        for key in keys:
+            self._left[key] = self._left.get(key, 0) + 1
+
+    def accepts(self, report: FileReport, finding: Finding) -> bool:
+        """Return whether *finding* is a known one, and cross it off."""
+        key = (_path(printable(report.path)), finding.rule.id, finding.segment.flags)
+        left = self._left.get(key, 0)
+        self._left[key] = max(left - 1, 0)
+        return left > 0
+
+    def fixed(self, paths: list[str], rules: frozenset[str]) -> list[Key]:
+        """Return what was accepted once and not found in the files at *paths* now, of the *rules* that count."""
+        looked_at = {_path(printable(path)) for path in paths}
+        left = (key for key, count in self._left.items() for _ in range(count))
+        return sorted(key for key in left if key[0] in looked_at and key[1] in rules)
+
+
+def parse(data: bytes, name: str) -> Baseline:
+    """Return the baseline in *data*, the content of the file *name*.  Raises UsageError."""
+    try:
+        document = json.loads(data)
+        if document["schema"] != SCHEMA:
+            raise ValueError  # noqa: TRY301  # all that is wrong with the file gets the same message
+        return Baseline([key for file in document["files"] for key in _keys(file)])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        make = "hugealign verify --format json -o FILE"
+        raise UsageError(f"--baseline: {printable(name)}: not a report of {make}") from None
+
+
+def _keys(file: "dict[str, Any]") -> list[Key]:
+    findings = file["findings"] + file.get("accepted", [])
+    return [(_path(str(file["path"])), str(finding["id"]), str(finding["flags"])) for finding in findings]
+
+
+def _path(path: str) -> str:
+    return os.path.normpath(path)

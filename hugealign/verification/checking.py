@@ -1,0 +1,83 @@
+"""Checking one open file: its kind, its coverage, its findings."""
+
+import os
+import stat
+
+from hugealign.elf.coverage import Coverage, coverage, coverages
+from hugealign.elf.image import ET_CORE, ET_DYN, ET_EXEC, ET_REL, Image, read_image
+from hugealign.errors import HugealignError, MalformedElfError, NotElfError
+from hugealign.verification import rules
+from hugealign.verification.examine import examine
+from hugealign.verification.facts import read_facts
+from hugealign.verification.kernels import eligibility
+from hugealign.verification.model import FileReport
+
+_ARCHIVES = (b"!<arch>\n", b"!<thin>\n")
+_NO_PROGRAM = {
+    ET_REL: "an object file, which has no segments; link it first",
+    ET_CORE: "a core file; give the program that dumped it",
+}
+
+
+def check_fd(fd: int, name: str, policy: rules.Policy) -> FileReport:
+    """Return what is known of the file behind *fd*, which the report calls *name*.
+
+    What keeps it from being checked becomes the report's reason.
+    """
+    try:
+        return _check(fd, name, policy)
+    except OSError as error:
+        return FileReport(name, reason=error.strerror or str(error))
+    except HugealignError as error:
+        return FileReport(name, reason=str(error))
+
+
+def _check(fd: int, name: str, policy: rules.Policy) -> FileReport:
+    mode = os.fstat(fd).st_mode
+    if stat.S_ISDIR(mode):
+        return FileReport(name, reason="a directory; give the files in it")
+    if not stat.S_ISREG(mode):
+        return FileReport(name, reason="not a regular file")
+    try:
+        image = read_image(fd)
+    except NotElfError:
+        if os.pread(fd, 8, 0) in _ARCHIVES:
+            return FileReport(name, reason="an archive of object files; link it first")
+        raise
+    if image.e_type in _NO_PROGRAM:
+        return FileReport(name, reason=_NO_PROGRAM[image.e_type])
+    if image.e_type not in (ET_EXEC, ET_DYN):
+        return FileReport(name, reason=f"ELF type {image.e_type} is neither a program nor a library")
+    if not image.load_segments:
+        return FileReport(name, reason="no loadable segments (a separate debug file?)")
+    facts = read_facts(fd, image)
+    if facts.debug:
+        report = FileReport(name, Coverage(0, 0, 0, 0), examine(facts, policy), small=True, debug=True)
+    else:
+        covered = coverage(image, policy.page_size)
+        report = FileReport(
+            name,
+            covered,
+            rules.check(image, policy) + examine(facts, policy),
+            image.text_segments,
+            covered.text < policy.min_text,
+            coverages=tuple(coverages(image, policy.page_size)),
+            kernels=eligibility(image, policy.page_size, facts.kind),
+        )
+    report.file_size = image.file_size
+    report.build_id = facts.notes.build_id
+    report.fix_level = _fix_level(fd, image)
+    return report
+
+
+def _fix_level(fd: int, image: Image) -> str:
+    """Return the level of the `hugealign fix` that made this file, empty if none did or its record is damaged."""
+    if not any(section.name == ".hugealign.fix" for section in image.sections):
+        return ""
+    from hugealign.fixing.output import reader, recorded
+
+    try:
+        record = recorded(reader(fd), image)
+    except MalformedElfError:
+        return ""
+    return record.level if record else ""

@@ -1,0 +1,99 @@
+"""Before and after: two reports of what is meant to be the same file.  Pure."""
+
+from hugealign.elf.coverage import Coverage
+from hugealign.verification.model import UNKNOWN
+from hugealign.verification.outcome import FileOutcome, at_or_above
+from hugealign.verification.rules import Finding, Policy
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hugealign.verification.model import FileReport
+
+BETTER, SAME, WORSE = "better", "same", "worse"
+
+
+class Pair:
+    """One file in its *new* and its *old* form; None where there is none.
+
+    *gained* and *lost* are the findings that only one of them has; *worse* says, line by line, what got worse.
+    """
+
+    __slots__ = ("gained", "lost", "new", "old", "worse")
+
+    def __init__(self, new: FileOutcome | None, old: FileOutcome | None, fail_on: str, policy: Policy) -> None:
+        self.new = new
+        self.old = old
+        self.gained = _without(new, old)
+        self.lost = _without(old, new)
+        self.worse: list[str] = []
+        if any(at_or_above(finding.rule.severity, fail_on) for finding in self.gained):
+            self.worse.append("findings that the old file does not have")
+        if new and old and _lower(new.report, old.report, policy):
+            self.worse.append("less of the text is in whole windows")
+
+    @property
+    def verdict(self) -> str:
+        """BETTER, SAME, WORSE, or UNKNOWN where a side could not be checked."""
+        if any(side and side.report.reason for side in (self.new, self.old)):
+            return UNKNOWN
+        if self.worse:
+            return WORSE
+        if self.new is None:
+            return SAME
+        new, old = (side.report.coverage if side else None for side in (self.new, self.old))
+        more = new is not None and old is not None and _share(new, old) > _share(old, new)
+        return BETTER if (self.lost and not self.gained) or more else SAME
+
+
+def pairs(
+    new: list[tuple[str, FileOutcome]], old: list[tuple[str, FileOutcome]], fail_on: str, policy: Policy
+) -> list[Pair]:
+    """Return the pairs of *new* and *old* files, which are (name within its argument, outcome).
+
+    One file on each side is a pair whatever the names.
+    """
+    if len(new) == len(old) == 1:
+        return [Pair(new[0][1], old[0][1], fail_on, policy)]
+    before, after = dict(old), dict(new)
+    names = list(dict.fromkeys([*after, *before]))
+    return [Pair(after.get(name), before.get(name), fail_on, policy) for name in names]
+
+
+def status(compared: list[Pair], fail_on: str) -> int:
+    """Return 1 if a pair got worse, else 3 if one could not be checked, else 0."""
+    verdicts = {pair.verdict for pair in compared}
+    if WORSE in verdicts and fail_on != "never":
+        return 1
+    return 3 if UNKNOWN in verdicts or not compared else 0
+
+
+def _without(side: FileOutcome | None, other: FileOutcome | None) -> list[Finding]:
+    """Return the findings of *side* that *other* does not have, by rule and protection of the segment."""
+    left: dict[tuple[str, str], int] = {}
+    for finding in other.findings if other else []:
+        left[_kind(finding)] = left.get(_kind(finding), 0) + 1
+    rest = []
+    for finding in side.findings if side else []:
+        if left.get(_kind(finding)):
+            left[_kind(finding)] -= 1
+        else:
+            rest.append(finding)
+    return rest
+
+
+def _kind(finding: Finding) -> tuple[str, str]:
+    return finding.rule.id, finding.segment.flags
+
+
+def _lower(new: "FileReport", old: "FileReport", policy: Policy) -> bool:
+    """Return whether coverage sank, by more than the rules forgive: small text, a tail below the pad threshold."""
+    if not new.coverage or not old.coverage or new.small:
+        return False
+    if new.coverage.text - new.coverage.huge <= policy.pad_threshold:
+        return False
+    return _share(new.coverage, old.coverage) < _share(old.coverage, new.coverage)
+
+
+def _share(one: Coverage, other: Coverage) -> int:
+    """Return the coverage of *one*, in a unit that it shares with that of *other*: fractions without rounding."""
+    return one.huge * other.text

@@ -1,0 +1,77 @@
+"""Reading what the deeper rules need from one open file, beyond its headers."""
+
+import os
+from dataclasses import dataclass
+
+from hugealign.elf.coverage import pad_sections
+from hugealign.elf.dynamic import Dynamic, read_dynamic
+from hugealign.elf.image import PT_INTERP, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image
+from hugealign.elf.notes import Notes, read_notes
+from hugealign.elf.objectfile import TRAP
+
+#: What loads a file, which decides who places it: fixed addresses; the kernel; the kernel without a dynamic linker;
+#: the dynamic linker.
+FIXED, PIE, STATIC_PIE, LIBRARY = "fixed", "pie", "static-pie", "library"
+
+_PAD_LIMIT = 64 << 20  # bytes of padding that are looked at
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a file says.
+
+    *bad_pad* is the address of the first byte of padding that is no trap, None without one; *disk_size* the bytes
+    that the file takes on disk.
+    """
+
+    image: Image
+    dynamic: Dynamic
+    notes: Notes
+    bad_pad: int | None = None
+    disk_size: int = 0
+
+    @property
+    def kind(self) -> str:
+        """FIXED, PIE, STATIC_PIE or LIBRARY."""
+        if self.image.fixed:
+            return FIXED
+        interpreted = any(segment.p_type == PT_INTERP for segment in self.image.segments)
+        if interpreted and not self.dynamic.soname:  # libc.so.6 has an interpreter, so that it can be executed
+            return PIE
+        return STATIC_PIE if self.dynamic.pie and not interpreted else LIBRARY
+
+    @property
+    def debug(self) -> bool:
+        """Whether this is a separate debug file: it describes code that it does not hold."""
+        code = [s for s in self.image.sections if s.sh_flags & SHF_ALLOC and s.sh_flags & SHF_EXECINSTR and s.sh_size]
+        return bool(code) and all(section.sh_type == SHT_NOBITS for section in code)
+
+
+def read_facts(fd: int, image: Image) -> Facts:
+    """Return the facts of the file behind *fd*, whose headers are *image*.  Raises OSError."""
+    disk_size = os.fstat(fd).st_blocks * 512  # stat(2): whatever the block size
+    return Facts(image, read_dynamic(fd, image), read_notes(fd, image), _bad_pad(fd, image), disk_size)
+
+
+def _bad_pad(fd: int, image: Image) -> int | None:
+    trap = TRAP.get(image.e_machine)
+    if trap is None:
+        return None
+    left = _PAD_LIMIT
+    for section in pad_sections(image):
+        if section.sh_type == SHT_NOBITS:
+            continue
+        end = min(section.sh_size, left)
+        left -= end
+        for start in range(0, end, _CHUNK):
+            try:
+                data = os.pread(fd, min(_CHUNK, end - start), section.sh_offset + start)
+            except OverflowError:
+                break
+            if not data:
+                break
+            other = data.lstrip(trap[:1])  # every byte of a trap instruction is the same
+            if other:
+                return section.sh_addr + start + len(data) - len(other)
+    return None

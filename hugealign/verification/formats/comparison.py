@@ -1,0 +1,105 @@
+"""Before and after, for people and for programs.  Pure."""
+
+import json
+
+from hugealign.elf.coverage import Coverage
+from hugealign.units import format_size, printable
+from hugealign.verification.compare import BETTER, SAME, WORSE, Pair
+from hugealign.verification.formats.json import TOOL, file_object, finding_object
+from hugealign.verification.formats.text import Style, finding_lines
+from hugealign.verification.formats.words import log_lines, percent
+from hugealign.verification.model import FAILED, OK, UNKNOWN, FileReport
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+#: The version of the JSON's shape; ``compare-1.schema.json`` beside this package describes it.
+SCHEMA = "hugealign.compare/1"
+_COLOURS = {WORSE: FAILED, BETTER: OK, SAME: OK, UNKNOWN: UNKNOWN}
+_WORDS = {UNKNOWN: "could not compare"}
+
+
+def render_text(pairs: list[Pair], style: Style) -> str:
+    """Return a small table for each pair, and what only one side was found to have."""
+    lines: list[str] = []
+    for pair in pairs:
+        if style.quiet and pair.verdict in (BETTER, SAME):
+            continue
+        lines += _pair(pair, style)
+    return log_lines(lines)
+
+
+def _pair(pair: Pair, style: Style) -> "Iterator[str]":
+    verdict = style.paint(_WORDS.get(pair.verdict, pair.verdict), _COLOURS[pair.verdict])
+    sides = [side.report for side in (pair.new, pair.old) if side]
+    if len(sides) == 2:
+        against = f"against {printable(sides[1].path)}"
+    else:
+        against = "(only in NEW)" if pair.new else "(only in OLD)"
+    yield f"{printable(sides[0].path)} {against}: {verdict}"
+    yield from (f"  worse: {reason}" for reason in pair.worse)
+    for side in (pair.new, pair.old):
+        if side and side.reason:
+            yield f"  {printable(side.report.path)}: could not check: {side.reason}"
+    if len(sides) == 2 and all(report.coverage for report in sides):
+        yield from _table(sides[0], sides[1])
+    for lead, findings in (("gained ", pair.gained), ("lost ", pair.lost)):
+        for finding in findings:
+            yield from finding_lines(finding, style, lead)
+
+
+def _table(new: FileReport, old: FileReport) -> "Iterator[str]":
+    after, before = new.coverage, old.coverage
+    assert after is not None  # noqa: S101  # the caller has looked
+    assert before is not None  # noqa: S101
+    yield f"  {'':10}  {'OLD':>10}  {'NEW':>10}  {'CHANGE':>12}"
+    yield f"  {'coverage':10}  {percent(before):>10}  {percent(after):>10}  {_points(after, before):>12}"
+    yield f"  {'windows':10}  {before.windows:>10}  {after.windows:>10}  {_sign(after.windows - before.windows):>12}"
+    for name, first, second in (
+        ("text", before.text, after.text),
+        ("pad", before.pad, after.pad),
+        ("file", old.file_size, new.file_size),
+    ):
+        yield f"  {name:10}  {format_size(first):>10}  {format_size(second):>10}  {_change(second - first):>12}"
+
+
+def _points(after: Coverage, before: Coverage) -> str:
+    """Return the change of coverage in percentage points, of the figures as they are printed."""
+    if not after.text or not before.text:
+        return "--"
+    tenths = after.huge * 1000 // after.text - before.huge * 1000 // before.text
+    return f"{'-' if tenths < 0 else '+'}{abs(tenths) // 10}.{abs(tenths) % 10} pp" if tenths else "--"
+
+
+def _sign(number: int) -> str:
+    return f"{number:+}" if number else "--"
+
+
+def _change(size: int) -> str:
+    return f"{'-' if size < 0 else '+'}{format_size(abs(size))}" if size else "--"
+
+
+def render_json(pairs: list[Pair], page_size: int) -> str:
+    """Return the comparison for programs, in the shape of SCHEMA."""
+    verdicts = [pair.verdict for pair in pairs]
+    document = {
+        "schema": SCHEMA,
+        "tool": TOOL,
+        "page_size": page_size,
+        "pairs": [_object(pair) for pair in pairs],
+        "summary": {verdict: verdicts.count(verdict) for verdict in (BETTER, SAME, WORSE, UNKNOWN)},
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
+def _object(pair: Pair) -> "dict[str, Any]":
+    return {
+        "verdict": pair.verdict,
+        "worse": pair.worse,
+        "new": file_object(pair.new) if pair.new else None,
+        "old": file_object(pair.old) if pair.old else None,
+        "gained": [finding_object(finding) for finding in pair.gained],
+        "lost": [finding_object(finding) for finding in pair.lost],
+    }

@@ -1,0 +1,101 @@
+"""The report for programs, as JSON.  Pure: returns a string, never prints."""
+
+import json
+
+from hugealign import __version__
+from hugealign.elf.coverage import Coverage
+from hugealign.units import printable
+from hugealign.verification.outcome import FileOutcome, Outcome
+from hugealign.verification.rules import Finding
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+#: The version of the JSON's shape; ``verify-1.schema.json`` beside this package describes it.
+SCHEMA = "hugealign.verify/1"
+TOOL = {"name": "hugealign", "version": __version__}
+
+
+def render(outcome: Outcome) -> str:
+    """Return the report for programs, in the shape of SCHEMA."""
+    document: dict[str, Any] = {
+        "schema": SCHEMA,
+        "tool": TOOL,
+        "page_size": outcome.page_size,
+        "files": [file_object(file) for file in outcome.files],
+        "summary": outcome.verdicts(),
+        "totals": coverage_object(outcome.coverage())
+        | {"small_text_bytes": outcome.small_text()}
+        | outcome.findings()
+        | {"accepted": outcome.accepted()},
+    }
+    if outcome.fixed:
+        document["fixed"] = [{"path": path, "id": rule, "flags": flags} for path, rule, flags in outcome.fixed]
+    return json.dumps(document, indent=2) + "\n"
+
+
+def file_object(file: FileOutcome) -> "dict[str, Any]":
+    """Return what is known of one file."""
+    report = file.report
+    document: dict[str, Any] = {"path": printable(report.path), "verdict": file.verdict}
+    if file.reason or report.coverage is None:
+        return document | {"reason": file.reason, "findings": []}
+    if report.build_id:
+        document["build_id"] = report.build_id
+    if report.fix_level:
+        document["fix_level"] = report.fix_level
+    document["file_bytes"] = report.file_size
+    document["coverage"] = coverage_object(report.coverage)
+    document["small"] = report.small
+    document["segments"] = [
+        {
+            "index": s.index,
+            "flags": s.flags,
+            "p_vaddr": s.p_vaddr,
+            "p_offset": s.p_offset,
+            "p_filesz": s.p_filesz,
+            "p_memsz": s.p_memsz,
+            "p_align": s.p_align,
+            "coverage": coverage_object(part),
+        }
+        for s, part in zip(report.segments, report.coverages, strict=True)
+    ]
+    document["findings"] = [finding_object(finding) for finding in file.findings]
+    if file.accepted:
+        document["accepted"] = [finding_object(finding) for finding in file.accepted]
+    document["kernels"] = [
+        {
+            "system": k.system,
+            "title": k.title,
+            "answer": k.answer,
+            "windows": k.windows,
+            "reason": k.reason,
+            "source": k.source,
+        }
+        for k in report.kernels
+    ]
+    return document
+
+
+def coverage_object(coverage: Coverage) -> dict[str, int]:
+    """Return the numbers of *coverage*."""
+    return {
+        "text_bytes": coverage.text,
+        "huge_bytes": coverage.huge,
+        "windows": coverage.windows,
+        "pad_bytes": coverage.pad,
+    }
+
+
+def finding_object(finding: Finding) -> dict[str, object]:
+    """Return one finding."""
+    return {
+        "id": finding.rule.id,
+        "severity": finding.rule.severity,
+        "title": finding.rule.title,
+        "message": finding.message,
+        "segment": finding.segment.index,
+        "flags": finding.segment.flags,
+        "fix": finding.rule.fix,
+    }

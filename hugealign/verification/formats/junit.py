@@ -1,0 +1,55 @@
+"""The report as JUnit's XML, a test case for each file.  Pure.
+
+``units.printable`` leaves no character that XML 1.0 forbids (production 2, Char): controls, surrogates and
+non-characters are all unprintable.
+"""
+
+from xml.sax.saxutils import escape, quoteattr
+
+from hugealign.units import printable
+from hugealign.verification.formats.words import summary
+from hugealign.verification.model import FAILED, OK, UNKNOWN
+from hugealign.verification.outcome import FileOutcome, Outcome
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def render(outcome: Outcome) -> str:
+    """Return the document.  A file that could not be checked is an error, one with too little text to gain skipped."""
+    verdicts = outcome.verdicts()
+    skipped = sum(_skipped(file) for file in outcome.files)
+    numbers = (
+        f'tests="{len(outcome.files)}" failures="{verdicts[FAILED]}" errors="{verdicts[UNKNOWN]}" skipped="{skipped}"'
+    )
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>', f'<testsuites name="hugealign" {numbers}>']
+    lines.append(f'  <testsuite name="hugealign verify" {numbers}>')
+    for file in outcome.files:
+        name = printable(file.report.path)
+        lines.append(f'    <testcase classname="hugealign.verify" name={quoteattr(name)}>')
+        lines += _result(file)
+        lines.append("    </testcase>")
+    lines += ["  </testsuite>", "</testsuites>"]
+    return "".join(line + "\n" for line in lines)
+
+
+def _skipped(file: FileOutcome) -> bool:
+    coverage = file.report.coverage
+    return file.verdict == OK and (file.report.small or coverage is None or not coverage.text)
+
+
+def _result(file: FileOutcome) -> "Iterator[str]":
+    if file.verdict == UNKNOWN:
+        yield f'      <error type="not checked" message={quoteattr(file.reason)}/>'
+        return
+    told = [f"{f.rule.severity}[{f.rule.id}]: {f.message}\n  fix: {f.rule.fix}" for f in file.findings]
+    if file.verdict == FAILED:
+        kind = file.findings[0].rule.id
+        message = f"{summary(file.report)}; {', '.join(dict.fromkeys(f.rule.id for f in file.findings))}"
+        yield f'      <failure type="{kind}" message={quoteattr(message)}>{escape(chr(10).join(told))}</failure>'
+        return
+    if _skipped(file):
+        yield f"      <skipped message={quoteattr(summary(file.report))}/>"
+    if told:
+        yield f"      <system-out>{escape(chr(10).join(told))}</system-out>"

@@ -1,0 +1,96 @@
+"""The report as SARIF 2.1.0, the form that code-scanning services take.  Pure.
+
+Section numbers are those of "Static Analysis Results Interchange Format Version 2.1.0", OASIS.
+"""
+
+import hashlib
+import json
+import os
+from urllib.parse import quote
+
+from hugealign import __version__
+from hugealign.units import printable
+from hugealign.verification.formats.words import relative
+from hugealign.verification.model import UNKNOWN, FileReport
+from hugealign.verification.outcome import FileOutcome, Outcome
+from hugealign.verification.rules import RULES, Finding, Rule
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+
+
+def render(outcome: Outcome, base: str) -> str:
+    """Return the document; paths below *base* are made relative to it, as repositories' services want them."""
+    places = {rule_id: index for index, rule_id in enumerate(RULES)}
+    results = [
+        _result(file.report, finding, places, base, accepted)
+        for file in outcome.files
+        for findings, accepted in ((file.findings, False), (file.accepted, True))
+        for finding in findings
+    ]
+    unchecked = [_notification(file, base) for file in outcome.files if file.verdict == UNKNOWN]
+    run = {
+        "tool": {
+            "driver": {"name": "hugealign", "version": __version__, "rules": [_rule(rule) for rule in RULES.values()]}
+        },
+        # 3.20.14: false where the run did not look at all that it was asked to look at.
+        "invocations": [{"executionSuccessful": not unchecked, "toolExecutionNotifications": unchecked}],
+        "results": results,
+    }
+    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+
+
+def _rule(rule: Rule) -> "dict[str, Any]":
+    return {
+        "id": rule.id,
+        "shortDescription": {"text": rule.title},
+        "fullDescription": {"text": rule.condition},
+        "help": {"text": f"{rule.condition}\n\nMend: {rule.fix}\n\nMore: hugealign explain {rule.id}"},
+        "defaultConfiguration": {"level": rule.severity},
+    }
+
+
+def _result(
+    report: FileReport, finding: Finding, places: dict[str, int], base: str, accepted: bool
+) -> "dict[str, Any]":
+    rule, segment = finding.rule, finding.segment
+    # GitHub wants a line; the place in a binary file is in bytes (3.30.4), which a hostile header may put anywhere.
+    region = {"startLine": 1}
+    if segment.p_offset + segment.p_filesz <= report.file_size:
+        region |= {"byteOffset": segment.p_offset, "byteLength": segment.p_filesz}
+    path = relative(report.path, base)
+    result: dict[str, Any] = {
+        "ruleId": rule.id,
+        "ruleIndex": places[rule.id],
+        "level": rule.severity,
+        "message": {"text": f"{finding.message}. Mend: {rule.fix}"},
+        "locations": [{"physicalLocation": {"artifactLocation": {"uri": _uri(path)}, "region": region}}],
+        # 3.27.17.  The first follows a file through rebuilds, and is the one that GitHub reads; the second is the
+        # same wherever the file is copied to.
+        "partialFingerprints": {"primaryLocationLineHash": f"{_hash(path, rule.id, segment.index)}:1"}
+        | ({"buildId/v1": f"{report.build_id}:{rule.id}:{segment.index}"} if report.build_id else {}),
+    }
+    if accepted:
+        result["suppressions"] = [{"kind": "external", "justification": "accepted by the baseline"}]
+    return result
+
+
+def _notification(file: FileOutcome, base: str) -> "dict[str, Any]":
+    path = file.report.path
+    return {
+        "level": "error",
+        "message": {"text": f"{printable(path)}: could not check: {file.reason}"},
+        "locations": [{"physicalLocation": {"artifactLocation": {"uri": _uri(relative(path, base))}}}],
+    }
+
+
+def _hash(path: str, rule: str, index: int) -> str:
+    return hashlib.sha256(b"\0".join((os.fsencode(path), rule.encode(), str(index).encode()))).hexdigest()[:16]
+
+
+def _uri(path: str) -> str:
+    """Return *path* as a URI reference (RFC 3986): percent-encoded, the colon too, which would make a scheme."""
+    return ("file://" if path.startswith("/") else "") + quote(os.fsencode(path))

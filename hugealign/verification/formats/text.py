@@ -1,0 +1,120 @@
+"""The report for people: 80 columns, where names allow.  Pure: returns a string, never prints."""
+
+import textwrap
+
+from hugealign.elf.coverage import Coverage
+from hugealign.elf.image import Segment
+from hugealign.units import format_size, printable
+from hugealign.verification.formats.words import count, log_lines, percent, summary, totals
+from hugealign.verification.model import FAILED, OK, UNKNOWN
+from hugealign.verification.outcome import FileOutcome, Outcome
+from hugealign.verification.rules import Finding
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_WIDTH = 80
+#: Terminal attributes (ECMA-48, SGR): bold red, yellow, cyan, green.
+_COLOURS = {FAILED: "1;31", "error": "1;31", "warning": "33", UNKNOWN: "33", "note": "36", OK: "32"}
+
+
+class Style:
+    """How much to say: *quiet* only files that are not ok, *verbose* tables as well, *kernels* each kernel's answer."""
+
+    __slots__ = ("colour", "kernels", "quiet", "verbose")
+
+    def __init__(self, quiet: bool = False, verbose: bool = False, kernels: bool = False, colour: bool = False) -> None:
+        self.quiet = quiet
+        self.verbose = verbose
+        self.kernels = kernels
+        self.colour = colour
+
+    def paint(self, text: str, meaning: str) -> str:
+        """Return *text* in the colour of *meaning*, a verdict or a severity."""
+        return f"\x1b[{_COLOURS[meaning]}m{text}\x1b[0m" if self.colour else text
+
+
+def render(outcome: Outcome, style: Style) -> str:
+    """Return the report for people."""
+    lines: list[str] = []
+    for file in outcome.files:
+        if file.verdict != OK or file.findings or not style.quiet:
+            lines += _file(file, style)
+    if style.verbose:
+        lines += ["", *_table(outcome)]
+        lines += [f"fixed since the baseline: {path}: {rule}" for path, rule, _ in outcome.fixed]
+        if outcome.skipped:
+            lines.append(f"passed over: {outcome.skipped}")
+    if len(outcome.files) > 1 and not style.quiet:
+        lines += ["", *totals(outcome)]
+    return log_lines(lines)
+
+
+def _file(file: FileOutcome, style: Style) -> "Iterator[str]":
+    report = file.report
+    name = printable(report.path)
+    if file.reason:
+        yield f"{name}: {style.paint('could not check', UNKNOWN)}: {file.reason}"
+        return
+    yield f"{name}: {style.paint('ok' if file.verdict == OK else 'FAILED', file.verdict)}  {summary(report)}"
+    for finding, following in zip(file.findings, [*file.findings, None][1:], strict=True):
+        yield from finding_lines(finding, style)
+        if following is None or following.segment is not finding.segment:
+            yield segment_line(finding.segment)
+    for fix in dict.fromkeys(finding.rule.fix for finding in file.findings):
+        yield from _wrapped(f"fix: {fix}", 4, 9)
+    if report.fix_level:
+        yield f"  changed by hugealign fix --level={report.fix_level}; --undo gives the old file back"
+    if file.accepted:
+        rules = ", ".join(dict.fromkeys(finding.rule.id for finding in file.accepted))
+        yield f"  {count(len(file.accepted), 'finding')} accepted by the baseline: {rules}"
+    if style.kernels:
+        for kernel in report.kernels:
+            windows = count(kernel.windows, "window")
+            yield f"  {kernel.title:40}  {kernel.answer:7}  {windows:>10}"
+            yield from _wrapped(kernel.reason, 6, 6)
+
+
+def finding_lines(finding: Finding, style: Style, lead: str = "") -> list[str]:
+    """Return what was found, after *lead*, in one line or more."""
+    head = f"{finding.rule.severity}[{finding.rule.id}]"
+    first, *more = _wrapped(f"{lead}{head}: {finding.message}", 2, 4)
+    return [first.replace(head, style.paint(head, finding.rule.severity), 1), *more]
+
+
+def segment_line(segment: Segment) -> str:
+    """Return where the findings above it are."""
+    return (
+        f"    --> LOAD {segment.index}  {segment.flags}  vaddr {segment.p_vaddr:#x}  offset {segment.p_offset:#x}"
+        f"  {format_size(segment.p_memsz)}  align {segment.p_align:#x}"
+    )
+
+
+def _wrapped(text: str, indent: int, further: int) -> list[str]:
+    return textwrap.wrap(
+        text,
+        _WIDTH,
+        initial_indent=" " * indent,
+        subsequent_indent=" " * further,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _table(outcome: Outcome) -> "Iterator[str]":
+    """Yield a line for each file and each of its text segments, and their sum."""
+    yield f"{'TEXT':>10}  {'IN WINDOWS':>10}  {'COVERED':>7}  {'WINDOWS':>7}  {'PAD':>10}  FILE"
+    for file in outcome.files:
+        report = file.report
+        if report.coverage is None:
+            continue
+        yield _row(report.coverage, printable(report.path))
+        for segment, part in zip(report.segments, report.coverages, strict=True):
+            yield _row(part, f"  LOAD {segment.index} {segment.flags}")
+    yield _row(outcome.coverage(), "TOTAL")
+
+
+def _row(part: Coverage, name: str) -> str:
+    sizes = f"{format_size(part.text):>10}  {format_size(part.huge):>10}  {percent(part):>7}"
+    return f"{sizes}  {part.windows:>7}  {format_size(part.pad) if part.pad else '--':>10}  {name}"

@@ -1,0 +1,67 @@
+"""The words that several forms of the report share.  Pure."""
+
+import os
+
+from hugealign.elf.coverage import Coverage
+from hugealign.units import format_size
+from hugealign.verification.model import FAILED, OK, UNKNOWN, FileReport
+from hugealign.verification.outcome import Outcome
+
+
+def log_lines(lines: list[str]) -> str:
+    r"""Return *lines* as text that is only read, also where GitHub's runner shows it.
+
+    The runner takes a line that begins with ``::``, and ``##[`` anywhere in a line, for a command to itself
+    (ActionCommand.cs in github.com/actions/runner).  Names in files must not give it any.
+    """
+    safe = []
+    for line in lines:
+        text = line.replace("##[", r"##\x5b")
+        safe.append(text.replace("::", r"\x3a:", 1) if text.lstrip().startswith("::") else text)
+    return "".join(line + "\n" for line in safe)
+
+
+def relative(path: str, base: str) -> str:
+    """Return *path* as services that annotate files want it: relative to *base* where it lies below, and normal."""
+    if path.startswith(base.rstrip("/") + "/"):
+        path = path[len(base.rstrip("/")) + 1 :].lstrip("/")
+    return os.path.normpath(path)
+
+
+def count(number: int, noun: str) -> str:
+    """Return ``1 error``, ``2 errors``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def percent(coverage: Coverage) -> str:
+    """Return how much of the text lies in whole windows, rounded down so that 100 % means all; ``--`` without text."""
+    if not coverage.text:
+        return "--"
+    tenths = coverage.huge * 1000 // coverage.text
+    return f"{tenths // 10}.{tenths % 10} %" if tenths < 1000 else "100 %"
+
+
+def summary(report: FileReport) -> str:
+    """Return the coverage of a checked file in words."""
+    coverage = report.coverage
+    if coverage is None or not coverage.text:
+        return "no text"
+    size = format_size(coverage.text)
+    if report.small:
+        return f"{size} of text: small, 4 KiB pages serve it"
+    return f"{percent(coverage)} of {size} of text in {count(coverage.windows, 'window')}"
+
+
+def totals(outcome: Outcome) -> list[str]:
+    """Return the lines that add up all files."""
+    verdicts, coverage = outcome.verdicts(), outcome.coverage()
+    checked = f"{verdicts[OK]} ok, {verdicts[FAILED]} failed, {verdicts[UNKNOWN]} not checked"
+    found = [count(number, severity) for severity, number in outcome.findings().items() if number]
+    if accepted := outcome.accepted():
+        found.append(f"{accepted} accepted by the baseline")
+    lines = [f"{count(len(outcome.files), 'file')}: {'; '.join([checked, ', '.join(found)] if found else [checked])}"]
+    if coverage.text:
+        small = outcome.small_text()
+        rest = f"; {format_size(small)} of it in small files" if small else ""
+        lines.append(f"{percent(coverage)} of {format_size(coverage.text)} of text in whole windows{rest}")
+    return lines

@@ -1,0 +1,217 @@
+"""What each known kernel and loader would do with the text of a file.  Pure: from headers to answers.
+
+Each system is a small model of one published piece of source; its conditions are those of the named source, its
+counts are of windows that it *would* map huge once the page cache or the copy allows it.
+"""
+
+import functools
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hugealign.elf.coverage import coverage
+from hugealign.elf.image import PF_W, PT_INTERP, Image, Segment
+from hugealign.elf.windows import BASE_PAGE, align_down, align_up, drift, load_alignment
+from hugealign.units import format_size
+from hugealign.verification.facts import FIXED, LIBRARY, PIE, STATIC_PIE
+
+YES, PARTIAL, NO = "yes", "partial", "no"
+
+#: Neither glibc nor the kernel patch aligns to huge pages above this (MAX_THP_PAGESIZE; SZ_32M).
+_LARGEST_ALIGNED = 32 << 20
+#: The threshold that Alibaba's documents suggest for hugetext_pad_threshold, in bytes.
+_ANOLIS_THRESHOLD = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Eligibility:
+    """What one system does: *answer* YES, PARTIAL or NO, how many *windows* it maps huge, and why.
+
+    *system* is a short id, *title* its name for people, *source* the commit, version or document it follows.
+    """
+
+    system: str
+    title: str
+    answer: str
+    windows: int
+    reason: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class _System:
+    system: str
+    title: str
+    source: str
+    judge: Callable[[Image, int, str], tuple[int, int, str]]  # -> windows, bytes of text in them, why not more
+
+
+def eligibility(image: Image, page_size: int, kind: str) -> tuple[Eligibility, ...]:
+    """Return what each known system does with the text of *image*, which is of *kind* (``Facts.kind``)."""
+    text = coverage(image, page_size).text
+    if not text:
+        return ()
+    found = []
+    for system in _SYSTEMS:
+        windows, huge, reason = system.judge(image, page_size, kind)
+        answer = NO if not windows else YES if huge >= text else PARTIAL
+        if windows and not reason:
+            reason = "all of the text" if answer == YES else f"{format_size(text - huge)} of text stay on 4 KiB pages"
+        found.append(Eligibility(system.system, system.title, answer, windows, reason, system.source))
+    return tuple(found)
+
+
+@functools.lru_cache(maxsize=4)  # most systems ask for the same
+def _with_alignment(image: Image, page: int, alignment: int) -> tuple[int, int, str]:
+    """Judge by the windows that there are when the loader gives the file *alignment*."""
+    part = coverage(image, page, alignment)
+    if part.windows:
+        return part.windows, part.huge, ""
+    return 0, 0, _why_none(image, page, alignment)
+
+
+def _why_none(image: Image, page: int, alignment: int) -> str:
+    if not image.fixed and alignment % page:
+        return f"aligned to {format_size(alignment)}: ASLR moves it off the grid"
+    texts = image.text_segments
+    if all((s.p_vaddr + drift(image) - s.p_offset) % page for s in texts):
+        return "p_vaddr and p_offset differ modulo the window"
+    return "no whole window of text"
+
+
+def _honoured(image: Image, page: int, _kind: str) -> tuple[int, int, str]:
+    return _with_alignment(image, page, load_alignment(image))
+
+
+def _no_static_pie(image: Image, page: int, kind: str) -> tuple[int, int, str]:
+    if kind == STATIC_PIE:
+        return 0, 0, "p_align of a static PIE is not honoured"
+    return _honoured(image, page, kind)
+
+
+def _old_kernel(image: Image, page: int, kind: str) -> tuple[int, int, str]:
+    if kind in (PIE, STATIC_PIE):
+        return 0, 0, "p_align of programs is not honoured"
+    return _honoured(image, page, kind)
+
+
+def _old_glibc(image: Image, page: int, kind: str) -> tuple[int, int, str]:
+    if kind != LIBRARY:
+        return _honoured(image, page, kind)
+    if any(s.p_align and (s.p_vaddr - s.p_offset) % s.p_align for s in image.load_segments):
+        return 0, 0, "refuses to load it: p_vaddr and p_offset differ modulo p_align"
+    return 0, 0, "p_align of libraries is not honoured"
+
+
+def _musl(image: Image, page: int, kind: str) -> tuple[int, int, str]:
+    if kind == LIBRARY:
+        return 0, 0, "p_align of libraries is not honoured"
+    return _honoured(image, page, kind)
+
+
+def _pmd_sized(image: Image, page: int) -> bool:
+    """Tell whether a segment is such that the file is aligned to the huge page whatever its p_align."""
+    return page <= _LARGEST_ALIGNED and any(
+        not s.p_flags & PF_W and not (s.p_vaddr | s.p_offset) % page and s.p_filesz >= page for s in image.load_segments
+    )
+
+
+def _glibc_thp(image: Image, page: int, kind: str) -> tuple[int, int, str]:
+    if kind == LIBRARY and _pmd_sized(image, page):
+        return _with_alignment(image, page, max(page, load_alignment(image)))
+    return _honoured(image, page, kind)
+
+
+def _binfmt_thp(image: Image, page: int, kind: str) -> tuple[int, int, str]:
+    if kind in (PIE, STATIC_PIE) and _pmd_sized(image, page):
+        return _with_alignment(image, page, max(page, load_alignment(image)))
+    return _honoured(image, page, kind)
+
+
+def _hugetext(image: Image, page: int, kind: str) -> tuple[int, int, str]:
+    """Judge as hugetext does, which asks for congruence only; see `_hugetext_alignment`."""
+    return _with_alignment(image, page, _hugetext_alignment(image, page, kind))
+
+
+def _hugetext_alignment(image: Image, page: int, kind: str) -> int:
+    # load_bias &= HPAGE_PMD_MASK for a program with an interpreter that is as large as a window;
+    # hugetext_get_unmapped_area for libraries.  p_align counts for nothing in Linux 4.19.
+    loads = image.load_segments
+    size = max(s.p_vaddr + s.p_memsz for s in loads) - align_down(min(s.p_vaddr for s in loads), BASE_PAGE)
+    interpreted = any(s.p_type == PT_INTERP for s in image.segments)
+    aligned = kind in (FIXED, LIBRARY) or (interpreted and size >= page)
+    return page if aligned else BASE_PAGE
+
+
+def _hugetext_pad(image: Image, page: int, kind: str) -> tuple[int, int, str]:
+    alignment = _hugetext_alignment(image, page, kind)
+    windows, huge, reason = _with_alignment(image, page, alignment)
+    if not image.fixed and alignment % page:
+        return windows, huge, reason
+    for segment in image.text_segments:
+        added, bytes_added = _hugetext_padded(image, segment, page)
+        windows += added
+        huge += bytes_added
+    return windows, huge, "" if windows else "the next segment leaves no room to pad the text"
+
+
+def _hugetext_padded(image: Image, segment: Segment, page: int) -> tuple[int, int]:
+    """Return the window, and the bytes of text, that padding in memory adds to *segment*."""
+    moved = drift(image)
+    start = align_down(segment.p_vaddr, BASE_PAGE) + moved
+    end = align_up(segment.p_vaddr + segment.p_filesz, BASE_PAGE) + moved
+    tail = end % page
+    last = align_up(end, page)
+    taken = any(
+        other is not segment and end - moved <= other.p_vaddr + other.p_memsz and other.p_vaddr < last - moved
+        for other in image.load_segments
+    )
+    congruent = (segment.p_vaddr + moved - segment.p_offset) % page == 0
+    if tail <= _ANOLIS_THRESHOLD or taken or not congruent or align_up(start, page) > end - tail:
+        return 0, 0
+    return 1, min(tail, segment.p_vaddr + segment.p_memsz - (end - tail - moved))
+
+
+def _exec_hugepages(image: Image, page: int, kind: str) -> tuple[int, int, str]:
+    """Judge as exec_hugepages does, which copies whole segments into hugetlb pages, tails included."""
+    if kind not in (FIXED, PIE):
+        return 0, 0, "for programs; its document does not speak of libraries and static PIE"
+    if load_alignment(image) % page or any((s.p_vaddr - s.p_offset) % page for s in image.load_segments):
+        return 0, 0, "asks for -z max-page-size and -z common-page-size of the huge page"
+    spans = sorted(
+        (align_down(s.p_vaddr, page), align_up(s.p_vaddr + s.p_memsz, page)) for s in image.load_segments if s.p_memsz
+    )
+    if any(after[0] < before[1] for before, after in itertools.pairwise(spans)):
+        return 0, 0, "two segments share a huge page"
+    texts = [s for s in image.text_segments if s.p_memsz]
+    windows = sum(align_up(s.p_vaddr + s.p_memsz, page) - align_down(s.p_vaddr, page) for s in texts) // page
+    return windows, sum(s.p_memsz for s in texts), ""
+
+
+_SYSTEMS = (
+    _System(
+        "linux",
+        "Linux 6.11 and glibc 2.35, or newer",
+        "commits ce81bb256a22 (5.10) and 3545deff0ec7 (6.11); glibc BZ #28676 (2.35)",
+        _honoured,
+    ),
+    _System("linux-5.10", "Linux 5.10 to 6.10", "commit ce81bb256a22 (5.10), before 3545deff0ec7", _no_static_pie),
+    _System("linux-old", "Linux before 5.10", "fs/binfmt_elf.c before commit ce81bb256a22", _old_kernel),
+    _System("glibc-old", "glibc before 2.35", "elf/dl-load.c before BZ #28676 and #28688", _old_glibc),
+    _System("musl", "musl", "map_library, ldso/dynlink.c of musl 1.2.5", _musl),
+    _System("glibc-thp", "glibc 2.44 with glibc.elf.thp=1", "_dl_map_segment_align, glibc 2.44", _glibc_thp),
+    _System(
+        "binfmt-thp",
+        "Linux with PMD alignment in binfmt_elf",
+        "patch series v5 of March 2026, align_to_pmd",
+        _binfmt_thp,
+    ),
+    _System("hugetext", "Anolis hugetext", "vma_is_hugetext, Alibaba cloud-kernel 4.19 (069fa00f)", _hugetext),
+    _System(
+        "hugetext-pad",
+        "Anolis hugetext_pad_threshold=4096",
+        "Alibaba Cloud Linux, document of hugetext_pad_threshold",
+        _hugetext_pad,
+    ),
+    _System("exec-hugepages", "openEuler exec_hugepages", "Huawei HCE, document of exec_hugepages", _exec_hugepages),
+)

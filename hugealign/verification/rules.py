@@ -1,0 +1,308 @@
+"""The rules, as data, and the check of those that need no more than the headers.
+
+The check runs after every link: no imports but our own, no I/O.  ``examine`` holds the rules that only ``verify``
+asks.
+"""
+
+from hugealign.elf.coverage import coverage
+from hugealign.elf.image import PF_W, SHF_ALLOC, SHF_EXECINSTR
+from hugealign.elf.windows import BASE_PAGE, align_down, align_up, drift, load_alignment, whole_windows
+from hugealign.units import format_size, printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hugealign.elf.image import Image, Section, Segment
+
+ERROR, WARNING, NOTE = "error", "warning", "note"
+
+RELINK = 'relink with CC="hugealign gcc" (or hugealign clang, …)'
+
+
+class Rule:
+    """One rule: *condition* is what it rests on in the kernel or the loader, *fix* the command that mends it.
+
+    The long text is ``pages.page(rule.id)``.
+    """
+
+    __slots__ = ("condition", "fix", "id", "severity", "title")
+
+    def __init__(self, rule_id: str, severity: str, title: str, condition: str, fix: str = RELINK) -> None:
+        self.id = rule_id
+        self.severity = severity
+        self.title = title
+        self.condition = condition
+        self.fix = fix
+
+
+RULES = {
+    row[0]: Rule(*row)
+    for row in (
+        (
+            "HA001",
+            ERROR,
+            "the text segment is not aligned to the huge page",
+            "Linux 5.10, commit ce81bb256a22; glibc 2.35, BZ #28676: addresses keep the largest p_align",
+        ),
+        (
+            "HA002",
+            ERROR,
+            "p_vaddr and p_offset of the text differ modulo the huge page",
+            "thp_vma_suitable_order, include/linux/huge_mm.h: address and file offset agree modulo the window",
+        ),
+        (
+            "HA003",
+            ERROR,
+            "the text starts in the middle of a window",
+            "thp_vma_suitable_order, include/linux/huge_mm.h: the whole window lies inside one mapping",
+        ),
+        (
+            "HA004",
+            ERROR,
+            "the text ends in the middle of a window",
+            "thp_vma_suitable_order, include/linux/huge_mm.h: the whole window lies inside one mapping",
+        ),
+        (
+            "HA005",
+            ERROR,
+            "another segment lies in a window of the text",
+            "thp_vma_suitable_order, include/linux/huge_mm.h: the whole window lies inside one mapping",
+        ),
+        (
+            "HA006",
+            ERROR,
+            "the text segment is not wholly in the file",
+            "elf_load, fs/binfmt_elf.c: memory beyond p_filesz is anonymous; mm/filemap.c: beyond the file is SIGBUS",
+            "link or copy the file again; it is truncated or was edited by a tool that does not know segments",
+        ),
+        (
+            "HA007",
+            ERROR,
+            "more than one executable segment",
+            "elf_map, fs/binfmt_elf.c: each PT_LOAD is a mapping with a head and a tail of its own",
+            "drop -Ttext/--section-start, or the section attributes that split the text",
+        ),
+        (
+            "HA008",
+            ERROR,
+            "the text is writable",
+            "do_cow_fault, mm/memory.c: a write to a private file mapping makes an anonymous 4 KiB page",
+            "drop -N/--omagic, or the writable executable section",
+        ),
+        (
+            "HA009",
+            WARNING,
+            "data lies among the text",
+            "elf_map, fs/binfmt_elf.c: one protection for all that lies in a segment",
+            'relink with CC="hugealign gcc", or -Wl,-z,separate-code; gold cannot: use -fuse-ld=bfd, lld or mold',
+        ),
+        (
+            "HA010",
+            ERROR,
+            "the text holds relocations",
+            "DT_TEXTREL, DF_TEXTREL (System V ABI, chapter 5): the loader writes to the text, do_cow_fault copies",
+            "compile everything with -fPIC (or -fPIE), assembly included; link with -Wl,-z,text to see what is left",
+        ),
+        (
+            "HA011",
+            NOTE,
+            "the loader of this library may ignore its alignment",
+            "glibc before 2.35 (BZ #28676) and every musl (map_library, ldso/dynlink.c) ignore p_align of libraries",
+            "run it with glibc 2.35 or newer, or link it into the program",
+        ),
+        (
+            "HA012",
+            NOTE,
+            "a static PIE is aligned only by new kernels",
+            "Linux 6.11, commit 3545deff0ec7 (in 6.6 from 6.6.92): p_align of programs without PT_INTERP",
+            "run it on Linux 6.11 or newer (6.6.92), or link with -static -no-pie",
+        ),
+        (
+            "HA013",
+            ERROR,
+            "RELRO reaches over memory that nothing maps",
+            "_dl_protect_relro, elf/dl-reloc.c in glibc: mprotect fails with ENOMEM and the program does not start",
+            "relink without -z common-page-size, or with a newer LLD (14 does this, 19 does not)",
+        ),
+        (
+            "HA014",
+            NOTE,
+            "the last page of RELRO stays writable",
+            "_dl_protect_relro, elf/dl-reloc.c in glibc: the end of PT_GNU_RELRO is rounded down to a 4 KiB page",
+            "relink with another linker (-fuse-ld=bfd, -fuse-ld=lld) or a newer one",
+        ),
+        (
+            "HA015",
+            WARNING,
+            "the padding is not trap instructions",
+            "Intel SDM volume 2, INT3; Arm ARM C6.2, UDF: a jump into padding has to stop at once",
+        ),
+        (
+            "HA016",
+            NOTE,
+            "more windows than the processor has entries for",
+            "second-level or 2 MiB instruction TLB of the processor named by --cpu",
+            "move the hot functions into the first windows, and warm only those: hugealign warm --windows N FILE",
+        ),
+        (
+            "HA017",
+            WARNING,
+            "the note of the build and the layout disagree",
+            ".note.hugealign, type 1, version 1 (hugealign/elf/notes.py): what the link meant",
+        ),
+        (
+            "HA018",
+            WARNING,
+            "the hot functions lie outside the windows",
+            "thp_vma_suitable_order, include/linux/huge_mm.h; the range is that of .note.hugealign",
+        ),
+        (
+            "HA019",
+            WARNING,
+            "the padding no longer ends a window",
+            "GNU objcopy and strip compute segments from sections: what no section holds is dropped",
+            "relink; after the link use strip without --remove-section, and run hugealign verify last",
+        ),
+        (
+            "HA020",
+            NOTE,
+            "a debug file takes the room of the text",
+            "llvm-objcopy --only-keep-debug keeps offsets congruent modulo p_align, and writes the gap",
+            "use GNU objcopy --only-keep-debug, or: fallocate --dig-holes FILE",
+        ),
+        (
+            "HA021",
+            ERROR,
+            "an alignment is no power of two",
+            "maximum_alignment, fs/binfmt_elf.c (Linux 5.10): other values are skipped; glibc refuses to load the file",
+            "link the file again; no linker writes this, so another tool has",
+        ),
+        (
+            "HA022",
+            WARNING,
+            "the alignment is far larger than the huge page",
+            "load_elf_binary, fs/binfmt_elf.c: every doubling of p_align takes one bit from address randomisation",
+            "relink with -Wl,-z,max-page-size=0x200000, or hugealign verify --page-size SIZE if it is meant",
+        ),
+        (
+            "HA023",
+            ERROR,
+            "loadable segments overlap or are out of order",
+            "System V ABI, chapter 5: ascending p_vaddr; load_elf_binary maps with MAP_FIXED, one over another",
+            "link the file again, without -Ttext/--section-start/PHDRS that put two segments on one page",
+        ),
+        (
+            "HA024",
+            WARNING,
+            "the image base is not on a window",
+            "load_elf_binary, fs/binfmt_elf.c: load_bias is lowered by the first p_vaddr",
+            "drop -Ttext-segment/--image-base, or make it a multiple of 2 MiB",
+        ),
+    )
+}
+
+
+class Policy:
+    """What is asked of a file.  Sizes are bytes; *itlb_2m* is how many 2 MiB entries *cpu* has, 0 if not asked."""
+
+    __slots__ = ("cpu", "itlb_2m", "min_text", "pad_threshold", "page_size")
+
+    def __init__(
+        self,
+        page_size: int = 1 << 21,
+        min_text: int = 1 << 18,
+        pad_threshold: int = 4096,
+        cpu: str = "",
+        itlb_2m: int = 0,
+    ) -> None:
+        self.page_size = page_size
+        self.min_text = min_text
+        self.pad_threshold = pad_threshold
+        self.cpu = cpu
+        self.itlb_2m = itlb_2m
+
+
+class Finding:
+    """One rule broken by one segment; *message* is the rule's title with this file's numbers."""
+
+    __slots__ = ("message", "rule", "segment")
+
+    def __init__(self, rule: str, segment: "Segment", message: str) -> None:
+        self.rule = RULES[rule]
+        self.segment = segment
+        self.message = message
+
+
+def check(image: "Image", policy: Policy) -> list[Finding]:
+    """Return what keeps the text of *image* from lying in whole windows; empty when all is well.
+
+    Text smaller than ``policy.min_text`` is not held against the placement rules: it fits the 4 KiB entries
+    of every current iTLB (64 and more), so there is nothing to win.
+    """
+    findings = [finding for segment in image.text_segments for finding in _structure(image, segment)]
+    if len(image.text_segments) > 1:
+        findings += [Finding("HA007", segment, "a second executable segment") for segment in image.text_segments[1:]]
+    if coverage(image, policy.page_size).text >= policy.min_text:
+        data = _data_sections(image)
+        for segment in image.text_segments:
+            findings += _placement(image, segment, policy)
+            findings += _among(segment, data)
+    return findings
+
+
+def _structure(image: "Image", segment: "Segment") -> "Iterator[Finding]":
+    if segment.p_filesz != segment.p_memsz:
+        yield Finding("HA006", segment, f"p_filesz is {segment.p_filesz:#x}, p_memsz is {segment.p_memsz:#x}")
+    elif segment.p_offset + segment.p_filesz > image.file_size:
+        missing = segment.p_offset + segment.p_filesz - image.file_size
+        yield Finding("HA006", segment, f"the file ends {format_size(missing)} before its text does")
+    if segment.p_flags & PF_W:
+        yield Finding("HA008", segment, "the text is writable as well as executable")
+
+
+def _placement(image: "Image", segment: "Segment", policy: Policy) -> "Iterator[Finding]":
+    page = policy.page_size
+    moved, alignment = drift(image), load_alignment(image)
+    start, end = segment.p_vaddr + moved, segment.p_vaddr + segment.p_memsz + moved
+    if not image.fixed and (not alignment or alignment % page):
+        yield Finding(
+            "HA001", segment, f"text is aligned to {format_size(segment.p_align)}; huge pages need {format_size(page)}"
+        )
+    if (start - segment.p_offset) % page:
+        yield Finding("HA002", segment, f"p_vaddr and p_offset differ modulo {format_size(page)}")
+    head = -align_down(start, BASE_PAGE) % page
+    if head:
+        lost = min(head, end - start)
+        yield Finding("HA003", segment, f"text starts inside a window: {format_size(lost)} of head stay on 4 KiB pages")
+    tail = align_up(end, BASE_PAGE) % page
+    if tail > policy.pad_threshold and head < end - start:
+        lost = min(tail, end - start)
+        yield Finding("HA004", segment, f"text ends inside a window: {format_size(lost)} of tail stay on 4 KiB pages")
+    first, last = whole_windows(segment, page, image.fixed, moved, alignment)
+    for other in image.load_segments:
+        if other is segment or first == last:
+            continue
+        at, until = align_down(other.p_vaddr, BASE_PAGE), align_up(other.p_vaddr + other.p_memsz, BASE_PAGE)
+        if at < last and until > first:
+            yield Finding("HA005", segment, f"LOAD {other.index} ({other.flags}) lies in a window of the text")
+            break  # one is enough; a hostile file has 1,170 in each other's windows
+
+
+def _data_sections(image: "Image") -> "list[Section]":
+    data = [s for s in image.sections if s.sh_flags & (SHF_ALLOC | SHF_EXECINSTR) == SHF_ALLOC and s.sh_size]
+    return sorted(data, key=lambda section: section.sh_addr)
+
+
+def _among(segment: "Segment", data: "list[Section]") -> "Iterator[Finding]":
+    """Name the *data* sections, which are sorted by address, that lie in *segment*."""
+    # Sorted and searched, not filtered: a hostile file has 1,170 segments and 262,144 sections.
+    from bisect import bisect_left
+
+    first, last = (
+        bisect_left(data, at, key=lambda section: section.sh_addr)
+        for at in (segment.p_vaddr, segment.p_vaddr + segment.p_memsz)
+    )
+    if first < last:
+        more = f" and {last - first - 1} more" if last - first > 1 else ""
+        yield Finding("HA009", segment, f"{printable(data[first].name)}{more} lie in the executable segment")

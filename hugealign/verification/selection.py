@@ -1,0 +1,40 @@
+"""Which rules count in a run, and what they make of a file's report.  Pure."""
+
+from hugealign.errors import UsageError
+from hugealign.units import printable
+from hugealign.verification.model import FileReport
+from hugealign.verification.outcome import FileOutcome
+from hugealign.verification.rules import ERROR, RULES, Finding
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hugealign.verification.baseline import Baseline
+
+
+class Selection:
+    """The rules that count, by id, and the severity from which on a finding fails a file."""
+
+    __slots__ = ("fail_on", "rules")
+
+    def __init__(self, select: list[str] | None = None, ignore: list[str] | None = None, fail_on: str = ERROR) -> None:
+        """*select* and *ignore* are words of ids with commas between them.  Raises UsageError for an unknown id."""
+        chosen = _ids(select, "--select") if select else set(RULES)
+        self.rules = frozenset(chosen - _ids(ignore or [], "--ignore"))
+        self.fail_on = fail_on
+
+    def judge(self, report: FileReport, baseline: "Baseline | None" = None) -> FileOutcome:
+        """Return what *report* comes to under this selection, without what *baseline* accepts."""
+        findings: list[Finding] = []
+        accepted: list[Finding] = []
+        for finding in report.findings:
+            if finding.rule.id in self.rules:
+                known = baseline is not None and baseline.accepts(report, finding)
+                (accepted if known else findings).append(finding)
+        return FileOutcome(report, findings, accepted, self.fail_on)
+
+
+def _ids(words: list[str], option: str) -> set[str]:
+    ids = {part.strip().upper() for word in words for part in word.split(",") if part.strip()}
+    if unknown := sorted(ids - set(RULES)):
+        raise UsageError(f"{option}: no rule {printable(unknown[0])}; `hugealign explain` lists them")
+    return ids
