@@ -17,6 +17,10 @@ class UsageError(HugealignError):
     exit_status = 2
 
 
+class NumberFormatError(HugealignError, ValueError):
+    """A number in untrusted text is none, or larger than it can be."""
+
+
 class NotElfError(HugealignError):
     """The file does not begin with the ELF magic."""
 
