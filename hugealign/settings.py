@@ -44,6 +44,11 @@ class Settings:
         self.profile = profile
         self.order_objects = order_objects
 
+    def with_page_size(self, page_size: int) -> "Settings":
+        """Return the same settings for windows of *page_size* bytes."""
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        return Settings(**fields | {"page_size": page_size})
+
 
 def from_environ(environ: "Mapping[str, str]") -> Settings:
     """Return the settings in *environ*; an empty variable counts as unset.  Raises UsageError."""

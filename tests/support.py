@@ -13,6 +13,8 @@ BIN = ROOT / "bin"
 HUGEALIGN = BIN / "hugealign"
 SRC = ROOT / "tests" / "link" / "src"
 PAGE = 2 << 20
+#: What pyelftools calls the feature bits of IBT, SHSTK, BTI, PAC, GCS: of which linkers keep what all inputs have.
+FEATURES = ("GNU_PROPERTY_X86_FEATURE_1_AND", "GNU_PROPERTY_AARCH64_FEATURE_1_AND", 0xC0000000, 0xC0000002)
 LLVM = {"lld14": "/usr/lib/llvm-14/bin", "lld19": "/usr/lib/llvm-19/bin"}
 
 
@@ -118,6 +120,30 @@ class Elf:
 
     def has(self, p_type: str) -> bool:
         return any(s["p_type"] == p_type for s in self.segments)
+
+    def guards(self) -> dict[str, object]:
+        """What guards the program: equal for two links that are guarded alike."""
+        with self.path.open("rb") as stream:
+            elf = ELFFile(stream)
+            dynamic = elf.get_section_by_name(".dynamic")
+            tags = [(tag.entry.d_tag, tag.entry.d_val) for tag in dynamic.iter_tags()] if dynamic else []
+            notes = elf.get_section_by_name(".note.gnu.property")
+            properties = [p for note in (notes.iter_notes() if notes else ()) for p in note["n_desc"]]
+        relro = next((s for s in self.segments if s["p_type"] == "PT_GNU_RELRO"), None)
+        # The loader protects whole 4 KiB pages, and rounds the end down (_dl_protect_relro, elf/dl-reloc.c).
+        start, end = (relro["p_vaddr"], relro["p_vaddr"] + relro["p_memsz"]) if relro else (0, 0)
+        allocated = {name: s["sh_addr"] for name, s in self.sections.items() if s["sh_size"] and s["sh_flags"] & 2}
+        flags, flags_1 = (next((v for t, v in tags if t == name), 0) for name in ("DT_FLAGS", "DT_FLAGS_1"))
+        return {
+            "type": self.type,
+            "writable and executable": any(s["p_flags"] & 3 == 3 for s in self.loads),
+            "memory beyond the file is executable": any(s["p_memsz"] > s["p_filesz"] for s in self.text),
+            "stack": next((s["p_flags"] for s in self.segments if s["p_type"] == "PT_GNU_STACK"), None),
+            "relro": {name for name, address in allocated.items() if start <= address < end},
+            "bind now": bool(flags & 8 or flags_1 & 1 or any(t == "DT_BIND_NOW" for t, _ in tags)),
+            "text relocations": bool(flags & 4 or any(t == "DT_TEXTREL" for t, _ in tags)),
+            "features": [p["pr_data"] for p in properties if p["pr_type"] in FEATURES],
+        }
 
     def faults(self, page: int = PAGE, exact: bool = True) -> list[str]:
         """What keeps the text from being exactly whole windows; empty when it is.

@@ -48,19 +48,19 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _build(args: argparse.Namespace) -> int:
-    from hugealign import plugin
+    from hugealign.plugin import building
     from hugealign.units import printable
 
     if args.all:
-        chosen = [llvm for llvm in plugin.installations() if llvm.cmake]
+        chosen = [llvm for llvm in building.installations() if llvm.cmake]
         if not chosen:
-            raise plugin.PluginError("no headers of an LLVM are installed (Debian: apt install llvm-19-dev)")
+            raise building.PluginError("no headers of an LLVM are installed (Debian: apt install llvm-19-dev)")
     else:
-        chosen = [plugin.of_tool(args.cc)]
+        chosen = [building.of_tool(args.cc)]
     for llvm in chosen:
         if sys.stderr.isatty():
             print(f"hugealign: the plugin for LLVM {llvm.version} ...", file=sys.stderr)
-        print(printable(plugin.build(llvm)))
+        print(printable(building.build(llvm)))
     return 0
 
 
@@ -68,14 +68,14 @@ def _path(tool: str) -> int:
     import os
     import shlex
 
-    from hugealign import plugin
+    from hugealign.plugin import building
     from hugealign.units import printable
 
-    llvm = plugin.of_tool(tool)
+    llvm = building.of_tool(tool)
     path = llvm.plugin()
     if not os.path.exists(path):
         mend = f"run: hugealign plugin build --cc {shlex.quote(printable(tool))}"
-        raise plugin.PluginError(f"the plugin for LLVM {llvm.version} is not built; {mend}")
+        raise building.PluginError(f"the plugin for LLVM {llvm.version} is not built; {mend}")
     print(path)
     return 0
 
@@ -84,14 +84,13 @@ def _list() -> int:
     import os
     import shlex
 
-    from hugealign import plugin
-    from hugealign.link import plugins
+    from hugealign.plugin import building, listed
     from hugealign.units import printable
 
-    used = {entry.plugin for entry in plugins.read() if entry.current()}
-    found = plugin.installations()
+    used = {entry.plugin for entry in listed.read() if entry.current()}
+    found = building.installations()
     if not found:
-        raise plugin.PluginError("no LLVM found (Debian: apt install clang-19 llvm-19-dev)")
+        raise building.PluginError("no LLVM found (Debian: apt install clang-19 llvm-19-dev)")
     for llvm in found:
         path = llvm.plugin()
         if os.path.exists(path):

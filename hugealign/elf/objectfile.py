@@ -14,7 +14,8 @@ TRAP = {EM_X86_64: b"\xcc", EM_AARCH64: b"\0\0\0\0"}
 
 #: pr_type of GNU_PROPERTY_X86_FEATURE_1_AND and GNU_PROPERTY_AARCH64_FEATURE_1_AND (processor supplements).
 _FEATURE_1_AND = {EM_X86_64: 0xC0000002, EM_AARCH64: 0xC0000000}
-_ALL_FEATURES = 3  # IBT and SHSTK; BTI and PAC
+#: IBT, SHSTK, LAM_U48, LAM_U57; BTI, PAC, GCS.
+_ALL_FEATURES = {EM_X86_64: 0xF, EM_AARCH64: 0x7}
 
 #: The symbols that the order of a profile puts before and behind its hot functions; each has a section of its own.
 HOT_MARKS = ("__hugealign_hot_start", "__hugealign_hot_end")
@@ -30,26 +31,27 @@ _SYM = struct.Struct("<IBBHQQ")
 _RELA = struct.Struct("<QQq")
 
 
-def pad_object(machine: int, section_name: str, size: int = 0, note: bytes = b"") -> bytes:
+def pad_object(machine: int, section_name: str, size: int = 0, note: bytes = b"", *, stack_note: bool = True) -> bytes:
     """Return an object for *machine* whose section *section_name* holds *size* bytes of traps, at least one.
 
     The section carries the hidden global symbol PAD_SYMBOL, by which it can be kept (``-u``).  An empty
-    ``.note.GNU-stack`` says that no executable stack is needed; without it GNU ld would grant one.  The property
-    note claims every control-flow feature, since linkers keep only those that all their inputs claim.
+    ``.note.GNU-stack`` says that no executable stack is needed; without it GNU ld would grant one, as it would to other
+    objects without it as soon as one has it: *stack_note* leaves it out.  The property note claims every feature, since
+    linkers keep only those that all their inputs claim.
 
     With a *note* the object holds it too, and the empty sections of HOT_MARKS, ``.text.NAME``: in the linked file the
     note's hot_start and hot_end are the distances from where they stand to those symbols.
     """
     trap = TRAP[machine]
     text = trap * max(1, size // len(trap))
-    feature = struct.pack("<IIII", _FEATURE_1_AND[machine], 4, _ALL_FEATURES, 0)
+    feature = struct.pack("<IIII", _FEATURE_1_AND[machine], 4, _ALL_FEATURES[machine], 0)
     features = struct.pack("<III4s", 4, len(feature), 5, b"GNU\0") + feature  # NT_GNU_PROPERTY_TYPE_0
     strings = b"\0" + PAD_SYMBOL.encode() + b"\0"
     symbols = _SYM.pack(0, 0, 0, 0, 0, 0) + _SYM.pack(1, _GLOBAL_OBJECT, _HIDDEN, 1, 0, len(text))
     # name, type, flags, data, link, info, alignment, entry size
     contents: list[tuple[str, int, int, bytes, int, int, int, int]] = [
         (section_name, _SHT_PROGBITS, _SHF_ALLOC_EXEC, text, 0, 0, len(trap), 0),
-        (".note.GNU-stack", _SHT_PROGBITS, 0, b"", 0, 0, 1, 0),
+        *([(".note.GNU-stack", _SHT_PROGBITS, 0, b"", 0, 0, 1, 0)] if stack_note else ()),
         (".note.gnu.property", _SHT_NOTE, _SHF_ALLOC, features, 0, 0, 8, 0),
     ]
     if note:

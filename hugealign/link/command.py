@@ -81,6 +81,7 @@ class Command:
         "reports",
         "scripts",
         "static",
+        "z",
     )
 
     def __init__(self) -> None:
@@ -98,6 +99,7 @@ class Command:
         self.image_base: int | None = None
         self.static = False
         self.position_independent = False
+        self.z: list[str] = []  # the keywords of -z
 
 
 def expand(arguments: list[str], read: "Callable[[str], str]") -> list[str]:
@@ -199,6 +201,7 @@ def _apply(command: Command, name: str, value: str | None) -> None:
         if command.machine is None:
             command.hands_off = "the target is not one that hugealign knows"
     elif name == "z":
+        command.z.append(value or "")
         if value and value.startswith("max-page-size="):
             command.max_page_size = number(value.partition("=")[2]) or 0
     elif name in ("T", "script"):

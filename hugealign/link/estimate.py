@@ -5,15 +5,16 @@ what came out is looked at afterwards.  Counting therefore stops at the limit th
 """
 
 import os
-import struct
+
+from hugealign.elf import relocatable
+from hugealign.elf.image import SHF_EXECINSTR
+from hugealign.elf.relocatable import SHDR, UNREADABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hugealign.link.command import Command
 
-_SHDR64 = struct.Struct("<IIQQQQIIQQ")
-_ARCHIVE, _THIN_ARCHIVE = b"!<arch>\n", b"!<thin>\n"
-_MEMBER_HEADER = 60  # ar(5): name, date, uid, gid, mode, size, magic
+_SHF_EXCLUDE = 0x80  # the highest byte of sh_flags' lower half: GCC's LTO sections, code yet to be made
 _BITCODE = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")  # LLVM bitcode, and its wrapper
 
 
@@ -27,7 +28,7 @@ def code_bytes(command: "Command", limit: int) -> int:
             continue
         try:
             total += _file(fd, limit - total)
-        except (OSError, struct.error, ValueError):
+        except UNREADABLE:
             continue
         finally:
             os.close(fd)
@@ -80,46 +81,28 @@ def _is_shared(name: str) -> bool:
 
 
 def _file(fd: int, limit: int) -> int:
-    magic = os.pread(fd, 8, 0)
-    size = os.fstat(fd).st_size
-    if magic == _ARCHIVE:
-        return _archive(fd, size, limit)
-    if magic == _THIN_ARCHIVE:
+    if os.pread(fd, 8, 0) == relocatable.THIN_ARCHIVE:
         return limit  # its members lie elsewhere; thin archives are made by large builds
-    return _object(fd, 0, size)
-
-
-def _archive(fd: int, size: int, limit: int) -> int:
-    total, offset = 0, len(_ARCHIVE)
-    while offset + _MEMBER_HEADER <= size and total < limit:
-        header = os.pread(fd, _MEMBER_HEADER, offset)
-        member_size = int(header[48:58])
-        if member_size < 0:
+    total = 0
+    for _, offset, size in relocatable.members(fd):
+        total += _object(fd, offset, size)
+        if total >= limit:
             break
-        offset += _MEMBER_HEADER
-        total += _object(fd, offset, member_size)
-        offset += member_size + member_size % 2
     return total
 
 
 def _object(fd: int, base: int, size: int) -> int:
     """Return the bytes of code in the object that begins at *base* and is *size* bytes long."""
-    head = os.pread(fd, 64, base)
-    if head[:4] in _BITCODE:
-        return size
-    if len(head) < 64 or head[:6] != b"\x7fELF\x02\x01" or head[16:18] != b"\x01\0":
-        return 0
-    e_shoff = int.from_bytes(head[40:48], "little")
-    e_shnum = int.from_bytes(head[60:62], "little")
-    table = os.pread(fd, min(e_shnum, 0xFFFF) * _SHDR64.size, base + min(e_shoff, size))
+    header = relocatable.read_header(fd, base)
+    if header is None:
+        return size if os.pread(fd, 4, base) in _BITCODE else 0
+    if header.e_shnum == 0:
+        return size  # more sections than the header can count
+    headers = relocatable.read_sections(fd, base, header)
     code = lto = 0
-    for _, sh_type, sh_flags, _, _, sh_size, _, _, _, _ in _SHDR64.iter_unpack(
-        table[: len(table) - len(table) % _SHDR64.size]
-    ):
-        if sh_flags & 4:
-            code += sh_size
-        elif sh_flags & 0x80000000:  # SHF_EXCLUDE: GCC's LTO sections, code yet to be made
-            lto += sh_size
-        elif e_shnum == 0 and sh_type == 0:
-            return size
+    for at in range(0, len(headers) - SHDR + 1, SHDR):
+        if headers[at + 8] & SHF_EXECINSTR:
+            code += int.from_bytes(headers[at + 32 : at + 40], "little")
+        elif headers[at + 11] & _SHF_EXCLUDE:
+            lto += int.from_bytes(headers[at + 32 : at + 40], "little")
     return code or lto

@@ -42,7 +42,7 @@ usable_profile() {
 }
 
 # find_plugin COMPILER [CACHE]: set $plugin to the pass plugin that was built for exactly this compiler, else to nothing.
-# `hugealign plugin build` leaves a list (hugealign/link/plugins.py) of what its plugins are for, with the size and time
+# `hugealign plugin build` leaves a list (hugealign/plugin/listed.py) of what its plugins are for, with the size and time
 # of each file of a compiler, which is how ccache knows one too.  The one look at these costs a process.
 find_plugin() {
     plugin=

@@ -15,7 +15,7 @@ import subprocess
 from functools import partial
 from pathlib import Path
 
-from hugealign.link import ordering
+from hugealign.link.order import dialects
 from tests.bench.peers.programs import PROGRAMS, WORK
 from tests.bench.projects import c_source
 from tests.bench.timing import Cost, cost, in_turn, show
@@ -94,7 +94,7 @@ def real_program(work: Path, rounds: int) -> None:
         order = work / "clang.order"
         words = ["order", "full.preaggregated", "-b", "plain.bfd", "-o", str(order), "--itlb-2m", "8", "--reserve", "0"]
         run(HUGEALIGN, *words, *option, cwd=directory, check=True)
-        names = [os.fsdecode(name) for name in ordering.parse(ordering.load(str(order)), str(order)).names]
+        names = [os.fsdecode(name) for name in dialects.parse(dialects.load(str(order)), str(order)).names]
         words = [program.driver, *program.words]
         for linker, times in (("bfd", (rounds + 1) // 2), ("lld", rounds)):
             compare_orders(f"clang, {title} ({len(names)}), {linker}", linker, words, directory, order, names, times)

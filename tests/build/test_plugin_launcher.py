@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from hugealign.link import plugins
 from hugealign.orderfile import Entry
+from hugealign.plugin import listed
 from tests.build.plugins import Built, order_file
 from tests.build.projects import Settings
 from tests.link.test_order import ENTRIES, OUTPUT, SOURCES, lies_first, note_of, symbols
@@ -355,16 +355,16 @@ def plugins_found(built: Built, settings: Settings) -> str | None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", settings["XDG_CACHE_HOME"])
         patch.delenv("HUGEALIGN_PLUGIN", raising=False)
-        return plugins.find(str(built.prefix / "bin" / "clang"))
+        return listed.find(str(built.prefix / "bin" / "clang"))
 
 
 def test_both_readers_of_the_list_agree(built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
     assert plugins_found(built, {"XDG_CACHE_HOME": str(built.cache)}) == str(built.plugin)
     monkeypatch.setenv("XDG_CACHE_HOME", str(built.cache))
     monkeypatch.setenv("HUGEALIGN_PLUGIN", "0")
-    assert plugins.find(str(built.prefix / "bin" / "clang")) is None
+    assert listed.find(str(built.prefix / "bin" / "clang")) is None
     monkeypatch.delenv("HUGEALIGN_PLUGIN")
-    lld = plugins.find(f"/usr/bin/ld.lld-{built.major}")
+    lld = listed.find(f"/usr/bin/ld.lld-{built.major}")
     assert lld == (str(built.plugin) if int(built.major) >= 15 else None)
 
 
@@ -394,9 +394,9 @@ def test_a_compiler_that_is_replaced(built: Built, newest: Built, work: Work) ->
     clang = work.directory / "bin" / "clang"
     shutil.copy2(built.prefix / "bin" / "clang", clang)
     (work.directory / "lib").symlink_to(built.prefix / "lib")
-    listed = work.directory / "cache" / "hugealign" / "lld-plugin" / plugins.NAME
-    listed.parent.mkdir(parents=True)
-    listed.write_text(plugins.Entry(str(built.plugin), str(clang), plugins.identity([str(clang)]), []).line())
+    path = work.directory / "cache" / "hugealign" / "lld-plugin" / listed.NAME
+    path.parent.mkdir(parents=True)
+    path.write_text(listed.Entry(str(built.plugin), str(clang), listed.identity([str(clang)]), []).line())
     settings: Settings = {"XDG_CACHE_HOME": str(work.directory / "cache")}
     assert work.compile(clang, **settings) == PLUGIN
     clang.unlink()

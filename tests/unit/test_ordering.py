@@ -11,17 +11,26 @@ from hugealign import orderfile
 from hugealign.elf.image import EM_X86_64
 from hugealign.elf.notes import BuildNote
 from hugealign.errors import HugealignError
-from hugealign.link import linkers, ordered, ordering, reports
-from hugealign.link.beside import Beside
+from hugealign.link import linkers, reports
 from hugealign.link.command import parse
-from hugealign.link.ordered import Ordered
-from hugealign.link.ordering import Choices, Order
-from hugealign.link.renamed import Copies, group, is_hot
-from hugealign.link.sections import find, in_one_piece, pieces, whole
+from hugealign.link.job import Job
+from hugealign.link.memory import Memory
+from hugealign.link.order import dialects, plan
+from hugealign.link.order.copies import Copies, group, is_hot
+from hugealign.link.order.dialects import Choices, Order
+from hugealign.link.order.inputs import find, in_one_piece, pieces, whole
+from hugealign.link.order.plan import OrderedLink
+from hugealign.link.order.second_process import SecondProcess
 from hugealign.orderfile import Entry, OrderFile
+from hugealign.settings import Settings
 from tests.support import run
 
 ALPHABET = "ab.$_\\#@ \t\nü\x01\udcff*\"'"
+
+
+def job_of(words: list[str], profile: str = "") -> Job:
+    """A link of *words* for x86-64."""
+    return Job("ld", words, words, parse(words), EM_X86_64, Settings(profile=profile))
 
 
 def random_order(seed: int) -> OrderFile:
@@ -52,7 +61,7 @@ def test_reads_what_the_other_reader_reads(seed: int) -> None:
     if seed % 4 > 1:
         text = text.replace(b"\n", chance.choice([b"\n\n", b"\n# window: 1\n", b"\n#\tfile=x\n", b"\n\t\n"])) + b"\n"
     expected = orderfile.parse(text.split(b"\n")[:-1])
-    read = ordering.parse(text, "order")
+    read = dialects.parse(text, "order")
     named = [
         Entry(name, entry.file if name == entry.name else "", kind=entry.kind)
         for entry in expected.entries
@@ -75,7 +84,7 @@ def test_identity_is_the_checksum(lines: int, tmp_path: Path) -> None:
     path = tmp_path / "order"
     data = b"# hugealign.order/1\n" + b"function\tsamples=1\n" * lines
     path.write_bytes(data)
-    assert ordering.identity(ordering.load(str(path))) == hashlib.sha256(data).digest()[:20]
+    assert dialects.identity(dialects.load(str(path))) == hashlib.sha256(data).digest()[:20]
 
 
 @pytest.mark.parametrize(
@@ -91,17 +100,17 @@ def test_identity_is_the_checksum(lines: int, tmp_path: Path) -> None:
 )
 def test_malformed(data: bytes, message: str, tmp_path: Path) -> None:
     with pytest.raises(HugealignError, match=message):
-        ordering.parse(data, "x")
+        dialects.parse(data, "x")
     (tmp_path / "x").write_bytes(data)
     with pytest.raises(HugealignError, match=f"{tmp_path}/x: {message}"):
-        ordering.parse(ordering.load(str(tmp_path / "x")), str(tmp_path / "x"))
+        dialects.parse(dialects.load(str(tmp_path / "x")), str(tmp_path / "x"))
 
 
 def test_unreadable(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     for path in (tmp_path, tmp_path / "absent", tmp_path / "\x1b", tmp_path / "fifo"):
         with pytest.raises(HugealignError) as caught:
-            ordering.load(str(path))
+            dialects.load(str(path))
         assert "\x1b" not in str(caught.value)
 
 
@@ -123,7 +132,7 @@ def choices_of(names: list[bytes], *tables: bytes, others: bool = False) -> Choi
 
 def test_script() -> None:
     choices = choices_of(ORDER.names, table(F, G, H, b".text.unlikely.f", b".text.hot.h"))
-    script = ordering.script(ORDER, choices, {(b"g", b"a.c"): [(b"a.o", b".text.unlikely.g"), (b"we ird.o", G)]})
+    script = dialects.script(ORDER, choices, {(b"g", b"a.c"): [(b"a.o", b".text.unlikely.g"), (b"we ird.o", G)]})
     assert script.decode().split("\n")[4:-4] == [
         "*(.text.__hugealign_hot_start)",
         "*(.text.f)",
@@ -136,15 +145,15 @@ def test_script() -> None:
 
 
 def test_lists() -> None:
-    assert ordering.symbols(ORDER) == b"__hugealign_hot_start\nf\ng\n__hugealign_hot_end\nh\n"
+    assert dialects.symbols(ORDER) == b"__hugealign_hot_start\nf\ng\n__hugealign_hot_end\nh\n"
     choices = choices_of(ORDER.names, table(F, G, H))
     expected = ".text.__hugealign_hot_start .text.f .text.g .text.__hugealign_hot_end .text.h .text .text.*"
-    assert ordering.symbols(ORDER, {b"g", b"h"}) == b"__hugealign_hot_start\nf\ng\n__hugealign_hot_end\n"
+    assert dialects.symbols(ORDER, {b"g", b"h"}) == b"__hugealign_hot_start\nf\ng\n__hugealign_hot_end\n"
     for name in (b" g", b"g ", b"g\n", b"\x0bg", b"g\r"):
-        assert ordering.symbols(Order([b"a b", name, b"h"], 3, {})) == (
+        assert dialects.symbols(Order([b"a b", name, b"h"], 3, {})) == (
             b"__hugealign_hot_start\na b\nh\n__hugealign_hot_end\n"
         )
-    assert ordering.sections(ORDER, choices).decode() == "\n".join([*expected.split(), ""])
+    assert dialects.sections(ORDER, choices).decode() == "\n".join([*expected.split(), ""])
 
 
 @pytest.mark.parametrize(
@@ -277,22 +286,20 @@ def test_what_lld_must_not_move(more: int, objects: Path, monkeypatch: pytest.Mo
     names = ["absent", *(f"nowhere_to_be_found_{number}" for number in range(more))]
     path = objects / "order"
     path.write_text("\n".join(["# hugealign.order/1", "# windows: 3", *names, "f\tkind=fill", "member\tkind=fill", ""]))
-    assert (path.stat().st_size > ordering.LONG) == bool(more)
-    command = parse([str(objects / name) for name in ("whole.o", "lib.a")])
-    read = ordered.read(str(path), linkers.named("lld"), command, EM_X86_64, False, "")
+    assert (path.stat().st_size > dialects.LONG) == bool(more)
+    job = job_of([str(objects / name) for name in ("whole.o", "lib.a")], profile=str(path))
+    read = plan.read(linkers.SYMBOLS, linkers.named("lld"), job)
     assert (len(read.order.names), read.order.windows) == (len(names) + 2, 3)
     assert read.order.identity == hashlib.sha256(path.read_bytes()).digest()[:20]
-    written = []
-
-    def memory_file(_name: str, data: bytes) -> str:
-        written.append(data.decode().split())
-        return "path"
-
-    read.options(EM_X86_64, memory_file)
-    assert written == [["__hugealign_hot_start", *names, "__hugealign_hot_end", "member"]]
+    memory = Memory()
+    words = read.words(memory)
+    (written,) = memory.names
+    assert Path(written).read_text().split() == ["__hugealign_hot_start", *names, "__hugealign_hot_end", "member"]
+    assert written in words.before
+    assert words.arguments == job.arguments
     path.write_text(path.read_text().replace("absent", "absent\tkind=tepid"))
     with pytest.raises(HugealignError, match=f"{path}: line 3: not a symbol"):
-        ordered.read(str(path), linkers.named("lld"), command, EM_X86_64, False, "")
+        plan.read(linkers.SYMBOLS, linkers.named("lld"), job)
     assert len(children) == (2 if more else 0)
     for child in children:
         with pytest.raises(ChildProcessError):  # it has been waited for
@@ -302,13 +309,13 @@ def test_what_lld_must_not_move(more: int, objects: Path, monkeypatch: pytest.Mo
 def test_work_beside() -> None:
     """Of any size; what fails there is done here, and fails here."""
     here = os.getpid()
-    beside = Beside(lambda: (os.getpid(), bytes(5 << 20), [(b"a", 1)]))
+    beside = SecondProcess(lambda: (os.getpid(), bytes(5 << 20), [(b"a", 1)]))
     pid, *rest = beside.result()
     assert (pid != here, rest) == (True, [bytes(5 << 20), [(b"a", 1)]])
-    assert Beside(lambda: "done" if os.getpid() == here else 1 // 0).result() == "done"
+    assert SecondProcess(lambda: "done" if os.getpid() == here else 1 // 0).result() == "done"
     with pytest.raises(ZeroDivisionError):
-        Beside(lambda: 1 // 0).result()
-    killed = Beside(lambda: "done" if os.getpid() == here else os.kill(os.getpid(), 9))
+        SecondProcess(lambda: 1 // 0).result()
+    killed = SecondProcess(lambda: "done" if os.getpid() == here else os.kill(os.getpid(), 9))
     assert killed.result() == "done"
 
 
@@ -403,9 +410,10 @@ def test_inputs_that_hide_their_sections(name: str, objects: Path) -> None:
 
 
 def test_the_note_is_the_one_that_verify_reads() -> None:
-    made = Ordered(Order([], 0, {}, windows=3, identity=b"i" * 20), linkers.named("bfd"), parse([]))
+    order = Order([], 0, {}, windows=3, identity=b"i" * 20)
+    made = OrderedLink(order, linkers.SCRIPT, linkers.named("bfd"), job_of([]))
     packed = BuildNote(1 << 21, 0, 0, 3, padded=True, profile=b"i" * 20).pack()
-    assert made.note(1 << 21) == packed[:24] + bytes(4) + packed[28:]  # but for the version
+    assert made.note() == packed[:24] + bytes(4) + packed[28:]  # but for the version
 
 
 def test_orders_of_the_users_own() -> None:

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.link import ordering, plugins
-from hugealign.link.ordering import Choices, Order
+from hugealign.link.order import dialects
+from hugealign.link.order.dialects import Choices, Order
+from hugealign.plugin import listed as plugins
 
 
 @pytest.fixture
@@ -62,8 +63,8 @@ def test_what_lies_among_other_code_is_not_listed() -> None:
     order = Order([b"hot", b"assembly", b"lies_alone", b"lies_among", b"f.cold"], 2, {})
     start, end = b"__hugealign_hot_start", b"__hugealign_hot_end"
     among = {b"lies_among", b"assembly"}
-    assert ordering.symbols(order, among).split() == [start, b"hot", b"assembly", end, b"lies_alone", b"f.cold"]
-    assert ordering.symbols(order).split() == [start, *order.names[:2], end, *order.names[2:]]
+    assert dialects.symbols(order, among).split() == [start, b"hot", b"assembly", end, b"lies_alone", b"f.cold"]
+    assert dialects.symbols(order).split() == [start, *order.names[:2], end, *order.names[2:]]
 
 
 def test_names_that_thinlto_makes() -> None:
@@ -77,6 +78,6 @@ def test_names_that_thinlto_makes() -> None:
     known = Choices(order.names)
     known.add(b".text.f.llvm.12\0")
     assert known.of(b"f.llvm.12") == [b".text.f.llvm.12"]
-    script = ordering.script(order, bitcode, {})
+    script = dialects.script(order, bitcode, {})
     assert b"*(.text.f.llvm.*)\n" in script
     assert b'*(".text.g h")\n' in script

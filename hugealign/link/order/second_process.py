@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class Beside:
+class SecondProcess:
     """A process that does *work*, whose result has to be made of what `marshal` knows: numbers, bytes, lists, ...."""
 
     __slots__ = ("fd", "pid", "work")

@@ -11,7 +11,9 @@ The copies are files without a name: nothing is left behind, however the link en
 
 import os
 
-from hugealign.link.sections import ARCHIVE, MEMBER_HEADER, objects
+from hugealign.elf import relocatable
+from hugealign.elf.image import SHF_EXECINSTR
+from hugealign.elf.relocatable import ARCHIVE, MEMBER_HEADER, SHDR, SHT_PROGBITS, UNREADABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,8 +25,6 @@ if TYPE_CHECKING:
 PREFIX = ".Hugealign."
 _HOT, _REST = PREFIX + "hot.", PREFIX + "rest."
 GROUPS = 64
-_SHDR, _SHT_PROGBITS, _SHF_EXECINSTR = 64, 1, 4
-_LARGE = 64 << 20  # bytes of section headers or names
 
 
 def group(index: int, hot: int, count: int) -> bytes:
@@ -67,7 +67,7 @@ class Copies:
                 if copy := self._copy(fd, path, names, archives):
                     words[place] = copy
                     self.made[copy] = path
-            except (OSError, ValueError, OverflowError):
+            except UNREADABLE:
                 continue  # it lies where it would lie without an order
             finally:
                 os.close(fd)
@@ -80,7 +80,7 @@ class Copies:
 
         Raises OSError, and ValueError if it cannot be read.
         """
-        members = list(objects(fd, with_names=True))
+        members = list(relocatable.members(fd, with_names=True))
         edits = [
             _edits(fd, offset, size, names(path, os.fsdecode(name or os.fsencode(path)).rpartition("/")[2]))
             for name, offset, size in members
@@ -121,20 +121,16 @@ def _allow_many_files() -> None:
 
 def _edits(fd: int, base: int, size: int, names: "Sequence[Mapping[bytes, bytes]]") -> list[tuple[int, bytes]]:
     """Return what to write where in a copy of the object at *base*: names behind its end, headers in their place."""
-    head = os.pread(fd, 64, base)
-    if head[:6] != b"\x7fELF\x02\x01" or len(head) < 64 or head[16:18] != b"\x01\0":
+    header = relocatable.read_header(fd, base)
+    if header is None:
         return []
-    e_shoff, e_shnum = int.from_bytes(head[40:48], "little"), int.from_bytes(head[60:62], "little")
-    headers = bytearray(os.pread(fd, e_shnum * _SHDR, base + e_shoff))
-    at = int.from_bytes(head[62:64], "little") * _SHDR
-    offset, length = (int.from_bytes(headers[at + field : at + field + 8], "little") for field in (24, 32))
-    if at + _SHDR > len(headers) or offset + length > size or length > _LARGE:
-        raise ValueError
-    table = os.pread(fd, length, base + offset)
+    headers = bytearray(relocatable.read_sections(fd, base, header))
+    at = header.e_shstrndx * SHDR
+    table = relocatable.contents(fd, base, size, relocatable.section(bytes(headers), header.e_shstrndx))
     added: dict[bytes, int] = {}
     more = b""
-    for place in range(0, len(headers) - _SHDR + 1, _SHDR):
-        if headers[place + 4] != _SHT_PROGBITS or not headers[place + 8] & _SHF_EXECINSTR:
+    for place in range(0, len(headers) - SHDR + 1, SHDR):
+        if headers[place + 4] != SHT_PROGBITS or not headers[place + 8] & SHF_EXECINSTR:
             continue
         name = int.from_bytes(headers[place : place + 4], "little")
         section = table[name : table.find(b"\0", name)]
@@ -147,7 +143,7 @@ def _edits(fd: int, base: int, size: int, names: "Sequence[Mapping[bytes, bytes]
     if not added:
         return []
     headers[at + 24 : at + 40] = size.to_bytes(8, "little") + (len(table) + len(more)).to_bytes(8, "little")
-    return [(size, table + more), (e_shoff, bytes(headers))]
+    return [(size, table + more), (header.e_shoff, bytes(headers))]
 
 
 def _nameless(directory: str) -> int:

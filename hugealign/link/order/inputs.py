@@ -5,10 +5,12 @@ of a second.  A name may be there that no section bears; then a linker is given 
 """
 
 import os
-import struct
 
+from hugealign.elf import relocatable
+from hugealign.elf.image import SHF_EXECINSTR
+from hugealign.elf.relocatable import MEMBER_HEADER, SHDR, SHT_PROGBITS, UNREADABLE, members
 from hugealign.link import estimate
-from hugealign.link.ordering import PLAIN_PATH, Choices
+from hugealign.link.order.dialects import PLAIN_PATH, Choices
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,12 +20,6 @@ if TYPE_CHECKING:
 
     Place = tuple[str, bytes, int, int]
 
-ARCHIVE, MEMBER_HEADER = b"!<arch>\n", 60  # ar(5)
-_SHDR, _LARGE = 64, 64 << 20
-_SYM = struct.Struct("<IBBHQQ")
-_SHT_SYMTAB, _STT_FUNCTIONS = b"\2\0\0\0", (2, 10)  # STT_FUNC, STT_GNU_IFUNC
-_EHDR, _ET_REL = struct.Struct("<6s10xH22xQ12xHH"), 1  # magic, e_type, e_shoff, e_shnum, e_shstrndx
-_SHT_PROGBITS, _SHF_EXECINSTR = 1, 4
 _FIRST = 128  # section headers; GNU as puts one for each COMDAT group before that of .text
 _START_FILES = ("crt", "Scrt", "rcrt", "gcrt", "Mcrt", "grcrt")
 _SUFFIXES = tuple(b".c .cc .cpp .cxx .c++ .C .s .S .m .mm .f .f90 .d .rs".split())
@@ -92,7 +88,7 @@ def find(command: "Command", names: "Collection[bytes]", local: "Collection[tupl
         sought.setdefault(source.rpartition(b"/")[2], []).append(name)
     for path, fd in _opened(estimate.inputs(command)):
         try:
-            for member, offset, size in objects(fd):
+            for member, offset, size in members(fd):
                 table = _names(fd, offset, size)
                 if table is None:
                     found.choices.others = True
@@ -100,7 +96,7 @@ def find(command: "Command", names: "Collection[bytes]", local: "Collection[tupl
                 found.choices.add(table)
                 if sought:
                     _local(found, (member or os.fsencode(path)).rpartition(b"/")[2], table, sought)
-        except (OSError, ValueError, OverflowError):
+        except UNREADABLE:
             found.choices.others = True
     found.objects = {
         (name, source): found.objects[name, base]
@@ -110,52 +106,12 @@ def find(command: "Command", names: "Collection[bytes]", local: "Collection[tupl
     return found
 
 
-def objects(fd: int, with_names: bool = False) -> "Iterator[tuple[bytes, int, int]]":
-    """Yield name, offset and size of each member of the archive *fd*; of another file, no name and all of it.
-
-    With *with_names* the member that has the long names comes too.  Raises OSError, ValueError.
-    """
-    size = os.fstat(fd).st_size
-    if os.pread(fd, 8, 0) != ARCHIVE:
-        yield b"", 0, size
-        return
-    long_names, offset = b"", len(ARCHIVE)
-    while offset + MEMBER_HEADER <= size:
-        header = os.pread(fd, MEMBER_HEADER, offset)
-        offset += MEMBER_HEADER
-        member_size = int(header[48:58])
-        if member_size < 0:
-            raise ValueError
-        name = header[:16].rstrip()
-        if name == b"//":
-            long_names = os.pread(fd, member_size, offset)
-            if with_names:
-                yield name, offset, member_size
-        elif name not in (b"/", b"/SYM64/"):
-            if name[:1] == b"/" and name[1:].isdigit():
-                name = long_names[int(name[1:]) :].partition(b"\n")[0]
-            yield name.rstrip(b"/"), offset, member_size
-        offset += member_size + member_size % 2
-
-
 def _names(fd: int, base: int, size: int) -> bytes | None:
     """Return the section names of the object at *base*, None if its functions' sections are yet to be made."""
-    head = os.pread(fd, 64, base)
-    if head[:6] != b"\x7fELF\x02\x01" or len(head) < 64 or head[16:18] != b"\x01\0":
-        return b"" if head[:4] == b"\x7fELF" else None
-    e_shoff, e_shstrndx = int.from_bytes(head[40:48], "little"), int.from_bytes(head[62:64], "little")
-    if e_shstrndx == 0xFFFF:  # SHN_XINDEX (System V ABI, chapter 4): the number is in the first section header
-        e_shstrndx = int.from_bytes(os.pread(fd, _SHDR, base + e_shoff)[40:44], "little")
-    table = _contents(fd, base, size, os.pread(fd, _SHDR, base + e_shoff + e_shstrndx * _SHDR))
+    table = relocatable.section_names(fd, base, size)
+    if table is None:  # a shared object, whose sections are none of ours; anything else may turn into code
+        return b"" if os.pread(fd, 4, base) == b"\x7fELF" else None
     return None if b".gnu.lto_" in table else table
-
-
-def _contents(fd: int, base: int, size: int, header: bytes) -> bytes:
-    """Return what is in the section with *header* of the object at *base*.  Raises ValueError if it cannot be there."""
-    offset, length = int.from_bytes(header[24:32], "little"), int.from_bytes(header[32:40], "little")
-    if offset + length > size or length > _LARGE:
-        raise ValueError
-    return os.pread(fd, length, base + offset)
 
 
 def _local(found: Sections, base: bytes, table: bytes, sought: dict[bytes, list[bytes]]) -> None:
@@ -178,10 +134,10 @@ def in_one_piece(command: "Command") -> "list[Place]":
     found = []
     for path, fd in _opened(path for path in estimate.inputs(command) if not _is_start(path)):
         try:
-            for member, offset, size in objects(fd):
+            for member, offset, size in members(fd):
                 if _headers(fd, offset, size)[1]:
                     found.append((path, member, offset, size))
-        except (OSError, ValueError, OverflowError):
+        except UNREADABLE:
             continue
     return found
 
@@ -194,26 +150,14 @@ def pieces(places: "list[Place]", names: set[bytes]) -> list[Piece]:
         files.setdefault(place[0], []).append(place)
     for path, fd in _opened(files):
         try:
-            defined = _members_with(fd, names)
+            defined = relocatable.members_that_define(fd, names)
             for _, member, offset, size in files[path]:
                 if defined is None or offset - MEMBER_HEADER in defined:
-                    inside = names & _functions(fd, offset, size, *_headers(fd, offset, size))
+                    inside = names & relocatable.functions_in(fd, offset, size, *_headers(fd, offset, size))
                     found += [Piece(path, member, inside)] if inside else []
-        except (OSError, ValueError, OverflowError):
+        except UNREADABLE:
             continue
     return found
-
-
-def _members_with(fd: int, names: set[bytes]) -> set[int] | None:
-    """Return where the members of an archive begin that its index has *names* of; None if there is no index."""
-    head = os.pread(fd, len(ARCHIVE) + MEMBER_HEADER, 0)
-    if not head.startswith(ARCHIVE + b"/ "):
-        return None
-    data = os.pread(fd, min(int(head[56:66]), _LARGE), len(head))
-    end = 4 + 4 * int.from_bytes(data[:4], "big")
-    listed = data[end:].split(b"\0")
-    places = [int.from_bytes(data[at : at + 4], "big") for at in range(4, min(end, len(data)), 4)]
-    return {place for place, name in zip(places, listed, strict=False) if name in names}
 
 
 def whole(command: "Command") -> tuple[list[str], int]:
@@ -226,7 +170,7 @@ def whole(command: "Command") -> tuple[list[str], int]:
     for path, fd in _opened(paths):
         try:
             found += [path] if _headers(fd, 0, os.fstat(fd).st_size)[1] else []
-        except (OSError, ValueError, OverflowError):
+        except UNREADABLE:
             continue
     return found, len(paths)
 
@@ -253,49 +197,23 @@ def _headers(fd: int, base: int, size: int) -> tuple[bytes, int]:
 
     Assemblers make ``.text`` before all other sections of code, whether anything comes to be in it or not.
     """
-    head = os.pread(fd, _EHDR.size, base)
-    if len(head) < _EHDR.size:
+    header = relocatable.read_header(fd, base)
+    if header is None:
         return b"", 0
-    magic, e_type, e_shoff, e_shnum, e_shstrndx = _EHDR.unpack(head)
-    if magic != b"\x7fELF\x02\x01" or e_type != _ET_REL:
-        return b"", 0
-    for count in (min(_FIRST, e_shnum), e_shnum):
-        headers = os.pread(fd, count * _SHDR, base + e_shoff)
-        kinds = headers[4::_SHDR]  # the lowest bytes of sh_type
-        number, header = 0, b""
-        while (number := kinds.find(_SHT_PROGBITS, number + 1)) >= 0:
-            header = _header(headers, number)
-            if header[8] & _SHF_EXECINSTR:
+    for count in (min(_FIRST, header.e_shnum), header.e_shnum):
+        headers = relocatable.read_sections(fd, base, header, count)
+        kinds = headers[4::SHDR]  # the lowest bytes of sh_type
+        number, text = 0, b""
+        while (number := kinds.find(SHT_PROGBITS, number + 1)) >= 0:
+            text = relocatable.section(headers, number)
+            if text[8] & SHF_EXECINSTR:
                 break
         if number < 0:
             continue
-        if header[32:40] == bytes(8):  # the usual one, of which no more has to be read
+        if text[32:40] == bytes(8):  # the usual one, of which no more has to be read
             return headers, 0
-        if count == e_shnum:
-            start = int.from_bytes(header[:4], "little")
-            name = _contents(fd, base, size, _header(headers, e_shstrndx))[start : start + 6]
-            return headers, number if name == b".text\0" else 0
+        if count == header.e_shnum:
+            start = int.from_bytes(text[:4], "little")
+            names = relocatable.contents(fd, base, size, relocatable.section(headers, header.e_shstrndx))
+            return headers, number if names[start : start + 6] == b".text\0" else 0
     return b"", 0
-
-
-def _header(headers: bytes, number: int) -> bytes:
-    header = headers[number * _SHDR : (number + 1) * _SHDR]
-    if len(header) < _SHDR:
-        raise ValueError
-    return header
-
-
-def _functions(fd: int, base: int, size: int, headers: bytes, text: int) -> set[bytes]:
-    """Return the functions in the section *text* of the object at *base*."""
-    for at in range(0, len(headers), _SHDR):
-        if headers[at + 4 : at + 8] == _SHT_SYMTAB:
-            symtab = headers[at : at + _SHDR]
-            strings = _contents(fd, base, size, _header(headers, int.from_bytes(symtab[40:44], "little")))
-            symbols = _contents(fd, base, size, symtab)
-            symbols = symbols[: len(symbols) - len(symbols) % _SYM.size]
-            return {
-                strings[name : strings.find(b"\0", name)]
-                for name, info, _, section, _, _ in _SYM.iter_unpack(symbols)
-                if section == text and info & 15 in _STT_FUNCTIONS
-            }
-    return set()

@@ -4,7 +4,7 @@ A plugin runs inside the compiler, on the compiler's own classes: built for anot
 one file per LLVM, and its name says which: the version, and a checksum of the plugin's sources and of the place of the
 LLVM.  A compiler cache that knows the plugin by its name only thus never takes an old one for a new one.
 
-Which clang and lld `hugealign` as the compiler gives it to is in a list beside it (`hugealign.link.plugins`).
+Which clang and lld `hugealign` as the compiler gives it to is in a list beside it (`hugealign.plugin.listed`).
 """
 
 import fcntl
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from glob import escape, glob
 
 from hugealign.errors import HugealignError
-from hugealign.link import plugins
+from hugealign.plugin import listed
 from hugealign.resources import directory
 from hugealign.units import printable
 
@@ -59,7 +59,7 @@ class Llvm:
 
     def plugin(self) -> str:
         """Return where the plugin for this LLVM lies, or will once it is built."""
-        return os.path.join(plugins.cache(), f"hugealign-{self.version}-{self._checksum()}.so")
+        return os.path.join(listed.cache(), f"hugealign-{self.version}-{self._checksum()}.so")
 
     def tools(self) -> list[str]:
         """Return the real paths of its clang and, if that loads plugins, its lld: those of exactly this version."""
@@ -156,7 +156,7 @@ def build(llvm: Llvm) -> str:
     try:
         _list(llvm, target)
     except OSError as error:
-        raise PluginError(f"{printable(plugins.cache())}: {error.strerror}") from None
+        raise PluginError(f"{printable(listed.cache())}: {error.strerror}") from None
     return target
 
 
@@ -170,13 +170,13 @@ def _list(llvm: Llvm, target: str) -> None:
             libraries = [path for path in resolve(tool).paths if os.path.basename(path).startswith(_LIBRARIES)]
         except HugealignError:
             continue  # a script in front of a compiler, which may run another one tomorrow
-        entries.append(plugins.Entry(target, tool, plugins.identity([tool, *libraries]), libraries))
-    path = os.path.join(plugins.cache(), plugins.NAME)
-    place = os.open(plugins.cache(), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        entries.append(listed.Entry(target, tool, listed.identity([tool, *libraries]), libraries))
+    path = os.path.join(listed.cache(), listed.NAME)
+    place = os.open(listed.cache(), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(place, fcntl.LOCK_EX)
         tools = {entry.tool for entry in entries}
-        entries += [old for old in plugins.read() if old.tool not in tools and os.path.exists(old.plugin)]
+        entries += [old for old in listed.read() if old.tool not in tools and os.path.exists(old.plugin)]
         with open(f"{path}.new", "wb") as file:
             file.write(os.fsencode("".join(entry.line() for entry in entries if entry.can_be_listed())))
         os.rename(f"{path}.new", path)
@@ -193,12 +193,12 @@ def _build(llvm: Llvm, target: str) -> None:
     if not shutil.which("cmake"):
         raise PluginError("cmake is not installed (Debian: apt install cmake g++)")
     try:
-        os.makedirs(plugins.cache(), mode=0o700, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="building-", dir=plugins.cache()) as place:
+        os.makedirs(listed.cache(), mode=0o700, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="building-", dir=listed.cache()) as place:
             _make(llvm, place)
             os.rename(os.path.join(place, "hugealign.so"), target)
     except OSError as error:
-        message = f"{printable(plugins.cache())}: {error.strerror}; set XDG_CACHE_HOME to another directory"
+        message = f"{printable(listed.cache())}: {error.strerror}; set XDG_CACHE_HOME to another directory"
         raise PluginError(message) from None
 
 

@@ -64,6 +64,10 @@ class Order:
         self.windows = windows
         self.identity = identity
 
+    def identified(self, identity: bytes) -> "Order":
+        """Return the same order of the profile that *identity* tells."""
+        return Order(self.names, self.hot, self.sources, self.windows, identity)
+
     def local(self) -> "set[tuple[bytes, bytes]]":
         """Return the names that need a source file to be told from others, with it."""
         return {(self.names[index], source) for index, source in self.sources.items()}
@@ -83,15 +87,15 @@ def load(path: str) -> bytes:
     return data
 
 
-def parse(data: bytes, path: str) -> Order:
-    """Return what the order file *data* of *path* says, but for its identity.  Raises HugealignError."""
+def parse(data: bytes, path: str, identity: bytes = b"") -> Order:
+    """Return what the order file *data* of *path* says; *identity* tells its profile.  Raises HugealignError."""
     try:
-        return _parse(data)
+        return _parse(data, identity)
     except HugealignError as error:
         raise HugealignError(f"{printable(path)}: {error}") from error
 
 
-def _parse(data: bytes) -> Order:
+def _parse(data: bytes, identity: bytes) -> Order:
     if data.partition(b"\n")[0].rstrip() != MAGIC:
         raise HugealignError(f"is no order file: the first line is not `{MAGIC.decode()}`")
     names: list[bytes] = []
@@ -123,7 +127,7 @@ def _parse(data: bytes) -> Order:
         hot = first + ran if ran else hot
     if b"\\" in data:
         names = [_unescape(name) for name in names]
-    return Order(names, hot, sources, _windows(data))
+    return Order(names, hot, sources, _windows(data), identity)
 
 
 def _blocks(data: bytes) -> "Iterator[bytes]":

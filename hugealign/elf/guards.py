@@ -1,0 +1,165 @@
+"""What guards a program against attacks, as far as its headers tell, and whether one file is guarded less than another.
+
+hugealign edits programs, and none may come out weaker than its plain link would be.  The link asks this after every
+laid-out link, so nothing but our own light modules is imported here.
+"""
+
+import os
+import struct
+
+from hugealign.elf.image import ET_DYN, PF_W, PF_X, PT_DYNAMIC, PT_GNU_RELRO
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hugealign.elf.image import Image, Segment
+
+PT_GNU_STACK, PT_GNU_PROPERTY = 0x6474E551, 0x6474E553
+#: What PT_GNU_STACK says, from weak to strong.  Without it the kernel decides by the processor and by its version
+#: (``elf_read_implies_exec``, arch/x86/include/asm/elf.h), and glibc gives threads an executable stack.
+STACK_EXECUTABLE, STACK_UNSAID, STACK_GUARDED = 0, 1, 2
+_DT_TEXTREL, _DT_BIND_NOW, _DT_FLAGS, _DT_FLAGS_1 = 22, 24, 30, 0x6FFFFFFB
+_DF_TEXTREL, _DF_BIND_NOW, _DF_1_NOW = 4, 8, 1
+_NT_GNU_PROPERTY_TYPE_0 = 5
+#: pr_type of GNU_PROPERTY_X86_FEATURE_1_AND and GNU_PROPERTY_AARCH64_FEATURE_1_AND (processor supplements).
+_FEATURE_1_AND = (0xC0000002, 0xC0000000)
+_LIMIT = 1 << 16  # bytes of the dynamic section and of the property note that are read
+
+
+class Guards:
+    """The guards of one file.
+
+    *writable_text*: a segment is writable and executable.  *grown_text*: an executable segment reaches beyond what the
+    file holds, so that zeros run.  *stack* is one of the STACK_ numbers.  *features* are the bits of the control-flow
+    note: IBT and SHSTK, or BTI, PAC and GCS.
+    """
+
+    __slots__ = ("bind_now", "features", "grown_text", "pie", "relro", "stack", "textrel", "writable_text")
+
+    def __init__(
+        self,
+        *,
+        writable_text: bool = False,
+        grown_text: bool = False,
+        stack: int = STACK_GUARDED,
+        relro: bool = True,
+        bind_now: bool = True,
+        pie: bool = True,
+        features: int = 0,
+        textrel: bool = False,
+    ) -> None:
+        self.writable_text = writable_text
+        self.grown_text = grown_text
+        self.stack = stack
+        self.relro = relro
+        self.bind_now = bind_now
+        self.pie = pie
+        self.features = features
+        self.textrel = textrel
+
+
+def stack(image: "Image") -> int:
+    """Return what the headers of *image* say of the stack: one of the STACK_ numbers."""
+    segment = _segment(image, PT_GNU_STACK)
+    if segment is None:
+        return STACK_UNSAID
+    return STACK_EXECUTABLE if segment.p_flags & PF_X else STACK_GUARDED
+
+
+def writable_text(image: "Image") -> bool:
+    """Return whether some segment of *image* is writable and executable."""
+    return any(segment.p_flags & PF_W for segment in image.text_segments)
+
+
+def grown_text(image: "Image") -> bool:
+    """Return whether some executable segment of *image* has memory that the file does not fill."""
+    return any(segment.p_filesz != segment.p_memsz for segment in image.text_segments)
+
+
+def read_guards(fd: int, image: "Image") -> Guards:
+    """Return the guards of the file behind *fd*, whose headers are *image*; what cannot be read is not there."""
+    entries = _dynamic(fd, image)
+    flags, flags_1 = entries.get(_DT_FLAGS, 0), entries.get(_DT_FLAGS_1, 0)
+    relro = _segment(image, PT_GNU_RELRO)
+    return Guards(
+        writable_text=writable_text(image),
+        grown_text=grown_text(image),
+        stack=stack(image),
+        relro=relro is not None and relro.p_memsz > 0,
+        bind_now=_DT_BIND_NOW in entries or bool(flags & _DF_BIND_NOW or flags_1 & _DF_1_NOW),
+        pie=image.e_type == ET_DYN,
+        features=_features(fd, image),
+        textrel=_DT_TEXTREL in entries or bool(flags & _DF_TEXTREL),
+    )
+
+
+def weaker(ours: Guards, other: Guards) -> str:
+    """Return how *ours* is guarded less than the *other*, for people; empty if it is not."""
+    for is_weaker, what in (
+        (ours.writable_text and not other.writable_text, "its text would be writable"),
+        (ours.grown_text and not other.grown_text, "its text would not be wholly in the file"),
+        (ours.stack < other.stack, "its stack would be executable"),
+        (other.relro and not ours.relro, "RELRO would be missing"),
+        (other.bind_now and not ours.bind_now, "its symbols would be bound late"),
+        (other.pie and not ours.pie, "it would not be position independent"),
+        (ours.textrel and not other.textrel, "its text would hold relocations"),
+        (other.features & ~ours.features, "its control-flow protection would be off"),
+    ):
+        if is_weaker:
+            return what
+    return ""
+
+
+def _segment(image: "Image", p_type: int) -> "Segment | None":
+    return next((segment for segment in image.segments if segment.p_type == p_type), None)
+
+
+def _dynamic(fd: int, image: "Image") -> dict[int, int]:
+    """Return the first value of each tag in the dynamic section (System V ABI, chapter 5)."""
+    segment = _segment(image, PT_DYNAMIC)
+    if segment is None:
+        return {}
+    entry = struct.Struct(("<" if image.little else ">") + ("qQ" if image.is64 else "iI"))
+    table = _read(fd, segment.p_offset, segment.p_filesz)
+    entries: dict[int, int] = {}
+    for tag, value in entry.iter_unpack(table[: len(table) - len(table) % entry.size]):
+        if tag == 0:
+            break
+        entries.setdefault(tag, value)
+    return entries
+
+
+def _features(fd: int, image: "Image") -> int:
+    """Return the processor's feature bits of the property note (Linux Extensions to gABI, "Program Property")."""
+    segment = _segment(image, PT_GNU_PROPERTY)
+    # gold makes no such segment; glibc then looks at the note itself (_dl_process_pt_note, elf/dl-load.c).
+    section = next((s for s in image.sections if s.name == ".note.gnu.property"), None)
+    if segment:
+        data = _read(fd, segment.p_offset, segment.p_filesz)
+    elif section:
+        data = _read(fd, section.sh_offset, section.sh_size)
+    else:
+        return 0
+    order, step = ("<" if image.little else ">"), (8 if image.is64 else 4)
+    at = 0
+    while at + 16 <= len(data):
+        name_size, size, kind = struct.unpack_from(order + "III", data, at)
+        start = at + 12 + name_size + -name_size % 4
+        if kind == _NT_GNU_PROPERTY_TYPE_0 and name_size == 4:
+            end = min(start + size, len(data))
+            while start + 12 <= end:
+                pr_type, pr_size = struct.unpack_from(order + "II", data, start)
+                if pr_type in _FEATURE_1_AND and pr_size == 4:
+                    features: int = struct.unpack_from(order + "I", data, start + 8)[0]
+                    return features
+                start += 8 + pr_size + -pr_size % step
+        at = start + size + -size % step
+        if size == 0 and name_size == 0:
+            break
+    return 0
+
+
+def _read(fd: int, offset: int, size: int) -> bytes:
+    try:
+        return os.pread(fd, min(size, _LIMIT), offset)
+    except (OSError, OverflowError):
+        return b""

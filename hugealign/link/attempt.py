@@ -1,0 +1,195 @@
+"""One try at a laid-out link: the linker with our arguments, and what is done to the file that it leaves."""
+
+import os
+
+from hugealign.errors import HugealignError
+from hugealign.link import linkers, running
+from hugealign.link.memory import Memory
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hugealign.elf.guards import Guards
+    from hugealign.elf.image import Image
+    from hugealign.link.job import Job
+    from hugealign.link.order.plan import OrderedLink, Words
+    from hugealign.link.running import Run
+
+_PAD = "pad-x86_64.o"  # what stands for the objects with our pad, of any processor
+
+
+class Recipe:
+    """How a job is linked: the *linker*, and the *order* of a profile or None.
+
+    With *stack_note* the pad says that it needs no executable stack.
+    """
+
+    __slots__ = ("linker", "order", "stack_note")
+
+    def __init__(self, linker: linkers.Linker, order: "OrderedLink | None" = None, stack_note: bool = True) -> None:
+        self.linker = linker
+        self.order = order
+        self.stack_note = stack_note
+
+
+class Attempt:
+    """What came of it: the *run*, the *image* and the *guards* of the output if there is one, *notes* for debugging.
+
+    *complaint* is what is to be said of the order, or None.
+    """
+
+    __slots__ = ("complaint", "guards", "image", "notes", "run")
+
+    def __init__(
+        self,
+        run: "Run",
+        image: "Image | None" = None,
+        guards: "Guards | None" = None,
+        complaint: str | None = None,
+        notes: tuple[str, ...] = (),
+    ) -> None:
+        self.run = run
+        self.image = image
+        self.guards = guards
+        self.complaint = complaint
+        self.notes = notes
+
+
+def plain(job: "Job", capture: bool = False) -> "Run":
+    """Link as without us."""
+    return running.spawn([job.real, *job.arguments], capture, _load)
+
+
+def look(job: "Job") -> "tuple[Image, Guards] | None":
+    """Return the headers of the output and what guards it, None if there is no ELF file."""
+    from hugealign.elf.guards import read_guards
+    from hugealign.elf.image import read_image
+
+    try:
+        fd = os.open(job.command.output, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except (OSError, ValueError):
+        return None
+    try:
+        image = read_image(fd)
+        return image, read_guards(fd, image)
+    except (OSError, HugealignError):
+        return None
+    finally:
+        os.close(fd)
+
+
+def laid_out(job: "Job", recipe: Recipe, run: "Run | None" = None) -> Attempt:
+    """Link by *recipe*, unless *run* has done so, and complete the output.  Raises OSError."""
+    memory = Memory()
+    words = recipe.order.words(memory) if recipe.order else None
+    complaint = []
+
+    def meanwhile() -> None:
+        _load()
+        if recipe.order and words:
+            complaint.append(recipe.order.complaint(words.copies))
+
+    run = run or _run(job, recipe, words, memory, 0, meanwhile)
+    found = look(job) if run.status == 0 else None
+    if found and recipe.linker.two_pass and (pad_size := _missing_pad(job, found[0])):
+        run = _run(job, recipe, words, memory, pad_size, _load)
+        found = look(job) if run.status == 0 else None
+    if found is None:
+        return Attempt(run)
+    notes: list[str] = []
+    if not recipe.linker.script and (reason := _mend(job, found[0])) is not None:
+        notes += [f"the tail cannot be mended: {reason}"] if reason else []
+        found = look(job) or found
+    if recipe.order:
+        hot = recipe.order.sign(found[0])
+        if job.settings.debug:
+            notes += [recipe.order.summary()]
+            notes += ["hot functions: " + (f"{hot[0]:#x} to {hot[1]:#x}" if hot else "no note")]
+    return Attempt(run, *found, next(iter(complaint), None), tuple(notes))
+
+
+def _run(
+    job: "Job", recipe: Recipe, order: "Words | None", memory: Memory, pad_size: int, meanwhile: "Callable[[], None]"
+) -> "Run":
+    """Run the linker with our arguments, its output kept back and in the names of files that are there."""
+    from hugealign.elf.objectfile import pad_object
+    from hugealign.resources import directory
+
+    linker, settings = recipe.linker, job.settings
+    note = recipe.order.note() if recipe.order else b""
+    pad = pad_object(job.machine, linker.pad_section, pad_size, note, stack_note=recipe.stack_note)
+    pad_path = memory.file(_PAD, pad, os.path.join(directory("ld-scripts"), _PAD))
+    script = _script(job, linker, memory) if linker.script else None
+    words = linker.arguments(order.arguments if order else job.arguments, settings.page_size, pad_path, script)
+    words = [*(order.before if order else ()), *words, *linker.base(job.command, settings.page_size)]
+    run = running.spawn([job.real, *words], True, meanwhile)
+    if not job.command.reports and b"/proc/self/fd/" not in run.stdout + run.stderr:
+        return run
+    from hugealign.link import reports
+
+    names = memory.names | (order.copies.made if order and order.copies else {})
+    for path, dependencies in job.command.reports:
+        reports.mend(path, names, dependencies)
+    return running.Run(run.status, reports.renamed(run.stdout, names), reports.renamed(run.stderr, names))
+
+
+def _script(job: "Job", linker: linkers.Linker, memory: Memory) -> str:
+    """Return the path of the script for *linker*, with the pad threshold that is asked for."""
+    from hugealign.resources import directory
+
+    name = linker.script_name(job.machine)
+    path = os.path.join(directory("ld-scripts"), name)
+    if job.settings.pad_threshold == linkers.SCRIPT_THRESHOLD:
+        return path
+    with open(path, "rb") as file:
+        text = file.read()
+    default, asked = (b"> %d ?" % size for size in (linkers.SCRIPT_THRESHOLD, job.settings.pad_threshold))
+    return memory.file(name, text.replace(default, asked), path)
+
+
+def _missing_pad(job: "Job", image: "Image") -> int:
+    """Return the bytes of padding that a second link needs.
+
+    In steps of the largest alignment behind the pad, so that what lies there moves by just as much.
+    """
+    from hugealign.elf.coverage import pad_range
+
+    if len(image.text_segments) != 1:
+        return 0
+    page_size, segment = job.settings.page_size, image.text_segments[0]
+    tail = segment.p_memsz % page_size
+    if tail <= job.settings.pad_threshold:
+        return 0
+    start, end = pad_range(image, segment)[1], segment.p_vaddr + segment.p_memsz
+    behind = (s for s in image.sections if s.sh_size and start <= s.sh_addr < end)
+    step = max([64, *(s.sh_addralign for s in behind)])
+    return (page_size - tail) // step * step
+
+
+def _mend(job: "Job", image: "Image") -> str | None:
+    """Grow the text of the output to the end of its last window.
+
+    Return an empty string when that was done, why it cannot be done, or None where there is nothing to do.
+    """
+    from hugealign.elf import edit
+
+    page_size, segments = job.settings.page_size, image.text_segments
+    if len(segments) != 1 or segments[0].p_memsz % page_size <= job.settings.pad_threshold:
+        return None
+    plan = edit.plan_tail(image, page_size)
+    if isinstance(plan, str):
+        return plan
+    fd = os.open(job.command.output, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        edit.apply(fd, plan)
+    finally:
+        os.close(fd)
+    return ""
+
+
+def _load() -> None:
+    """Load what is needed when the linker is done."""
+    import hugealign.elf.edit
+    import hugealign.elf.guards
+    import hugealign.verification.rules  # noqa: F401

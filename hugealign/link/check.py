@@ -1,0 +1,68 @@
+"""Holding the output of a laid-out link against what it promises: the layout, and every guard of the plain link."""
+
+import os
+
+from hugealign.elf.guards import STACK_GUARDED
+from hugealign.elf.relocatable import UNREADABLE, members, section_names
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hugealign.elf.guards import Guards
+    from hugealign.elf.image import Image
+    from hugealign.link.command import Command
+    from hugealign.link.linkers import Linker
+    from hugealign.settings import Settings
+
+_STACK_NOTE = b".note.GNU-stack\0"
+#: Sections that every linker puts under RELRO (``DATA_SEGMENT_RELRO_END`` in GNU ld's default script).
+_RELRO = (".dynamic", ".data.rel.ro", ".init_array", ".got")
+
+
+def doubtful(guards: "Guards", image: "Image", command: "Command") -> bool:
+    """Return whether the output lacks a guard that the plain link might have, so that it has to be looked at.
+
+    What our additions cannot change is not asked: a plain link costs as much as ours.  The pad decides about the stack
+    only where no other input has a ``.note.GNU-stack`` (``bfd_elf_size_dynamic_sections`` in bfd/elflink.c).
+    """
+    if guards.writable_text or guards.grown_text:
+        return True
+    if guards.stack != STACK_GUARDED and "execstack" not in command.z and not _says_of_the_stack(command):
+        return True
+    if not guards.relro and "norelro" not in command.z and any(s.name in _RELRO for s in image.sections):
+        return True
+    return "now" in command.z and not guards.bind_now and any(s.name == ".dynamic" for s in image.sections)
+
+
+def _says_of_the_stack(command: "Command") -> bool:
+    """Return whether an object among the inputs has a ``.note.GNU-stack``; members of archives may be left out."""
+    for path in command.inputs:
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except (OSError, ValueError):
+            continue
+        try:
+            whole = next(members(fd))
+            if not whole[0] and _STACK_NOTE in (section_names(fd, *whole[1:]) or b""):
+                return True
+        except (*UNREADABLE, StopIteration):
+            continue
+        finally:
+            os.close(fd)
+    return False
+
+
+def shortfall(image: "Image", linker: "Linker", settings: "Settings") -> str:
+    """Return what keeps the text of *image* from whole windows, and what mends it; empty when all is well."""
+    from hugealign.verification import rules
+
+    if settings.check == "off":
+        return ""
+    policy = rules.Policy(settings.page_size, settings.min_text, settings.pad_threshold)
+    # Warnings are left to `verify`: of data among the text gold's plain links have as much.
+    findings = [finding for finding in rules.check(image, policy) if finding.rule.severity == rules.ERROR]
+    if not findings:
+        return ""
+    finding = findings[0]
+    more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
+    mend = finding.rule.fix if linker.script else "relink with -fuse-ld=bfd"
+    return f"{finding.message}{more} [{finding.rule.id}]; {mend}"

@@ -1,0 +1,97 @@
+"""What a link is asked for, and whether it is ours to lay out."""
+
+import os
+
+from hugealign.link import command as commands
+from hugealign.link import estimate, linkers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hugealign.link.command import Command
+    from hugealign.settings import Settings
+
+_SCRIPT_LIMIT = 1 << 20  # bytes of a user's linker script that are read
+
+
+class Job:
+    """One link to lay out: the *real* linker, the user's *arguments*, and the *words* that response files make of them.
+
+    *command* is what these ask for, *machine* the processor, *settings* what the environment asks for.
+    """
+
+    __slots__ = ("arguments", "command", "machine", "real", "settings", "words")
+
+    def __init__(
+        self, real: str, arguments: list[str], words: list[str], command: "Command", machine: int, settings: "Settings"
+    ) -> None:
+        self.real = real
+        self.arguments = arguments
+        self.words = words
+        self.command = command
+        self.machine = machine
+        self.settings = settings
+
+    def with_users_page_size(self) -> "Job":
+        """Return the job for the user's own larger page, which is a page size of ours too where ours divides it."""
+        page, user = self.settings.page_size, self.command.max_page_size
+        settings = self.settings.with_page_size(max(page, user - user % page))
+        return Job(self.real, self.arguments, self.words, self.command, self.machine, settings)
+
+
+def understand(real: str, arguments: list[str], settings: "Settings") -> Job | str:
+    """Return the job that the linker *real* with *arguments* is, or why it is none of our business."""
+    try:
+        words = commands.expand(arguments, _read_response)
+    except RecursionError:
+        return "response files name each other"
+    command = commands.parse(words)
+    if command.hands_off:
+        return command.hands_off
+    if not command.inputs:
+        return "there is nothing to link"
+    machine = command.machine if command.machine is not None else estimate.machine_of(command)
+    if machine not in linkers.SUPPORTED:
+        return "the target is not one that hugealign knows"
+    if command.image_base is not None and command.image_base % settings.page_size:
+        return "the image base that is asked for is not on a window"
+    if os.path.exists(command.output) and not os.path.isfile(command.output):
+        return "the output is not a regular file"
+    if not _wanted(command.output, settings):
+        return "left out by HUGEALIGN_ONLY or HUGEALIGN_SKIP"
+    if not os.path.isdir("/proc/self/fd"):
+        return "/proc is not mounted"
+    for script in command.scripts:
+        text = _script_text(script, command.library_paths)
+        if "INSERT" not in text or "PHDRS" in text:
+            return "a full linker script of the user's own"
+    return Job(real, arguments, words, command, machine, settings)
+
+
+def _read_response(path: str) -> str:
+    with open(path, "rb") as file:
+        return os.fsdecode(file.read())
+
+
+def _script_text(path: str, library_paths: list[str]) -> str:
+    """Return the text of the linker script *path*, sought as GNU ld seeks it; empty if it cannot be read."""
+    for directory in ("", *library_paths):
+        candidate = os.path.join(directory, path)
+        if os.path.isfile(candidate):
+            try:
+                with open(candidate, "rb") as file:
+                    return file.read(_SCRIPT_LIMIT).decode("latin-1")
+            except OSError:
+                return ""
+    return ""
+
+
+def _wanted(output: str, settings: "Settings") -> bool:
+    """Return whether *output* is chosen by ONLY and not by SKIP: globs of its name, or of its path if with a slash."""
+    if not settings.only and not settings.skip:
+        return True
+    from fnmatch import fnmatchcase
+
+    def matches(globs: tuple[str, ...]) -> bool:
+        return any(fnmatchcase(output if "/" in glob else os.path.basename(output), glob) for glob in globs)
+
+    return (not settings.only or matches(settings.only)) and not matches(settings.skip)

@@ -1,0 +1,1 @@
+"""A link in the order of a profile: what the inputs have, and how each linker is told."""

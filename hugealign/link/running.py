@@ -1,0 +1,116 @@
+"""Running the linker: its descriptors, its signals, its status, and the place of this process for it."""
+
+import os
+
+from hugealign.environment import as_given
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import NoReturn
+
+_IGNORED_BY_PYTHON = (13, 25)  # SIGPIPE and SIGXFSZ; the module `signal` costs a third of our start-up time
+_EPIPE = 32
+
+
+class Run:
+    """A finished run of the linker: its exit *status* (negative: killed by that signal) and what it printed."""
+
+    __slots__ = ("status", "stderr", "stdout")
+
+    def __init__(self, status: int, stdout: bytes = b"", stderr: bytes = b"") -> None:
+        self.status = status
+        self.stdout = stdout
+        self.stderr = stderr
+
+    def complaint(self) -> str:
+        """Return the first line of what the linker said of its failure."""
+        lines = self.stderr.decode("utf-8", "replace").splitlines() or [f"status {self.status}"]
+        return lines[0].strip()
+
+    def forward(self) -> None:
+        """Print what the linker printed."""
+        write(1, self.stdout)
+        write(2, self.stderr)
+
+
+def spawn(argv: list[str], capture: bool, meanwhile: "Callable[[], object] | None" = None) -> Run:
+    """Run the linker and wait for it, doing *meanwhile*; with *capture* its output goes to memory."""
+    streams = [os.memfd_create(name) for name in ("stdout", "stderr")] if capture else []
+    actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(streams, 1)]
+    pid = os.posix_spawn(argv[0], argv, as_given(), file_actions=actions, setsigdef=_IGNORED_BY_PYTHON)
+    try:
+        if meanwhile:
+            meanwhile()
+    finally:
+        _, status = os.waitpid(pid, 0)
+    return Run(os.waitstatus_to_exitcode(status), *(_contents(fd) for fd in streams))
+
+
+def started() -> Run:
+    """Return the outcome of the link that sh/shim.sh has started; it comes from stdin, the status last."""
+    stderr, _, status = drain().rpartition(b"\n")
+    number = int(status)
+    return Run(number if number <= 128 else 128 - number, b"", stderr)
+
+
+def drain() -> bytes:
+    """Return all that is to come from stdin: then what sh/shim.sh has started is done."""
+    data = bytearray()
+    while chunk := os.read(0, 1 << 16):
+        data += chunk
+    return bytes(data)
+
+
+def become(argv: list[str]) -> "NoReturn":
+    """Give the place of this process to *argv*."""
+    import signal
+
+    for number in _IGNORED_BY_PYTHON:
+        signal.signal(number, signal.SIG_DFL)
+    os.execve(argv[0], argv, as_given())  # noqa: S606
+
+
+def leave(status: int) -> "NoReturn":
+    """End as the linker ended: with its status, or by its signal, so that the driver sees what it would have seen."""
+    if status < 0:
+        import signal
+
+        if -status not in (signal.SIGKILL, signal.SIGSTOP):
+            signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+    os._exit(status)
+
+
+def say(kind: str, message: str) -> None:
+    """Print one line of our own on stderr."""
+    write(2, f"hugealign: {kind}: {message}\n".encode("utf-8", "backslashreplace"))
+
+
+def write(fd: int, data: bytes) -> None:
+    """Write *data* as a linker does: a reader that has gone ends it by SIGPIPE, and nothing else matters to it."""
+    written = 0
+    try:
+        while written < len(data):
+            written += os.write(fd, data[written:])
+    except OSError as error:
+        if error.errno == _EPIPE:
+            leave(-_IGNORED_BY_PYTHON[0])
+
+
+def reserve_standard_descriptors() -> None:
+    """Fill those of the descriptors 0, 1 and 2 that our parent has closed, until the next exec.
+
+    Else a file that we open would get such a number: our messages would be written into it, and it would be taken from
+    the linker by that linker's own stdout.  What we run finds them closed again.
+    """
+    while (fd := os.memfd_create("closed")) <= 2:
+        pass
+    os.close(fd)
+
+
+def _contents(fd: int) -> bytes:
+    size = os.fstat(fd).st_size
+    data = os.pread(fd, size, 0)
+    os.close(fd)
+    return data
