@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from hugealign.elf import edit
 from hugealign.elf.coverage import coverage, pad_sections
 from hugealign.elf.dynamic import Dynamic
-from hugealign.elf.image import PT_GNU_RELRO, SHT_NOBITS, Image, Segment
+from hugealign.elf.image import PF_X, PT_GNU_RELRO, PT_GNU_STACK, SHT_NOBITS, Image, Segment
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up, drift, load_alignment, text_windows, whole_windows
 from hugealign.units import format_size, printable
 from hugealign.verification.facts import LIBRARY, STATIC_PIE, Facts
@@ -27,7 +27,7 @@ def examine(facts: Facts, policy: Policy) -> list[Finding]:
         return []
     if facts.debug:
         return list(_debug_file(facts, policy, loads[0]))
-    findings = [*_alignments(loads, policy), *_order(loads), *_relro(facts.image)]
+    findings = [*_alignments(loads, policy), *_order(loads), *_relro(facts.image), *_stack(facts.image)]
     text = facts.image.text_segments
     if not text:
         return findings
@@ -40,6 +40,13 @@ def examine(facts: Facts, policy: Policy) -> list[Finding]:
     if covered.text >= policy.min_text:
         findings += _large(facts, policy, text[0], covered.windows)
     return findings
+
+
+def _stack(image: Image) -> Iterator[Finding]:
+    for segment in image.segments:
+        if segment.p_type == PT_GNU_STACK and segment.p_flags & PF_X:
+            yield Finding("HA025", segment, "PT_GNU_STACK asks for an executable stack")
+            return
 
 
 def _large(facts: Facts, policy: Policy, text: Segment, windows: int) -> Iterator[Finding]:

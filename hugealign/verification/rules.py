@@ -199,6 +199,13 @@ RULES = {
             "load_elf_binary, fs/binfmt_elf.c: load_bias is lowered by the first p_vaddr",
             "drop -Ttext-segment/--image-base, or make it a multiple of 2 MiB",
         ),
+        (
+            "HA025",
+            WARNING,
+            "the stack is executable",
+            "load_elf_binary, fs/binfmt_elf.c: PF_X of PT_GNU_STACK; glibc gives every thread such a stack",
+            'give each assembly file .section .note.GNU-stack,"",@progbits, and drop -z execstack',
+        ),
     )
 }
 

@@ -68,6 +68,7 @@ MADE = {
     "relro too long": (f"gcc {_LLD14} main.o {_MAX} -Wl,-z,common-page-size=0x200000", "HA013"),
     "relro right": (f"gcc {_LLD14} main.o {_MAX}", ""),
     "relro too short": (f"gcc -fuse-ld=mold main.o {_MAX} -Wl,-z,separate-loadable-segments", "HA014"),
+    "executable stack": ("{h} gcc main.o text.o -Wl,-z,execstack", "HA025"),
     "pad of NOPs": (f"gcc {_BFD} main.o text.o -Wl,-T,nops.ld nops.o", "HA015"),
     "note": ("{h} gcc main.o text.o note.o", ""),
     "more windows promised": ("{h} gcc main.o text.o many.o", "HA017"),
