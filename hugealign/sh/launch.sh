@@ -85,6 +85,31 @@ find_plugin() {
     done <"$list"
 }
 
+# is_compiler WORD: return 0 if it has the name of a compiler; of a path the last part counts.
+is_compiler() {
+    case ${1##*/} in
+        -* | *=*) return 1 ;;
+        cc | c++ | c[89]9 | tcc | *-cc | *-c++ | gcc | g++ | *-gcc | *-g++ | gcc-[0-9]* | g++-[0-9]* | *-gcc-[0-9]* | \
+            *-g++-[0-9]* | clang | clang++ | *-clang | *-clang++ | clang-[0-9]* | clang++-[0-9]* | clang-cl | flang* | \
+            gfortran | gfortran-[0-9]* | *-gfortran | icc | icpc | icx | icpx | ifort | ifx | nvcc | hipcc | gdc | ldc2 | \
+            gccgo* | mpicc | mpicxx | mpic++ | mpif77 | mpif90 | mpifort) ;;
+        *) return 1 ;;
+    esac
+}
+
+# compiler_behind WORD...: return 0 if a compiler stands behind the first word, which then is a program in front of it.
+compiler_behind() {
+    previous=first
+    for word do
+        case $previous in
+            first | -x | -o) ;; # -x c++
+            *) ! is_compiler "$word" || return 0 ;;
+        esac
+        previous=$word
+    done
+    return 1
+}
+
 name=${0##*/}
 case $name in
     hugealign-*gcc-ar | hugealign-*gcc-nm | hugealign-*gcc-ranlib)
@@ -92,6 +117,7 @@ case $name in
         exec "${name#hugealign-}" "$@"
         ;;
     hugealign-?*) set -- "${name#hugealign-}" "$@" ;;
+    'hugealign '?*) set -- "${name#hugealign }" "$@" ;; # configure scripts write "$CC" -v
     *)
         while :; do
             case ${1-} in
@@ -135,9 +161,25 @@ check_size HUGEALIGN_PAGE_SIZE "${HUGEALIGN_PAGE_SIZE-}"
 # -Xlinker -E is common, and means a link.
 profile=${HUGEALIGN_PROFILE-}
 does='link'
-previous=
+front= # whether the first word is a program in front of the compiler: its own options say nothing
+is_compiler "$1" || case ${1##*/} in
+    make | gmake | ninja | cmake | meson | scons | bazel | cargo | go | sh | bash | dash | zsh | dpkg-buildpackage | rpmbuild)
+        fail 125 "${1##*/}: not a compiler; did you mean: hugealign build -- ${1##*/} ..." ;;
+    sudo | doas | su) fail 125 "${1##*/}: it may empty the environment; put hugealign behind it: ${1##*/} hugealign gcc ..." ;;
+    hugealign*) front=$1 ;;
+    *) ! compiler_behind "$@" || front=$1 ;;
+esac
+linker= # clang's option for a linker by its path
+previous=${front:+front }
 for word do
     case $previous$word in
+        'front '*)
+            case ${previous#front } in
+                '' | -x | -o) previous="front $word" ;; # as in compiler_behind
+                *) is_compiler "$word" && previous= || previous="front $word" ;;
+            esac
+            continue
+            ;;
         [!-]*.s) profile= ;; # clang warns of options that mean nothing to an assembler
         [!-]*) continue ;;   # an input
         -Xlinker | -o) previous=$word && continue ;;
@@ -147,6 +189,7 @@ for word do
                     does=compile
                     [ -n "$profile" ] || break
                     ;;
+                -fuse-ld=/* | --ld-path=*/*) linker=$word ;;
                 -E | -M | -MM | -fsyntax-only | -cc1* | -'###' | -print-* | --print-* | -dump* | --version | --help)
                     does=nothing
                     break
@@ -193,6 +236,19 @@ case $does$sections$plugin in
         ;;
 esac
 
+# clang looks for a linker by its path nowhere else: the shim takes its place, and runs it.
+if [ -n "$linker" ] && [ -x "${linker#*=}" ] && [ ! -d "${linker#*=}" ]; then
+    case ${1##*/} in
+        *gcc* | *g++* | *gfortran*) ;; # which knows no such option
+        *)
+            shim=$package/libexec/${linker##*/}
+            [ -e "$shim" ] || shim=$package/libexec/ld
+            export _HUGEALIGN_LINKER="${linker#*=}"
+            set -- "$@" "${linker%%=*}=$shim"
+            ;;
+    esac
+fi
+
 # A compiler cache or another program in front of the compiler would take an option for one of its own.  For the
 # linker COMPILER_PATH does the same as -B, unless a -B of the user's own leads to one.
 case ${1##*/} in
@@ -211,7 +267,9 @@ case ${1##*/} in
         fi
         exec "$cache" "$compiler" ${sections:+"$sections"} "$@"
         ;;
-    hugealign | env | nice | ionice | taskset)
+esac
+case $front in
+    ?*)
         [ "$does" != link ] || export COMPILER_PATH="$package/libexec${COMPILER_PATH:+:$COMPILER_PATH}"
         check_command "$1"
         exec "$@"

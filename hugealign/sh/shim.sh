@@ -76,7 +76,10 @@ try_clang() {
     try "${parent%/*}"
 }
 
-if [ -n "${COLLECT_GCC-}" ]; then
+if [ -n "${_HUGEALIGN_LINKER-}" ]; then
+    real=$_HUGEALIGN_LINKER # clang was told a path
+    unset _HUGEALIGN_LINKER
+elif [ -n "${COLLECT_GCC-}" ]; then
     try_list "${COMPILER_PATH-}" # set by gcc for its children: its own directories, and -B of the user's
 else
     try_clang
