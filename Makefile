@@ -9,7 +9,7 @@ SHELL_FILES := bin/hugealign bin/hugealign-gcc hugealign/libexec/ld tests/setup.
 # What only test-kernels needs, 90 MB of it: `make test` does not install it.
 KERNEL_PACKAGES := qemu-system-x86 busybox-static xfsprogs btrfs-progs kmod cpio debian-archive-keyring
 
-.PHONY: help demo test test-links test-live test-kernels test-postgres test-mysql test-prebuilt check format bench docs docs-live pad wheel setup clean
+.PHONY: help demo test test-links test-live test-kernels test-postgres test-mysql test-prebuilt check format bench docs docs-live tables pad wheel setup clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -64,6 +64,9 @@ docs: setup ## write docs/rules.md, renew the samples, and write docs/links.md f
 
 docs-live: setup ## write docs/huge.md: what this kernel does, by file system; as root
 	$(PYTHON) -m tests.live_table docs/huge.md
+
+tables: ## write what hugealign/sh has of Python's tables
+	$(PYTHON) -m hugealign.sh.tables
 
 pad: ## write ld-scripts/pad-x86_64.o
 	python3 -c 'from hugealign.elf import image, objectfile; import sys; \

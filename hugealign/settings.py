@@ -1,6 +1,7 @@
-"""What the ``HUGEALIGN_*`` variables ask of a link.
+"""What the ``HUGEALIGN_*`` variables ask of a link, and the defaults that every command shares.
 
-No other configuration is read: a file found by search would make builds depend on where they run.
+No other configuration is read on the way of a link: a file found by search would make builds depend on where they run.
+VARIABLES is the one table of them: the help, `doctor` and the shell's checks (hugealign/sh/tables.py) are made of it.
 """
 
 from hugealign.errors import UsageError
@@ -11,6 +12,27 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 CHECK_MODES = ("off", "warn", "error")
+BOOLEAN, SIZE, PAGE_SIZE_KIND, GLOBS, MODE, FILE = "boolean", "size", "page size", "globs", "mode", "file"
+
+#: The huge page size; the text that is not worth a window; the tail that is not worth a pad: as people write them.
+DEFAULT_PAGE_SIZE, DEFAULT_MIN_TEXT, DEFAULT_PAD_THRESHOLD = "2M", "256K", "4K"
+#: The same in bytes.
+PAGE_SIZE, MIN_TEXT, PAD_THRESHOLD = 2 << 20, 256 << 10, 4 << 10
+
+#: variable: kind, the field of Settings that it sets (none: the launcher reads it), example in the help, what it does.
+VARIABLES = {
+    "HUGEALIGN_DISABLE": (BOOLEAN, "", "1", "be the bare compiler"),
+    "HUGEALIGN_PAGE_SIZE": (PAGE_SIZE_KIND, "page_size", DEFAULT_PAGE_SIZE, "the huge page size"),
+    "HUGEALIGN_MIN_TEXT": (SIZE, "min_text", DEFAULT_MIN_TEXT, "smaller text is linked as without hugealign"),
+    "HUGEALIGN_PAD_THRESHOLD": (SIZE, "pad_threshold", DEFAULT_PAD_THRESHOLD, "a shorter tail is not padded"),
+    "HUGEALIGN_ONLY": (GLOBS, "only", "GLOB:GLOB", "only these output names"),
+    "HUGEALIGN_SKIP": (GLOBS, "skip", "GLOB:GLOB", "not these output names"),
+    "HUGEALIGN_PROFILE": (FILE, "profile", "FILE", "an order (hugealign order): hot functions first"),
+    "HUGEALIGN_ORDER_OBJECTS": (BOOLEAN, "order_objects", "1", "objects without -ffunction-sections: place them whole"),
+    "HUGEALIGN_PLUGIN": (BOOLEAN, "", "0", "compile without the LLVM plugin that was built"),
+    "HUGEALIGN_CHECK": (MODE, "check", "warn", "after each link: off, warn or error"),
+    "HUGEALIGN_DEBUG": (BOOLEAN, "debug", "1", "say on stderr what each link does"),
+}
 
 
 class Settings:
@@ -24,9 +46,9 @@ class Settings:
 
     def __init__(
         self,
-        page_size: int = 2 << 20,
-        min_text: int = 256 << 10,
-        pad_threshold: int = 4 << 10,
+        page_size: int = PAGE_SIZE,
+        min_text: int = MIN_TEXT,
+        pad_threshold: int = PAD_THRESHOLD,
         check: str = "warn",
         only: tuple[str, ...] = (),
         skip: tuple[str, ...] = (),
@@ -46,37 +68,37 @@ class Settings:
 
     def with_page_size(self, page_size: int) -> "Settings":
         """Return the same settings for windows of *page_size* bytes."""
-        fields = {name: getattr(self, name) for name in self.__slots__}
-        return Settings(**fields | {"page_size": page_size})
+        changed = Settings()
+        for name in self.__slots__:
+            setattr(changed, name, getattr(self, name))
+        changed.page_size = page_size
+        return changed
 
 
 def from_environ(environ: "Mapping[str, str]") -> Settings:
     """Return the settings in *environ*; an empty variable counts as unset.  Raises UsageError."""
     settings = Settings()
-    if text := environ.get("HUGEALIGN_PAGE_SIZE"):
-        settings.page_size = parse_page_size(text, "HUGEALIGN_PAGE_SIZE")
-    if text := environ.get("HUGEALIGN_MIN_TEXT"):
-        settings.min_text = parse_size(text, "HUGEALIGN_MIN_TEXT")
-    if text := environ.get("HUGEALIGN_PAD_THRESHOLD"):
-        settings.pad_threshold = parse_size(text, "HUGEALIGN_PAD_THRESHOLD")
-    if text := environ.get("HUGEALIGN_CHECK"):
-        if text not in CHECK_MODES:
-            raise UsageError("HUGEALIGN_CHECK: not one of off, warn, error")
-        settings.check = text
-    settings.only = _globs(environ.get("HUGEALIGN_ONLY", ""))
-    settings.skip = _globs(environ.get("HUGEALIGN_SKIP", ""))
-    settings.profile = environ.get("HUGEALIGN_PROFILE", "")
-    settings.order_objects = _boolean(environ, "HUGEALIGN_ORDER_OBJECTS")
-    settings.debug = _boolean(environ, "HUGEALIGN_DEBUG")
+    for name, (kind, field, _, _) in VARIABLES.items():
+        if field and (text := environ.get(name)):
+            setattr(settings, field, _value(name, kind, text))
     return settings
 
 
-def _globs(text: str) -> tuple[str, ...]:
-    return tuple(glob for glob in text.split(":") if glob)
+def check_variable(name: str, text: str) -> None:
+    """Raise UsageError unless *text* is something that the variable *name* can be."""
+    if text:
+        _value(name, VARIABLES[name][0], text)
 
 
-def _boolean(environ: "Mapping[str, str]", name: str) -> bool:
-    text = environ.get(name, "")
-    if text not in ("", "0", "1"):
+def _value(name: str, kind: str, text: str) -> object:
+    if kind == PAGE_SIZE_KIND:
+        return parse_page_size(text, name)
+    if kind == SIZE:
+        return parse_size(text, name)
+    if kind == GLOBS:
+        return tuple(glob for glob in text.split(":") if glob)
+    if kind == BOOLEAN and text not in ("0", "1"):
         raise UsageError(f"{name}: not 0 or 1")
-    return text == "1"
+    if kind == MODE and text not in CHECK_MODES:
+        raise UsageError(f"{name}: not one of {', '.join(CHECK_MODES)}")
+    return text == "1" if kind == BOOLEAN else text

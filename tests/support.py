@@ -132,7 +132,12 @@ class Elf:
         relro = next((s for s in self.segments if s["p_type"] == "PT_GNU_RELRO"), None)
         # The loader protects whole 4 KiB pages, and rounds the end down (_dl_protect_relro, elf/dl-reloc.c).
         start, end = (relro["p_vaddr"], relro["p_vaddr"] + relro["p_memsz"]) if relro else (0, 0)
-        allocated = {name: s["sh_addr"] for name, s in self.sections.items() if s["sh_size"] and s["sh_flags"] & 2}
+        # .tbss takes no room where it lies; lld fills the last page of RELRO with a section of its own.
+        allocated = {
+            name: s["sh_addr"]
+            for name, s in self.sections.items()
+            if s["sh_size"] and s["sh_flags"] & 2 and name not in (".tbss", ".relro_padding")
+        }
         flags, flags_1 = (next((v for t, v in tags if t == name), 0) for name in ("DT_FLAGS", "DT_FLAGS_1"))
         return {
             "type": self.type,

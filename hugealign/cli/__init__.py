@@ -11,6 +11,7 @@ import sys
 
 from hugealign import __version__
 from hugealign.errors import HugealignError
+from hugealign.settings import VARIABLES
 
 #: command -> one line for ``--help``; the module of the same name in this package does the work.
 COMMANDS = {
@@ -43,25 +44,20 @@ As a compiler: the compiler's own, or 125 (hugealign failed),
 126 (compiler not executable), 127 (compiler not found).
 
 environment (booleans are 0 or 1; sizes take K, M, G):
-  HUGEALIGN_DISABLE=1         be the bare compiler
-  HUGEALIGN_PAGE_SIZE=2M      the huge page size
-  HUGEALIGN_MIN_TEXT=256K     smaller text is linked as without hugealign
-  HUGEALIGN_PAD_THRESHOLD=4K  a shorter tail is not padded
-  HUGEALIGN_ONLY=GLOB:GLOB    only these output names
-  HUGEALIGN_SKIP=GLOB:GLOB    not these output names
-  HUGEALIGN_PROFILE=FILE      an order (hugealign order): hot functions first
-  HUGEALIGN_ORDER_OBJECTS=1   objects without -ffunction-sections: place them whole
-  HUGEALIGN_PLUGIN=0          compile without the LLVM plugin that was built
-  HUGEALIGN_CHECK=warn        after each link: off, warn or error
-  HUGEALIGN_DEBUG=1           say on stderr what each link does
 """
+
+
+def _epilog() -> str:
+    rows = [(f"{name}={example}", what) for name, (_, _, example, what) in VARIABLES.items()]
+    width = max(len(setting) for setting, _ in rows)
+    return _EPILOG + "".join(f"  {setting:<{width}}  {what}\n" for setting, what in rows)
 
 
 def _parser(command: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="hugealign",
         description="Put a program's text on huge pages, and prove it.",
-        epilog=_EPILOG,
+        epilog=_epilog(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("-V", "--version", action="version", version=f"hugealign {__version__}")

@@ -13,20 +13,6 @@ from hugealign.units import format_size, printable
 #: The statuses of a finding: fine; in the way of huge text; worth knowing, and not in the way; could not be seen.
 OK, OBSTACLE, NOTE, UNKNOWN = "ok", "obstacle", "note", "unknown"
 
-#: Every variable that hugealign reads.
-VARIABLES = (
-    "HUGEALIGN_CHECK",
-    "HUGEALIGN_DEBUG",
-    "HUGEALIGN_DISABLE",
-    "HUGEALIGN_MIN_TEXT",
-    "HUGEALIGN_ONLY",
-    "HUGEALIGN_ORDER_OBJECTS",
-    "HUGEALIGN_PAD_THRESHOLD",
-    "HUGEALIGN_PLUGIN",
-    "HUGEALIGN_PAGE_SIZE",
-    "HUGEALIGN_PROFILE",
-    "HUGEALIGN_SKIP",
-)
 _LIFT_THP_DISABLE = (
     "python3 -c 'import ctypes, os, sys; ctypes.CDLL(None).prctl(41, 0, 0, 0, 0); "
     "os.execvp(sys.argv[1], sys.argv[1:])' PROGRAM"
@@ -369,7 +355,7 @@ def _version(said: str) -> str:
 def _environment(facts: Facts) -> Iterator[Finding]:
     for name, value in sorted(facts.variables.items()):
         unset = f"unset {shlex.quote(name)}"
-        if name not in VARIABLES:
+        if name not in settings.VARIABLES:
             yield Finding("environment.unknown", OBSTACLE, f"{name} is no variable of hugealign", unset)
         elif problem := _bad_value(name, value):
             yield Finding("environment.value", OBSTACLE, problem, unset)
@@ -380,10 +366,8 @@ def _environment(facts: Facts) -> Iterator[Finding]:
 
 
 def _bad_value(name: str, value: str) -> str:
-    if name == "HUGEALIGN_DISABLE":  # read by the launcher alone
-        return "" if value in ("", "0", "1") else f"{name}: not 0 or 1"
     try:
-        settings.from_environ({name: value})
+        settings.check_variable(name, value)
     except UsageError as error:
         return str(error)
     return ""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from hugealign.link.order.plan import OrderedLink, Words
     from hugealign.link.running import Run
 
-_PAD = "pad-x86_64.o"  # what stands for the objects with our pad, of any processor
-
 
 class Recipe:
     """How a job is linked: the *linker*, and the *order* of a profile or None.
@@ -119,7 +117,7 @@ def _run(
     linker, settings = recipe.linker, job.settings
     note = recipe.order.note() if recipe.order else b""
     pad = pad_object(job.machine, linker.pad_section, pad_size, note, stack_note=recipe.stack_note)
-    pad_path = memory.file(_PAD, pad, os.path.join(directory("ld-scripts"), _PAD))
+    pad_path = memory.file(linkers.PAD_OBJECT, pad, os.path.join(directory("ld-scripts"), linkers.PAD_OBJECT))
     script = _script(job, linker, memory) if linker.script else None
     words = linker.arguments(order.arguments if order else job.arguments, settings.page_size, pad_path, script)
     words = [*(order.before if order else ()), *words, *linker.base(job.command, settings.page_size)]

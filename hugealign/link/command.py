@@ -24,6 +24,20 @@ _WITH_ARGUMENT = frozenset(
     """.split()
 )
 
+#: What compiler drivers write with the argument in the next word.  sh/shim.sh knows these only (sh/tables.py): what it
+#: takes for an input then is none, and the link comes here.
+NEXT_IS_ARGUMENT = "-m -z -L -T -e -h -o -soname -dynamic-linker -plugin -rpath -rpath-link".split()
+#: Patterns of sh for the options of a usual link, which from EARLY bytes of inputs on starts before Python has loaded.
+#: With any other this module might say to keep out, or the linker might print something on stdout.
+USUAL = """
+    -melf_x86_64 -z?* -pie -shared -static -e* -h* -o* -soname* -dynamic-linker* -plugin* -rpath* -l* -L?* -O* -s -S -x
+    -E --build-id* --eh-frame-hdr --hash-style=* --sysroot=* --as-needed --no-as-needed --push-state --pop-state
+    --start-group --end-group '-(' '-)' --gc-sections --export-dynamic -export-dynamic --no-undefined
+    --version-script=* --enable-new-dtags --disable-new-dtags --whole-archive --no-whole-archive -Bstatic -Bdynamic
+    """.split()
+UNUSUAL = ["-zmax-page-size*", "-L", "-T"]
+EARLY = 4 << 20
+
 #: Options that mean that no ordinary program or library comes out, or that its layout is the user's own business.
 _HANDS_OFF = {
     "r": "a relocatable link",

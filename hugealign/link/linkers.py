@@ -7,6 +7,7 @@ mold 1.10 to 3.0 and gold 1.16; the scripts in ld-scripts/ carry the details.
 import os
 
 from hugealign.elf.image import EM_AARCH64, EM_X86_64
+from hugealign.settings import PAD_THRESHOLD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +17,9 @@ _ARCH = {EM_X86_64: "x86_64", EM_AARCH64: "aarch64"}
 #: ``e_machine`` of the targets that there are recipes for.
 SUPPORTED = (EM_X86_64, EM_AARCH64)
 #: What the scripts say in place of HUGEALIGN_PAD_THRESHOLD.
-SCRIPT_THRESHOLD = 4096
+SCRIPT_THRESHOLD = PAD_THRESHOLD
+#: The pad object of a usual link; other links make theirs.
+PAD_OBJECT = "pad-x86_64.o"
 
 
 #: The forms of an order: a script, lld's list of symbols, gold's list of sections, copies of the inputs for mold.
@@ -176,4 +179,8 @@ def identify(path: str, version: str | None = None) -> Linker | None:
 
 def named(kind: str) -> Linker:
     """Return the linker that the recipes call *kind*: bfd, lld, mold or gold."""
-    return {"bfd": Bfd, "lld": Lld, "mold": Mold, "gold": Gold}[kind](kind)
+    return KINDS[kind](kind)
+
+
+#: The linkers that there are recipes for, by the names that these have there.
+KINDS: "dict[str, type[Linker]]" = {"bfd": Bfd, "lld": Lld, "mold": Mold, "gold": Gold}

@@ -129,7 +129,10 @@ case $name in
             shift
         done
         case ${1-} in
-            '' | -h | --help | -V | --version | verify | ps | warm | cool | run | order | map | build | fix | plugin | path | doctor | trace | simulate | explain)
+            # <<< commands: written by make tables
+            '' | -h | --help | -V | --version | verify | ps | warm | cool | run | order | map | fix | build | plugin | \
+                path | doctor | trace | simulate | explain)
+            # >>> commands
                 # shellcheck source=hugealign/sh/python.sh
                 . "$package/sh/python.sh"
                 # shellcheck disable=SC2154
@@ -149,12 +152,15 @@ case ${HUGEALIGN_DISABLE-} in
         ;;
     *) fail 125 'HUGEALIGN_DISABLE: not 0 or 1' ;;
 esac
-case ${HUGEALIGN_CHECK-} in '' | off | warn | error) ;; *) fail 125 'HUGEALIGN_CHECK: not one of off, warn, error' ;; esac
-case ${HUGEALIGN_DEBUG-} in '' | 0 | 1) ;; *) fail 125 'HUGEALIGN_DEBUG: not 0 or 1' ;; esac
-case ${HUGEALIGN_PLUGIN-} in '' | 0 | 1) ;; *) fail 125 'HUGEALIGN_PLUGIN: not 0 or 1' ;; esac
+# <<< variables: written by make tables
+check_size HUGEALIGN_PAGE_SIZE "${HUGEALIGN_PAGE_SIZE-}"
 check_size HUGEALIGN_MIN_TEXT "${HUGEALIGN_MIN_TEXT-}"
 check_size HUGEALIGN_PAD_THRESHOLD "${HUGEALIGN_PAD_THRESHOLD-}"
-check_size HUGEALIGN_PAGE_SIZE "${HUGEALIGN_PAGE_SIZE-}"
+case ${HUGEALIGN_ORDER_OBJECTS-} in '' | 0 | 1) ;; *) fail 125 'HUGEALIGN_ORDER_OBJECTS: not 0 or 1' ;; esac
+case ${HUGEALIGN_PLUGIN-} in '' | 0 | 1) ;; *) fail 125 'HUGEALIGN_PLUGIN: not 0 or 1' ;; esac
+case ${HUGEALIGN_CHECK-} in '' | off | warn | error) ;; *) fail 125 'HUGEALIGN_CHECK: not one of off, warn, error' ;; esac
+case ${HUGEALIGN_DEBUG-} in '' | 0 | 1) ;; *) fail 125 'HUGEALIGN_DEBUG: not 0 or 1' ;; esac
+# >>> variables
 
 # Words that mean that nothing is linked: then the compiler runs exactly as without us, and a compiler cache sees
 # the very same command.  Should one be the argument of another option, the link is merely done without us; but

@@ -107,7 +107,10 @@ on_inputs() {
     count=$# previous=
     for word do
         case $previous$word in
-            -m | -z | -[LTeho] | -soname | -dynamic-linker | -plugin | -rpath | -rpath-link) previous=$word && continue ;;
+            # <<< arguments: written by make tables
+            -m | -z | -L | -T | -e | -h | -o | -soname | -dynamic-linker | -plugin | -rpath | \
+                -rpath-link) previous=$word && continue ;;
+            # >>> arguments
             -*) ;; # an option, perhaps with its argument
             *.o) set -- "$@" "$word" ;;
             *.a)
@@ -156,13 +159,16 @@ only_shared() {
     done
 }
 
-settings=${HUGEALIGN_MIN_TEXT-}${HUGEALIGN_PAD_THRESHOLD-}${HUGEALIGN_PAGE_SIZE-}${HUGEALIGN_CHECK-}
-settings=$settings${HUGEALIGN_ONLY-}${HUGEALIGN_SKIP-}${HUGEALIGN_DEBUG-}
 # All that goes in, in bytes; not looked up for a hundred words and more, which no small program has.
-limit=262144 # the least text that is laid out: HUGEALIGN_MIN_TEXT
+# <<< settings: written by make tables
+settings=${HUGEALIGN_PAGE_SIZE-}${HUGEALIGN_MIN_TEXT-}${HUGEALIGN_PAD_THRESHOLD-}
+settings=$settings${HUGEALIGN_ONLY-}${HUGEALIGN_SKIP-}${HUGEALIGN_CHECK-}
+settings=$settings${HUGEALIGN_DEBUG-}
+limit=262144 early=4194304
+# >>> settings
 total=0
 if [ $# -ge 100 ]; then
-    total=4194304
+    total=$early
 elif [ -z "$settings" ]; then
     sizes=$(on_inputs sizes "$@") || sizes=$limit
     for size in $sizes; do
@@ -172,7 +178,7 @@ fi
 
 # What goes in is less than what is laid out: the link is done at once, and no Python starts.  A quarter of that is
 # taken as it is, so that a conftest does not pay for a look at its objects.
-if [ -z "$settings" ] && [ "$total" -lt $limit ] && only_shared "$@"; then
+if [ -z "$settings" ] && [ "$total" -lt "$limit" ] && only_shared "$@"; then
     [ "$total" -ge $((limit / 4)) ] || exec "$real" "$@"
     (on_inputs lto "$@")
     [ $? -ne 1 ] || exec "$real" "$@"
@@ -211,7 +217,7 @@ main(sys.argv[2:])
 scripts=$package/ld-scripts
 [ -d "$scripts" ] || scripts=${package%/*}/ld-scripts
 dialect=
-[ -n "$settings${HUGEALIGN_PROFILE-}" ] || [ "$total" -lt 4194304 ] || if [ "$real" -ef "${real%/*}/ld.bfd" ]; then
+[ -n "$settings${HUGEALIGN_PROFILE-}" ] || [ "$total" -lt $early ] || if [ "$real" -ef "${real%/*}/ld.bfd" ]; then
     dialect=bfd
 elif [ "${real##*/}" = ld.lld ]; then
     dialect=lld
@@ -224,14 +230,17 @@ if [ -n "$dialect" ] && [ -e /proc/self/fd ]; then
     for word do
         case $previous$word in
             [!-@]*) continue ;; # an input
-            -m | -z | -[eho] | -soname | -dynamic-linker | -plugin | -rpath | -rpath-link) previous=$word && continue ;;
-            -zmax-page-size*) dialect= ;;
-            -melf_x86_64 | -z?* | -pie | -shared | -static) ;;
-            -e* | -h* | -o* | -soname* | -dynamic-linker* | -plugin* | -rpath*) ;;
-            -l* | -L?* | -O* | -s | -S | -x | -E | --build-id* | --eh-frame-hdr | --hash-style=* | --sysroot=*) ;;
-            --as-needed | --no-as-needed | --push-state | --pop-state | --start-group | --end-group | '-(' | '-)') ;;
-            --gc-sections | --export-dynamic | -export-dynamic | --no-undefined | --version-script=*) ;;
-            --enable-new-dtags | --disable-new-dtags | --whole-archive | --no-whole-archive | -Bstatic | -Bdynamic) ;;
+            # <<< usual: written by make tables
+            -m | -z | -e | -h | -o | -soname | -dynamic-linker | -plugin | -rpath | \
+                -rpath-link) previous=$word && continue ;;
+            -zmax-page-size* | -L | -T) dialect= ;;
+            -melf_x86_64 | -z?* | -pie | -shared | -static | -e* | -h* | -o* | -soname* | -dynamic-linker* | -plugin* | \
+                -rpath* | -l* | -L?* | -O* | -s | -S | -x | -E | --build-id* | --eh-frame-hdr | --hash-style=* | \
+                --sysroot=* | --as-needed | --no-as-needed | --push-state | --pop-state | --start-group | --end-group | \
+                '-(' | '-)' | --gc-sections | --export-dynamic | -export-dynamic | --no-undefined | \
+                --version-script=* | --enable-new-dtags | --disable-new-dtags | --whole-archive | --no-whole-archive | \
+                -Bstatic | -Bdynamic) ;;
+            # >>> usual
             -* | @*) dialect= ;;
         esac
         previous=
@@ -239,8 +248,9 @@ if [ -n "$dialect" ] && [ -e /proc/self/fd ]; then
 fi
 if [ -n "$dialect" ] && [ -e /proc/self/fd ]; then
     {
-        "$real" -T "$scripts/$dialect-x86_64.ld" "$@" "$scripts/pad-x86_64.o" \
-            -z max-page-size=0x200000 -z separate-code 2>&1 >&3 3>&-
+        # <<< recipe: written by make tables
+        "$real" -T "$scripts/$dialect-x86_64.ld" "$@" "$scripts/pad-x86_64.o" -z max-page-size=0x200000 -z separate-code 2>&1 >&3 3>&-
+        # >>> recipe
         printf '\n%s' "$?" # 2>/dev/null below: the shell itself has nothing to say of a linker that was killed
     } 3>&1 2>/dev/null | run_python "$dialect" "$real" "$@"
     status=$?

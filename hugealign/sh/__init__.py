@@ -1,0 +1,1 @@
+"""The launcher and the shim in POSIX sh, and the tables that they share with Python."""

@@ -1,0 +1,129 @@
+"""What sh has to know of Python's tables: regions of launch.sh and shim.sh, written by ``make tables``.
+
+A loop of case patterns cannot take them from variables, and a link of a thousand words has no time for functions.
+Nothing at run time imports this.
+"""
+
+import os
+import sys
+
+from hugealign import settings
+from hugealign.cli import COMMANDS
+from hugealign.elf.image import EM_X86_64
+from hugealign.link import linkers
+from hugealign.link.command import EARLY, NEXT_IS_ARGUMENT, UNUSUAL, USUAL
+
+_WIDTH = 108
+_FIRST = "HUGEALIGN_DISABLE"  # looked at before all others, and acted on
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def regions() -> dict[str, dict[str, str]]:
+    """Return for each script its generated regions by name, each whole lines without the marks around them."""
+    return {
+        "launch.sh": {"commands": _commands(), "variables": _variables()},
+        "shim.sh": {"arguments": _arguments(), "settings": _settings(), "usual": _usual(), "recipe": _recipe()},
+    }
+
+
+def rewritten(text: str, found: dict[str, str]) -> str:
+    """Return the script *text* with its regions replaced by those *found*.  Raises ValueError if it lacks one."""
+    for name, lines in found.items():
+        begin, end = f"# <<< {name}: written by make tables", f"# >>> {name}"
+        head, mark, rest = text.partition(begin)
+        _, other, tail = rest.partition(end)
+        if not mark or not other:
+            raise ValueError(name)
+        indent = head.rpartition("\n")[2]
+        body = "".join(f"{indent}{line}\n" for line in lines.splitlines())
+        text = f"{head}{begin}\n{body}{indent}{end}{tail}"
+    return text
+
+
+def _patterns(words: list[str], action: str) -> str:
+    """Return a clause of a case for *words*, which are patterns, wrapped."""
+    lines, line = [], ""
+    for number, word in enumerate(words):
+        piece = word + (" | " if number + 1 < len(words) else f"){action}")
+        if len(line) + len(piece) > _WIDTH:
+            lines.append(line + "\\")
+            line = "    "
+        line += piece
+    return "\n".join([*lines, line])
+
+
+def _commands() -> str:
+    return _patterns(["''", "-h", "--help", "-V", "--version", *COMMANDS], "")
+
+
+def _variables() -> str:
+    lines = []
+    for name, (kind, *_) in settings.VARIABLES.items():
+        known = {settings.BOOLEAN: ("0", "1"), settings.MODE: settings.CHECK_MODES}.get(kind)
+        if kind in (settings.SIZE, settings.PAGE_SIZE_KIND):
+            lines.append(f'check_size {name} "${{{name}-}}"')
+        elif known and name != _FIRST:
+            wanted = "0 or 1" if kind == settings.BOOLEAN else f"one of {', '.join(known)}"
+            good = " | ".join(("''", *known))
+            lines.append(f"case ${{{name}-}} in {good}) ;; *) fail 125 '{name}: not {wanted}' ;; esac")
+    return "\n".join(lines)
+
+
+def _settings() -> str:
+    """Return what joins the variables that change how a link is laid out, and the bytes that decide its way."""
+    names = [n for n, (_, field, *_) in settings.VARIABLES.items() if field not in ("", "profile", "order_objects")]
+    parts = ["".join(f"${{{name}-}}" for name in names[at : at + 3]) for at in range(0, len(names), 3)]
+    lines = [f"settings={'$settings' if number else ''}{part}" for number, part in enumerate(parts)]
+    return "\n".join([*lines, f"limit={settings.MIN_TEXT} early={EARLY}"])
+
+
+def _arguments() -> str:
+    return _patterns(NEXT_IS_ARGUMENT, " previous=$word && continue ;;")
+
+
+def _usual() -> str:
+    following = [word for word in NEXT_IS_ARGUMENT if word not in UNUSUAL]
+    return "\n".join(
+        [
+            _patterns(following, " previous=$word && continue ;;"),
+            _patterns(UNUSUAL, " dialect= ;;"),
+            _patterns(USUAL, " ;;"),
+        ]
+    )
+
+
+def _recipe() -> str:
+    """Return the words around the user's, of the linkers that are started early: one recipe for all of them."""
+    script, pad, user = "SCRIPT", "PAD", "USER"
+    recipes = set()
+    for kind in linkers.KINDS:
+        linker = linkers.named(kind)
+        if linker.script:
+            name = linker.script_name(EM_X86_64).replace(kind, "$dialect")
+            words = linker.arguments([user], settings.PAGE_SIZE, pad, script)
+            places = {script: f'"$scripts/{name}"', pad: f'"$scripts/{linkers.PAD_OBJECT}"', user: '"$@"'}
+            recipes.add(" ".join(places.get(word, word) for word in words))
+    (recipe,) = recipes
+    return f'"$real" {recipe} 2>&1 >&3 3>&-'
+
+
+def main() -> None:
+    """Write the regions, or say which scripts are stale with ``--check``."""
+    stale = []
+    for script, found in regions().items():
+        path = os.path.join(_HERE, script)
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        new = rewritten(text, found)
+        if new == text:
+            continue
+        stale.append(script)
+        if "--check" not in sys.argv:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(new)
+    if stale and "--check" in sys.argv:
+        sys.exit(f"stale: {' '.join(stale)}; run: make tables")
+
+
+if __name__ == "__main__":
+    main()
