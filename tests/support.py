@@ -150,6 +150,14 @@ class Elf:
             "features": [p["pr_data"] for p in properties if p["pr_type"] in FEATURES],
         }
 
+    def lacks(self, plain: "Elf") -> list[str]:
+        """What guards the *plain* link and not this one, or differs otherwise; more under RELRO is fine."""
+        ours, other = self.guards(), plain.guards()
+        missing = set(other.pop("relro")) - set(ours.pop("relro"))  # type: ignore[call-overload]
+        return [f"{name}: {ours[name]}, not {other[name]}" for name in other if ours[name] != other[name]] + sorted(
+            missing
+        )
+
     def faults(self, page: int = PAGE, exact: bool = True) -> list[str]:
         """What keeps the text from being exactly whole windows; empty when it is.
 
