@@ -108,8 +108,9 @@ def _report(args: argparse.Namespace, page_size: int) -> int:
 
 
 def _one(path: str, args: argparse.Namespace, page_size: int) -> "Outcome":
+    from hugealign.elf.fixrecord import reader
     from hugealign.fixing import examine, show
-    from hugealign.fixing.output import fixed, reader, unchanged
+    from hugealign.fixing.output import fixed, unchanged
     from hugealign.pagecache import measure as pagecache
 
     with pagecache.opened(path) as fd:
@@ -133,8 +134,9 @@ def _one(path: str, args: argparse.Namespace, page_size: int) -> "Outcome":
 
 
 def _undo(path: str, fd: int, image: "Image", args: argparse.Namespace) -> "Outcome":
+    from hugealign.elf.fixrecord import reader
     from hugealign.fixing import show
-    from hugealign.fixing.output import has_remains, original, reader, unchanged
+    from hugealign.fixing.output import has_remains, original, unchanged
 
     remains = has_remains(reader(fd), image)
     output = unchanged(reader(fd), image) if remains else original(reader(fd), image)

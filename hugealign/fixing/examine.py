@@ -2,9 +2,10 @@
 
 import os
 
+from hugealign.elf.fixrecord import SHIFT, reader, recorded
 from hugealign.elf.image import Image, read_image
-from hugealign.fixing.output import reader, recorded, without_tail
-from hugealign.fixing.plan import SHIFT, Plan, RefusalError, make_plan
+from hugealign.fixing.output import without_tail
+from hugealign.fixing.plan import Plan, RefusalError, make_plan
 from hugealign.verification.facts import read_facts
 
 _PACKED = b"UPX!"

@@ -4,18 +4,29 @@ Section headers are written anew behind everything else; the old table stays whe
 has to restore the first bytes and the length.
 """
 
-import os
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from hugealign.elf.coverage import PAD_SECTIONS
+from hugealign.elf.fixrecord import (
+    HEADERS_SECTION,
+    MAGIC,
+    SECTION,
+    Piece,
+    Read,
+    Record,
+    contents,
+    digest,
+    exactly,
+    pack,
+    recorded,
+)
 from hugealign.elf.image import PT_LOAD, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image, Section
 from hugealign.elf.objectfile import TRAP
 from hugealign.elf.windows import align_up
 from hugealign.errors import MalformedElfError
-from hugealign.fixing.plan import Piece, Plan, RefusalError, end_of_contents, moved
-from hugealign.fixing.record import HEADERS_SECTION, MAGIC, SECTION, Record, digest, pack, unpack
+from hugealign.fixing.plan import Plan, RefusalError, end_of_contents, moved
 
 _EHDR, _PHDR, _SHDR = struct.Struct("<16sHHIQQQIHHHHHH"), struct.Struct("<IIQQQQQQ"), struct.Struct("<IIQQQQIIQQ")
 _SHT_PROGBITS = 1
@@ -25,8 +36,6 @@ _STRINGS_LIMIT = 1 << 20
 _CHUNK = 1 << 20
 _ZEROS_LIMIT = 4096  # bytes that may follow the contents; patchelf leaves some
 _ALIGNMENT = 8  # of what is appended
-
-Read = Callable[[int, int], bytes]  # (size, offset) -> bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +58,7 @@ class Output:
 
 def fixed(read: Read, image: Image, plan: Plan) -> Output:
     """Return the file that *plan* makes of *image*.  Raises RefusalError, MalformedElfError."""
-    fields = list(_EHDR.unpack(_exactly(read, _EHDR.size, 0)))
+    fields = list(_EHDR.unpack(exactly(read, _EHDR.size, 0)))
     e_phoff, e_phnum, e_shnum, e_shstrndx = (fields[i] for i in (5, 10, 12, 13))
     if e_phoff != _EHDR.size:
         raise RefusalError("its program headers are not at the beginning of the file, as after BOLT and some patchers")
@@ -59,14 +68,14 @@ def fixed(read: Read, image: Image, plan: Plan) -> Output:
         raise RefusalError("it has no names of sections")
     if any(section.name == HEADERS_SECTION for section in image.sections):
         raise RefusalError(f"it has a section {HEADERS_SECTION} already: it is prelinked, or has been fixed")
-    headers = _exactly(read, e_phoff + e_phnum * _PHDR.size, 0)
+    headers = exactly(read, e_phoff + e_phnum * _PHDR.size, 0)
     if len(headers) > plan.pieces[0].size:
         raise RefusalError("its program headers are not at the beginning of the file")
     if any(p_vaddr != p_paddr for *_, p_vaddr, p_paddr, _, _, _ in _PHDR.iter_unpack(headers[_EHDR.size :])):
         raise RefusalError("its physical addresses differ from the virtual ones, as in a kernel")
-    tables = _exactly(read, e_shnum * _SHDR.size, image.e_shoff)
+    tables = exactly(read, e_shnum * _SHDR.size, image.e_shoff)
     names = image.sections[e_shstrndx]
-    strings = _exactly(read, names.sh_size, names.sh_offset)
+    strings = exactly(read, names.sh_size, names.sh_offset)
     if any(sh_name >= len(strings) for sh_name, *_ in _SHDR.iter_unpack(tables)) or strings[-1:] != b"\0":
         raise RefusalError("names of sections lie outside of their table")
     pads = [(start, end, _place(plan, start)) for start, end in plan.pads]
@@ -202,15 +211,9 @@ def _place(plan: Plan, address: int) -> int:
     return -1
 
 
-def recorded(read: Read, image: Image) -> Record | None:
-    """Return the record in a file that has been fixed, None in any other.  Raises MalformedElfError."""
-    data = _contents(read, image, SECTION)
-    return None if data is None else unpack(data)
-
-
 def original(read: Read, image: Image) -> Output:
     """Return the file that this one was before it was fixed.  Raises RefusalError, MalformedElfError."""
-    record, headers = recorded(read, image), _contents(read, image, HEADERS_SECTION)
+    record, headers = recorded(read, image), contents(read, image, HEADERS_SECTION)
     if record is None or headers is None:
         raise RefusalError("it has not been fixed, or a tool has removed the record since")
     if digest(read(record.headers, 0)) != record.digest:
@@ -245,25 +248,3 @@ def _zeros_behind(read: Read, image: Image) -> int:
     """Return how many bytes follow the file that *image* is of, 0 if they are many or not all zero."""
     tail = read(_ZEROS_LIMIT + 1, image.file_size)
     return 0 if len(tail) > _ZEROS_LIMIT or tail.strip(b"\0") else len(tail)
-
-
-def reader(fd: int) -> Read:
-    """Return a function that reads the file behind *fd*."""
-    return lambda size, offset: os.pread(fd, size, offset)
-
-
-def _contents(read: Read, image: Image, name: str) -> bytes | None:
-    section = next((s for s in image.sections if s.name == name and not s.sh_flags & SHF_ALLOC), None)
-    if section is None or section.sh_type != _SHT_PROGBITS:
-        return None
-    return _exactly(read, min(section.sh_size, _STRINGS_LIMIT), section.sh_offset)
-
-
-def _exactly(read: Read, size: int, offset: int) -> bytes:
-    try:
-        data = read(size, offset)
-    except OverflowError:
-        data = b""
-    if len(data) != size:
-        raise MalformedElfError("the file is truncated")
-    return data

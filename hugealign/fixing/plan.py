@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from hugealign.elf.fixrecord import ALIGN, MERGE, SHIFT, Piece
 from hugealign.elf.image import (
     EM_AARCH64,
     EM_X86_64,
@@ -28,9 +29,6 @@ from hugealign.elf.image import (
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up, drift, text_windows
 from hugealign.errors import HugealignError
 from hugealign.units import format_size
-
-#: From the least invasive to the most.
-ALIGN, SHIFT, MERGE = LEVELS = ("align", "shift", "merge")
 
 PT_PHDR = 6
 _SHT_PROGBITS, _SHT_RELA = 1, 4
@@ -72,15 +70,6 @@ class Span:
     def bias(self) -> int:
         """Address minus file offset, the same for all of its bytes."""
         return self.start - self.offset
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """*size* bytes at *source* in the file as it is, at *target* in the new one."""
-
-    source: int
-    target: int
-    size: int
 
 
 @dataclass(frozen=True, slots=True)

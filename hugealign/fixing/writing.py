@@ -11,9 +11,9 @@ import errno
 import os
 import stat
 
+from hugealign.elf.fixrecord import MAGIC
 from hugealign.elf.windows import BASE_PAGE
 from hugealign.fixing.output import Output
-from hugealign.fixing.record import MAGIC
 from hugealign.pagecache.replace import ReplaceError, copy_range, create, replace
 from hugealign.process import processes
 

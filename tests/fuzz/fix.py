@@ -16,11 +16,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hugealign.elf.fixrecord import LEVELS, Piece, reader
 from hugealign.elf.image import PF_W, PF_X, Image, read_image
 from hugealign.errors import HugealignError
 from hugealign.fixing import examine, writing
-from hugealign.fixing.output import Output, fixed, original, reader
-from hugealign.fixing.plan import LEVELS, Piece, moved
+from hugealign.fixing.output import Output, fixed, original
+from hugealign.fixing.plan import moved
 from tests.fuzz import command, elf
 
 SECONDS_LIMIT, MEMORY_LIMIT = 2.0, 300 << 20

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from hugealign.elf.fixrecord import HEADERS_SECTION, MAGIC, SECTION, Piece, Read, Record, digest, pack, unpack
 from hugealign.elf.image import Image, Section
 from hugealign.errors import MalformedElfError
-from hugealign.fixing.output import Output, Read, _carved, _without, original, without_tail
-from hugealign.fixing.plan import Piece, RefusalError
-from hugealign.fixing.record import HEADERS_SECTION, MAGIC, SECTION, Record, digest, pack, unpack
+from hugealign.fixing.output import Output, _carved, _without, original, without_tail
+from hugealign.fixing.plan import RefusalError
 
 HEADERS = bytes(range(128))
 RECORD = Record("shift", 2 << 20, 1000, 128, digest(HEADERS), (Piece(0, 0, 400), Piece(500, 4500, 500)))

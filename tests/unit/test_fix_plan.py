@@ -2,8 +2,9 @@
 
 import pytest
 
+from hugealign.elf.fixrecord import ALIGN, MERGE, SHIFT, Piece
 from hugealign.elf.image import Image, Section, Segment
-from hugealign.fixing.plan import ALIGN, MERGE, SHIFT, Piece, Plan, RefusalError, make_plan, moved
+from hugealign.fixing.plan import Plan, RefusalError, make_plan, moved
 from hugealign.fixing.show import FIX, Outcome, lines
 
 M = 2 << 20

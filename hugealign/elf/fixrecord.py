@@ -1,4 +1,4 @@
-"""What a fixed file keeps of the file that it was, in two sections that are not loaded.
+"""The record that `hugealign fix` leaves in a file: what that file was before, in two sections that are not loaded.
 
 ``.hugealign.fix`` says how contents moved.  ``.gnu.prelink_undo`` holds the headers as they were: the ELF header, the
 program headers and the section headers but the first.  Its name and form are those of prelink(8), because libdw looks
@@ -9,17 +9,34 @@ Nothing else of the file was changed, so the two undo it byte for byte.
 
 import hashlib
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from hugealign.elf.image import SHF_ALLOC, Image
 from hugealign.errors import MalformedElfError
-from hugealign.fixing.plan import LEVELS, Piece
+
+#: How much a fix changes, from the least invasive to the most.
+ALIGN, SHIFT, MERGE = LEVELS = ("align", "shift", "merge")
 
 SECTION = ".hugealign.fix"
 HEADERS_SECTION = ".gnu.prelink_undo"
 #: What the record begins with, so that the remains of an interrupted fix are recognised.
 MAGIC = b"hugealign.fix/1\n"
-_LIMIT = 1 << 20  # bytes: a record holds a few hundred
+_LIMIT = 1 << 20  # bytes: a record holds a few hundred, the headers of a file with many sections some thousands
+_OFFSET_LIMIT = 1 << 63  # off_t is signed: the kernel has no byte there, and Python no way to ask for it
+_SHT_PROGBITS = 1
+
+Read = Callable[[int, int], bytes]  # (size, offset) -> bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """*size* bytes at *source* in the file as it is, at *target* in the new one."""
+
+    source: int
+    target: int
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +79,47 @@ def unpack(data: bytes) -> Record:
         raise MalformedElfError("the record of the fix is damaged or of a later version")
     try:
         document = json.loads(data[len(MAGIC) :])
-        record = Record(
-            str(document["level"]),
-            int(document["page_size"]),
-            int(document["size"]),
-            int(document["headers"]),
-            str(document["digest"]),
-            tuple(Piece(*map(int, piece)) for piece in document["pieces"]),
-        )
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+        page_size, size, headers = (_number(document[name]) for name in ("page_size", "size", "headers"))
+        pieces = tuple(Piece(*map(_number, piece)) for piece in document["pieces"])
+        record = Record(str(document["level"]), page_size, size, headers, str(document["digest"]), pieces)
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise MalformedElfError("the record of the fix is damaged") from error
     if record.level not in LEVELS or not _sound(record):
         raise MalformedElfError("the record of the fix is damaged")
     return record
+
+
+def reader(fd: int) -> Read:
+    """Return a function that reads the file behind *fd*: what there is, which is nothing beyond any end of a file."""
+    return lambda size, offset: os.pread(fd, size, offset) if offset + size < _OFFSET_LIMIT else b""
+
+
+def exactly(read: Read, size: int, offset: int) -> bytes:
+    """Return *size* bytes at *offset*.  Raises MalformedElfError if there are fewer."""
+    data = read(size, offset)
+    if len(data) != size:
+        raise MalformedElfError("the file is truncated")
+    return data
+
+
+def contents(read: Read, image: Image, name: str) -> bytes | None:
+    """Return what is in the section *name*, None without such a section.  Raises MalformedElfError."""
+    section = next((s for s in image.sections if s.name == name and not s.sh_flags & SHF_ALLOC), None)
+    if section is None or section.sh_type != _SHT_PROGBITS:
+        return None
+    return exactly(read, min(section.sh_size, _LIMIT), section.sh_offset)
+
+
+def recorded(read: Read, image: Image) -> Record | None:
+    """Return the record in a file that has been fixed, None in any other.  Raises MalformedElfError."""
+    data = contents(read, image, SECTION)
+    return None if data is None else unpack(data)
+
+
+def _number(value: object) -> int:
+    if type(value) is not int or not 0 <= value < _OFFSET_LIMIT:
+        raise ValueError
+    return value
 
 
 def _sound(record: Record) -> bool:
@@ -87,5 +132,5 @@ def _sound(record: Record) -> bool:
         and all(start >= end for start, end in zip(starts, ends, strict=True))
         and all(p.size > 0 and p.target >= p.source for p in pieces)
         and pieces[0].source == pieces[0].target == 0
-        and 64 <= record.headers <= pieces[0].size
+        and 64 <= record.headers <= min(pieces[0].size, _LIMIT)
     )
