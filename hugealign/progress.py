@@ -1,7 +1,11 @@
-"""A line of progress on a terminal, for work that takes longer than one waits gladly."""
+"""A line of progress on a terminal, for work that takes longer than a second."""
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from hugealign.units import printable
 
 _PATIENCE = 1.0  # seconds without a word
 _INTERVAL = 0.1  # seconds between two words
@@ -35,3 +39,13 @@ class Progress:
     def _show(self, text: str) -> None:
         print(f"\r{text.ljust(self._width)}", end="\r" if not text else "", file=sys.stderr, flush=True)
         self._width = len(text)
+
+
+@contextmanager
+def shown(path: str) -> Iterator[Progress]:
+    """Show progress on the file at *path* meanwhile."""
+    progress = Progress(printable(path))
+    try:
+        yield progress
+    finally:
+        progress.clear()

@@ -1,8 +1,14 @@
 """What the command lines of several commands share."""
 
 import argparse
+import re
 
-from hugealign.units import printable
+from hugealign.errors import UsageError
+from hugealign.numbers import decimal
+from hugealign.units import format_size, parse_page_size, printable
+
+_COUNT_LIMIT = 10**9
+_SECONDS_LIMIT = 10**6
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,3 +34,47 @@ class SplitParser(argparse.ArgumentParser):
 def split_at_dashes(parser: argparse.ArgumentParser) -> None:
     """Make *parser*, which exists already, a SplitParser."""
     parser.__class__ = SplitParser
+
+
+def window_size(text: str | None) -> int:
+    """Return the window size: the kernel's, or the multiple of it that ``--page-size`` asks for.  Raises UsageError."""
+    from hugealign.machine import kernel
+
+    huge = kernel.huge_page_size()
+    page_size = parse_page_size(text, "--page-size") if text else huge
+    if page_size % huge:
+        raise UsageError(f"--page-size: this kernel's huge pages are {format_size(huge)}")
+    return page_size
+
+
+# argparse shows the names of these functions when they raise ValueError.
+def count(text: str) -> int:
+    """Return the number in ``3``, at least 1; raises ValueError."""
+    number = decimal(text, _COUNT_LIMIT)
+    if number < 1:
+        raise ValueError
+    return number
+
+
+def percentage(text: str) -> float:
+    """Return the number in ``95``, ``99.5`` or ``95%``; raises ValueError."""
+    return _fraction(text.removesuffix("%"), 100)
+
+
+def seconds(text: str) -> float:
+    """Return the number in ``0.5``; raises ValueError."""
+    return _fraction(text, _SECONDS_LIMIT)
+
+
+def interval(text: str) -> float:
+    """Return the number in ``0.5``, at least 0.01; raises ValueError."""
+    number = seconds(text)
+    if number < 0.01:
+        raise ValueError
+    return number
+
+
+def _fraction(text: str, maximum: int) -> float:
+    if not re.fullmatch(r"[0-9]{0,12}\.?[0-9]{0,12}", text, re.ASCII) or not 0 <= (number := float(text)) <= maximum:
+        raise ValueError
+    return number

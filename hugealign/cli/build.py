@@ -7,9 +7,9 @@ the command takes the place of this process: status, signals and output are its 
 import argparse
 import os
 
-from hugealign.become import become
 from hugealign.environment import as_given
 from hugealign.errors import UsageError, WrapperError
+from hugealign.execution import execute
 
 _EPILOG = """\
 COMPILER_PATH leads every gcc and clang that COMMAND runs to the linker shims;
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     environ = as_given()
     if environ.get(b"HUGEALIGN_DISABLE") != b"1":
         _activate(environ)
-    return become(words, environ)
+    return execute(words, environ)
 
 
 def _activate(environ: dict[bytes, bytes]) -> None:

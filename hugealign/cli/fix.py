@@ -2,17 +2,10 @@
 
 import argparse
 import json
-import os
 import sys
 
 from hugealign.errors import HugealignError, UsageError
 from hugealign.units import parse_page_size, printable
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from hugealign.elf.image import Image
-    from hugealign.fixing.output import Output
-    from hugealign.fixing.show import Outcome
 
 _LEVELS = ("align", "shift", "merge")
 _EPILOG = """\
@@ -71,87 +64,40 @@ def run(args: argparse.Namespace) -> int:
         return _report(args, page_size)
     if args.output is not None and len(args.files) > 1:
         raise UsageError("-o takes one FILE; several are changed with --in-place")
-    from hugealign.fixing import show
+    from hugealign.fixing import report
+    from hugealign.fixing.fix import FixOptions, OutputError, fix
 
-    outcomes, failures = [], []
+    options = FixOptions(args.level, page_size, args.undo, args.output, args.in_place)
+    fixed, failures = [], []
     status = 0
     for path in args.files:
         try:
-            outcome = _one(path, args, page_size)
+            done = fix(path, options)
         except UsageError:
             raise
         except HugealignError as error:
-            failures.append(show.Failure(path, str(error), refused=error.exit_status == 1))
+            at_fault = error.path if isinstance(error, OutputError) else path
+            failures.append(report.Failure(at_fault, str(error), refused=error.exit_status == 1))
             status = max(status, error.exit_status)
             if args.format == "text":
-                print(f"hugealign: error: {printable(path)}: {error}", file=sys.stderr)
+                print(f"hugealign: error: {printable(at_fault)}: {error}", file=sys.stderr)
             continue
-        outcomes.append(outcome)
+        fixed.append(done)
         if args.format == "text":
-            print("\n".join(show.lines(outcome)), flush=True)
+            print("\n".join(report.lines(done)), flush=True)
     if args.format == "json":
-        print(json.dumps(show.document(outcomes, failures), indent=1))
+        print(json.dumps(report.document(fixed, failures), indent=1))
     return status
 
 
 def _report(args: argparse.Namespace, page_size: int) -> int:
     if args.undo:
         raise UsageError("--report and --undo contradict each other")
-    from hugealign.fixing import report, show
+    from hugealign.fixing import gains, report
 
-    gains = report.gather(args.files, page_size, args.level)
+    found = gains.gather(args.files, page_size, args.level)
     if args.format == "json":
-        print(json.dumps(show.report_document(gains, page_size, args.level), indent=1))
+        print(json.dumps(report.report_document(found, page_size, args.level), indent=1))
     else:
-        print(report.render(gains, page_size))
+        print(report.gains_table(found, page_size))
     return 0
-
-
-def _one(path: str, args: argparse.Namespace, page_size: int) -> "Outcome":
-    from hugealign.elf.fixrecord import reader
-    from hugealign.fixing import examine, show
-    from hugealign.fixing.output import fixed, unchanged
-    from hugealign.pagecache import measure as pagecache
-
-    with pagecache.opened(path) as fd:
-        if args.output is not None and os.path.exists(args.output) and os.path.samefile(path, args.output):
-            raise UsageError("OUT is FILE itself; use --in-place")
-        try:
-            before = os.fstat(fd).st_size
-            image = examine.read(fd)
-            if args.undo:
-                return _undo(path, fd, image, args)
-            plan = examine.plan(fd, image, page_size, args.level)
-            action, output = show.NOTHING, unchanged(reader(fd), image)
-            if plan.edits:
-                action, output = show.FIX, fixed(reader(fd), image, plan)
-        except OSError as error:
-            raise HugealignError(error.strerror or str(error)) from error
-        if action == show.NOTHING and args.output is None:
-            return show.Outcome(path, action, before, before, "", plan=plan)
-        where, copied = _write(path, fd, output, args)
-        return show.Outcome(path, action, before, output.size, where, copied, plan)
-
-
-def _undo(path: str, fd: int, image: "Image", args: argparse.Namespace) -> "Outcome":
-    from hugealign.elf.fixrecord import reader
-    from hugealign.fixing import show
-    from hugealign.fixing.output import has_remains, original, unchanged
-
-    remains = has_remains(reader(fd), image)
-    output = unchanged(reader(fd), image) if remains else original(reader(fd), image)
-    before = os.fstat(fd).st_size
-    where, copied = _write(path, fd, output, args)
-    return show.Outcome(path, show.REMOVE_REMAINS if remains else show.UNDO, before, output.size, where, copied)
-
-
-def _write(path: str, fd: int, output: "Output", args: argparse.Namespace) -> tuple[str, str]:
-    """Write *output* where *args* say; return where that was, and why by a copy, if in place and so."""
-    from hugealign.fixing import writing
-
-    if args.output is not None:
-        writing.write_new(fd, output, args.output)
-        return args.output, ""
-    if args.in_place:
-        return path, writing.write_in_place(path, fd, output)
-    return "", ""

@@ -10,8 +10,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_TRIES = 100
-
 
 def colour_wanted(mode: str, to_file: bool, environ: "Mapping[str, str]") -> bool:
     """Return whether to colour, for *mode* ``always``, ``never`` or ``auto``: on a terminal, if nobody objects.
@@ -49,8 +47,10 @@ def write(text: str, path: str | None, utf8: bool = False) -> None:
 
 def write_bytes(data: bytes, path: str) -> None:
     """Write *data* to the file at *path*, whole or not at all.  Raises as `write` does."""
+    from hugealign import replacing  # `re`, `secrets`: only where something is written
+
     try:
-        _replace(os.path.realpath(path), data)
+        replacing.write(path, data)
     except BrokenPipeError:
         raise
     except (OSError, ValueError) as error:
@@ -59,27 +59,3 @@ def write_bytes(data: bytes, path: str) -> None:
 
 def _unwritten(path: str, error: Exception) -> HugealignError:
     return HugealignError(f"{printable(path)}: cannot be written: {getattr(error, 'strerror', None) or error}")
-
-
-def _replace(path: str, data: bytes) -> None:
-    """Write *data* beside *path* and rename it; straight into what is no regular file (``/dev/stdout``, a pipe)."""
-    if os.path.exists(path) and not os.path.isfile(path):
-        with open(path, "wb") as stream:
-            stream.write(data)
-        return
-    for number in range(_TRIES):
-        beside = os.path.join(os.path.dirname(path), f".hugealign-{os.getpid()}-{number}")
-        try:
-            fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-            break
-        except FileExistsError:
-            continue
-    else:
-        raise FileExistsError(17, "the directory is full of remains of earlier runs")
-    try:
-        with open(fd, "wb") as stream:
-            stream.write(data)
-        os.replace(beside, path)
-    except BaseException:
-        os.unlink(beside)
-        raise

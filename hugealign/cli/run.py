@@ -5,13 +5,10 @@ import contextlib
 import os
 import sys
 
-from hugealign.become import become
 from hugealign.environment import as_given
 from hugealign.errors import HugealignError, UsageError
+from hugealign.execution import execute
 from hugealign.units import printable
-
-_INTERPRETERS = 4  # of interpreters; the kernel follows as many (BINPRM_MAX_RECURSION in fs/exec.c is 4)
-_LINE = 256  # bytes of a script that the kernel looks at (BINPRM_BUF_SIZE)
 
 _EPILOG = """\
 COMMAND is found as the shell finds it, warmed as by `hugealign warm`, and then
@@ -50,14 +47,13 @@ def run(args: argparse.Namespace) -> int:
         _warm_and_exit(words[0], args)
     if child > 0:
         os.waitpid(child, 0)
-    return become(words, as_given())
+    return execute(words, as_given())
 
 
 def _warm_and_exit(command: str, args: argparse.Namespace) -> None:
     lines: list[str] = []
     try:
-        if path := binary(command):
-            lines = _warm(path, args.libs)
+        lines = _warm(command, args.libs)
         if args.verbose:
             print("\n".join(lines), file=sys.stderr, flush=True)
     except BaseException as error:  # noqa: BLE001  # the command runs all the same
@@ -68,43 +64,14 @@ def _warm_and_exit(command: str, args: argparse.Namespace) -> None:
         os._exit(0)
 
 
-def _warm(path: str, libs: bool) -> list[str]:
+def _warm(command: str, libraries: bool) -> list[str]:
     """Return a line for each file that has windows, or cannot be looked at."""
-    from hugealign.cli.warm import page_size_of, treat
-    from hugealign.machine import libraries
+    from hugealign.pagecache import report
+    from hugealign.pagecache.launch import warm_command
 
-    options = argparse.Namespace(windows=None, all_text=False, check=False, replace=False)
-    lines = []
-    for name in (path, *(libraries.resolve(path).paths if libs else ())):
-        try:
-            done = treat(name, page_size_of(None), options, library=name != path)
-        except HugealignError as error:
-            lines.append(f"hugealign: {printable(name)}: {error}")
-            continue
-        if done.offsets or name == path:
-            lines.append(f"hugealign: {done.lines[0]}")
-    return lines
-
-
-def binary(command: str) -> str | None:
-    """Return the path of the ELF file that is executed for *command*; through ``#!`` that of the interpreter.
-
-    None if there is none.  Raises FileError.
-    """
-    from shutil import which
-
-    from hugealign.pagecache.measure import opened
-
-    path = which(command)
-    for _ in range(_INTERPRETERS):
-        if path is None:
-            return None
-        with opened(path) as fd:
-            line = os.pread(fd, _LINE, 0)
-        if not line.startswith(b"#!"):
-            return path
-        words = os.fsdecode(line[2:].split(b"\n")[0]).split()
-        if words and os.path.basename(words[0]) == "env":
-            words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
-        path = which(words[0]) if words else None
-    return None
+    return [
+        f"hugealign: {printable(path)}: {done}"
+        if isinstance(done, HugealignError)
+        else f"hugealign: {report.lines(done)[0]}"
+        for path, done in warm_command(command, libraries)
+    ]

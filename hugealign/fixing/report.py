@@ -1,55 +1,81 @@
-"""Which programs and libraries would gain the most by a fix, and who runs them."""
+"""What fixes did, or would do or gain, for people and as JSON.  Pure: returns text and documents."""
 
-import contextlib
-import os
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from hugealign.errors import HugealignError
-from hugealign.fixing import examine
-from hugealign.pagecache import measure as pagecache
-from hugealign.process import processes, smaps
+from hugealign import __version__
+from hugealign.fixing.fix import NOTHING, UNDO, Fixed
+from hugealign.fixing.gains import Gain
+from hugealign.fixing.plan import Edit, Plan
 from hugealign.units import format_size, printable
-from hugealign.verification.rules import Policy
 
+SCHEMA, REPORT_SCHEMA = "hugealign.fix/1", "hugealign.fix-report/1"
 _SHOWN = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Gain:
-    """What a fix would do for the file at *path*: sizes in bytes, *windows* more than now, *users* processes."""
+class Failure:
+    """Why nothing became of *path*: *refused*, because of what the file is, or else it could not be read or written."""
 
     path: str
-    text: int
-    windows: int
-    executable: int
-    users: int
+    message: str
+    refused: bool
 
 
-def gather(paths: Sequence[str], page_size: int, level: str) -> list[Gain]:
-    """Return the files among and below *paths* that would gain windows: those that run first, then the largest gain.
-
-    Names of one file count once; what cannot be read or fixed, and text so small that
-    4 KiB pages serve it as well (`Policy.min_text`), is left out.  Raises HugealignError if there is no such path.
-    """
-    running = _running()
-    seen = set()
-    gains = []
-    for path in _files(paths):
-        with contextlib.suppress(HugealignError, OSError), pagecache.opened(path) as fd:
-            info = os.fstat(fd)
-            if (info.st_dev, info.st_ino) in seen or os.pread(fd, 4, 0) != b"\x7fELF":
-                continue
-            seen.add((info.st_dev, info.st_ino))
-            plan = examine.plan(fd, examine.read(fd), page_size, level)
-            if plan.edits and plan.text >= Policy().min_text:
-                users = max(running[info.st_dev, info.st_ino], running[os.path.realpath(path)])
-                gains.append(Gain(path, plan.text, plan.windows - plan.windows_before, plan.executable, users))
-    return sorted(gains, key=lambda gain: (-min(gain.users, 1), -gain.windows, gain.path))
+def lines(done: Fixed) -> list[str]:
+    """Return what is printed for people."""
+    plan, path = done.plan, printable(done.path)
+    how = f" (by a copy: {done.copied})" if done.copied else "" if done.output else " (not done: --dry-run)"
+    if plan is None:
+        undone = done.action == UNDO
+        what = "as it was before it was fixed" if undone else "the remains of an interrupted fix removed"
+        return [f"{path}: {what}, {format_size(done.after)}{how}"]
+    if done.action == NOTHING:
+        return [f"{path}: nothing to do: {_coverage(plan.covered_before, plan)}"]
+    windows = "window" if plan.windows == 1 else "windows"
+    return [
+        f"{path}: {plan.windows_before} -> {plan.windows} {windows} of {format_size(plan.page_size)}{how}",
+        *(f"  {step}" for step in _steps(plan)),
+        f"  text in whole windows: {_coverage(plan.covered_before, plan)} -> {_coverage(plan.covered, plan)}",
+        f"  becomes executable: {format_size(plan.executable)} that were only readable",
+        f"  file: {format_size(done.before)} -> {format_size(done.after)}",
+    ]
 
 
-def render(gains: Sequence[Gain], page_size: int) -> str:
+def document(fixed: Sequence[Fixed], failures: Sequence[Failure]) -> dict[str, Any]:
+    """Return the JSON document ``hugealign.fix/1``, which fix-1.schema.json beside this file describes."""
+    return {
+        "schema": SCHEMA,
+        "tool": {"version": __version__},
+        "files": [_file(done) for done in fixed],
+        "errors": [
+            {"target": printable(f.path), "message": printable(f.message), "refused": f.refused} for f in failures
+        ],
+    }
+
+
+def report_document(gains: Sequence[Gain], page_size: int, level: str) -> dict[str, Any]:
+    """Return the JSON document ``hugealign.fix-report/1``, which fix-report-1.schema.json describes."""
+    return {
+        "schema": REPORT_SCHEMA,
+        "tool": {"version": __version__},
+        "page_size": page_size,
+        "level": level,
+        "files": [
+            {
+                "path": printable(gain.path),
+                "windows": gain.windows,
+                "text_bytes": gain.text,
+                "executable_bytes": gain.executable,
+                "processes": gain.users,
+            }
+            for gain in gains
+        ],
+    }
+
+
+def gains_table(gains: Sequence[Gain], page_size: int) -> str:
     """Return the table for people."""
     lines = [f"{'WINDOWS':>8}  {'TEXT':>10}  {'EXECUTABLE':>10}  {'RUNNING':>7}  FILE"]
     lines += [
@@ -66,30 +92,60 @@ def render(gains: Sequence[Gain], page_size: int) -> str:
     return "\n".join(lines)
 
 
-def _files(paths: Sequence[str]) -> Iterator[str]:
-    """Yield the regular files among and below *paths*; symbolic links below them are not followed."""
-    for top in paths:
-        if not os.path.isdir(top):
-            if not os.path.exists(top):
-                raise HugealignError(f"{printable(top)}: No such file or directory")
-            yield top
-        for directory, directories, names in os.walk(top):
-            directories.sort()
-            for name in sorted(names):
-                path = os.path.join(directory, name)
-                if os.path.isfile(path) and not os.path.islink(path):
-                    yield path
+def _steps(plan: Plan) -> Iterator[str]:
+    for edit in plan.edits:
+        old, name = edit.old, f"LOAD {edit.old.index} ({edit.old.flags})"
+        if edit.start == edit.end:
+            yield f"{name} becomes part of the text"
+            continue
+        start, end = old.p_vaddr, old.p_vaddr + old.p_memsz
+        if (edit.start, edit.end) != (start, end):
+            yield f"{name}: {start:#x}-{end:#x} becomes {edit.start:#x}-{edit.end:#x}"
+        if edit.align != old.p_align:
+            yield f"{name}: p_align {format_size(old.p_align)} becomes {format_size(edit.align)}"
+    for piece in plan.pieces:
+        if piece.source != piece.target:
+            yield f"{format_size(piece.size)} at {piece.source:#x} of the file move to {piece.target:#x}"
 
 
-def _running() -> "Counter[object]":
-    """Return how many processes have which text mapped: by (st_dev, st_ino), and by path for layered file systems."""
-    count: Counter[object] = Counter()
-    for pid in processes.pids():
-        try:
-            with open(f"/proc/{pid}/maps", encoding="utf-8", errors="surrogateescape", newline="\n") as lines:
-                text = [m for m in smaps.parse(lines) if m.executable and m.is_file]
-        except OSError:
-            continue  # ended, or not ours
-        count.update({(os.makedev(*m.device), m.inode) for m in text})
-        count.update({m.path for m in text})
-    return count
+def _coverage(covered: int, plan: Plan) -> str:
+    return f"{100 * covered / plan.text:.1f} % of {format_size(plan.text)}"
+
+
+def _file(done: Fixed) -> dict[str, Any]:
+    return {
+        "path": printable(done.path),
+        "action": done.action,
+        "output": printable(done.output) or None,
+        "copied_because": done.copied or None,
+        "size_before": done.before,
+        "size": done.after,
+        "plan": _plan(done.plan) if done.plan else None,
+    }
+
+
+def _plan(plan: Plan) -> dict[str, Any]:
+    moves = [p for p in plan.pieces if p.source != p.target] if plan.edits else []
+    return {
+        "level": plan.level,
+        "page_size": plan.page_size,
+        "text_bytes": plan.text,
+        "covered_bytes_before": plan.covered_before,
+        "covered_bytes": plan.covered if plan.edits else plan.covered_before,
+        "windows_before": plan.windows_before,
+        "windows": plan.windows if plan.edits else plan.windows_before,
+        "executable_bytes": plan.executable if plan.edits else 0,
+        "edits": [_edit(edit) for edit in plan.edits],
+        "moves": [{"source": p.source, "target": p.target, "bytes": p.size} for p in moves],
+    }
+
+
+def _edit(edit: Edit) -> dict[str, Any]:
+    old = edit.old
+    stays = edit.start < edit.end
+    return {
+        "segment": old.index,
+        "flags": old.flags,
+        "before": {"start": old.p_vaddr, "end": old.p_vaddr + old.p_memsz, "align": old.p_align},
+        "after": {"start": edit.start, "end": edit.end, "align": edit.align} if stays else None,
+    }

@@ -4,23 +4,40 @@ A file is changed in its place only if nothing in it moves, nobody runs or maps 
 set-user-ID bits or capabilities away.  Then all that is new is appended first, where nothing looks for it; the headers
 follow in one write of less than a page, which a kill does not cut in two.  A file cut off between the two is the old
 one with something behind it; the next fix, or --undo, removes that.
+
+Nobody can execute a file that is open for writing (ETXTBSY), so it is for the writes alone, not while we look for
+users or wait for the disk: fsync(2) takes a descriptor that is open for reading.
 """
 
 import contextlib
 import errno
+import fcntl
 import os
+import signal
 import stat
+from collections.abc import Iterator
 
 from hugealign.elf.fixrecord import MAGIC
 from hugealign.elf.windows import BASE_PAGE
+from hugealign.errors import HugealignError
 from hugealign.fixing.output import Output
-from hugealign.pagecache.replace import ReplaceError, copy_range, create, replace
 from hugealign.process import processes
+from hugealign.replacing import ReplaceError, attributes, copy_range, create, replace, write_all
 
 _CAPABILITIES = "security.capability"
 #: Contents that move are copied up to a multiple of this in the new file first: the page cache takes writes that begin
 #: on a boundary in larger folios (fgf_set_order in include/linux/pagemap.h), and `copy_range` keeps to it afterwards.
 _BOUNDARY = 8 << 20  # bytes
+_DEFERRED = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+
+#: What a failure has left of a file.
+_UNCHANGED = "the file is unchanged"
+_APPENDED = "the file runs as before, with something appended to it; the next fix, or --undo, removes that"
+_CHANGED = "the file is changed, and complete"
+
+
+class InPlaceError(HugealignError):
+    """The file could not be changed; the message says in which state it is."""
 
 
 def write_new(source: int, output: Output, path: str) -> None:
@@ -29,26 +46,29 @@ def write_new(source: int, output: Output, path: str) -> None:
 
 
 def write_in_place(path: str, source: int, output: Output) -> str:
-    """Make the file at *path*, open as *source*, what *output* says; return why by a copy, empty if without one.
+    """Make the file at *path* what *output* says; return why by a copy, empty if without one.
 
-    Raises ReplaceError, after which the file is as it was.
+    *source* is the file, open and locked (`hugealign.regular.locked`).  Raises InPlaceError.
     """
     planned = _state(source)
+    size = os.fstat(source).st_size
 
     def fill(old: int, new: int, _size: int) -> None:
         if _state(old) != planned:
             raise ReplaceError("it was changed meanwhile")
         compose(old, new, output)
 
-    reason = _edit(path, source, output)
-    if reason:
-        replace(path, lambda _: True, fill)
+    try:
+        reason = _hindrance(path, source, output) or _edit(path, source, output, planned)
+        if reason:
+            planned = _state(source)
+            replace(path, lambda _: True, fill, held=source)
+    except ReplaceError as error:
+        appended = os.fstat(source).st_size > size
+        raise InPlaceError(
+            f"{error}; {_CHANGED if error.changed else _APPENDED if appended else _UNCHANGED}"
+        ) from error
     return reason
-
-
-def _state(fd: int) -> tuple[int, ...]:
-    info = os.fstat(fd)
-    return info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns
 
 
 def compose(source: int, target: int, output: Output) -> None:
@@ -59,11 +79,11 @@ def compose(source: int, target: int, output: Output) -> None:
             copy_range(source, target, piece.source + start, piece.target + start, size)
     os.ftruncate(target, output.size)
     for offset, data in output.writes:
-        _write(target, data, offset)
+        write_all(target, data, offset)
 
 
-def _edit(path: str, source: int, output: Output) -> str:
-    """Do it in place, or return why that must not be done."""
+def _hindrance(path: str, source: int, output: Output) -> str:
+    """Return why the file must not be changed in its place; empty if it may be."""
     *appended, (start, headers) = output.writes or ((0, b""),)
     old = output.pieces[0].size
     if output.moves or start + len(headers) > BASE_PAGE or any(offset < old for offset, _ in appended):
@@ -71,54 +91,113 @@ def _edit(path: str, source: int, output: Output) -> str:
     if not appended and output.size != old:
         return "contents move"
     try:
-        fd = os.open(f"/proc/self/fd/{source}", os.O_RDWR | os.O_CLOEXEC)
+        with _writable(source):
+            pass
     except OSError as error:
         if error.errno == errno.ETXTBSY:
             return "it runs"
         raise ReplaceError(f"cannot be written: {error.strerror}") from error
-    with contextlib.ExitStack() as stack:
-        stack.callback(os.close, fd)
-        info = os.fstat(fd)
-        if info.st_mode & (stat.S_ISUID | stat.S_ISGID) or _CAPABILITIES in _attributes(fd):
-            return "writing would take its privileges away"
-        if processes.users(info, path):
-            return "it is mapped"
-        if appended and info.st_size > old and MAGIC not in os.pread(fd, 2 * len(MAGIC), old):
-            return "a kill would take the zeros behind its contents away"
-        try:
-            _write_in_order(fd, appended, headers, output)
-        except OSError as error:
-            raise ReplaceError(f"cannot be written: {error.strerror}") from error
-        os.utime(fd, ns=(info.st_atime_ns, info.st_mtime_ns))
+    info = os.fstat(source)
+    if info.st_mode & (stat.S_ISUID | stat.S_ISGID) or _CAPABILITIES in attributes(source):
+        return "writing would take its privileges away"
+    if appended and info.st_size > old and MAGIC not in os.pread(source, 2 * len(MAGIC), old):
+        return "a kill would take the zeros behind its contents away"
+    try:
+        fcntl.flock(source, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return "its file system has no locks"
+    try:
+        _keep_times(source, info)
+    except OSError:
+        return "its times could not be kept"
+    return "it is mapped" if processes.users(info, path) else ""
+
+
+def _edit(path: str, source: int, output: Output, planned: tuple[int, ...]) -> str:
+    """Do it in place, or return why that cannot be done.  Raises InPlaceError, ReplaceError."""
+    *appended, (_, headers) = output.writes or ((0, b""),)
+    old = output.pieces[0].size
+    info = os.fstat(source)
+    before = os.pread(source, len(headers), 0)
+    try:
+        with _signals_deferred():
+            if appended:
+                with _writable(source) as fd:
+                    _look_again(fd, planned)
+                    os.ftruncate(fd, old)
+                    for offset, data in appended:
+                        write_all(fd, data, offset)
+                os.fsync(source)
+                planned = _state(source)
+                if processes.users(info, path):  # since we looked
+                    _settle(source, info, before, output)
+                    return "it is mapped"
+            with _writable(source) as fd:
+                _look_again(fd, planned)
+                write_all(fd, headers, 0)
+            if headers:
+                os.fsync(source)
+            if not appended:
+                with _writable(source) as fd:
+                    os.ftruncate(fd, output.size)
+                os.fsync(source)
+            _keep_times(source, info)
+    except OSError as error:
+        state = _settle(source, info, before, output)
+        if error.errno == errno.ETXTBSY and state != _CHANGED:
+            return "it runs"
+        raise InPlaceError(f"cannot be written: {error.strerror}; {state}") from error
     return ""
 
 
-def _write_in_order(fd: int, appended: list[tuple[int, bytes]], headers: bytes, output: Output) -> None:
-    old = output.pieces[0].size
-    if output.size > old:
-        try:
-            os.ftruncate(fd, old)
-            for offset, data in appended:
-                _write(fd, data, offset)
-            os.fsync(fd)
-        except OSError:
-            os.ftruncate(fd, old)
-            raise
-    _write(fd, headers, 0)
-    os.fsync(fd)
-    if output.size <= old:
-        os.ftruncate(fd, output.size)
-        os.fsync(fd)
+def _settle(source: int, info: os.stat_result, before: bytes, output: Output) -> str:
+    """Return in which state a failed edit has left the file, after taking back what was appended if that can be."""
+    *appended, (_, headers) = output.writes or ((0, b""),)
+    with contextlib.suppress(OSError):
+        now = os.pread(source, len(headers), 0)
+        if now not in (before, headers):  # a write that was cut short
+            with _writable(source) as fd:
+                write_all(fd, before, 0)
+            now = before
+        if now == before and appended and os.fstat(source).st_size != info.st_size:
+            with _writable(source) as fd:
+                os.ftruncate(fd, output.pieces[0].size)
+        with contextlib.suppress(OSError):
+            _keep_times(source, info)
+    size = os.fstat(source).st_size
+    if headers and os.pread(source, len(headers), 0) == before:
+        return _APPENDED if appended and size > output.pieces[0].size else _UNCHANGED
+    return _CHANGED if size == output.size else _APPENDED
 
 
-def _write(fd: int, data: bytes, offset: int) -> None:
-    done = 0
-    while done < len(data):
-        done += os.pwrite(fd, data[done:], offset + done)
+def _look_again(fd: int, planned: tuple[int, ...]) -> None:
+    if _state(fd) != planned:
+        raise ReplaceError("it was changed meanwhile")
 
 
-def _attributes(fd: int) -> list[str]:
+def _state(fd: int) -> tuple[int, ...]:
+    info = os.fstat(fd)
+    return info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns
+
+
+def _keep_times(fd: int, info: os.stat_result) -> None:
+    os.utime(fd, ns=(info.st_atime_ns, info.st_mtime_ns))
+
+
+@contextlib.contextmanager
+def _writable(source: int) -> Iterator[int]:
+    fd = os.open(f"/proc/self/fd/{source}", os.O_RDWR | os.O_CLOEXEC)
     try:
-        return os.listxattr(fd)
-    except OSError:
-        return []
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextlib.contextmanager
+def _signals_deferred() -> Iterator[None]:
+    """Let those signals wait that would end us between two writes, where we could not say what we leave."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _DEFERRED)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -57,14 +57,3 @@ def file_system_of(fd: int) -> str | None:
             return fields[fields.index("-") + 1]
     except (OSError, ValueError, IndexError, StopIteration):
         return None
-
-
-def is_mount_point(path: str) -> bool:
-    """Return whether something is mounted at the real *path*, which may be a file (a bind mount)."""
-    try:
-        with open("/proc/self/mountinfo", "rb") as file:
-            # Space, tab, newline and backslash are in octal there (mangle in fs/proc_namespace.c).
-            escaped = b"".join(b"\\%03o" % c if c in b" \t\n\\" else bytes((c,)) for c in os.fsencode(path))
-            return any(line.split(b" ")[4] == escaped for line in file)
-    except (OSError, IndexError):
-        return False

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from hugealign.elf.dynamic import Dynamic, read_dynamic
 from hugealign.elf.image import EM_AARCH64, EM_X86_64, read_image
 from hugealign.errors import HugealignError
-from hugealign.pagecache.measure import opened
+from hugealign.regular import opened
 
 _CACHE = "/etc/ld.so.cache"
 _CACHE_LIMIT = 1 << 26  # bytes of it that are read; real ones have less than a tenth of a MiB

@@ -13,26 +13,24 @@ import functools
 import itertools
 import mmap
 import os
-import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hugealign.elf.image import Image, Segment, read_image
+from hugealign.elf.notes import read_notes
 from hugealign.elf.windows import align_down, align_up, drift, file_offset, load_alignment, whole_windows
 from hugealign.errors import HugealignError
 from hugealign.machine import kernel, memory
 from hugealign.process import smaps
+from hugealign.regular import FileError
 from hugealign.units import format_size
 
 _MAP_FIXED = 0x10
 _MADV_POPULATE_READ = 22  # Linux 5.14
-_PR_SET_THP_DISABLE = 41
+_PR_SET_THP_DISABLE, _PR_GET_THP_DISABLE = 41, 42
+_EXCEPT_ADVISED = 2  # PR_THP_DISABLE_EXCEPT_ADVISED of include/uapi/linux/prctl.h (Linux 6.18)
 _CACHESTAT = 451  # Linux 6.5; the same number on every processor but alpha
 _BATCH = 64  # windows that are mapped at a time: far below vm.max_map_count and any limit on address space
-
-
-class FileError(HugealignError):
-    """The file cannot be looked at: not there, not readable, not a regular file, or larger than memory."""
 
 
 class MappingError(HugealignError):
@@ -57,31 +55,24 @@ def libc() -> ctypes.CDLL:
     library.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
     library.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     library.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
-    # Inherited from our parent it would hide every huge page from us (do_set_pmd in mm/memory.c).
-    library.prctl(_PR_SET_THP_DISABLE, *[ctypes.c_ulong(0)] * 4)
     return library
 
 
 @contextlib.contextmanager
-def opened(path: str) -> Iterator[int]:
-    """Open the regular file at *path* for reading only.  Raises FileError."""
-    place = fd = -1
+def huge_pages_allowed() -> Iterator[None]:
+    """Lift ``PR_SET_THP_DISABLE`` meanwhile: inherited, it would hide every huge page from us (mm/memory.c)."""
+    before = _prctl(_PR_GET_THP_DISABLE)
+    if before > 0:
+        _prctl(_PR_SET_THP_DISABLE)
     try:
-        # O_PATH first: opening a FIFO can hang, and opening a device can do something.
-        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
-        info = os.fstat(place)
-        if not stat.S_ISREG(info.st_mode):
-            raise FileError("not a regular file")
-        if not info.st_size:
-            raise FileError("the file is empty")
-        fd = os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_CLOEXEC)
-        yield fd
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        raise FileError(getattr(error, "strerror", None) or str(error)) from error
+        yield
     finally:
-        for descriptor in (place, fd):
-            if descriptor >= 0:
-                os.close(descriptor)
+        if before > 0:
+            _prctl(_PR_SET_THP_DISABLE, 1, before & _EXCEPT_ADVISED)
+
+
+def _prctl(option: int, *values: int) -> int:
+    return int(libc().prctl(option, *map(ctypes.c_ulong, (*values, 0, 0, 0, 0)[:4])))
 
 
 def text_windows(fd: int, page_size: int, limit: int | None = None, all_text: bool = False) -> list[int]:
@@ -107,6 +98,15 @@ def text_windows(fd: int, page_size: int, limit: int | None = None, all_text: bo
             raise FileError(f"{count} windows of text are more than the {format_size(room)} {what}")
     # Segments can share a window.
     return list(dict.fromkeys(itertools.islice(itertools.chain.from_iterable(found), count)))
+
+
+def windows_meant(fd: int, page_size: int) -> int | None:
+    """Return how many leading windows the link of the file meant to be huge, None if it meant all.
+
+    Raises HugealignError if the file is no ELF file.
+    """
+    note = read_notes(fd, read_image(fd)).build
+    return note.windows or None if note and note.page_size == page_size else None
 
 
 def _whole_text(image: Image, segment: Segment, page_size: int) -> tuple[int, int]:

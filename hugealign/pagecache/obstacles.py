@@ -1,13 +1,16 @@
 """Why windows are not huge, or not small, after the attempt: each reason from something that was looked at."""
 
 import contextlib
+import errno
+import fcntl
 import os
 import shlex
+import signal
 import stat
 from dataclasses import dataclass
 
 from hugealign.machine import kernel, memory
-from hugealign.pagecache.warming import Outcome
+from hugealign.pagecache.warming import Warmth
 from hugealign.process import processes
 from hugealign.units import format_size, printable
 
@@ -35,18 +38,18 @@ def not_warmed(path: str) -> Obstacle:
     return Obstacle("not-warmed", "not warmed", f"run: hugealign warm {_quoted(path)}")
 
 
-def to_huge(fd: int, path: str, outcome: Outcome, hits: int) -> Obstacle:
+def to_huge(fd: int, path: str, warmth: Warmth, hits: int) -> Obstacle:
     """Return why `warm` left windows of the file at *path* small; *hits* are the `memory.limit_hits` before it."""
     info = os.fstat(fd)
     name = _quoted(path)
     again = f"hugealign warm {name}"
     system = kernel.file_system_of(fd)
+    if writer := _writer(fd, info):
+        return Obstacle("dirty", f"open for writing by {writer}", f"let it finish, then: {again}")
     if user := user_of(info, path):
         mend = f"stop it, then: {again}; or: hugealign warm --replace {name}"
         return Obstacle("in-use", f"in use by process {user}", mend)
-    if writer := _writer(info):
-        return Obstacle("dirty", f"process {writer} has it open for writing", f"let it finish, then: {again}")
-    kept = None if system in _IN_MEMORY else outcome.kept
+    kept = None if system in _IN_MEMORY else warmth.kept
     if kept and kept.dirty + kept.writeback:
         return Obstacle("dirty", "its pages are still being written to disk", f"run: sync; {again}")
     if kept and kept.cached:
@@ -54,9 +57,11 @@ def to_huge(fd: int, path: str, outcome: Outcome, hits: int) -> Obstacle:
     if memory.limit_hits() > hits:
         text = f"the memory limit of this control group, {format_size(memory.limit() or 0)}, is too small"
         return Obstacle("memory-limit", text, f"raise it, then: {again}")
-    if memory.free_huge_pages() == 0 or any(outcome.huge):
+    if memory.free_huge_pages() == 0 or warmth.collapse == errno.ENOMEM:
         mend = f"run: echo 1 | sudo tee /proc/sys/vm/compact_memory; {again}"
         return Obstacle("fragmented", "no free memory in one piece", mend)
+    if any(warmth.huge):
+        return Obstacle("partly", "the kernel made some windows huge, and not the others", f"try again: {again}")
     text = f"{system or 'this file system'} gives this file no huge folios"
     mend = f"move {name} to one that does: XFS (since Linux 5.18), ext4 (6.16), tmpfs mounted with huge=always"
     return Obstacle("file-system", text, mend)
@@ -80,14 +85,25 @@ def user_of(info: os.stat_result, path: str) -> str:
     return f"{users[0]}{_name(users[0])}{others}" if users else ""
 
 
-def _writer(info: os.stat_result) -> str:
+def _writer(fd: int, info: os.stat_result) -> str:
+    """Return ``process PID (name)`` of one that has the file open for writing; empty if none has."""
     for pid in processes.pids():
         with contextlib.suppress(OSError):  # ended, or not ours
             for name in os.listdir(f"/proc/{pid}/fd"):
                 link = f"/proc/{pid}/fd/{name}"
                 # The mode of the link says what the file is open for (tid_fd_update_inode in fs/proc/fd.c).
                 if os.path.samestat(os.stat(link), info) and os.lstat(link).st_mode & stat.S_IWUSR:
-                    return f"{pid}{_name(pid)}"
+                    return f"process {pid}{_name(pid)}"
+    # A lease for reading is refused exactly while somebody has the file open for writing (check_conflicting_open in
+    # fs/locks.c); only the owner and CAP_LEASE may ask for one.
+    try:
+        # Who opens it meanwhile makes the kernel signal us: by one that is ignored, unlike SIGIO.
+        fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    except OSError as error:
+        return "a process that we cannot see" if error.errno == errno.EAGAIN else ""
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     return ""
 
 

@@ -9,12 +9,19 @@ Nothing here writes to the file or needs privileges.  How it works (measured on 
   leaves what is dirty, under writeback or mapped (``mapping_evict_folio`` in mm/truncate.c), and all of tmpfs.
 - ``MADV_COLLAPSE`` serves tmpfs and, where the kernel has CONFIG_READ_ONLY_THP_FOR_FS, clean text on any file
   system, also while a process maps it; elsewhere it is EINVAL.  Linux 7.2, without that option, takes files of ext4
-  and XFS again.
+  and XFS again.  Linux 6.1 to 6.3 says EINVAL as long as the process has no page table there, so we touch the window
+  first; dirty pages are EINVAL, and EAGAIN since 5173ae0a068d ("mm/khugepaged: map dirty/writeback pages failures to
+  EAGAIN"), so we write back and try again.
+- khugepaged does the same by itself for executable mappings with ``MADV_HUGEPAGE``, since Linux 5.4, where the kernel
+  has that option: some process has to keep the mapping until it comes by.
 """
 
 import contextlib
+import ctypes
+import errno
 import mmap
 import os
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -22,26 +29,30 @@ from hugealign.pagecache.measure import CacheState, cache_state, libc, mapped, m
 
 _MADV_COLLAPSE = 25  # Linux 6.1
 _READ = 1 << 20  # bytes that are read at a time
+_ATTEMPTS = 3  # at a collapse
+_LOOK = 1.0  # seconds between looks at what khugepaged has done
 
 #: Told after each window how many windows are done, of how many.
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Warmth:
     """What became of the windows: *huge* for each, in order.
 
     *methods* are those that made a window huge.  *kept* is what of the windows was in the page cache after the
-    eviction; None if nothing was evicted or the kernel does not tell us.
+    eviction; None if nothing was evicted or the kernel does not tell us.  *collapse* is the error number with which the
+    kernel refused to collapse a window, 0 if it refused none.
     """
 
     huge: tuple[bool, ...]
     methods: tuple[str, ...] = ()
     kept: CacheState | None = None
+    collapse: int = 0
 
 
-def warm(fd: int, offsets: Sequence[int], page_size: int, progress: Progress | None = None) -> Outcome:
-    """Bring the windows at *offsets* into the page cache in huge folios.
+def warm(fd: int, offsets: Sequence[int], page_size: int, progress: Progress | None = None, wait: float = 0) -> Warmth:
+    """Bring the windows at *offsets* into the page cache in huge folios; give khugepaged *wait* seconds for the rest.
 
     Windows that are huge already are left alone, so this is safe for a file that runs.  Each means is judged by
     measuring, not by what the system call returned.  Raises MappingError.
@@ -49,34 +60,36 @@ def warm(fd: int, offsets: Sequence[int], page_size: int, progress: Progress | N
     huge = dict(zip(offsets, measure(fd, offsets, page_size), strict=True))
     methods: list[str] = []
     kept: CacheState | None = None
-    for method in ("readahead", "collapse"):
+    refused = 0
+    for method in ("readahead", "collapse", "khugepaged"):
         missing = [offset for offset, good in huge.items() if not good]
         if not missing:
             break
         if method == "readahead":
             kept = _evict(fd, missing, page_size)
             _read(fd, missing, page_size, progress)
-        else:
-            _collapse(fd, missing, page_size)
+        elif method == "collapse":
+            refused = _collapse(fd, missing, page_size)
+        elif wait:
+            _wait(fd, missing, page_size, time.monotonic() + wait)
         after = measure(fd, missing, page_size)
         huge.update(zip(missing, after, strict=True))
         if any(after):
             methods.append(method)
-    return Outcome(tuple(huge.values()), tuple(methods), kept)
+    return Warmth(tuple(huge.values()), tuple(methods), kept, refused)
 
 
-def cool(fd: int, offsets: Sequence[int], page_size: int, progress: Progress | None = None) -> Outcome:
+def cool(fd: int, offsets: Sequence[int], page_size: int, progress: Progress | None = None) -> Warmth:
     """Bring the windows at *offsets* into the page cache in small folios.  Raises MappingError."""
     kept = _evict(fd, offsets, page_size)
     # Then what is read comes in folios of the smallest size (page_cache_sync_ra in mm/readahead.c); the advice is
     # for this descriptor alone.
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
     for done, offset in enumerate(offsets, 1):
-        for place in range(offset, offset + page_size, _READ):
-            os.pread(fd, min(_READ, page_size), place)
+        _read_small(fd, offset, page_size)
         if progress:
             progress(done, len(offsets))
-    return Outcome(tuple(measure(fd, offsets, page_size)), kept=kept)
+    return Warmth(tuple(measure(fd, offsets, page_size)), kept=kept)
 
 
 def _evict(fd: int, offsets: Sequence[int], page_size: int) -> CacheState | None:
@@ -104,7 +117,42 @@ def _read(fd: int, offsets: Sequence[int], page_size: int, progress: Progress | 
                 progress(done, len(offsets))
 
 
-def _collapse(fd: int, offsets: Sequence[int], page_size: int) -> None:
+def _collapse(fd: int, offsets: Sequence[int], page_size: int) -> int:
+    """Collapse the windows; return the last error number, 0 if there was none."""
+    refused = 0
     for windows in mapped(fd, offsets, page_size):
-        for _, address in windows:
-            libc().madvise(address, page_size, _MADV_COLLAPSE)
+        for offset, address in windows:
+            _read_small(fd, offset, page_size)
+            refused = _collapse_window(fd, address, page_size) or refused
+    return refused
+
+
+def _collapse_window(fd: int, address: int, page_size: int) -> int:
+    for _ in range(_ATTEMPTS):
+        touch(address, page_size)
+        if not libc().madvise(address, page_size, _MADV_COLLAPSE):
+            return 0
+        refused = ctypes.get_errno()
+        if refused not in (errno.EINVAL, errno.EAGAIN):
+            break
+        with contextlib.suppress(OSError):
+            os.fsync(fd)
+    return refused
+
+
+def _wait(fd: int, offsets: Sequence[int], page_size: int, end: float) -> None:
+    """Map the windows until khugepaged has made them huge, at most until *end*."""
+    for windows in mapped(fd, offsets, page_size):
+        for offset, address in windows:
+            _read_small(fd, offset, page_size)
+            libc().madvise(address, page_size, mmap.MADV_HUGEPAGE)
+            touch(address, page_size)
+        places = [offset for offset, _ in windows]
+        while (left := end - time.monotonic()) > 0 and not all(measure(fd, places, page_size)):
+            time.sleep(min(_LOOK, left))
+
+
+def _read_small(fd: int, offset: int, page_size: int) -> None:
+    for place in range(offset, offset + page_size, _READ):
+        with contextlib.suppress(OSError):  # what cannot be read stays small
+            os.pread(fd, min(_READ, page_size), place)

@@ -114,9 +114,10 @@ def users(info: os.stat_result, path: str) -> list[int]:
     found = []
     device = (os.major(info.st_dev), os.minor(info.st_dev))
     real = os.path.realpath(path)
+    inode = f" {info.st_ino} "  # the others need not be parsed
     for pid in pids():
         try:
-            mappings = smaps.parse(_lines(f"{_PROC}/{pid}/maps"))
+            mappings = smaps.parse(line for line in _lines(f"{_PROC}/{pid}/maps") if inode in line)
             if any(m.inode == info.st_ino and (m.device == device or m.path == real) for m in mappings):
                 found.append(pid)
         except OSError:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from hugealign.errors import HugealignError
 from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping
+from hugealign.regular import opened
 
 _LIMIT = 512  # windows that are looked up for a mapping: each costs a fault, and time
 
@@ -60,8 +61,6 @@ def windows_meant(fd: int, page_size: int) -> int | None:
 @contextlib.contextmanager
 def _opened(process: Process, mapping: Mapping) -> Iterator[int | None]:
     """Open the file behind *mapping*; None if it has none, or another one by now.  Raises HugealignError."""
-    from hugealign.pagecache import measure as pagecache
-
     if not mapping.is_file:
         yield None
         return
@@ -71,5 +70,5 @@ def _opened(process: Process, mapping: Mapping) -> Iterator[int | None]:
     path = f"/proc/{process.pid}/{link}"
     if not os.path.exists(path) and not process.elsewhere:
         path = mapping.path  # the process has ended
-    with pagecache.opened(path) as fd:
+    with opened(path) as fd:
         yield fd if os.fstat(fd).st_ino == mapping.inode else None

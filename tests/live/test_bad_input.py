@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from hugealign import regular
 from hugealign.machine import kernel, memory
 from hugealign.pagecache import measure as pagecache
 from hugealign.pagecache import obstacles, warming
@@ -70,9 +71,7 @@ def test_address_space_that_is_small(cold: Path) -> None:
     # Python's compiler takes a want of memory for a syntax error: everything is to be compiled before.
     assert hugealign("warm", "--libs", cold).returncode == 0
     # What Python needs to start with what the command imports, and then a little more each time.
-    imports = (
-        "import ctypes, argparse, re, struct, threading, hugealign.machine.libraries, hugealign.pagecache.treatment"
-    )
+    imports = "import ctypes, argparse, re, struct, threading, hugealign.machine.libraries, hugealign.pagecache.report"
     least = next(mib for mib in range(10, 400, 4) if limited(mib, "-c", imports).returncode == 0)
     statuses = []
     for more in (0, 3, 6, 10, 40, 300):
@@ -96,7 +95,7 @@ def test_windows_in_small_batches(cold: Path, monkeypatch: pytest.MonkeyPatch) -
         return int(real(address, length, *rest))
 
     monkeypatch.setattr(pagecache.libc(), "mmap", stingy)
-    with pagecache.opened(str(cold)) as fd:
+    with regular.opened(str(cold)) as fd:
         offsets = pagecache.text_windows(fd, WINDOW)
         assert pagecache.measure(fd, offsets, WINDOW) == [False] * WINDOWS
         assert max(sizes) > min(sizes) == 3 * WINDOW
@@ -203,6 +202,7 @@ def test_file_that_shrinks_while_we_look(cold: Path, size: int) -> None:
     code = f"""
 import os, sys
 from hugealign import cli
+from hugealign import regular
 from hugealign.pagecache import measure as pagecache, warming
 def shrink(real):
     def wrapper(*arguments):
@@ -237,22 +237,22 @@ while True:
 """
     with (
         subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as writer,
-        pagecache.opened(str(cold)) as fd,
+        regular.opened(str(cold)) as fd,
     ):
         try:
             assert writer.stdout
             writer.stdout.readline()
             if pagecache.cache_state(fd, 0, WINDOW) is None:
                 pytest.skip("this kernel has no cachestat")
-            reason = obstacles.to_huge(fd, str(cold), warming.Outcome((False,) * WINDOWS), 0)
+            reason = obstacles.to_huge(fd, str(cold), warming.Warmth((False,) * WINDOWS), 0)
         finally:
             writer.kill()
         assert reason.code == "dirty"
         assert reason.text.startswith(f"process {writer.pid} (python")
-        assert reason.text.endswith(") has it open for writing")
+        assert reason.text.startswith("open for writing by process ")
         # Written, but not yet on disk: what is kept says so, if it is asked in time.
         kept = pagecache.CacheState(cached=2, dirty=1, writeback=1)
-        reason = obstacles.to_huge(fd, str(cold), warming.Outcome((False,) * WINDOWS, (), kept), 0)
+        reason = obstacles.to_huge(fd, str(cold), warming.Warmth((False,) * WINDOWS, (), kept), 0)
         assert (reason.code, reason.mend) == ("dirty", f"run: sync; hugealign warm {cold}")
 
 
@@ -282,7 +282,7 @@ def test_pages_held_by_a_process_that_we_cannot_see(cold: Path) -> None:
 
 def test_reasons_without_evidence_of_anything_else(cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # What the kernel says cannot be brought about here: memory is never so fragmented, nor so many kernels at hand.
-    with pagecache.opened(str(cold)) as fd:
+    with regular.opened(str(cold)) as fd:
         for free, huge, code in (
             (0, 0, "fragmented"),
             (9, 1, "fragmented"),
@@ -290,7 +290,7 @@ def test_reasons_without_evidence_of_anything_else(cold: Path, monkeypatch: pyte
             (None, 0, "file-system"),
         ):
             monkeypatch.setattr(memory, "free_huge_pages", lambda free=free: free)
-            outcome = warming.Outcome((bool(huge), False, False))
+            outcome = warming.Warmth((bool(huge), False, False))
             assert obstacles.to_huge(fd, str(cold), outcome, 1 << 60).code == code
 
 

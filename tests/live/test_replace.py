@@ -1,6 +1,5 @@
 """``hugealign warm --replace``: a copy takes the place of a file, whole or not at all."""
 
-import argparse
 import contextlib
 import errno
 import hashlib
@@ -17,8 +16,9 @@ from typing import Any
 
 import pytest
 
-from hugealign.cli.warm import treat
-from hugealign.pagecache import replace, warming
+from hugealign import replacing as replace
+from hugealign.pagecache import warming
+from hugealign.pagecache.text import WarmOptions, warm
 from tests.live.programs import ROOT, WINDOW, WINDOWS, Programs, huge_kib, hugealign, running
 from tests.live.test_warm import NOBODY
 
@@ -170,7 +170,7 @@ def test_immutable_file_is_refused(place: Path, flag: str) -> None:
 def test_place_without_permission_is_refused(place: Path) -> None:
     code = f"""
 import sys
-from hugealign.pagecache import replace
+from hugealign import replacing as replace
 try:
     replace.replace({str(place / "good")!r}, lambda _: True)
 except replace.ReplaceError as error:
@@ -204,7 +204,7 @@ def in_mounts(place: Path, script: str, path: str) -> list[str]:
         pytest.skip("no mount namespace: root is needed")
     code = f"""
 import os
-from hugealign.pagecache import replace
+from hugealign import replacing as replace
 old = os.stat({path!r}).st_ino
 try:
     print(replace.replace({path!r}, lambda _: True))
@@ -330,7 +330,7 @@ os.open = without
     )
     code = f"""
 import os, sys
-from hugealign.pagecache import replace
+from hugealign import replacing as replace
 {refuse}
 print(flush=True)
 while True:
@@ -362,11 +362,10 @@ while True:
 def test_copy_that_is_no_warmer_is_dropped(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # A kernel that gives no huge folios to anybody.
     monkeypatch.setattr(warming, "_read", lambda *_: None)
-    monkeypatch.setattr(warming, "_collapse", lambda *_: None)
+    monkeypatch.setattr(warming, "_collapse", lambda *_: 0)
     path = place / "good"
-    options = argparse.Namespace(windows=None, all_text=False, check=False, replace=True)
     old = path.stat().st_ino
-    done = treat(str(path), WINDOW, options)
+    done = warm(str(path), WarmOptions(replace=True))
     assert (done.replaced, done.note) == (False, "not replaced: a copy gets no more huge pages")
     assert (path.stat().st_ino, names(place)) == (old, ["good"])
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from hugealign import regular
 from hugealign.machine import kernel
 from hugealign.pagecache import measure as pagecache
 from hugealign.pagecache import warming
@@ -60,7 +61,7 @@ def test_dirty_pages_are_written_before_the_eviction_that_skips_them(
     calls: list[str] = []
     monkeypatch.setattr(os, "fsync", lambda _: calls.append("fsync"))
     monkeypatch.setattr(os, "posix_fadvise", lambda *_: calls.append("evict"))
-    with pagecache.opened(str(cold)) as fd:
+    with regular.opened(str(cold)) as fd:
         warming.warm(fd, pagecache.text_windows(fd, WINDOW), WINDOW)
     assert calls == ["fsync", *["evict"] * WINDOWS]
 
@@ -97,8 +98,7 @@ def test_as_many_windows_as_the_build_meant(programs: Programs) -> None:
     subprocess.run([HUGEALIGN, profile, "gcc", *objects, "-o", meant], check=True)
     chill(meant)
     assert hugealign("warm", meant).stdout == (
-        f"{meant}: 1 of 1 windows huge (2.0 MiB)\n"
-        "  as many windows as its build asks for (1); --windows asks for others\n"
+        f"{meant}: 1 of 1 windows huge (2.0 MiB)\n  its build asks for 1 window; --windows asks for others\n"
     )
     done = hugealign("ps", "--wait", "10", "--", meant, "pause")
     assert (done.returncode, done.stderr) == (0, "")
@@ -132,7 +132,7 @@ def test_check_of_a_file_that_is_not_cached_reads_nothing(cold: Path) -> None:
 
 
 def test_truth_is_per_window(cold: Path) -> None:
-    with pagecache.opened(str(cold)) as fd:
+    with regular.opened(str(cold)) as fd:
         offsets = pagecache.text_windows(fd, WINDOW)
         assert warming.warm(fd, offsets[1:2], WINDOW).huge == (True,)
         assert pagecache.measure(fd, offsets, WINDOW) == [False, True, False]
@@ -140,7 +140,7 @@ def test_truth_is_per_window(cold: Path) -> None:
 
 def test_more_windows_than_one_batch(cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pagecache, "_BATCH", 2)
-    with pagecache.opened(str(cold)) as fd:
+    with regular.opened(str(cold)) as fd:
         assert warming.warm(fd, pagecache.text_windows(fd, WINDOW), WINDOW).huge == (True,) * WINDOWS
 
 
@@ -152,7 +152,7 @@ def test_what_is_huge_is_left_alone(cold: Path, monkeypatch: pytest.MonkeyPatch)
         assert huge_kib(child.pid, cold) == WINDOWS * WINDOW >> 10
     monkeypatch.setattr(os, "posix_fadvise", lambda *_: pytest.fail("evicted a huge window"))
     monkeypatch.setattr(os, "fsync", lambda *_: pytest.fail("nothing to clean"))
-    with pagecache.opened(str(cold)) as fd:
+    with regular.opened(str(cold)) as fd:
         assert warming.warm(fd, pagecache.text_windows(fd, WINDOW), WINDOW).huge == (True,) * WINDOWS
 
 
@@ -194,7 +194,7 @@ def test_ordinary_user_can_warm_a_file_of_another(cold: Path) -> None:
 
 def test_kernel_without_populate_read(cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pagecache, "_MADV_POPULATE_READ", 9999)  # EINVAL, as before Linux 5.14
-    with pagecache.opened(str(cold)) as fd:
+    with regular.opened(str(cold)) as fd:
         assert warming.warm(fd, pagecache.text_windows(fd, WINDOW), WINDOW).huge == (True,) * WINDOWS
 
 
@@ -204,9 +204,10 @@ def test_file_that_shrinks_meanwhile_is_no_crash(cold: Path, advice: int) -> Non
 import json
 import os
 from hugealign.machine import kernel
+from hugealign import regular
 from hugealign.pagecache import measure as pagecache, warming
 pagecache._MADV_POPULATE_READ = {advice}
-with pagecache.opened({str(cold)!r}) as fd:
+with regular.opened({str(cold)!r}) as fd:
     offsets = pagecache.text_windows(fd, {WINDOW})
     assert len(offsets) == {WINDOWS}
     os.truncate({str(cold)!r}, 0)

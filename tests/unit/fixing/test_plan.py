@@ -4,8 +4,9 @@ import pytest
 
 from hugealign.elf.fixrecord import ALIGN, MERGE, SHIFT, Piece
 from hugealign.elf.image import Image, Section, Segment
+from hugealign.fixing.fix import FIX, Fixed
 from hugealign.fixing.plan import Plan, RefusalError, make_plan, moved
-from hugealign.fixing.show import FIX, Outcome, lines
+from hugealign.fixing.report import lines
 
 M = 2 << 20
 K = 1 << 10
@@ -155,7 +156,7 @@ def test_what_is_said() -> None:
     assert (plan.text, plan.covered_before, plan.covered) == (5 * M, 0, 5 * M)
     assert plan.executable == 0x80000 + M - 0x80000
     assert plan.pieces == (Piece(0, 0, 7 * M + 0x1000),)
-    assert lines(Outcome("a\x1bb", FIX, 100 * K, 106 * K, "out", plan=plan)) == [
+    assert lines(Fixed("a\x1bb", FIX, 100 * K, 106 * K, "out", plan=plan)) == [
         "a\\x1bb: 0 -> 6 windows of 2.0 MiB",
         "  LOAD 0 (R--) becomes part of the text",
         "  LOAD 1 (R-E): 0x80000-0xa80000 becomes 0x0-0xc00000",

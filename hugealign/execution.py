@@ -1,4 +1,4 @@
-"""Giving the place of this process to a command."""
+"""Executing a command in the place of this process."""
 
 import errno
 import os
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from hugealign.units import printable
 
 
-def become(words: Sequence[str], environ: Mapping[bytes, bytes]) -> int:
+def execute(words: Sequence[str], environ: Mapping[bytes, bytes]) -> int:
     """Execute *words* as execvp does, with *environ*; if that fails, say why and return 126 or 127 as env(1) does."""
     # Undo what Python has done to signals, since the command would inherit it.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):

@@ -1,0 +1,99 @@
+"""`hugealign fix` as a function: one file, made whole or given back."""
+
+import os
+from dataclasses import dataclass
+
+from hugealign.elf.fixrecord import SHIFT, reader
+from hugealign.errors import HugealignError, UsageError
+from hugealign.fixing import examine, writing
+from hugealign.fixing.output import Output, fixed, has_remains, original, unchanged
+from hugealign.fixing.plan import Plan
+from hugealign.regular import locked, opened
+from hugealign.replacing import ReplaceError
+
+#: What was done with a file, or would be.
+FIX, UNDO, REMOVE_REMAINS, NOTHING = "fix", "undo", "remove-remains", "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class FixOptions:
+    """How to fix.  *output* is a path to write to; without one, and without *in_place*, nothing is written."""
+
+    level: str = SHIFT
+    page_size: int = 2 << 20
+    undo: bool = False
+    output: str | None = None
+    in_place: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """What became of the file at *path*, *before* bytes long and *after* bytes in the end.
+
+    *action* is one of FIX, UNDO, REMOVE_REMAINS, NOTHING; *output* is where the result went, empty if nothing was
+    written; *copied* says why a copy took the place of the file, empty if none did.  The *plan* is there unless undone.
+    """
+
+    path: str
+    action: str
+    before: int
+    after: int
+    output: str
+    copied: str = ""
+    plan: Plan | None = None
+
+
+class OutputError(HugealignError):
+    """The result could not be written to *path*, which is as it was."""
+
+    def __init__(self, path: str, message: str) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+def fix(path: str, options: FixOptions | None = None) -> Fixed:
+    """Make the text of the file at *path* whole, or undo that, as *options* say.
+
+    Raises RefusalError if that cannot be done safely, and HugealignError if the file cannot be read or written; after
+    a failure in place its message says in which state the file is.
+    """
+    options = options or FixOptions()
+    if options.output is not None and os.path.exists(options.output) and os.path.samefile(path, options.output):
+        raise UsageError("OUT is FILE itself; use --in-place")
+    with (locked if options.in_place else opened)(path) as fd:
+        try:
+            before = os.fstat(fd).st_size
+            action, output, plan = _made(fd, options)
+        except OSError as error:
+            raise HugealignError(error.strerror or str(error)) from error
+        if action == NOTHING and options.output is None:
+            return Fixed(path, action, before, before, "", plan=plan)
+        where, copied = _write(path, fd, output, options)
+        return Fixed(path, action, before, output.size, where, copied, plan)
+
+
+def _made(fd: int, options: FixOptions) -> tuple[str, Output, Plan | None]:
+    """Return what is to be done with the file behind *fd*, what comes of it, and by which plan."""
+    image = examine.read(fd)
+    read = reader(fd)
+    if options.undo:
+        if has_remains(read, image):
+            return REMOVE_REMAINS, unchanged(read, image), None
+        return UNDO, original(read, image), None
+    plan = examine.plan(fd, image, options.page_size, options.level)
+    if not plan.edits:
+        return NOTHING, unchanged(read, image), plan
+    return FIX, fixed(read, image, plan), plan
+
+
+def _write(path: str, fd: int, output: Output, options: FixOptions) -> tuple[str, str]:
+    """Write *output*; return where that was, and why by a copy, if in place and so."""
+    if options.output is not None:
+        try:
+            writing.write_new(fd, output, options.output)
+        except ReplaceError as error:
+            raise OutputError(options.output, f"cannot be written: {error}") from error
+        return options.output, ""
+    if options.in_place:
+        return path, writing.write_in_place(path, fd, output)
+    return "", ""

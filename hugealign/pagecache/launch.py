@@ -1,0 +1,51 @@
+"""The files that a command will execute, found and warmed: what `hugealign run` does first."""
+
+import os
+from collections.abc import Iterator
+from shutil import which
+
+from hugealign.errors import HugealignError
+from hugealign.machine import libraries
+from hugealign.pagecache.text import CachedText, warm
+from hugealign.regular import opened
+
+_INTERPRETERS = 4  # of interpreters; the kernel follows as many (BINPRM_MAX_RECURSION in fs/exec.c is 4)
+_LINE = 256  # bytes of a script that the kernel looks at (BINPRM_BUF_SIZE)
+
+
+def warm_command(command: str, libs: bool = False) -> Iterator[tuple[str, CachedText | HugealignError]]:
+    """Warm what is executed for *command*, with *libs* its shared libraries as well.
+
+    Yield each path with what became of it; libraries without a whole window are passed over.  Raises HugealignError.
+    """
+    program = binary(command)
+    if program is None:
+        return
+    for path in (program, *(libraries.resolve(program).paths if libs else ())):
+        try:
+            done = warm(path)
+        except HugealignError as error:
+            yield path, error
+            continue
+        if done.offsets or path == program:
+            yield path, done
+
+
+def binary(command: str) -> str | None:
+    """Return the path of the ELF file that is executed for *command*; through ``#!`` that of the interpreter.
+
+    None if there is none.  Raises FileError.
+    """
+    path = which(command)
+    for _ in range(_INTERPRETERS):
+        if path is None:
+            return None
+        with opened(path) as fd:
+            line = os.pread(fd, _LINE, 0)
+        if not line.startswith(b"#!"):
+            return path
+        words = os.fsdecode(line[2:].split(b"\n")[0]).split()
+        if words and os.path.basename(words[0]) == "env":
+            words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
+        path = which(words[0]) if words else None
+    return None

@@ -1,0 +1,92 @@
+"""Showing what became of text in the page cache: lines for people, JSON for programs.  Pure, no I/O."""
+
+import itertools
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from hugealign import __version__
+from hugealign.pagecache.text import CachedText
+from hugealign.units import format_size, printable
+
+SCHEMA = "hugealign.warm/1"
+_SHOWN = 4  # ranges or names in a line
+
+
+def lines(text: CachedText) -> list[str]:
+    """Return what people read: the count, and reason and windows below it."""
+    size = format_size(text.huge * text.page_size)
+    found = [f"{printable(text.path)}: {text.huge} of {len(text.offsets)} windows huge ({size})"]
+    if text.note:
+        found.append(f"  {text.note}")
+    if text.obstacle:
+        found.append(f"  {text.obstacle.text}; {text.obstacle.mend}")
+    if text.huge and text.small:
+        found.append(f"  not huge: file offsets {ranges(text.small, text.page_size)}")
+    return found
+
+
+def total(texts: Sequence[CachedText], libraries: Collection[str]) -> list[str]:
+    """Return what is said once for all files; *libraries* are the paths of those that nobody named."""
+    found = []
+    if small := [printable(t.path.rpartition("/")[2]) for t in texts if t.path in libraries and not t.offsets]:
+        noun = "libraries" if len(small) > 1 else "library"
+        found.append(f"{len(small)} {noun} without a whole window: {shortened(small)}")
+    if len(texts) > 1:
+        huge = sum(t.huge for t in texts)
+        size = format_size(sum(t.huge * t.page_size for t in texts))
+        found.append(f"total: {huge} of {sum(len(t.offsets) for t in texts)} windows huge ({size})")
+    return found
+
+
+def ranges(offsets: Sequence[int], page_size: int) -> str:
+    """Return the windows at *offsets* as ranges of file offsets, the first few of them."""
+    found: list[list[int]] = []
+    for offset in offsets:
+        if found and found[-1][1] == offset:
+            found[-1][1] += page_size
+        else:
+            found.append([offset, offset + page_size])
+    return shortened([f"{start:#x}-{end:#x}" for start, end in found])
+
+
+def shortened(words: Sequence[str]) -> str:
+    """Return the first few *words* and how many more there are."""
+    more = f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
+    return ", ".join(itertools.islice(words, _SHOWN)) + more
+
+
+def document(
+    texts: Sequence[CachedText],
+    libraries: Collection[str],
+    missing: Sequence[tuple[str, str]],
+    errors: Sequence[tuple[str, str]],
+    page_size: int,
+) -> dict[str, Any]:
+    """Return the JSON document ``hugealign.warm/1``, which warm-1.schema.json beside this file describes.
+
+    *libraries* are the paths of those *texts* that nobody named.  Names are escaped as in the text.
+    """
+    return {
+        "schema": SCHEMA,
+        "tool": {"version": __version__},
+        "page_size": page_size,
+        "huge_bytes": sum(t.huge for t in texts) * page_size,
+        "files": [
+            {
+                "path": printable(t.path),
+                "library": t.path in libraries,
+                "replaced": t.replaced,
+                "windows": len(t.offsets),
+                "windows_huge": t.huge,
+                "huge_bytes": t.huge * page_size,
+                "small_offsets": t.small,
+                "methods": list(t.warmth.methods),
+                "reason": {"code": t.obstacle.code, "text": t.obstacle.text, "mend": t.obstacle.mend}
+                if t.obstacle
+                else None,
+            }
+            for t in texts
+        ],
+        "libraries_missing": [{"name": printable(name), "needed_by": printable(needing)} for name, needing in missing],
+        "errors": [{"target": printable(target), "message": message} for target, message in errors],
+    }

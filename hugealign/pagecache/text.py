@@ -1,0 +1,119 @@
+"""The text of a file in the page cache: `hugealign warm` and `hugealign cool` as functions."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from hugealign import replacing
+from hugealign.machine import kernel, memory
+from hugealign.pagecache import measure, obstacles, warming
+from hugealign.pagecache.obstacles import Obstacle
+from hugealign.pagecache.warming import Progress, Warmth
+from hugealign.regular import FileError, opened
+
+
+@dataclass(frozen=True, slots=True)
+class WarmOptions:
+    """What to warm, and how.
+
+    *page_size* is that of the kernel if it is 0.  *windows*: only that many leading ones; without it, as many as the
+    build of the file asks for.  *all_text*: windows that hold only some text, too.  *check*: only measure.  *replace*:
+    put a warm copy in the place of a file that cannot be warmed.  *wait*: seconds that khugepaged gets.
+    """
+
+    page_size: int = 0
+    windows: int | None = None
+    all_text: bool = False
+    check: bool = False
+    replace: bool = False
+    wait: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class CachedText:
+    """The windows of the file at *path* at the file offsets *offsets*, in bytes, and what became of them.
+
+    *obstacle* is what stood in the way of what was asked for.  *replaced*: a copy took the place of the file; *note*:
+    what else people should know.
+    """
+
+    path: str
+    page_size: int
+    offsets: Sequence[int]
+    warmth: Warmth
+    obstacle: Obstacle | None = None
+    replaced: bool = False
+    note: str = ""
+
+    @property
+    def huge(self) -> int:
+        """How many windows are huge."""
+        return sum(self.warmth.huge)
+
+    @property
+    def small(self) -> list[int]:
+        """The file offsets of the windows that are not huge."""
+        return [offset for offset, good in zip(self.offsets, self.warmth.huge, strict=True) if not good]
+
+
+def warm(path: str, options: WarmOptions | None = None, progress: Progress | None = None) -> CachedText:
+    """Bring the text of the file at *path* into the page cache in huge folios, as *options* say.
+
+    *progress* is told after each window how many are done, of how many.  Raises HugealignError if the file cannot be
+    looked at.
+    """
+    options = options or WarmOptions()
+    page_size = options.page_size or kernel.huge_page_size()
+    with measure.huge_pages_allowed(), opened(path) as fd:
+        limit, note = options.windows, ""
+        if limit is None and not options.all_text and (limit := measure.windows_meant(fd, page_size)):
+            note = f"its build asks for {limit} {'window' if limit == 1 else 'windows'}; --windows asks for others"
+        offsets = measure.text_windows(fd, page_size, limit, options.all_text)
+        hits = memory.limit_hits()
+        if options.check:
+            warmth = Warmth(tuple(measure.measure(fd, offsets, page_size)))
+        else:
+            warmth = warming.warm(fd, offsets, page_size, progress, options.wait)
+        obstacle = None
+        if not offsets:
+            obstacle = obstacles.no_window(path, page_size)
+        elif not all(warmth.huge):
+            obstacle = obstacles.not_warmed(path) if options.check else obstacles.to_huge(fd, path, warmth, hits)
+        done = CachedText(path, page_size, offsets, warmth, obstacle, note=note)
+        return _replaced(done, fd, progress) if options.replace and offsets and obstacle else done
+
+
+def cool(path: str, progress: Progress | None = None) -> CachedText:
+    """Bring the text of the file at *path* into the page cache in small pages.  Raises HugealignError as `warm`."""
+    page_size = kernel.huge_page_size()
+    with measure.huge_pages_allowed(), opened(path) as fd:
+        offsets = measure.text_windows(fd, page_size, all_text=True)
+        warmth = warming.cool(fd, offsets, page_size, progress)
+        return CachedText(path, page_size, offsets, warmth, obstacles.to_small(fd, path) if any(warmth.huge) else None)
+
+
+def _replaced(before: CachedText, fd: int, progress: Progress | None) -> CachedText:
+    """Put a warm copy in the place of the file behind *fd*, which could not be warmed, unless it is no warmer."""
+    path = before.path
+    warmth = before.warmth
+    hits = memory.limit_hits()
+
+    def warmer(copy: int) -> bool:
+        nonlocal warmth
+        warmth = warming.warm(copy, before.offsets, before.page_size, progress)
+        return sum(warmth.huge) > before.huge
+
+    user = obstacles.user_of(os.fstat(fd), path)
+    note = "replaced by a copy"
+    try:
+        if not replacing.replace(path, warmer):
+            return replace(before, note="not replaced: a copy gets no more huge pages")
+    except (replacing.ReplaceError, FileError) as error:
+        if not getattr(error, "changed", False):
+            return replace(before, note=f"not replaced: {error}")
+        note += f", but {error}"
+    if user:
+        note += f"; process {user} keeps the old file until it is started again"
+    with opened(path) as now:
+        obstacle = None if all(warmth.huge) else obstacles.to_huge(now, path, warmth, hits)
+    return replace(before, warmth=warmth, obstacle=obstacle, replaced=True, note=note)

@@ -1,0 +1,85 @@
+"""Opening regular files, and nothing else, by the names that users give."""
+
+import contextlib
+import errno
+import fcntl
+import os
+import stat
+import time
+from collections.abc import Iterator
+
+from hugealign.errors import HugealignError
+
+_PATIENCE = 60.0  # seconds to wait for a lock
+_PAUSE = 0.01
+#: No locks on this file system, or none on a file that is open for reading (NFS).
+NO_LOCKS = (errno.ENOLCK, errno.EBADF, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
+
+
+class FileError(HugealignError):
+    """The file cannot be looked at: not there, not readable, not a regular file, or larger than memory."""
+
+
+@contextlib.contextmanager
+def opened(path: str) -> Iterator[int]:
+    """Open the regular file at *path* for reading only.  Raises FileError, also for what then goes wrong in reading."""
+    fd = _open(path)
+    try:
+        yield fd
+    except OSError as error:
+        raise FileError(error.strerror or str(error)) from error
+    finally:
+        os.close(fd)
+
+
+@contextlib.contextmanager
+def locked(path: str) -> Iterator[int]:
+    """Open the regular file at *path* for reading only, and keep others that come here out of it meanwhile.
+
+    Where the file system has no locks, nothing keeps them out.  Raises FileError.
+    """
+    while True:
+        fd = _open(path)
+        try:
+            _lock(fd)
+            # Whoever held the lock before us may have put another file in its place.
+            if os.path.samestat(os.fstat(fd), os.stat(path)):
+                yield fd
+                return
+        finally:
+            os.close(fd)
+
+
+def _open(path: str) -> int:
+    place = -1
+    try:
+        # O_PATH first: opening a FIFO can hang, and opening a device can do something.
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        info = os.fstat(place)
+        if not stat.S_ISREG(info.st_mode):
+            raise FileError("not a regular file")
+        if not info.st_size:
+            raise FileError("the file is empty")
+        return os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_CLOEXEC)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise FileError(getattr(error, "strerror", None) or str(error)) from error
+    finally:
+        if place >= 0:
+            os.close(place)
+
+
+def _lock(fd: int) -> None:
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise FileError("another process keeps it locked") from None
+            time.sleep(_PAUSE)
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise
+            return
+        else:
+            return

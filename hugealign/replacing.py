@@ -1,0 +1,324 @@
+"""Putting a file in the place of another, whole or not at all: every atomic write of ours.
+
+The new file has no name until it is complete (``O_TMPFILE``, open(2)); then it gets one that only we give, and
+rename(2) puts it in its place.  A kill between these two leaves that name behind, and on a file system without
+``O_TMPFILE`` a kill before them does too; the next time we write to the directory we remove it.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import re
+import secrets
+import stat
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+from hugealign.errors import HugealignError
+from hugealign.regular import NO_LOCKS, locked
+
+_FS_IOC_GETFLAGS, _FS_IOC_SETFLAGS = 0x80086601, 0x40086602  # ioctl_iflags(2)
+_IMMUTABLE, _APPEND, _VERITY = 0x10, 0x20, 0x100000
+_KEPT = 0x8 | 0x40 | 0x80  # sync, nodump, noatime: those of chattr(1) that any file system lets us set again
+_TEMPORARY = re.compile(r"\.hugealign-[0-9a-f]{16}")
+_CHUNK = 8 << 20
+
+
+#: Writes the new file: (source, target, size of the source).
+Fill = Callable[[int, int, int], None]
+
+
+class ReplaceError(HugealignError):
+    """The file cannot be replaced; it is as it was unless *changed*: then the new one is there, perhaps not on disk."""
+
+    def __init__(self, message: str, changed: bool = False) -> None:
+        super().__init__(message)
+        self.changed = changed
+
+
+def write(path: str, data: bytes) -> None:
+    """Put *data* under *path*, whole or not at all; straight into what is no regular file (``/dev/stdout``, a pipe).
+
+    Whatever file had that name loses it.  Symbolic links are followed.  Raises OSError, ValueError.
+    """
+    real = os.path.realpath(path)
+    if os.path.exists(real) and not os.path.isfile(real):
+        with open(real, "wb") as stream:
+            stream.write(data)
+        return
+    with _directory(real) as (place, name), closing(_New(place, 0o666)) as new:
+        write_all(new.fd, data, 0)
+        new.publish(name)
+
+
+def create(path: str, source: int, fill: Fill) -> None:
+    """Put what *fill* makes of the open file *source* under *path*, with its mode; whole or not at all.
+
+    Whatever file had that name loses it.  Symbolic links are followed.  Raises ReplaceError.
+    """
+    info = os.fstat(source)
+    with _explained(), _directory(os.path.realpath(path)) as (place, name):
+        with contextlib.suppress(FileNotFoundError):
+            if not stat.S_ISREG(os.stat(name, dir_fd=place).st_mode):
+                raise ReplaceError("not a regular file")
+        with closing(_New(place, 0o600)) as new:
+            fill(source, new.fd, info.st_size)
+            _copy_mode(new.fd, info)
+            os.fsync(new.fd)
+            new.publish(name)
+            _sync_name(place)
+
+
+def replace(path: str, worthwhile: Callable[[int], bool], fill: Fill | None = None, held: int = -1) -> bool:
+    """Replace the file at *path* by a copy of itself, or by what *fill* makes of it; return whether that was done.
+
+    The copy keeps owner, mode, times, extended attributes (ACLs, capabilities, labels) and holes, and has only a new
+    inode.  *worthwhile* gets it, open for reading, before anybody else can; if it returns False the copy is dropped.
+    *held* is the file if the caller has it `locked` already.  Symbolic links are followed.  ``trusted.*`` attributes
+    are seen by root only, and lost otherwise.  Raises ReplaceError, FileError.
+    """
+    real = os.path.realpath(path)
+    with _explained(), _directory(real) as (place, name), contextlib.ExitStack() as stack:
+        source = held if held >= 0 else stack.enter_context(locked(real))
+        info = os.fstat(source)
+        _refuse(source, info, real)
+        new = stack.enter_context(closing(_New(place, 0o600)))
+        (fill or copy_data)(source, new.fd, info.st_size)
+        _copy_attributes(source, new.fd, info)
+        os.fsync(new.fd)
+        new.seal()
+        if not worthwhile(new.fd):
+            return False
+        _check_unchanged(place, name, source, info)
+        new.publish(name)
+        _sync_name(place)
+    return True
+
+
+def copy_data(source: int, target: int, size: int) -> None:
+    """Copy *size* bytes from one descriptor to the other; holes stay holes.  Raises OSError, ReplaceError."""
+    copy_range(source, target, 0, 0, size)
+    os.ftruncate(target, size)
+
+
+def copy_range(source: int, target: int, start: int, place: int, size: int) -> None:
+    """Copy *size* bytes at *start* of *source* to *place* in *target*, but for holes.  Raises OSError, ReplaceError."""
+    at, end = start, start + size
+    while at < end:
+        try:
+            data = os.lseek(source, at, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno != errno.ENXIO:  # only a hole is left
+                raise
+            break
+        at = min(end, os.lseek(source, data, os.SEEK_HOLE))
+        if data < at:
+            _copy_bytes(source, target, data, data - start + place, at - data)
+
+
+def write_all(fd: int, data: bytes, offset: int) -> None:
+    """Write *data* at *offset*.  Raises OSError."""
+    done = 0
+    while done < len(data):
+        done += os.pwrite(fd, data[done:], offset + done)
+
+
+def attributes(fd: int) -> list[str]:
+    """Return the names of the extended attributes that we may see; none where the file system has none."""
+    try:
+        return os.listxattr(fd)
+    except OSError as error:
+        if error.errno != errno.EOPNOTSUPP:
+            raise
+        return []
+
+
+class _New:
+    """A file in the directory *place* that nobody sees before it is published; dropped if it never is."""
+
+    def __init__(self, place: int, mode: int) -> None:
+        self._place = place
+        self._name = ""
+        try:
+            self.fd = os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, mode, dir_fd=place)
+        except OSError as error:
+            # EISDIR: the kernel, EOPNOTSUPP: the file system does not know it; ENOENT: some network file systems.
+            if error.errno not in (errno.EISDIR, errno.EOPNOTSUPP, errno.ENOENT):
+                raise
+            self._name = _temporary_name()
+            self.fd = os.open(self._name, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, mode, dir_fd=place)
+        _mark(self.fd)
+
+    def close(self) -> None:
+        """Drop it unless it was published."""
+        if self._name:
+            _forget(self._name, self._place)
+        os.close(self.fd)
+
+    def seal(self) -> None:
+        """Open it for reading only: nobody can execute what is open for writing (ETXTBSY)."""
+        reading = os.open(f"/proc/self/fd/{self.fd}", os.O_RDONLY | os.O_CLOEXEC)
+        _mark(reading)
+        os.close(self.fd)
+        self.fd = reading
+
+    def publish(self, name: str) -> None:
+        """Give it its *name*, which another file may have had."""
+        self.seal()
+        if not self._name:
+            self._name = _temporary_name()
+            # With dst_dir_fd Python calls linkat, which can follow the link in /proc (open(2), O_TMPFILE).
+            os.link(f"/proc/self/fd/{self.fd}", self._name, dst_dir_fd=self._place, follow_symlinks=True)
+        os.rename(self._name, name, src_dir_fd=self._place, dst_dir_fd=self._place)
+        self._name = ""
+
+
+@contextlib.contextmanager
+def _directory(real: str) -> Iterator[tuple[int, str]]:
+    """Open the directory of the path *real*, remove what killed ones of us left there, yield it and the name in it."""
+    directory, name = os.path.split(real)
+    place = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _remove_leftovers(place)
+        yield place, name
+    finally:
+        os.close(place)
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    reasons = {
+        errno.ENOSPC: "no space for a copy beside it",
+        errno.EDQUOT: "no space for a copy beside it",
+        errno.EACCES: "no permission to write to its directory, or to read it",
+        errno.EPERM: "no permission to write to its directory",
+        errno.EROFS: "its file system is read-only",
+        errno.EBUSY: "a file is mounted there; replace the one below it",
+    }
+    try:
+        yield
+    except OSError as error:
+        raise ReplaceError(reasons.get(error.errno or 0, error.strerror or str(error))) from error
+
+
+def _refuse(source: int, info: os.stat_result, real: str) -> None:
+    """Raise ReplaceError for what a copy with another inode could not stand in for."""
+    if info.st_nlink > 1:
+        raise ReplaceError(f"it has {info.st_nlink} names (hard links); the others would keep the old file")
+    if _is_mount_point(real):
+        raise ReplaceError("a file is mounted there; replace the one below it")
+    flags = _flags(source)
+    if flags & (_IMMUTABLE | _APPEND):
+        raise ReplaceError("it is immutable or append-only; see: chattr(1)")
+    if flags & _VERITY:
+        raise ReplaceError("it is sealed by fs-verity; a copy would not be")
+
+
+def _is_mount_point(path: str) -> bool:
+    """Return whether something is mounted at the real *path*, which may be a file (a bind mount)."""
+    try:
+        with open("/proc/self/mountinfo", "rb") as file:
+            # Space, tab, newline and backslash are in octal there (mangle in fs/proc_namespace.c).
+            escaped = b"".join(b"\\%03o" % c if c in b" \t\n\\" else bytes((c,)) for c in os.fsencode(path))
+            return any(line.split(b" ")[4] == escaped for line in file)
+    except (OSError, IndexError):
+        return False
+
+
+def _check_unchanged(place: int, name: str, source: int, before: os.stat_result) -> None:
+    now, there = os.fstat(source), os.stat(name, dir_fd=place, follow_symlinks=False)
+    if not os.path.samestat(there, before):
+        raise ReplaceError("another file took its name while it was copied")
+    if (now.st_size, now.st_mtime_ns, now.st_ctime_ns) != (before.st_size, before.st_mtime_ns, before.st_ctime_ns):
+        raise ReplaceError("it was changed while it was copied")
+
+
+def _sync_name(place: int) -> None:
+    try:
+        os.fsync(place)
+    except OSError as error:
+        raise ReplaceError(f"its directory cannot be synced: {error.strerror}", changed=True) from error
+
+
+def _copy_bytes(source: int, target: int, start: int, place: int, size: int) -> None:
+    while size:
+        count = min(size, _CHUNK)
+        try:
+            done = os.copy_file_range(source, target, count, start, place)
+        except OSError as error:
+            if error.errno not in (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
+                raise
+            done = os.pwrite(target, os.pread(source, count, start), place)
+        if not done:
+            raise ReplaceError("it became shorter while it was copied")
+        start, place, size = start + done, place + done, size - done
+
+
+def _copy_mode(target: int, info: os.stat_result) -> None:
+    """Give *target* the mode of the original; not its set-user-ID bits if the owner is another."""
+    made = os.fstat(target)
+    same = (made.st_uid, made.st_gid) == (info.st_uid, info.st_gid)
+    os.fchmod(target, stat.S_IMODE(info.st_mode) & (0o7777 if same else 0o777))
+
+
+def _copy_attributes(source: int, target: int, info: os.stat_result) -> None:
+    try:
+        os.fchown(target, info.st_uid, info.st_gid)
+    except OSError as error:
+        raise ReplaceError(f"its owner cannot be kept: {error.strerror}; do it as root") from error
+    wanted = {name: os.getxattr(source, name) for name in attributes(source)}
+    for name in set(attributes(target)) - set(wanted):  # from the directory's default ACL
+        os.removexattr(target, name)
+    os.fchmod(target, stat.S_IMODE(info.st_mode))
+    for name, value in wanted.items():
+        try:
+            if name not in attributes(target) or os.getxattr(target, name) != value:
+                os.setxattr(target, name, value)
+        except OSError as error:
+            raise ReplaceError(f"its attribute {name} cannot be kept: {error.strerror}; do it as root") from error
+    if kept := _flags(source) & _KEPT:
+        fcntl.ioctl(target, _FS_IOC_SETFLAGS, struct.pack("l", _flags(target) | kept))
+    os.utime(target, ns=(info.st_atime_ns, info.st_mtime_ns))
+
+
+def _flags(fd: int) -> int:
+    try:
+        return int(struct.unpack_from("=I", fcntl.ioctl(fd, _FS_IOC_GETFLAGS, bytes(8)))[0])
+    except OSError:  # a file system without them
+        return 0
+
+
+def _mark(fd: int) -> None:
+    """Lock *fd* for as long as we live, which tells a name in use from one left behind."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH)
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+
+
+def _temporary_name() -> str:
+    return f".hugealign-{secrets.token_hex(8)}"
+
+
+def _remove_leftovers(place: int) -> None:
+    """Remove the copies that one of us, killed in the middle, has left in the directory."""
+    for name in os.listdir(place):
+        if not _TEMPORARY.fullmatch(name):
+            continue
+        with contextlib.suppress(OSError):
+            fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=place)
+            try:
+                info = os.fstat(fd)
+                if stat.S_ISREG(info.st_mode):
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    os.unlink(name, dir_fd=place)
+            finally:
+                os.close(fd)
+
+
+def _forget(name: str, place: int) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(name, dir_fd=place)

@@ -1,0 +1,47 @@
+"""The limits of control groups, of either version."""
+
+from pathlib import Path
+
+import pytest
+
+from hugealign.machine import memory
+
+
+@pytest.mark.parametrize(
+    ("mountinfo", "cgroup", "files", "expected"),
+    [
+        ("30 1 0:1 / {} rw - cgroup2 none rw", "0::/a/b", {"a/b/memory.max": "max", "a/memory.max": "4096"}, 4096),
+        ("30 1 0:1 / {} rw - cgroup2 none rw", "0::/a", {"a/memory.max": "max"}, None),
+        ("30 1 0:1 /pod {} rw - cgroup2 none rw", "0::/pod/a", {"a/memory.max": "8192"}, 8192),
+        (
+            "30 1 0:1 / {} rw - cgroup cgroup rw,memory",
+            "5:memory:/a\n0::/",
+            {"a/memory.limit_in_bytes": "12288"},
+            12288,
+        ),
+        ("30 1 0:1 / {} rw - cgroup cgroup rw,cpu", "5:cpu:/a", {"a/memory.limit_in_bytes": "12288"}, None),
+        (
+            "30 1 0:1 / {} rw - cgroup cgroup rw,memory",
+            "5:memory:/",
+            {"memory.limit_in_bytes": "9223372036854771712"},
+            None,
+        ),
+    ],
+)
+def test_memory_limit(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    mountinfo: str,
+    cgroup: str,
+    files: dict[str, str],
+    expected: int | None,
+) -> None:
+    for name, value in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(value + "\n")
+        (tmp_path / name).with_name("memory.failcnt").write_text("2\n")
+    fake = {"/proc/self/mountinfo": [mountinfo.format(tmp_path)], "/proc/self/cgroup": cgroup.splitlines()}
+    real = memory._lines
+    monkeypatch.setattr(memory, "_lines", lambda path: fake.get(path) or real(path))
+    assert memory.limit() == expected
+    assert memory.limit_hits() in {2 * len(files), 0}

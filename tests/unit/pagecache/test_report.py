@@ -1,0 +1,83 @@
+"""What `warm` and `cool` say of a file: pure functions."""
+
+import json
+import re
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from hugealign.pagecache import obstacles
+from hugealign.pagecache.measure import CacheState
+from hugealign.pagecache.obstacles import Obstacle
+from hugealign.pagecache.report import document, lines, ranges, shortened, total
+from hugealign.pagecache.text import CachedText
+from hugealign.pagecache.warming import Warmth
+
+SCHEMA = json.loads((Path(obstacles.__file__).with_name("warm-1.schema.json")).read_text(encoding="utf-8"))
+W = 2 << 20
+
+
+@pytest.mark.parametrize(
+    ("offsets", "text"),
+    [
+        ([], ""),
+        ([0], "0x0-0x200000"),
+        ([W, 2 * W, 4 * W], "0x200000-0x600000, 0x800000-0xa00000"),
+        (range(0, 11 * W, 2 * W), "0x0-0x200000, 0x400000-0x600000, 0x800000-0xa00000, 0xc00000-0xe00000 and 2 more"),
+    ],
+)  # fmt: skip
+def test_ranges(offsets: list[int], text: str) -> None:
+    assert ranges(offsets, W) == text
+
+
+def test_lines() -> None:
+    obstacle = Obstacle("in-use", "in use by process 7 (x)", "stop it")
+    part = CachedText("a\nb", W, [0, W, 2 * W], Warmth((True, False, False)), obstacle, note="a note")
+    assert lines(part) == [
+        "a\\nb: 1 of 3 windows huge (2.0 MiB)",
+        "  a note",
+        "  in use by process 7 (x); stop it",
+        "  not huge: file offsets 0x200000-0x600000",
+    ]
+    assert lines(CachedText("f", W, [0], Warmth((True,)))) == ["f: 1 of 1 windows huge (2.0 MiB)"]
+    assert shortened(["a", "b"]) == "a, b"
+
+
+def test_total() -> None:
+    whole, none = CachedText("f", W, [0], Warmth((True,))), CachedText("/lib/l.so", W, [], Warmth(()))
+    assert total([whole], {"f"}) == []
+    assert total([whole, none], {"/lib/l.so"}) == [
+        "1 library without a whole window: l.so",
+        "total: 1 of 1 windows huge (2.0 MiB)",
+    ]
+
+
+def test_document() -> None:
+    obstacle = Obstacle("fragmented", "why", "mend")
+    texts = [
+        CachedText("a\x1b", W, [W, 2 * W], Warmth((True, False), ("readahead",), CacheState(1, 0, 0)), obstacle),
+        CachedText("b", W, [0], Warmth((True,)), replaced=True),
+    ]
+    found = document(texts, {"b"}, [("lib\n", "a")], [("c", "message")], W)
+    jsonschema.validate(found, SCHEMA)
+    assert found["schema"] == "hugealign.warm/1"
+    assert found["huge_bytes"] == 2 * W
+    assert found["files"][0] == {
+        "path": "a\\x1b", "library": False, "replaced": False, "windows": 2, "windows_huge": 1, "huge_bytes": W,
+        "small_offsets": [2 * W], "methods": ["readahead"],
+        "reason": {"code": "fragmented", "text": "why", "mend": "mend"},
+    }  # fmt: skip
+    assert (found["files"][1]["library"], found["files"][1]["reason"]) == (True, None)
+    assert found["libraries_missing"] == [{"name": "lib\\n", "needed_by": "a"}]
+    assert found["errors"] == [{"target": "c", "message": "message"}]
+    assert json.loads(json.dumps(found)) == found
+    found["files"][0]["methods"] = ["magic"]
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(found, SCHEMA)
+
+
+def test_every_code_is_in_the_schema() -> None:
+    source = Path(obstacles.__file__).read_text(encoding="utf-8")
+    codes = set(re.findall(r'Obstacle\("([a-z-]+)"', source))
+    assert codes == set(SCHEMA["$defs"]["reason"]["properties"]["code"]["enum"])
