@@ -33,13 +33,13 @@ def opened(path: str) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def locked(path: str) -> Iterator[int]:
+def locked(path: str, empty: bool = False) -> Iterator[int]:
     """Open the regular file at *path* for reading only, and keep others that come here out of it meanwhile.
 
-    Where the file system has no locks, nothing keeps them out.  Raises FileError.
+    With *empty*, an empty one as well.  Where the file system has no locks, nothing keeps them out.  Raises FileError.
     """
     while True:
-        fd = _open(path)
+        fd = _open(path, empty)
         try:
             _lock(fd)
             # Whoever held the lock before us may have put another file in its place.
@@ -50,7 +50,7 @@ def locked(path: str) -> Iterator[int]:
             os.close(fd)
 
 
-def _open(path: str) -> int:
+def _open(path: str, empty: bool = False) -> int:
     place = -1
     try:
         # O_PATH first: opening a FIFO can hang, and opening a device can do something.
@@ -58,7 +58,7 @@ def _open(path: str) -> int:
         info = os.fstat(place)
         if not stat.S_ISREG(info.st_mode):
             raise FileError("not a regular file")
-        if not info.st_size:
+        if not info.st_size and not empty:
             raise FileError("the file is empty")
         return os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_CLOEXEC)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
@@ -79,7 +79,7 @@ def _lock(fd: int) -> None:
             time.sleep(_PAUSE)
         except OSError as error:
             if error.errno not in NO_LOCKS:
-                raise
+                raise FileError(f"cannot be locked: {error.strerror}") from error
             return
         else:
             return

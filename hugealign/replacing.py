@@ -10,7 +10,6 @@ import errno
 import fcntl
 import os
 import re
-import secrets
 import stat
 import struct
 from collections.abc import Callable, Iterator
@@ -81,7 +80,7 @@ def replace(path: str, worthwhile: Callable[[int], bool], fill: Fill | None = No
     """
     real = os.path.realpath(path)
     with _explained(), _directory(real) as (place, name), contextlib.ExitStack() as stack:
-        source = held if held >= 0 else stack.enter_context(locked(real))
+        source = held if held >= 0 else stack.enter_context(locked(real, empty=True))
         info = os.fstat(source)
         _refuse(source, info, real)
         new = stack.enter_context(closing(_New(place, 0o600)))
@@ -300,7 +299,7 @@ def _mark(fd: int) -> None:
 
 
 def _temporary_name() -> str:
-    return f".hugealign-{secrets.token_hex(8)}"
+    return f".hugealign-{os.urandom(8).hex()}"
 
 
 def _remove_leftovers(place: int) -> None:

@@ -123,17 +123,19 @@ def _collapse(fd: int, offsets: Sequence[int], page_size: int) -> int:
     for windows in mapped(fd, offsets, page_size):
         for offset, address in windows:
             _read_small(fd, offset, page_size)
-            refused = _collapse_window(fd, address, page_size) or refused
+            refused = _collapse_window(fd, offset, address, page_size) or refused
     return refused
 
 
-def _collapse_window(fd: int, address: int, page_size: int) -> int:
+def _collapse_window(fd: int, offset: int, address: int, page_size: int) -> int:
     for _ in range(_ATTEMPTS):
         touch(address, page_size)
         if not libc().madvise(address, page_size, _MADV_COLLAPSE):
             return 0
         refused = ctypes.get_errno()
-        if refused not in (errno.EINVAL, errno.EAGAIN):
+        state = cache_state(fd, offset, page_size)
+        dirty = state is None or state.dirty + state.writeback > 0
+        if refused != errno.EAGAIN and not (refused == errno.EINVAL and dirty):
             break
         with contextlib.suppress(OSError):
             os.fsync(fd)
