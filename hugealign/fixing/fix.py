@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from hugealign.elf.fixrecord import SHIFT, reader
 from hugealign.errors import HugealignError, UsageError
-from hugealign.fixing import examine, writing
+from hugealign.fixing import examine, guarded, writing
 from hugealign.fixing.output import Output, fixed, has_remains, original, unchanged
-from hugealign.fixing.plan import Plan
+from hugealign.fixing.plan import Plan, RefusalError
 from hugealign.regular import locked, opened
 from hugealign.replacing import ReplaceError
 
@@ -83,7 +83,10 @@ def _made(fd: int, options: FixOptions) -> tuple[str, Output, Plan | None]:
     plan = examine.plan(fd, image, options.page_size, options.level)
     if not plan.edits:
         return NOTHING, unchanged(read, image), plan
-    return FIX, fixed(read, image, plan), plan
+    output = fixed(read, image, plan)
+    if guard := guarded.lost(fd, output):
+        raise RefusalError(f"it would be guarded less: {guard}")
+    return FIX, output, plan
 
 
 def _write(path: str, fd: int, output: Output, options: FixOptions) -> tuple[str, str]:

@@ -185,7 +185,7 @@ def injected(place: Path, calls: str, fault: str, number: int, *words: str) -> s
     inject = f"inject={calls}:{fault}:when={number}"
     tracer = ("strace", "-f", "-o", place / "trace", "-e", f"trace={calls}", "-e", inject)
     command = (sys.executable, "-m", "hugealign", "fix", "--in-place", *words, place / "plain")
-    return subprocess.run([*tracer, *command], cwd=ROOT, check=False, capture_output=True, text=True)
+    return subprocess.run(list(map(str, (*tracer, *command))), cwd=ROOT, check=False, capture_output=True, text=True)
 
 
 @needs_strace

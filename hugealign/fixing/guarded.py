@@ -1,0 +1,36 @@
+"""Whether a fixed file is guarded as the file was: asked before anything is written."""
+
+import os
+
+from hugealign.elf.guards import read_guards, weaker
+from hugealign.elf.image import PT_DYNAMIC, PT_GNU_PROPERTY, read_image
+from hugealign.fixing.output import Output
+from hugealign.replacing import write_all
+
+_PROPERTY = ".note.gnu.property"
+_LIMIT = 1 << 16  # bytes of a segment: what `read_guards` looks at
+
+
+def lost(fd: int, output: Output) -> str:
+    """Return how the file that *output* makes of *fd* would be guarded less, for people; empty if it would not be.
+
+    Raises HugealignError, OSError.
+    """
+    made = os.memfd_create("hugealign")
+    try:
+        # Only what is read of it: headers, and a few small tables.
+        os.ftruncate(made, output.size)
+        for offset, data in output.writes:
+            write_all(made, data, offset)
+        image = read_image(made)
+        ranges = [(s.p_offset, s.p_filesz) for s in image.segments if s.p_type in (PT_DYNAMIC, PT_GNU_PROPERTY)]
+        ranges += [(s.sh_offset, s.sh_size) for s in image.sections if s.name == _PROPERTY]
+        for start, size in ranges:
+            end = start + min(size, _LIMIT)
+            for piece in output.pieces:
+                low, high = max(start, piece.target), min(end, piece.target + piece.size)
+                if low < high:
+                    write_all(made, os.pread(fd, high - low, low - piece.target + piece.source), low)
+        return weaker(read_guards(made, image), read_guards(fd, read_image(fd)))
+    finally:
+        os.close(made)
