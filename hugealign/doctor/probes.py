@@ -17,7 +17,7 @@ from contextlib import suppress
 from hugealign.doctor.facts import Facts, Perf, Place
 from hugealign.errors import HugealignError
 from hugealign.machine import children, kernel, memory
-from hugealign.pagecache import warming
+from hugealign.pagecache import measure, warming
 from hugealign.processor import local as processor
 from hugealign.processor.cpuid import Tlbs
 from hugealign.processor.local import Processor
@@ -51,7 +51,7 @@ def look(paths: Sequence[str], root: str = "") -> Facts:
 
     *root* stands before every path below /proc, /sys and /boot, for tests.
     """
-    disabled = thp_disabled()  # before anything of host.pagecache, which lifts it for us
+    disabled = thp_disabled()
     page_size = kernel.huge_page_size(f"{root}{_THP}/hpage_pmd_size")
     trials = [children.function(lambda path=path: _trial(path, page_size)) for path in paths]  # type: ignore[misc]
     asked = children.function(lambda: _ask_processor(root))
@@ -176,7 +176,8 @@ def _trial(path: str, page_size: int) -> bytes:
             reading = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
         finally:
             os.close(fd)
-        huge = warming.warm(reading, range(0, _WINDOWS * page_size, page_size), page_size).huge
+        with measure.huge_pages_allowed():
+            huge = warming.warm(reading, range(0, _WINDOWS * page_size, page_size), page_size).huge
         found |= {"windows": _WINDOWS, "huge": sum(huge)}
     except OSError as error:
         found["reason"] = error.strerror or str(error)

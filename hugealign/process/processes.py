@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from hugealign.errors import HugealignError
+from hugealign.numbers import decimal
 from hugealign.process import pagemap, smaps
 from hugealign.units import printable
 
@@ -13,6 +14,7 @@ _PROC = "/proc"
 _FLAGS, _STARTED = 9 - 4, 22 - 4  # proc(5) counts from 1, and the first three are left out
 _PF_KTHREAD = 0x00200000  # include/linux/sched.h
 _COMM_LENGTH = 15  # TASK_COMM_LEN - 1 in include/linux/sched.h: the kernel cuts names there
+_PID_LIMIT = (1 << 64) - 1  # the kernel stops at 2**22; what is more is looked for, in vain, as far as a number goes
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _ATTEMPTS = 5  # at a look during which the process did not change its program or its pages
 
@@ -94,10 +96,10 @@ def find(target: str) -> list[int]:
     """Return the PIDs that *target* means: a PID itself, or all processes of that name but our own.
 
     A name is the ``comm`` of a process or the base name of its program.  Raises GoneError for a name that
-    no process has.
+    no process has, HugealignError for a number that is no PID.
     """
     if target.isascii() and target.isdecimal():
-        return [int(target)]
+        return [decimal(target, _PID_LIMIT, "PID")]
     found = [pid for pid in pids() if pid != os.getpid() and _has_name(pid, target)]
     if not found:
         raise GoneError(f"no process is named {printable(target)}")
@@ -106,7 +108,7 @@ def find(target: str) -> list[int]:
 
 def pids() -> list[int]:
     """Return the PIDs of all processes that /proc shows us."""
-    return sorted(int(name) for name in os.listdir(_PROC) if name.isdecimal())
+    return sorted(int(name) for name in os.listdir(_PROC) if name.isascii() and name.isdecimal())
 
 
 def users(info: os.stat_result, path: str) -> list[int]:

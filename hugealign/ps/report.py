@@ -58,6 +58,16 @@ def details(verdict: Verdict, page_size: int) -> list[str]:
     return lines
 
 
+def text(verdicts: Sequence[Verdict], page_size: int, verbose: bool) -> list[str]:
+    """Return the lines for people: the table and the verdicts, with *verbose* each window."""
+    lines = table(verdicts, page_size)
+    for verdict in verdicts:
+        lines += verdict.line.splitlines()
+        if verbose:
+            lines += details(verdict, page_size)
+    return lines
+
+
 def ends(mapping: Mapping, page_size: int) -> tuple[int, int]:
     """Return the bytes of *mapping* before and behind its windows; (0, 0) where no window is possible."""
     count = mapping.windows_possible(page_size)

@@ -159,17 +159,15 @@ def test_watch_in_json_is_a_line_for_each_look(warmed: Path) -> None:
 
 
 def test_number_that_another_process_got_is_not_watched_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    import argparse
     from dataclasses import replace
 
-    from hugealign.cli import ps
+    from hugealign.ps import looking
 
     real = processes.look(os.getpid())
     looks = iter([real, real, replace(real, started=real.started + 1), real])
     monkeypatch.setattr(processes, "look", lambda *_: next(looks))
-    args = argparse.Namespace(after=None, targets=[str(os.getpid())], watch=0, libs=False, all=False)
     monkeypatch.setattr(processes, "find", lambda target: [int(target)])
-    assert len(list(ps._looks(args))) == 2
+    assert len(list(looking.watch([str(os.getpid())], 0))) == 2
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from hugealign.process import pagemap as pagemap_module
 from hugealign.process import processes
 from hugealign.process.pagemap import State
-from hugealign.ps import backing
+from hugealign.ps import mapped_files
 from tests.live.programs import NO_THP, ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
 
 SCHEMA = json.loads((ROOT / "hugealign" / "ps" / "ps-1.schema.json").read_text(encoding="utf-8"))
@@ -100,7 +100,7 @@ def test_huge_in_the_cache_but_mapped_small(cold: Path) -> None:
         (text,) = processes.look(child.pid).text()
         assert text.windows(WINDOW) == (State.SMALL,) * WINDOWS
         addresses = [text.start, text.start + WINDOW]
-        found = backing.behind(processes.look(child.pid), text, addresses, WINDOW)
+        found = mapped_files.behind(processes.look(child.pid), text, addresses, WINDOW)
         assert found == dict.fromkeys(addresses, True)  # the page cache is not to blame
         assert {reason for *_, reason in windows(child.pid)} == {
             "huge pages are disabled for it: prctl(PR_SET_THP_DISABLE)"

@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator, Sequence
 
 from hugealign.errors import HugealignError
+from hugealign.pagecache import measure
 from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping
 from hugealign.regular import opened
@@ -17,13 +18,11 @@ def behind(process: Process, mapping: Mapping, addresses: Sequence[int], page_si
 
     Windows of which it cannot be known are left out: beyond a limit, or where the file may not be opened.
     """
-    from hugealign.pagecache import measure as pagecache
-
     known = addresses[:_LIMIT]
-    with contextlib.suppress(HugealignError), _opened(process, mapping) as fd:
+    with contextlib.suppress(HugealignError), _opened(process, mapping) as fd, measure.huge_pages_allowed():
         if fd is not None:
             offsets = [mapping.offset + address - mapping.start for address in known]
-            return dict(zip(known, pagecache.measure(fd, offsets, page_size), strict=True))
+            return dict(zip(known, measure.measure(fd, offsets, page_size), strict=True))
     return {}
 
 
@@ -39,23 +38,11 @@ def asked(process: Process, mappings: Sequence[Mapping], page_size: int) -> dict
         if file not in left:
             left[file] = None
             with contextlib.suppress(HugealignError), _opened(process, mapping) as fd:
-                left[file] = None if fd is None else windows_meant(fd, page_size)
+                left[file] = None if fd is None else measure.windows_meant(fd, page_size)
         if (count := left[file]) is not None:
             found[mapping.start] = min(count, mapping.windows_possible(page_size))
             left[file] = count - found[mapping.start]
     return found
-
-
-def windows_meant(fd: int, page_size: int) -> int | None:
-    """Return how many leading windows the link of the file meant to be huge, None if it meant all.
-
-    Raises HugealignError if the file is no ELF file.
-    """
-    from hugealign.elf.image import read_image
-    from hugealign.elf.notes import read_notes
-
-    note = read_notes(fd, read_image(fd)).build
-    return note.windows or None if note and note.page_size == page_size else None
 
 
 @contextlib.contextmanager

@@ -1,0 +1,157 @@
+"""`hugealign ps` as functions: processes looked at once, until they are as wanted, or again and again."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from hugealign.errors import HugealignError
+from hugealign.machine import kernel
+from hugealign.process import processes as proc
+from hugealign.process import sampling
+from hugealign.process.processes import Process
+from hugealign.ps import mapped_files
+from hugealign.ps.verdict import Verdict, judge, missing
+
+_PAUSE = 0.1  # seconds between looks while we wait
+
+Errors = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PsOptions:
+    """What counts as text: *libraries* and *anonymous* code as well.
+
+    Windows have *page_size* bytes, 0 for the kernel's.  With *min_coverage* that many per cent of the bytes have to be
+    huge, not all windows.
+    """
+
+    libraries: bool = False
+    anonymous: bool = False
+    page_size: int = 0
+    min_coverage: float | None = None
+
+    @property
+    def window(self) -> int:
+        """The bytes of a window."""
+        return self.page_size or kernel.huge_page_size()
+
+    def look(self, pid: int) -> Process:
+        """Look at one process.  Raises ProcessError."""
+        return proc.look(pid, self.libraries or self.anonymous, self.anonymous)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The *verdicts* on the processes that were seen; *errors* are targets, each with why it was not."""
+
+    verdicts: tuple[Verdict, ...]
+    errors: Errors = ()
+
+    @property
+    def met(self) -> bool:
+        """Whether all processes that were seen are as asked for."""
+        return all(verdict.met for verdict in self.verdicts)
+
+
+def processes(targets: Sequence[str], options: PsOptions | None = None, wait: float = 0.0) -> Seen:
+    """Look at the processes that *targets* name, by PID or name.
+
+    Look again for at most *wait* seconds, until all are as asked for.  What cannot be seen is in the result.
+    """
+    options = options or PsOptions()
+    end = time.monotonic() + wait
+    while True:
+        seen, errors, coming = _look(targets, options)
+        left = end - time.monotonic()
+        met = not errors and all(_judge(options, process).met for process in seen)
+        # Time mends windows, and names that no process has yet; nothing else.
+        if met or left <= 0 or (errors and not coming):
+            return _explained(options, seen, errors)
+        time.sleep(min(_PAUSE, left))
+
+
+def command(
+    words: Sequence[str], options: PsOptions | None = None, after: float | None = None, wait: float | None = None
+) -> Seen:
+    """Run the command *words* and return the last look at it, see `hugealign.process.sampling.sample`.
+
+    With *after*, look once, that many seconds later; with *wait*, until it is as asked for, at most so many seconds.
+    Raises ProcessError.
+    """
+    options = options or PsOptions()
+
+    def enough(process: Process) -> bool:
+        return _judge(options, process).met
+
+    limit = after if wait is None else wait
+    seen = sampling.sample(words, limit, None if wait is None else enough, options.look)
+    return _explained(options, [seen])
+
+
+def watch(targets: Sequence[str], interval: float, options: PsOptions | None = None) -> Iterator[Seen]:
+    """Yield what there is to see of *targets* every *interval* seconds until they have ended; at least once."""
+    options = options or PsOptions()
+    known: dict[int, int] = {}
+    seen, errors, _ = _look(targets, options)
+    yield _explained(options, seen, errors)
+    while seen:
+        known |= {process.pid: process.started for process in seen}
+        time.sleep(interval)
+        found, _, _ = _look(targets, options)
+        # A PID that was given means the process that had it first.
+        seen = [p for p in found if known.get(p.pid, p.started) == p.started or str(p.pid) not in targets]
+        if seen:
+            yield _explained(options, seen)
+
+
+def watch_command(words: Sequence[str], interval: float, options: PsOptions | None = None) -> Iterator[Seen]:
+    """Run the command *words* and yield a look at it every *interval* seconds until it ends.  Raises ProcessError."""
+    options = options or PsOptions()
+    for process in sampling.follow(words, interval, options.look):
+        yield _explained(options, [process])
+
+
+def _explained(options: PsOptions, seen: Sequence[Process], errors: Errors = ()) -> Seen:
+    return Seen(tuple(_judge(options, process, explain=True) for process in seen), errors)
+
+
+def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Verdict:
+    """Judge *process*; with *explain*, look into the page cache for the reasons."""
+    window = options.window
+    mappings = process.text(options.libraries or options.anonymous, options.anonymous)
+    cached: dict[int, bool] = {}
+    short = [m for m in mappings if m.windows_huge(window) < m.windows_possible(window)]
+    asked = mapped_files.asked(process, mappings, window) if short else {}
+    if explain and not process.thp_disabled:
+        for mapping in mappings:
+            if addresses := missing(mapping, window):
+                cached |= mapped_files.behind(process, mapping, addresses, window)
+    return judge(process, mappings, window, options.min_coverage, cached, asked)
+
+
+def _look(targets: Sequence[str], options: PsOptions) -> tuple[list[Process], Errors, bool]:
+    """Return the processes and the errors, and whether all errors are names that no process has yet."""
+    seen: dict[int, Process] = {}
+    errors: list[tuple[str, str]] = []
+    coming = True
+    for target in targets:
+        try:
+            found = proc.find(target)
+        except HugealignError as error:
+            errors.append((target, str(error)))
+            coming &= isinstance(error, proc.GoneError)
+            continue
+        named = [str(pid) for pid in found] != [target]
+        failed: list[tuple[str, str]] = []
+        for pid in found:
+            try:
+                seen[pid] = options.look(pid)
+            except proc.GoneError as error:
+                # Of those of a name some may end meanwhile; all of them: then the last one says so.
+                if not named or (pid == found[-1] and not failed and not seen.keys() & set(found)):
+                    failed.append((target, str(error)))
+            except HugealignError as error:
+                failed.append((target, str(error)))
+        coming &= not failed
+        errors += failed
+    return list(seen.values()), tuple(errors), coming
