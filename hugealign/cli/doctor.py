@@ -5,9 +5,9 @@ import os
 import sys
 
 _EPILOG = """\
-Whether a file system keeps files in huge folios is tried out with a nameless
-file of two windows, which is gone afterwards.  Nothing else is written, and
-no privileges are needed.
+To see whether a file system keeps files in huge folios, it writes a nameless
+file of two windows, which is gone afterwards.  It writes nothing else, and
+needs no privileges.
 
 + fine   x in the way, with its mend   - not in the way   ? could not look
 (in Unicode where the terminal has it)
@@ -32,9 +32,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Look, print what was found and return the exit status."""
     from hugealign.cli import output
-    from hugealign.doctor import checks, probes, report
+    from hugealign.doctor import checks, report
+    from hugealign.doctor.diagnosis import diagnose
 
-    findings = checks.check(probes.look(args.paths or [os.curdir]))
+    findings = diagnose(args.paths or [os.curdir])
     if args.format == "json":
         output.write(report.to_json(findings), None, utf8=True)
     else:

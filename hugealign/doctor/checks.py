@@ -25,6 +25,10 @@ _EXEC_HUGETLB = "/proc/sys/fs/exec-use-hugetlb"
 _COMPACT = "echo 1 | sudo tee /proc/sys/vm/compact_memory"
 
 
+_MODES = ("enabled", "defrag", "shmem_enabled")
+#: What PR_GET_THP_DISABLE says where all is off.  Linux 6.18 knows 3: but for memory with MADV_HUGEPAGE.
+_DISABLED = 1
+
 Data = dict[str, str | int | bool | None]
 
 
@@ -73,12 +77,12 @@ def exit_status(findings: list[Finding]) -> int:
 
 
 def _release(facts: Facts) -> tuple[int, int]:
-    match = re.match(r"(\d+)\.(\d+)", facts.release)
+    match = re.match(r"(\d+)\.(\d+)", facts.kernel.release)
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 def _kernel(facts: Facts) -> Iterator[Finding]:
-    said = f"Linux {facts.release} ({facts.machine}), huge pages of {format_size(facts.page_size)}"
+    said = f"Linux {facts.kernel.release} ({facts.kernel.machine}), huge pages of {format_size(facts.kernel.page_size)}"
     if (0, 0) < _release(facts) < (5, 10):
         # ce81bb256a22 "fs/binfmt_elf: use PT_LOAD p_align values for suitable start address"
         yield Finding(
@@ -88,12 +92,12 @@ def _kernel(facts: Facts) -> Iterator[Finding]:
             "link the program with -no-pie, or use Linux 5.10 or newer",
         )
     else:
-        yield Finding("kernel.release", OK, said, data={"page_size": facts.page_size})
-    config = facts.config
+        yield Finding("kernel.release", OK, said, data={"page_size": facts.kernel.page_size})
+    config = facts.kernel.config
     option = None if config is None else config.get("TRANSPARENT_HUGEPAGE", "n")
-    if facts.thp or option == "y":
+    if facts.thp.modes or option == "y":
         yield Finding("kernel.thp", OK, "transparent huge pages are built in (CONFIG_TRANSPARENT_HUGEPAGE)")
-    elif facts.sysfs or option == "n":
+    elif facts.kernel.sysfs or option == "n":
         yield Finding(
             "kernel.thp",
             OBSTACLE,
@@ -122,45 +126,53 @@ def _kernel(facts: Facts) -> Iterator[Finding]:
         OK if read_only == "y" else NOTE,
         f"READ_ONLY_THP_FOR_FS={read_only}: {meaning}"
         + (f"; HUGETEXT={config['HUGETEXT']}" if "HUGETEXT" in config else "")
-        + f" ({facts.config_from})",
+        + f" ({facts.kernel.config_from})",
         data=data,
     )
 
 
 def _thp(facts: Facts) -> Iterator[Finding]:
-    if facts.thp:
-        shown = [f"{name} {facts.thp[name]}" for name in ("enabled", "defrag", "shmem_enabled") if name in facts.thp]
+    if facts.thp.modes:
+        modes = {name: facts.thp.modes[name] for name in _MODES if name in facts.thp.modes}
+        shown = ", ".join(f"{name} {mode}" for name, mode in modes.items())
         yield Finding(
             "thp.modes",
             OK,
-            f"{', '.join(shown)}; text that was warmed is huge in every mode, also never"
-            + (f"; boot: {facts.boot}" if facts.boot else ""),
-            data={name: facts.thp[name] for name in ("enabled", "defrag", "shmem_enabled") if name in facts.thp},
+            f"{shown}; text that was warmed is huge in every mode, even never"
+            + (f"; boot: {facts.thp.boot}" if facts.thp.boot else ""),
+            data=dict(modes),
         )
-    if facts.sizes:
-        on = [name.removeprefix("hugepages-") for name, mode in facts.sizes.items() if mode not in ("never", "")]
+    if facts.thp.sizes:
+        on = [name.removeprefix("hugepages-") for name, mode in facts.thp.sizes.items() if mode not in ("never", "")]
         yield Finding(
             "thp.sizes", NOTE, f"sizes for anonymous memory: {', '.join(on) or 'none'}; they do not bear on text"
         )
-    if facts.khugepaged:
+    if facts.thp.khugepaged:
         names = ("defrag", "pages_to_scan", "scan_sleep_millisecs", "max_ptes_none")
-        shown = [f"{name} {facts.khugepaged[name]}" for name in names if name in facts.khugepaged]
+        shown = [f"{name} {facts.thp.khugepaged[name]}" for name in names if name in facts.thp.khugepaged]
         yield Finding("thp.khugepaged", NOTE, f"khugepaged: {', '.join(shown)}; not needed for text that was warmed")
-    if facts.thp_disabled:
+    if facts.thp.disabled == _DISABLED:
         yield Finding(
             "thp.process",
             OBSTACLE,
             "huge pages are switched off for this process and what it starts (PR_SET_THP_DISABLE), by a parent of it",
             _LIFT_THP_DISABLE,
         )
-    elif facts.thp_disabled is None:
+    elif facts.thp.disabled:
+        yield Finding(
+            "thp.process",
+            NOTE,
+            "huge pages are switched off for this process where it does not ask for them (PR_SET_THP_DISABLE, as by "
+            "MemoryTHP=madvise of systemd); text that was warmed is huge all the same",
+        )
+    elif facts.thp.disabled is None:
         yield Finding("thp.process", UNKNOWN, "whether huge pages are switched off for this process cannot be asked")
     else:
         yield Finding("thp.process", OK, "huge pages are not switched off for this process (PR_SET_THP_DISABLE)")
 
 
 def _vendor(facts: Facts) -> Iterator[Finding]:
-    values = facts.vendor
+    values = facts.thp.vendor
     if _HUGETEXT in values:
         on = values[_HUGETEXT] in ("1", "3")  # Alibaba Cloud Linux: 1 file text, 2 anonymous text, 3 both
         yield Finding(
@@ -215,9 +227,9 @@ def _place(facts: Facts, place: Place) -> Finding:
 
 
 def _mend_place(facts: Facts, place: Place) -> str:
-    if place.huge or facts.free_blocks == 0:
+    if place.huge or facts.memory.free_blocks == 0:
         return _COMPACT
-    if facts.vendor.get(_HUGETEXT) in ("0", "2"):
+    if facts.thp.vendor.get(_HUGETEXT) in ("0", "2"):
         return f"echo 1 | sudo tee {_HUGETEXT}"
     if place.file_system == "tmpfs":
         return f"sudo mount -o remount,huge=always {shlex.quote(place.mount_point)}"
@@ -226,55 +238,55 @@ def _mend_place(facts: Facts, place: Place) -> str:
 
 
 def _memory(facts: Facts) -> Iterator[Finding]:
-    if facts.memory_limit is not None:
-        used = "" if facts.memory_used is None else f", {format_size(facts.memory_used)} in use with page cache"
-        small = facts.memory_limit < 4 * facts.page_size
+    if facts.memory.limit is not None:
+        used = "" if facts.memory.used is None else f", {format_size(facts.memory.used)} in use with page cache"
+        small = facts.memory.limit < 4 * facts.kernel.page_size
         yield Finding(
             "memory.cgroup",
             OBSTACLE if small else OK,
-            f"control group: {format_size(facts.memory_limit)} of memory allowed{used}",
+            f"control group: {format_size(facts.memory.limit)} of memory allowed{used}",
             "sudo systemctl set-property --runtime UNIT MemoryMax=1G" if small else "",
-            {"limit": facts.memory_limit, "used": facts.memory_used},
+            {"limit": facts.memory.limit, "used": facts.memory.used},
         )
-    elif facts.procfs:
+    elif facts.kernel.procfs:
         yield Finding("memory.cgroup", OK, "no memory limit of a control group")
-    if facts.free_blocks is None:
+    if facts.memory.free_blocks is None:
         yield Finding("memory.free_blocks", UNKNOWN, "fragmentation: no /proc/buddyinfo")
     else:
-        size = format_size(facts.free_blocks * facts.page_size)
+        size = format_size(facts.memory.free_blocks * facts.kernel.page_size)
         yield Finding(
             "memory.free_blocks",
-            OK if facts.free_blocks else NOTE,
-            f"{facts.free_blocks} huge pages ({size}) free in one piece"
-            + ("" if facts.free_blocks else "; the kernel has to move memory for each"),
-            "" if facts.free_blocks else _COMPACT,
-            {"huge_pages": facts.free_blocks},
+            OK if facts.memory.free_blocks else NOTE,
+            f"{facts.memory.free_blocks} huge pages ({size}) free in one piece"
+            + ("" if facts.memory.free_blocks else "; the kernel has to move memory for each"),
+            "" if facts.memory.free_blocks else _COMPACT,
+            {"huge_pages": facts.memory.free_blocks},
         )
 
 
 def _loader(facts: Facts) -> Iterator[Finding]:
-    if facts.glibc:
-        version = "glibc {}.{}".format(*facts.glibc)
+    if facts.loader.glibc:
+        version = "glibc {}.{}".format(*facts.loader.glibc)
         # 163f625cf9 "elf: Remove excessive p_align check on PT_LOAD segments", 2.35
-        honours = facts.glibc >= (2, 35)
+        honours = facts.loader.glibc >= (2, 35)
         yield Finding(
             "loader.glibc",
             OK if honours else NOTE,
             f"{version} places shared libraries "
             + ("by their alignment (2.35 and newer)" if honours else "without regard to their alignment"),
-            data={"version": "{}.{}".format(*facts.glibc)},
+            data={"version": "{}.{}".format(*facts.loader.glibc)},
         )
-        if facts.tunable is not None:
+        if facts.loader.tunable is not None:
             yield Finding(
                 "loader.thp",
-                OK if facts.tunable else NOTE,
-                facts.tunable or "no tunable glibc.elf.thp; not needed for what hugealign linked",
+                OK if facts.loader.tunable else NOTE,
+                facts.loader.tunable or "no tunable glibc.elf.thp; not needed for what hugealign linked",
             )
-    if facts.musl:
+    if facts.loader.musl:
         yield Finding(
-            "loader.musl", NOTE, f"musl {facts.musl} places shared libraries without regard to their alignment"
+            "loader.musl", NOTE, f"musl {facts.loader.musl} places shared libraries without regard to their alignment"
         )
-    if not facts.glibc and not facts.musl:
+    if not facts.loader.glibc and not facts.loader.musl:
         yield Finding("loader.glibc", UNKNOWN, "no loader of glibc or musl found")
 
 

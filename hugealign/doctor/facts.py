@@ -33,38 +33,64 @@ class Perf:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """Everything that `checks` judges.  Text is untrusted.
-
-    *config* holds the kernel's options (``TRANSPARENT_HUGEPAGE`` -> ``y``).  *thp*, *khugepaged* and *sizes* hold the
-    files of /sys/kernel/mm/transparent_hugepage by name, with the chosen word of those that offer several.
-    *vendor* holds the files of vendor kernels by path.  *memory_limit* and *memory_used* are of our control group, in
-    bytes; *free_blocks* counts the free pieces of memory that can hold a huge page.  *tools*: name -> first line of
-    its version.
-    """
+class Kernel:
+    """The kernel.  *config* holds its options (``TRANSPARENT_HUGEPAGE`` -> ``y``), read from *config_from*."""
 
     release: str
     machine: str
     page_size: int
-    sysfs: bool
-    procfs: bool
-    python: str
+    sysfs: bool = True
+    procfs: bool = True
     config: dict[str, str] | None = None
     config_from: str = ""
-    thp: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Thp:
+    """Transparent huge pages.
+
+    *modes*, *khugepaged* and *sizes* hold the files of /sys/kernel/mm/transparent_hugepage by name, with the chosen
+    word of those that offer several; *vendor* holds the files of vendor kernels by path, *boot* what the kernel was
+    started with.  *disabled* is what PR_GET_THP_DISABLE says of this process.
+    """
+
+    modes: dict[str, str] = field(default_factory=dict)
     khugepaged: dict[str, str] = field(default_factory=dict)
     sizes: dict[str, str] = field(default_factory=dict)
     vendor: dict[str, str] = field(default_factory=dict)
     boot: str = ""
-    thp_disabled: bool | None = None
-    places: tuple[Place, ...] = ()
+    disabled: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Loader:
+    """The dynamic linkers; *tunable* is the line of glibc on its own huge pages, empty if it has none."""
+
     glibc: tuple[int, int] | None = None
     tunable: str | None = None
     musl: str = ""
-    processor: Processor | None = None
-    memory_limit: int | None = None
-    memory_used: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The *limit* of our control group and what it has *used*, in bytes; *free_blocks* can hold a huge page each."""
+
+    limit: int | None = None
+    used: int | None = None
     free_blocks: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Everything that `checks` judges.  Text is untrusted.  *tools*: name -> first line of its version."""
+
+    kernel: Kernel
+    python: str
+    thp: Thp = field(default_factory=Thp)
+    loader: Loader = field(default_factory=Loader)
+    memory: Memory = field(default_factory=Memory)
+    places: tuple[Place, ...] = ()
+    processor: Processor | None = None
     perf: Perf | None = None
     tools: dict[str, str] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 
-from hugealign.doctor.facts import Facts, Perf, Place
+from hugealign.doctor.facts import Facts, Kernel, Loader, Memory, Perf, Place, Thp
 from hugealign.errors import HugealignError
 from hugealign.machine import children, kernel, memory
 from hugealign.pagecache import measure, warming
@@ -51,7 +51,6 @@ def look(paths: Sequence[str], root: str = "") -> Facts:
 
     *root* stands before every path below /proc, /sys and /boot, for tests.
     """
-    disabled = thp_disabled()
     page_size = kernel.huge_page_size(f"{root}{_THP}/hpage_pmd_size")
     trials = [children.function(lambda path=path: _trial(path, page_size)) for path in paths]  # type: ignore[misc]
     asked = children.function(lambda: _ask_processor(root))
@@ -71,32 +70,25 @@ def look(paths: Sequence[str], root: str = "") -> Facts:
     said = {name: child.text for name, child in started.items()}
     config, config_from = kernel_config(root, os.uname().release)
     return Facts(
-        release=os.uname().release,
-        machine=platform.machine(),
-        page_size=page_size,
-        sysfs=os.path.isdir(f"{root}/sys/kernel"),
-        procfs=os.path.isdir(f"{root}/proc/self"),
+        kernel=Kernel(
+            release=os.uname().release,
+            machine=platform.machine(),
+            page_size=page_size,
+            sysfs=os.path.isdir(f"{root}/sys/kernel"),
+            procfs=os.path.isdir(f"{root}/proc/self"),
+            config=config,
+            config_from=config_from,
+        ),
         python=platform.python_version(),
-        config=config,
-        config_from=config_from,
-        thp=_settings(f"{root}{_THP}"),
-        khugepaged=_settings(f"{root}{_THP}/khugepaged"),
-        sizes={
-            name: _chosen(read(f"{root}{_THP}/{name}/enabled"))
-            for name in _entries(f"{root}{_THP}")
-            if name.startswith("hugepages-")
-        },
-        vendor={path: read(root + path) for path in VENDOR if os.path.exists(root + path)},
-        boot=" ".join(w for w in read(f"{root}/proc/cmdline").split() if w.startswith(("hugetext=", "transparent_h"))),
-        thp_disabled=disabled,
+        thp=_thp(root),
+        loader=Loader(
+            glibc=glibc_version(said.get("loader", "")),
+            tunable=tunable(said.get("tunables", "")),
+            musl=_line_after(said.get("musl", ""), "Version "),
+        ),
+        memory=Memory(memory.limit(), memory.used(), memory.free_huge_pages()),
         places=tuple(_place(path, trial.output) for path, trial in zip(paths, trials, strict=True)),
-        glibc=glibc_version(said.get("loader", "")),
-        tunable=tunable(said.get("tunables", "")),
-        musl=_line_after(said.get("musl", ""), "Version "),
         processor=_processor(asked.output),
-        memory_limit=memory.limit(),
-        memory_used=memory.used(),
-        free_blocks=memory.free_huge_pages(),
         perf=_perf(perf, started.get("perf"), read(f"{root}/proc/sys/kernel/perf_event_paranoid")),
         tools={
             name: (said[name].strip().splitlines() or ["says nothing"])[0][:80]
@@ -104,6 +96,19 @@ def look(paths: Sequence[str], root: str = "") -> Facts:
             if name in started and not (started[name].status is None and not said[name])
         },
         variables={name: value for name, value in os.environ.items() if name.startswith("HUGEALIGN_")},
+    )
+
+
+def _thp(root: str) -> Thp:
+    words = read(f"{root}/proc/cmdline").split()
+    sizes = [name for name in _entries(f"{root}{_THP}") if name.startswith("hugepages-")]
+    return Thp(
+        modes=_settings(f"{root}{_THP}"),
+        khugepaged=_settings(f"{root}{_THP}/khugepaged"),
+        sizes={name: _chosen(read(f"{root}{_THP}/{name}/enabled")) for name in sizes},
+        vendor={path: read(root + path) for path in VENDOR if os.path.exists(root + path)},
+        boot=" ".join(word for word in words if word.startswith(("hugetext=", "transparent_h"))),
+        disabled=thp_disabled(),
     )
 
 
@@ -116,10 +121,10 @@ def read(path: str, limit: int = 1 << 16) -> str:
         return ""
 
 
-def thp_disabled() -> bool | None:
-    """Return whether PR_SET_THP_DISABLE is set for us, as inherited from our parent; None if it cannot be asked."""
+def thp_disabled() -> int | None:
+    """Return what of PR_SET_THP_DISABLE is set for us, as inherited from our parent; None if it cannot be asked."""
     answer = ctypes.CDLL(None, use_errno=True).prctl(_PR_GET_THP_DISABLE, *[ctypes.c_ulong(0)] * 4)
-    return None if answer < 0 else bool(answer)
+    return None if answer < 0 else int(answer)
 
 
 def kernel_config(root: str, release: str) -> tuple[dict[str, str] | None, str]:

@@ -18,7 +18,7 @@ import pytest
 from hugealign import settings
 from hugealign.doctor import checks, probes, report
 from hugealign.doctor.checks import NOTE, OBSTACLE, OK, UNKNOWN, Finding
-from hugealign.doctor.facts import Facts, Perf, Place
+from hugealign.doctor.facts import Facts, Kernel, Loader, Memory, Perf, Place, Thp
 from hugealign.machine import children, memory
 from hugealign.processor.cpuid import Tlbs
 from hugealign.processor.local import Processor
@@ -28,21 +28,13 @@ from tests.support import ROOT
 SCHEMA = json.loads((ROOT / "hugealign" / "doctor" / "doctor-1.schema.json").read_text())
 
 GOOD = Facts(
-    release="6.18.1",
-    machine="x86_64",
-    page_size=2 << 20,
-    sysfs=True,
-    procfs=True,
+    kernel=Kernel("6.18.1", "x86_64", 2 << 20, config={"TRANSPARENT_HUGEPAGE": "y"}, config_from="/proc/config.gz"),
     python="3.11.2",
-    config={"TRANSPARENT_HUGEPAGE": "y"},
-    config_from="/proc/config.gz",
-    thp={"enabled": "madvise", "defrag": "madvise"},
-    thp_disabled=False,
+    thp=Thp({"enabled": "madvise", "defrag": "madvise"}, disabled=0),
+    loader=Loader((2, 36), ""),
+    memory=Memory(free_blocks=100),
     places=(Place(".", "/", "ext4", "", 2, 2),),
-    glibc=(2, 36),
-    tunable="",
     processor=Processor("Some CPU", find("zen4"), Tlbs(l1_2m=Tlb(64)), guest=False, how="CPUID"),
-    free_blocks=100,
     perf=Perf("/usr/bin/perf", 2, counts=True),
     tools={"gcc": "gcc (Debian 12.2.0-14) 12.2.0", "ld": "GNU ld 2.40"},
 )
@@ -51,7 +43,15 @@ HUGETEXT = "/sys/kernel/mm/transparent_hugepage/hugetext_enabled"
 
 
 def findings(**changes: Any) -> dict[str, Finding]:
-    return {f.id: f for f in checks.check(dataclasses.replace(GOOD, **changes))}
+    """What is found where the facts are GOOD but for *changes*, by the names of the fields of groups or of Facts."""
+    facts = GOOD
+    for name, value in changes.items():
+        group = next((g for g in ("kernel", "thp", "loader", "memory") if hasattr(getattr(GOOD, g), name)), None)
+        if group:
+            facts = dataclasses.replace(facts, **{group: dataclasses.replace(getattr(facts, group), **{name: value})})
+        else:
+            facts = dataclasses.replace(facts, **{name: value})
+    return {f.id: f for f in checks.check(facts)}
 
 
 def test_nothing_in_the_way() -> None:
@@ -66,20 +66,21 @@ def test_nothing_in_the_way() -> None:
     [
         ({"release": "5.4.0-1"}, "kernel.release", OBSTACLE, "before 5.10"),
         ({"release": "odd"}, "kernel.release", OK, "odd"),
-        ({"thp": {}, "config": {"EXT4_FS": "y"}}, "kernel.thp", OBSTACLE, "no transparent huge pages"),
-        ({"thp": {}, "config": None}, "kernel.thp", OBSTACLE, "no transparent huge pages"),
-        ({"thp": {}, "config": None, "sysfs": False}, "kernel.thp", UNKNOWN, "neither /sys"),
-        ({"thp": {}, "sysfs": False}, "kernel.thp", OK, "built in"),
+        ({"modes": {}, "config": {"EXT4_FS": "y"}}, "kernel.thp", OBSTACLE, "no transparent huge pages"),
+        ({"modes": {}, "config": None}, "kernel.thp", OBSTACLE, "no transparent huge pages"),
+        ({"modes": {}, "config": None, "sysfs": False}, "kernel.thp", UNKNOWN, "neither /sys"),
+        ({"modes": {}, "sysfs": False}, "kernel.thp", OK, "built in"),
         ({"config": None}, "kernel.config", UNKNOWN, "no readable kernel configuration"),
         ({"config": {"READ_ONLY_THP_FOR_FS": "y"}}, "kernel.config", OK, "on any file system"),
         ({"config": {"HUGETEXT": "y"}}, "kernel.config", NOTE, "HUGETEXT=y"),
-        ({"thp": {"enabled": "never"}}, "thp.modes", OK, "enabled never"),
-        ({"thp_disabled": True}, "thp.process", OBSTACLE, "PR_SET_THP_DISABLE"),
-        ({"thp_disabled": None}, "thp.process", UNKNOWN, "cannot be asked"),
+        ({"modes": {"enabled": "never"}}, "thp.modes", OK, "enabled never"),
+        ({"disabled": 1}, "thp.process", OBSTACLE, "PR_SET_THP_DISABLE"),
+        ({"disabled": 3}, "thp.process", NOTE, "huge all the same"),
+        ({"disabled": None}, "thp.process", UNKNOWN, "cannot be asked"),
         ({"places": (NO_FOLIOS,)}, "place.folios", OBSTACLE, "0 of 2 windows"),
         ({"places": (Place("/x", reason="cannot write there"),)}, "place.folios", UNKNOWN, "cannot write there"),
-        ({"memory_limit": 6 << 20, "memory_used": 1 << 20}, "memory.cgroup", OBSTACLE, "6.0 MiB"),
-        ({"memory_limit": 1 << 30}, "memory.cgroup", OK, "1.0 GiB"),
+        ({"limit": 6 << 20, "used": 1 << 20}, "memory.cgroup", OBSTACLE, "6.0 MiB"),
+        ({"limit": 1 << 30}, "memory.cgroup", OK, "1.0 GiB"),
         ({"free_blocks": 0}, "memory.free_blocks", NOTE, "has to move memory"),
         ({"free_blocks": None}, "memory.free_blocks", UNKNOWN, "buddyinfo"),
         ({"glibc": (2, 34)}, "loader.glibc", NOTE, "without regard"),
@@ -152,7 +153,7 @@ def test_hostile_text_is_escaped() -> None:
         musl=evil,
         perf=Perf(evil, 1, False, evil),
         vendor={HUGETEXT: evil},
-        thp={"enabled": evil},
+        modes={"enabled": evil},
         release=evil,
     )
     for finding in found.values():
@@ -214,8 +215,8 @@ def test_anolis(tmp_path: Path) -> None:
     )
     facts = probes.look([], root)
     found = {f.id: f for f in checks.check(facts)}
-    assert facts.thp["enabled"] == "madvise"
-    assert facts.boot == "hugetext=0"
+    assert facts.thp.modes["enabled"] == "madvise"
+    assert facts.thp.boot == "hugetext=0"
     assert found["vendor.hugetext"].mend == f"echo 1 | sudo tee {HUGETEXT}"
     assert "4096: unnecessary" in found["vendor.pad_threshold"].message
     assert "512" in found["vendor.max_nr_hugetext"].message
