@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hugealign.verification.baseline import Baseline
-    from hugealign.verification.counts import Counts
+    from hugealign.archives.counts import Counts
     from hugealign.verification.formats.text import Style
     from hugealign.verification.outcome import FileOutcome, Outcome
     from hugealign.verification.rules import Policy
@@ -192,7 +192,7 @@ def _paths(args: argparse.Namespace, words: list[str]) -> "Iterator[str]":
 
 def _check(args: argparse.Namespace, words: list[str], policy: "Policy", selection: "Selection") -> tuple[str, int]:
     """Return the report on the files that *words* name, and the exit status."""
-    from hugealign.verification.counts import Counts
+    from hugealign.archives.counts import Counts
     from hugealign.verification.outcome import Outcome
 
     baseline = _baseline(args.baseline) if args.baseline else None

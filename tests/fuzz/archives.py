@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hugealign.verification import inputs, rules
-from hugealign.verification.counts import Counts
+from hugealign.archives.counts import Counts
 from tests.unit import archives
 
 SECONDS = 20.0  # one case may take this long; the slowest real ones take tenths

@@ -17,7 +17,7 @@ import pytest
 
 from hugealign.errors import UsageError
 from hugealign.verification import rules
-from hugealign.verification.counts import Counts
+from hugealign.archives.counts import Counts
 from hugealign.verification.inputs import check_all, names_from, parse_jobs
 from hugealign.verification.model import FileReport
 from tests.support import HUGEALIGN, environment, run

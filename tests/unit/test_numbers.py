@@ -10,7 +10,7 @@ from hugealign.errors import HugealignError, NumberFormatError
 from hugealign.numbers import decimal, hexadecimal, octal
 
 Reader = Callable[[str | bytes, int, str], int]
-READERS = {decimal: ("{:d}", 10), octal: ("{:o}", 8), hexadecimal: ("{:x}", 16)}
+READERS: dict[Reader, tuple[str, int]] = {decimal: ("{:d}", 10), octal: ("{:o}", 8), hexadecimal: ("{:x}", 16)}
 ODD = (
     "",
     " ",
