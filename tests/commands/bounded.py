@@ -1,8 +1,7 @@
 """A command on hostile input, within bounds: what it said and what it cost."""
 
-import os
-import resource
 import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,28 +22,39 @@ class Ended:
     peak: int
 
 
+#: Starts the command from a small process: the peak of a child begins with that of the process that it was forked from.
+_HELPER = """
+import os, resource, sys
+limits = {resource.RLIMIT_CPU: int(sys.argv[2]), resource.RLIMIT_AS: 1 << 30}
+child = os.fork()
+if not child:
+    for limit, value in limits.items():
+        resource.setrlimit(limit, (value, value))
+    os.execv(sys.argv[3], sys.argv[3:])
+_, status, used = os.wait4(child, 0)
+with open(sys.argv[1], "w") as out:
+    print(os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, used.ru_maxrss << 10, file=out)
+"""
+
+
 def run(*words: object, cwd: Path | None = None, seconds: int = 40) -> Ended:
     """Run ``hugealign`` with *words*; the kernel ends it after *seconds* of processor time, or with 1 GiB of memory."""
-
-    def limits() -> None:
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-        resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
-
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        process = subprocess.Popen(
-            [str(HUGEALIGN), *map(os.fspath, words)],  # type: ignore[call-overload]
-            stdout=out,
-            stderr=err,
-            cwd=cwd,
-            env=environment(),
-            preexec_fn=limits,
-        )
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        out.seek(0)
-        err.seek(0)
-        texts = [stream.read(1 << 20).decode("utf-8", "replace") for stream in (out, err)]
-    return Ended(process.returncode, *texts, used.ru_utime + used.ru_stime, used.ru_maxrss << 10)
+    with tempfile.TemporaryDirectory() as work:
+        out, err, cost = (Path(work) / name for name in ("out", "err", "cost"))
+        with out.open("wb") as stdout, err.open("wb") as stderr:
+            subprocess.run(
+                [sys.executable, "-ISc", _HELPER, cost, str(seconds), HUGEALIGN, *map(str, words)],
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                cwd=cwd,
+                env=environment(),
+                check=True,
+            )
+        status, used, peak = cost.read_text().split()
+        with out.open("rb") as stdout, err.open("rb") as stderr:
+            texts = [stream.read(1 << 20).decode("utf-8", "replace") for stream in (stdout, stderr)]
+    return Ended(int(status), *texts, float(used), int(peak))
 
 
 def refused(ended: Ended, size: int, rate: float, reason: str) -> None:

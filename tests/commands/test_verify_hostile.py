@@ -134,7 +134,7 @@ BOMBS: dict[str, Callable[[], bytes]] = {
     "headers of cpio": lambda: gzip.compress(cpio(b"x", b"") * 2_000_000),
     "directories of tar": lambda: gzip.compress(tar_directory() * 500_000),
     "records of pax": lambda: gzip.compress((pax(1 << 20) + (b"5 a=\n" * (1 << 18))[: 1 << 20]) * 200),
-    "empty streams of bzip2": lambda: gzip.compress(bz2.compress(b"") * 3_000_000),
+    "empty streams of bzip2": lambda: gzip.compress(bz2.compress(b"a") + bz2.compress(b"") * 3_000_000),
     "empty streams of xz": lambda: gzip.compress(lzma.compress(b"") * 1_000_000),
     "streams of one byte, in one header": lambda: gzip.compress(
         gzip.compress(pax(1 << 20), 1) + gzip.compress(b"a", 1) * (1 << 20)
