@@ -54,7 +54,7 @@ class _Zlib:
 class Inflated(Source):
     """What *source* unpacks to.  Further streams behind the first count if they begin with *magic*."""
 
-    __slots__ = ("_ended", "_given", "_make", "_out", "_packed", "_source", "_step", "_work", "magic")
+    __slots__ = ("_ended", "_error", "_given", "_make", "_out", "_packed", "_source", "_step", "_work", "magic")
 
     def __init__(self, source: Source, make: Callable[[], Decompressor], magic: bytes, work: Work) -> None:
         super().__init__()
@@ -68,6 +68,7 @@ class Inflated(Source):
         self._given = 0  # bytes of _out
         self._step = _FIRST
         self._ended = False
+        self._error = ""
 
     def _next(self, size: int) -> bytes:
         # More than what is asked for: a decompressor that is asked for a few bytes copies its whole input each time.
@@ -79,6 +80,8 @@ class Inflated(Source):
         return data
 
     def _unpack(self, size: int) -> bytes:
+        if self._error:
+            raise ArchiveError(self._error)
         while not self._ended:
             data = self._input()
             if self._ended:
@@ -86,9 +89,11 @@ class Inflated(Source):
             try:
                 out = self._packed.decompress(data, size)
             except (zlib.error, OSError, EOFError, ValueError) as error:
-                raise ArchiveError(f"damaged: {error}") from error
+                self._error = f"damaged: {error}"
             except _lzma_error() as error:
-                raise ArchiveError(f"damaged xz data, or packed with more than -9: {error}") from error
+                self._error = f"damaged xz data, or packed with more than -9: {error}"
+            if self._error:  # and no call after one that failed: libbzip2 answers it with a RuntimeError
+                raise ArchiveError(self._error)
             if out:
                 self._work.unpacked(len(out))
                 return out

@@ -14,7 +14,8 @@ from hugealign.archives import kinds
 from hugealign.archives.counts import Counts
 from hugealign.archives.work import Allowance, Work
 from hugealign.elf.image import ET_CORE, ET_REL
-from hugealign.errors import UsageError
+from hugealign.errors import NumberFormatError, UsageError
+from hugealign.numbers import decimal
 from hugealign.verification.checking import check_fd
 from hugealign.verification.model import FileReport
 from hugealign.verification.rules import Policy
@@ -138,9 +139,10 @@ def parse_jobs(text: str) -> int:
     """Return how many processes *text* asks for; ``0`` and ``auto``: one per usable CPU.  Raises UsageError."""
     if text in ("0", "auto"):
         return len(os.sched_getaffinity(0))
-    if not (text.isascii() and text.isdigit()) or len(text) > 3:
-        raise UsageError("--jobs: not a number from 1 to 999, or auto")
-    return int(text)
+    try:
+        return decimal(text, 999)
+    except NumberFormatError:
+        raise UsageError("--jobs: not a number from 1 to 999, or auto") from None
 
 
 def _serial(steps: Iterable[Step], settings: Settings) -> Iterator[Begin | End | FileReport | Counts]:

@@ -53,8 +53,8 @@ def run(*words: object, cwd: Path | None = None, seconds: int = 40) -> Ended:
             )
         status, used, peak = cost.read_text().split()
         with out.open("rb") as stdout, err.open("rb") as stderr:
-            texts = [stream.read(1 << 20).decode("utf-8", "replace") for stream in (stdout, stderr)]
-    return Ended(int(status), *texts, float(used), int(peak))
+            said, complained = (stream.read(1 << 20).decode("utf-8", "replace") for stream in (stdout, stderr))
+    return Ended(int(status), said, complained, float(used), int(peak))
 
 
 def refused(ended: Ended, size: int, rate: float, reason: str) -> None:

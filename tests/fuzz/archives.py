@@ -23,8 +23,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hugealign.verification import inputs, rules
 from hugealign.archives.counts import Counts
+from hugealign.verification import inputs, rules
 from tests.unit import archives
 
 SECONDS = 20.0  # one case may take this long; the slowest real ones take tenths

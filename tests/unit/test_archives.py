@@ -21,10 +21,10 @@ from pathlib import Path
 import pytest
 
 from hugealign.archives import tar as tar_reader
+from hugealign.archives.counts import Counts
 from hugealign.archives.source import FileSource
 from hugealign.archives.work import Allowance, Work
 from hugealign.verification import rules
-from hugealign.archives.counts import Counts
 from hugealign.verification.inputs import check_all
 from hugealign.verification.model import UNKNOWN, FileReport
 from tests.fuzz.archives import fuzz
@@ -275,7 +275,10 @@ AR = b"!<arch>\n" + b"x/".ljust(16) + b"0".ljust(32) + b"%-10s`\n"
         (tar(("x", b"9 a=1234\n9`b=1234\n"), kind=tarfile.XHDTYPE), "damaged pax header"),
         (AR % b"9999999999", "truncated"),
         (AR % b"-1", "is not a decimal number"),
-        (b"!<arch>\n" + b"#1/99".ljust(16) + b"0".ljust(32) + b"10        `\n" + b"x" * 10, "the name of an archive member"),
+        (
+            b"!<arch>\n" + b"#1/99".ljust(16) + b"0".ljust(32) + b"10        `\n" + b"x" * 10,
+            "the name of an archive member",
+        ),
         (b"!<arch>\n" + b"/999".ljust(16) + b"0".ljust(32) + b"10        `\n" + b"x" * 10, "no program"),
         (b"070701" + b"7fffffff" * 13, "truncated|damaged"),
         (b"070701" + b"not-hex!" * 13, "is not a hexadecimal number"),

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from hugealign.archives.counts import Counts
 from hugealign.errors import UsageError
 from hugealign.verification import rules
-from hugealign.archives.counts import Counts
 from hugealign.verification.inputs import check_all, names_from, parse_jobs
 from hugealign.verification.model import FileReport
 from tests.support import HUGEALIGN, environment, run
@@ -168,7 +168,7 @@ def test_lists_on_the_command_line(tree: Path) -> None:
     assert b"\\xff\\nodd: ok" in done.stdout
 
 
-@pytest.mark.parametrize("text", ["-1", "x", "1.5", "1000", "", "\u0662"])
+@pytest.mark.parametrize("text", ["-1", "+1", "1_0", " 1", "x", "1.5", "1000", "", "\u0662", "9" * 5000])
 def test_jobs_that_are_none(text: str) -> None:
     with pytest.raises(UsageError):
         parse_jobs(text)
