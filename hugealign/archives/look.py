@@ -60,7 +60,7 @@ class Look:
             yield from self._unpacked(what, source, name, depth - unpacked, named=named)
         elif not what:
             self._counts.other += 1
-        elif what in (AR, THIN) and DEBIAN not in head[8:24]:
+        elif what == THIN or (what == AR and DEBIAN not in head[8:24]):
             self._counts.archives += 1
             yield from self._static(source, name, thin=what == THIN, named=named)
         elif depth <= 0:

@@ -11,7 +11,7 @@ from hugealign.verification.model import FileReport
 from hugealign.verification.result import FileResult, Verification
 from hugealign.verification.rules import Policy
 from hugealign.verification.selection import Selection
-from tests.unit.test_formats import M, outcome, report
+from tests.unit.verification.test_formats import M, outcome, report
 
 
 def ids(file: FileResult) -> list[str]:

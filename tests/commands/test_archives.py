@@ -27,9 +27,8 @@ from hugealign.archives.work import Allowance, Work
 from hugealign.verification import rules
 from hugealign.verification.inputs import check_all
 from hugealign.verification.model import UNKNOWN, FileReport
-from tests.fuzz.archives import fuzz
+from tests.commands import archives
 from tests.support import ROOT
-from tests.unit import archives
 
 ELF = b"\x7fELF\x02\x01\x01" + b"\0" * 9 + b"\x03\0\x3e\0" + b"\0" * 44  # the header of a library, and no more
 
@@ -464,12 +463,3 @@ def test_header_of_a_package_with_large_files(tmp_path: Path) -> None:
     reports = check(tmp_path / "x")
     assert names(reports) == ["usr/prog", "usr/same"]
     assert not reasons(reports)
-
-
-def test_mutated_archives(tmp_path: Path) -> None:
-    """Some hundred of what `python -m tests.fuzz.archives` does by the thousand."""
-    outcome = fuzz(400, 1, 1, tmp_path)
-    assert not outcome.failures
-    assert outcome.count == 400
-    assert outcome.reports > 400
-    assert outcome.peak < 100
