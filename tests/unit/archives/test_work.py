@@ -7,17 +7,19 @@ import pytest
 from hugealign.archives.work import COPIED, MEMBERS, PROCESSES, UNPACKED, Allowance, Kind, LimitError, Work
 
 MIB = 1 << 20
-PAY: dict[Kind, Callable[[Work, int], None]] = {
-    UNPACKED: Work.unpacked,
-    COPIED: Work.copied,
-    MEMBERS: Work.members,
-    PROCESSES: lambda work, count: processes(work, count),
-}
 
 
 def processes(work: Work, count: int) -> None:
     for _ in range(count):
         work.process()
+
+
+PAY: dict[Kind, Callable[[Work, int], None]] = {
+    UNPACKED: Work.unpacked,
+    COPIED: Work.copied,
+    MEMBERS: Work.members,
+    PROCESSES: processes,
+}
 
 
 @pytest.mark.parametrize("kind", PAY)
