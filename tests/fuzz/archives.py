@@ -186,6 +186,9 @@ def rpm(chance: Chance, depth: int) -> bytes:
 # -- tar
 
 
+_TAR_KINDS = (b"0",) * 12 + (b"\0", b"7", b"5", b"2", b"1", b"S", b"g", b"Z")
+
+
 def tar_header(chance: Chance, name: bytes, size: int, kind: bytes, gnu: bool = False) -> bytes:
     """Return one block of a tar archive; its sum is right but for one in a hundred."""
     size_field = field(chance, b"%011o" % size, 12, b"\0")
