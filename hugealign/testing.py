@@ -13,11 +13,10 @@ import os
 from hugealign.units import format_size
 from hugealign.verification.formats.text import Style, render
 from hugealign.verification.formats.words import count, percent
-from hugealign.verification.inputs import check_all
 from hugealign.verification.model import OK
-from hugealign.verification.outcome import Outcome
 from hugealign.verification.rules import Policy
 from hugealign.verification.selection import Selection
+from hugealign.verification.verify import verify
 
 
 def assert_huge_text(
@@ -30,14 +29,12 @@ def assert_huge_text(
     archive every program and library must be ok.
     """
     __tracebackhide__ = True  # pytest shows the caller's line
-    selection = Selection(fail_on="warning" if strict else "error")
-    files = [selection.judge(report) for report in check_all([os.fspath(path)], Policy(page_size))]
-    outcome = Outcome(files, page_size)
-    if any(file.verdict != OK for file in files):
-        raise AssertionError(f"text is not on huge pages\n{render(outcome, Style())}")
-    coverage = outcome.coverage()
+    found = verify(path, Policy(page_size), Selection(fail_on="warning" if strict else "error"))
+    if any(file.verdict != OK for file in found.files):
+        raise AssertionError(f"text is not on huge pages\n{render(found, Style())}")
+    coverage = found.coverage()
     if coverage.windows < windows:
         raise AssertionError(
             f"{count(coverage.windows, 'window')} of {format_size(page_size)}, not {windows}: "
-            f"{percent(coverage)} of {format_size(coverage.text)} of text\n{render(outcome, Style())}"
+            f"{percent(coverage)} of {format_size(coverage.text)} of text\n{render(found, Style())}"
         )

@@ -1,9 +1,11 @@
 """Sizes as people write them: bytes with binary suffixes."""
 
-from hugealign.errors import UsageError
+from hugealign.errors import NumberFormatError, UsageError
+from hugealign.numbers import decimal
 
 _SUFFIXES = {"K": 10, "M": 20, "G": 30}
 _LARGEST = 1 << 40
+_MOST_DIGITS = 10**13 - 1
 
 
 def parse_size(text: str, name: str) -> int:
@@ -15,9 +17,10 @@ def parse_size(text: str, name: str) -> int:
     shift = _SUFFIXES.get(digits[-1:], 0)
     if shift:
         digits = digits[:-1]
-    if not (digits.isascii() and digits.isdigit()) or len(digits) > 13:
-        raise UsageError(f"{name}: not a size (examples: 4096, 64K, 2M)")
-    size = int(digits) << shift
+    try:
+        size = decimal(digits if text.isascii() else text, _MOST_DIGITS) << shift
+    except NumberFormatError:
+        raise UsageError(f"{name}: not a size (examples: 4096, 64K, 2M)") from None
     if size > _LARGEST:
         raise UsageError(f"{name}: larger than 1 TiB")
     return size

@@ -2,29 +2,33 @@
 
 from collections.abc import Iterator
 
-from hugealign.archives.source import ArchiveError, Member, Source
+from hugealign.archives.source import Member, Source
+from hugealign.archives.work import ArchiveError, Work
+from hugealign.numbers import decimal
 
 AR, THIN = b"!<arch>\n", b"!<thin>\n"
 _TABLES = (b"/", b"/SYM64/", b"__.SYMDEF", b"__.SYMDEF SORTED", b"__.SYMDEF_64")
 _NAMES_LIMIT = 1 << 24  # bytes of long names
 _NAME_LIMIT = 1 << 12
+_SIZE_LIMIT = 10**15  # more than the digits of any field allow
 
 
-def members(source: Source) -> Iterator[Member]:
+def members(source: Source, work: Work) -> Iterator[Member]:
     """Yield the members but for the symbol tables; those of a thin archive, which are elsewhere, are empty."""
     thin = source.exactly(8) == THIN
     names = b""
     while header := source.peek(60):
         source.exactly(60)
+        work.members()
         name = header[:16].rstrip(b" ")
-        digits = header[48:58].rstrip(b" ")
-        if header[58:] != b"`\n" or not digits.isdigit():
+        if header[58:] != b"`\n":
             raise ArchiveError("a damaged header of an archive member")
-        size = int(digits)
+        size = decimal(header[48:58].rstrip(b" "), _SIZE_LIMIT, "the size of an archive member")
         padding = size & 1
         if name == b"//":
             if size > _NAMES_LIMIT:
                 raise ArchiveError("its table of names is impossibly large")
+            work.copied(size)
             names = source.exactly(size)
         elif name in _TABLES:
             source.skip(size)
@@ -33,9 +37,7 @@ def members(source: Source) -> Iterator[Member]:
             yield Member(_gnu(name, names), source.part(0))
         else:
             if name.startswith(b"#1/") and name[3:].isdigit():  # 4.4BSD: the name is the front of the data
-                length = int(name[3:])
-                if length > min(size, _NAME_LIMIT):
-                    raise ArchiveError("a damaged name of an archive member")
+                length = decimal(name[3:], min(size, _NAME_LIMIT), "the name of an archive member")
                 name = source.exactly(length).rstrip(b"\0")
                 size -= length
             data = source.part(size)
@@ -49,7 +51,7 @@ def members(source: Source) -> Iterator[Member]:
 def _gnu(name: bytes, names: bytes) -> bytes:
     """GNU's names end in a slash; ``/123`` is an offset into the table of long *names*."""
     if name[:1] == b"/" and name[1:].isdigit():
-        at = int(name[1:])
+        at = decimal(name[1:], _SIZE_LIMIT)
         end = names.find(b"\n", at, at + _NAME_LIMIT)
         name = names[at : end if end >= 0 else at + _NAME_LIMIT]
     return name.removesuffix(b"/")

@@ -5,11 +5,11 @@ Formats: the OCI image layout (index.json, blobs/sha256/*), and what `docker sav
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from hugealign.archives import tar
 from hugealign.archives.source import Source
+from hugealign.archives.work import Work
 
 _JSON_LIMIT = 1 << 20  # bytes of one document; manifests have some KiB
 _ALL_LIMIT = 1 << 24  # bytes of all documents
@@ -19,8 +19,9 @@ _BLOB = re.compile(r"blobs/\w+/|[0-9a-f]{64}")
 class Layers:
     """The names of members of the tar archive *source*, with those of layers replaced; looked up when one is met."""
 
-    def __init__(self, source: Source | None) -> None:
+    def __init__(self, source: Source, work: Work) -> None:
         self._source = source
+        self._work = work
         self._names: dict[str, str] | None = None
 
     def name(self, member: str) -> str:
@@ -28,50 +29,64 @@ class Layers:
         if not _BLOB.match(member):
             return member
         if self._names is None:
-            again = self._source.again() if self._source else None
-            self._names = layers(again) if again else {}
+            again = self._source.again()
+            self._names = layers(again, self._work) if again else {}
         return self._names.get(member, member)
 
 
-def layers(source: Source) -> dict[str, str]:
+class _Document:
+    """What a JSON document of an image refers to: the names of other documents, and those of layers."""
+
+    __slots__ = ("layers", "manifests")
+
+    def __init__(self, value: Any) -> None:
+        self.manifests: list[str] = []
+        self.layers: list[str] = []
+        if isinstance(value, dict):
+            self.manifests = _blobs(value.get("manifests"))
+            self.layers = _blobs(value.get("layers"))
+        elif isinstance(value, list):
+            for image in value:
+                names = image.get("Layers") if isinstance(image, dict) else None
+                self.layers += [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+
+
+def layers(source: Source, work: Work) -> dict[str, str]:
     """Return member -> ``layerN``, N counting from 1 at the bottom; empty if *source* is no image.
 
     Raises what reading the archive raises.
     """
-    documents: dict[str, Any] = {}
+    documents: dict[str, _Document] = {}
     left = _ALL_LIMIT
-    for member in tar.members(source):
+    for member in tar.members(source, work):
         if member.source.peek(1) not in (b"{", b"["):
             continue
         text = member.source.peek(_JSON_LIMIT + 1)
         left -= len(text)
         if len(text) <= _JSON_LIMIT and left >= 0:
+            work.copied(len(text))
             try:
-                documents[member.name.removeprefix("./")] = json.loads(text)
+                document = _Document(json.loads(text))
             except (ValueError, RecursionError):
                 continue
-    names = dict.fromkeys([*_docker(documents.get("manifest.json")), *_oci(documents, "index.json", 3)])
-    return {name: f"layer{number}" for number, name in enumerate(names, 1)}
+            work.members(len(document.manifests) + len(document.layers))
+            if document.manifests or document.layers:
+                documents[member.name.removeprefix("./")] = document
+    return {name: f"layer{number}" for number, name in enumerate(_followed(documents), 1)}
 
 
-def _docker(manifest: Any) -> Iterator[str]:
-    for image in manifest if isinstance(manifest, list) else []:
-        names = image.get("Layers") if isinstance(image, dict) else None
-        yield from (name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
+def _followed(documents: dict[str, _Document]) -> dict[str, None]:
+    """Return the layers in their order: manifest.json, then index -> (index ->) manifest, each followed once."""
+    names: dict[str, None] = {}
+    waiting = ["index.json", "manifest.json"]
+    while waiting:
+        document = documents.pop(waiting.pop(), None)
+        if document:
+            names.update(dict.fromkeys(document.layers))
+            waiting += reversed(document.manifests)
+    return names
 
 
-def _oci(documents: dict[str, Any], name: str, depth: int) -> Iterator[str]:
-    """Follow index -> (index ->) manifest -> layers."""
-    document = documents.get(name)
-    if not isinstance(document, dict) or not depth:
-        return
-    yield from _blobs(document.get("layers"))
-    for manifest in list(_blobs(document.get("manifests"))):
-        yield from _oci(documents, manifest, depth - 1)
-
-
-def _blobs(descriptors: Any) -> Iterator[str]:
-    for descriptor in descriptors if isinstance(descriptors, list) else []:
-        digest = descriptor.get("digest") if isinstance(descriptor, dict) else None
-        if isinstance(digest, str):
-            yield "blobs/" + digest.replace(":", "/", 1)
+def _blobs(descriptors: Any) -> list[str]:
+    digests = (d.get("digest") for d in descriptors if isinstance(d, dict)) if isinstance(descriptors, list) else ()
+    return ["blobs/" + digest.replace(":", "/", 1) for digest in digests if isinstance(digest, str)]

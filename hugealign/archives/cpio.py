@@ -7,41 +7,46 @@ without names: each file is an index into the package's header.
 import struct
 from collections.abc import Iterator
 
-from hugealign.archives.source import ArchiveError, Member, Source
+from hugealign.archives.source import Member, Source
+from hugealign.archives.work import ArchiveError, Work
+from hugealign.numbers import hexadecimal
 
 NEWC, NEWC_CRC, STRIPPED, RPM = b"070701", b"070702", b"07070X", b"\xed\xab\xee\xdb"
 _NAME_LIMIT = 1 << 16
 _HEADER_LIMIT = 1 << 25  # bytes of the header of a package; 100,000 files take 10 MiB
-_FILES_LIMIT = 1 << 20
+_FIELD_LIMIT = (1 << 32) - 1
 _FORMAT, _REGULAR, _SYMLINK = 0o170000, 0o100000, 0o120000
 _FILESIZES, _FILEMODES, _DIRINDEXES, _BASENAMES, _DIRNAMES, _LONGFILESIZES = 1028, 1030, 1116, 1117, 1118, 5008
 _FILEDEVICES, _FILEINODES = 1095, 1096
 _File = tuple[bytes, int, int]  # name, mode, size
 
 
-def payload(source: Source) -> bytes:
+def payload(source: Source, work: Work) -> bytes:
     """Pass over what is in front of a package's payload, and return its header."""
     source.skip(96)  # the lead
-    signature = _header(source)
+    signature = _header(source, work)
     source.skip(-len(signature) % 8)
-    return _header(source)
+    return _header(source, work)
 
 
-def _header(source: Source) -> bytes:
+def _header(source: Source, work: Work) -> bytes:
     front = source.exactly(16)
     entries, size = struct.unpack(">8xII", front)
     if front[:4] != b"\x8e\xad\xe8\x01" or entries * 16 + size > _HEADER_LIMIT:
         raise ArchiveError("a damaged header of the package")
+    work.members(entries)
+    work.copied(entries * 16 + size)
     return front + source.exactly(entries * 16 + size)
 
 
-def members(source: Source, header: bytes = b"") -> Iterator[Member]:
+def members(source: Source, work: Work, header: bytes = b"") -> Iterator[Member]:
     """Yield the regular files; *header* is that of the package whose payload *source* is."""
     files: list[_File] = []
     while True:
         magic = source.exactly(6)
+        work.members()
         if magic == STRIPPED:
-            files = files or _files(header)
+            files = files or _files(header, work)
             index = _hex(source.exactly(8))
             source.skip(2)
             if index >= len(files):
@@ -66,13 +71,10 @@ def members(source: Source, header: bytes = b"") -> Iterator[Member]:
 
 
 def _hex(digits: bytes) -> int:
-    try:
-        return int(digits, 16)
-    except ValueError:
-        raise ArchiveError("a damaged number in the cpio archive") from None
+    return hexadecimal(digits, _FIELD_LIMIT, "a field of the cpio archive")
 
 
-def _files(header: bytes) -> list[_File]:
+def _files(header: bytes, work: Work) -> list[_File]:
     """Return the files that the *header* of a package lists, with their sizes in the payload.  Raises ArchiveError.
 
     Of files that are hard links of each other, the last one has the contents (rpmfiArchiveHasContent, rpm's
@@ -86,13 +88,14 @@ def _files(header: bytes) -> list[_File]:
 
     def numbers(tag: int, form: str) -> tuple[int, ...]:
         offset, n = tags.get(tag, (0, 0))
-        if n > _FILES_LIMIT:
-            raise ArchiveError("more than a million files in the package's header")
+        work.members(n // 8)  # many tables may lie in the same bytes
         return struct.unpack_from(f">{n}{form}", header, offset)
 
     def strings(tag: int) -> list[bytes]:
         offset, n = tags.get(tag, (0, 0))
-        return header[offset:].split(b"\0", min(n, _FILES_LIMIT))[:n]
+        work.members(n)
+        work.copied(len(header))
+        return header[offset:].split(b"\0", n)[:n]
 
     try:
         sizes = numbers(_LONGFILESIZES, "Q") or numbers(_FILESIZES, "I")

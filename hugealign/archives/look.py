@@ -1,4 +1,4 @@
-"""Looking into an archive, and into those within it: which members are programs, and what the check says of them."""
+"""Looking into an archive, and into those within it: which members are programs."""
 
 import contextlib
 import errno
@@ -6,55 +6,52 @@ import os
 from collections.abc import Iterator
 
 from hugealign.archives import ar, containers, cpio, packed, tar, zip  # noqa: A004  # the format's name
+from hugealign.archives.counts import Counts
 from hugealign.archives.kinds import AR, CPIO, DEBIAN, ELF, HEAD, RPM, TAR, THIN, ZIP, ZSTD, elf_type, kind
-from hugealign.archives.source import (
-    ArchiveError,
-    Budget,
-    FileSource,
-    LimitError,
-    Member,
-    Source,
-    spool,
-    temporary_directory,
-    unnamed_file,
-)
+from hugealign.archives.source import FileSource, Member, Source, spool, temporary_directory, unnamed_file
+from hugealign.archives.work import ArchiveError, LimitError, Work
 from hugealign.elf.image import ET_CORE, ET_REL, SHF_EXECINSTR, read_image
 from hugealign.errors import HugealignError, MalformedElfError
 from hugealign.units import format_size
-from hugealign.verification.checking import check_fd
-from hugealign.verification.counts import Counts
-from hugealign.verification.model import FileReport
-from hugealign.verification.rules import Policy
 
 DEPTH = 3  # archives within one another
-_NONE = containers.Layers(None)
 
 _PACKED = ("gzip", "bzip2", "xz", ZSTD)
 
 
-class Look:
-    """The look at one named file: the bytes that it may unpack to, the counts, the file that members are copied to."""
+class Found:
+    """A program at *path*, whose content is behind *fd* until the next one is asked for; or why there is none."""
 
-    def __init__(self, policy: Policy, limit: int, counts: Counts) -> None:
-        self._policy = policy
-        self._budget = Budget(limit)
+    __slots__ = ("fd", "path", "reason")
+
+    def __init__(self, path: str, fd: int = -1, reason: str = "") -> None:
+        self.path = path
+        self.fd = fd
+        self.reason = reason
+
+
+class Look:
+    """The look at one named file: the work that it may cause, the counts, the file that members are copied to."""
+
+    def __init__(self, work: Work, counts: Counts) -> None:
+        self._work = work
         self._counts = counts
 
-    def archive(self, fd: int, name: str, *, named: bool) -> Iterator[FileReport]:
-        """Yield what is known of the programs in the archive behind *fd*, which the reports call *name*.
+    def archive(self, fd: int, name: str, *, named: bool) -> Iterator[Found]:
+        """Yield the programs in the archive behind *fd*, which is called *name*.
 
-        A static archive that was *named* gets a report of its own, as its objects have none.
+        A static archive that was *named* gets a reason of its own, as its objects have none.
         """
         try:
             with unnamed_file() as self._member_file:
                 yield from self._content(FileSource(fd, 0, os.fstat(fd).st_size), name, DEPTH, named=named)
         except (HugealignError, OSError) as error:
-            yield FileReport(name, reason=_reason(error))
+            yield Found(name, reason=_reason(error))
 
     def _content(
         self, source: Source, name: str, depth: int, *, named: bool = False, unpacked: bool = False
-    ) -> Iterator[FileReport]:
-        """Yield the reports on what *source* holds.  Raises ArchiveError, LimitError, OSError."""
+    ) -> Iterator[Found]:
+        """Yield the programs that *source* holds.  Raises HugealignError, OSError."""
         head = source.peek(HEAD)
         what = kind(head)
         if what == ELF:
@@ -63,11 +60,11 @@ class Look:
             yield from self._unpacked(what, source, name, depth - unpacked, named=named)
         elif not what:
             self._counts.other += 1
-        elif what in (AR, THIN) and DEBIAN not in head[8:24]:
+        elif what == THIN or (what == AR and DEBIAN not in head[8:24]):
             self._counts.archives += 1
             yield from self._static(source, name, thin=what == THIN, named=named)
         elif depth <= 0:
-            yield FileReport(name, reason=f"more than {DEPTH} archives deep; unpack it first")
+            yield Found(name, reason=f"more than {DEPTH} archives deep; unpack it first")
         elif what == AR:
             yield from self._deb(source, name, depth)
         else:
@@ -75,18 +72,18 @@ class Look:
             readers = {TAR: self._tar, CPIO: self._cpio, RPM: self._rpm, ZIP: self._zip}
             yield from readers[what](source, name, depth)
 
-    def _elf(self, source: Source, name: str, head: bytes) -> Iterator[FileReport]:
+    def _elf(self, source: Source, name: str, head: bytes) -> Iterator[Found]:
         if elf_type(head) == ET_REL:
             self._counts.objects += 1
         elif elf_type(head) == ET_CORE:
             self._counts.other += 1
         else:
-            spool(source, self._member_file.fileno(), self._budget)
-            yield check_fd(self._member_file.fileno(), name, self._policy)
+            spool(source, self._member_file.fileno(), self._work)
+            yield Found(name, self._member_file.fileno())
 
-    def _unpacked(self, what: str, source: Source, name: str, depth: int, *, named: bool) -> Iterator[FileReport]:
+    def _unpacked(self, what: str, source: Source, name: str, depth: int, *, named: bool) -> Iterator[Found]:
         if depth < 0:
-            yield FileReport(name, reason="compressed too many times over; unpack it first")
+            yield Found(name, reason="compressed too many times over; unpack it first")
             return
         inner = self._unpack(what, source, depth)
         try:
@@ -100,63 +97,62 @@ class Look:
 
     def _unpack(self, what: str, source: Source, depth: int) -> Source:
         if what == ZSTD:
-            return packed.Zstd(source, self._budget)
+            return packed.Zstd(source, self._work)
         if what == "xz":
             # Each xz in an xz takes a window: what is deep down gets less, so that all together stay in bounds.
-            return packed.xz(source, self._budget, packed.WINDOW >> (0 if depth > 1 else 2))
-        return packed.gzip(source, self._budget) if what == "gzip" else packed.bzip2(source, self._budget)
+            return packed.xz(source, self._work, packed.WINDOW >> (0 if depth > 1 else 2))
+        return packed.gzip(source, self._work) if what == "gzip" else packed.bzip2(source, self._work)
 
     def _members(
-        self, members: Iterator[Member], name: str, depth: int, layers: containers.Layers
-    ) -> Iterator[FileReport]:
+        self, members: Iterator[Member], name: str, depth: int, layers: containers.Layers | None = None
+    ) -> Iterator[Found]:
         for member in members:
-            self._budget.member()
-            path = f"{name}!{layers.name(member.name.removeprefix('./'))}"
+            inner = member.name.removeprefix("./")
+            path = f"{name}!{layers.name(inner) if layers else inner}"
             try:
                 yield from self._content(member.source, path, depth - 1)
             except LimitError:
                 raise
             except HugealignError as error:
-                yield FileReport(path, reason=str(error))
+                yield Found(path, reason=str(error))
 
-    def _tar(self, source: Source, name: str, depth: int) -> Iterator[FileReport]:
-        yield from self._members(tar.members(source), name, depth, containers.Layers(source))
+    def _tar(self, source: Source, name: str, depth: int) -> Iterator[Found]:
+        yield from self._members(tar.members(source, self._work), name, depth, containers.Layers(source, self._work))
         source.finish()
 
-    def _cpio(self, source: Source, name: str, depth: int) -> Iterator[FileReport]:
-        yield from self._members(cpio.members(source), name, depth, _NONE)
+    def _cpio(self, source: Source, name: str, depth: int) -> Iterator[Found]:
+        yield from self._members(cpio.members(source, self._work), name, depth)
         source.finish()
 
-    def _rpm(self, source: Source, name: str, depth: int) -> Iterator[FileReport]:
-        header = cpio.payload(source)
+    def _rpm(self, source: Source, name: str, depth: int) -> Iterator[Found]:
+        header = cpio.payload(source, self._work)
         what = kind(source.peek(HEAD))
         payload = self._unpack(what, source, depth) if what in _PACKED else source
-        yield from self._members(cpio.members(payload, header), name, depth, _NONE)
+        yield from self._members(cpio.members(payload, self._work, header), name, depth)
         payload.finish()
 
-    def _deb(self, source: Source, name: str, depth: int) -> Iterator[FileReport]:
-        for member in ar.members(source):
+    def _deb(self, source: Source, name: str, depth: int) -> Iterator[Found]:
+        for member in ar.members(source, self._work):
             if member.name.startswith("data.tar"):
                 if not kind(member.source.peek(HEAD)):
                     raise ArchiveError("a Debian package whose compression is not known here")
                 yield from self._content(member.source, name, depth)
 
-    def _zip(self, source: Source, name: str, depth: int) -> Iterator[FileReport]:
+    def _zip(self, source: Source, name: str, depth: int) -> Iterator[Found]:
         with contextlib.ExitStack() as stack:
             if not isinstance(source, FileSource):
                 whole = stack.enter_context(unnamed_file()).fileno()
-                spool(source, whole, self._budget)
+                spool(source, whole, self._work)
                 source = FileSource(whole, 0, os.fstat(whole).st_size)
             passed: dict[str, int] = {}
-            members = zip.members(source.fd, source.start, source.end, self._budget, passed)
-            yield from self._members(members, name, depth, _NONE)
+            members = zip.members(source.fd, source.start, source.end, self._work, passed)
+            yield from self._members(members, name, depth)
         for reason, count in passed.items():
-            yield FileReport(name, reason=f"{count} {'file' if count == 1 else 'files'} in it {reason}")
+            yield Found(name, reason=f"{count} {'file' if count == 1 else 'files'} in it {reason}")
 
-    def _static(self, source: Source, name: str, *, thin: bool, named: bool) -> Iterator[FileReport]:
+    def _static(self, source: Source, name: str, *, thin: bool, named: bool) -> Iterator[Found]:
         objects = text = 0
-        for member in ar.members(source):
-            self._budget.member()
+        for member in ar.members(source, self._work):
             head = member.source.peek(HEAD)
             if thin or (kind(head) == ELF and elf_type(head) == ET_REL):
                 objects += 1
@@ -171,12 +167,12 @@ class Look:
                 if thin
                 else f"a static archive of {objects} {noun} with {format_size(text)} of text, which has no segments"
             )
-            yield FileReport(name, reason=what + "; link it first")
+            yield Found(name, reason=what + "; link it first")
 
     def _text(self, source: Source) -> int:
         """Return the bytes of code in one object file; 0 where its headers are damaged."""
         fd = self._member_file.fileno()
-        spool(source, fd, self._budget)
+        spool(source, fd, self._work)
         try:
             return sum(s.sh_size for s in read_image(fd).sections if s.sh_flags & SHF_EXECINSTR)
         except MalformedElfError:

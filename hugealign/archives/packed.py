@@ -1,16 +1,14 @@
 """What was compressed: gzip, bzip2 and xz by the standard library, zstd by its program."""
 
-import os
 import subprocess
 import zlib
 from collections.abc import Callable
 from typing import IO, Protocol
 
-from hugealign.archives.source import CHUNK, ArchiveError, Budget, LimitError, Source, spool, unnamed_file
-from hugealign.units import format_size
+from hugealign.archives.source import CHUNK, Source, spool, unnamed_file
+from hugealign.archives.work import ArchiveError, Work
 
-RATIO = 500  # deflate cannot pass 1032:1; what unpacks to more than this, times its size, is zeros or a bomb
-RATIO_FREE = 256 << 20  # unpacked bytes that may have any ratio
+_FIRST = 1 << 12  # bytes that are unpacked at first, when the kind of a file is looked for
 WINDOW = 68 << 20  # memory for one xz decompressor: `xz -9` needs 65 MiB
 
 
@@ -56,34 +54,48 @@ class _Zlib:
 class Inflated(Source):
     """What *source* unpacks to.  Further streams behind the first count if they begin with *magic*."""
 
-    __slots__ = ("_budget", "_ended", "_make", "_packed", "_packed_size", "_size", "_source", "magic")
+    __slots__ = ("_ended", "_error", "_given", "_make", "_out", "_packed", "_source", "_step", "_work", "magic")
 
-    def __init__(self, source: Source, make: Callable[[], Decompressor], magic: bytes, budget: Budget) -> None:
+    def __init__(self, source: Source, make: Callable[[], Decompressor], magic: bytes, work: Work) -> None:
         super().__init__()
         self.magic = magic
         self._source = source
         self._make = make
-        self._budget = budget
+        self._work = work
+        work.members()
         self._packed = make()
-        self._packed_size = self._size = 0
+        self._out = b""
+        self._given = 0  # bytes of _out
+        self._step = _FIRST
         self._ended = False
+        self._error = ""
 
     def _next(self, size: int) -> bytes:
+        # More than what is asked for: a decompressor that is asked for a few bytes copies its whole input each time.
+        if self._given == len(self._out):
+            self._out, self._given = self._unpack(max(self._step, min(size, CHUNK))), 0
+            self._step = min(2 * self._step, CHUNK)
+        data = self._out[self._given : self._given + size]
+        self._given += len(data)
+        return data
+
+    def _unpack(self, size: int) -> bytes:
+        if self._error:
+            raise ArchiveError(self._error)
         while not self._ended:
             data = self._input()
             if self._ended:
                 break
             try:
-                out = self._packed.decompress(data, min(size, CHUNK))
+                out = self._packed.decompress(data, size)
             except (zlib.error, OSError, EOFError, ValueError) as error:
-                raise ArchiveError(f"damaged: {error}") from error
+                self._error = f"damaged: {error}"
             except _lzma_error() as error:
-                raise ArchiveError(f"damaged xz data, or packed with more than -9: {error}") from error
-            self._packed_size += len(data)
+                self._error = f"damaged xz data, or packed with more than -9: {error}"
+            if self._error:  # and no call after one that failed: libbzip2 answers it with a RuntimeError
+                raise ArchiveError(self._error)
             if out:
-                self._size += len(out)
-                self._budget.spend(len(out))
-                check_ratio(self._size, self._packed_size)
+                self._work.unpacked(len(out))
                 return out
             if not data and self._packed.needs_input and not self._packed.eof:
                 raise ArchiveError("the compressed data is truncated")
@@ -96,6 +108,7 @@ class Inflated(Source):
         if self.magic and len(data) < len(self.magic):
             data += self._source.read(CHUNK)
         if self.magic and data.startswith(self.magic):
+            self._work.members()
             self._packed = self._make()
         else:
             self._ended = True  # padding, a signature: gzip(1) and xz(1) pass over zeros, and others over anything
@@ -104,26 +117,25 @@ class Inflated(Source):
     def again(self) -> "Inflated | None":
         """Return the same bytes once more, if *source* can be read again."""
         source = self._source.again()
-        return Inflated(source, self._make, self.magic, self._budget) if source else None
+        return Inflated(source, self._make, self.magic, self._work) if source else None
 
 
 class Zstd(Source):
     """What *source* unpacks to, by the zstd program: Python has none of its own before 3.14."""
 
-    __slots__ = ("_budget", "_packed", "_packed_size", "_process", "_size")
+    __slots__ = ("_packed", "_process", "_work")
 
-    def __init__(self, source: Source, budget: Budget) -> None:
+    def __init__(self, source: Source, work: Work) -> None:
         super().__init__()
         # Its input is a file, not a pipe, so that no thread has to feed it while its output is read.
         self._packed = unnamed_file()
-        spool(source, self._packed.fileno(), budget)
-        self._budget = budget
-        self._packed_size = self._packed.seek(0, os.SEEK_END)
+        spool(source, self._packed.fileno(), work)
+        self._work = work
         self._process: subprocess.Popen[bytes] | None = None
-        self._size = 0
 
     def _output(self) -> IO[bytes]:
         if self._process is None:
+            self._work.process()
             self._packed.seek(0)
             try:
                 self._process = subprocess.Popen(
@@ -141,9 +153,7 @@ class Zstd(Source):
     def _next(self, size: int) -> bytes:
         data = self._output().read(min(size, CHUNK))
         if data:
-            self._size += len(data)
-            self._budget.spend(len(data))
-            check_ratio(self._size, self._packed_size)
+            self._work.unpacked(len(data))
         elif self._process is not None and self._process.wait():
             raise ArchiveError("damaged zstd data, or packed with a window over 128 MiB")
         return data
@@ -162,34 +172,28 @@ class Zstd(Source):
             self.close()
 
 
-def check_ratio(size: int, packed: int) -> None:
-    """Raise LimitError if *packed* bytes became so many more that only a bomb explains it."""
-    if size > RATIO_FREE and size > RATIO * packed:
-        raise LimitError(f"{format_size(packed)} of it unpack to more than {format_size(size)}; unpack it first")
-
-
-def gzip(source: Source, budget: Budget) -> Source:
+def gzip(source: Source, work: Work) -> Source:
     """Return what the gzip file *source* unpacks to (RFC 1952)."""
-    return Inflated(source, lambda: _Zlib(31), b"\x1f\x8b", budget)
+    return Inflated(source, lambda: _Zlib(31), b"\x1f\x8b", work)
 
 
-def deflate(source: Source, budget: Budget) -> Source:
+def deflate(source: Source, work: Work) -> Source:
     """Return what the bare deflate stream *source* unpacks to (RFC 1951)."""
-    return Inflated(source, lambda: _Zlib(-15), b"", budget)
+    return Inflated(source, lambda: _Zlib(-15), b"", work)
 
 
-def bzip2(source: Source, budget: Budget) -> Source:
+def bzip2(source: Source, work: Work) -> Source:
     """Return what the bzip2 file *source* unpacks to."""
     import bz2
 
-    return Inflated(source, bz2.BZ2Decompressor, b"BZh", budget)
+    return Inflated(source, bz2.BZ2Decompressor, b"BZh", work)
 
 
-def xz(source: Source, budget: Budget, memory: int = WINDOW) -> Source:
+def xz(source: Source, work: Work, memory: int = WINDOW) -> Source:
     """Return what the xz file *source* unpacks to; its dictionary may take *memory* bytes."""
     import lzma
 
-    return Inflated(source, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memory), b"\xfd7zXZ\0", budget)
+    return Inflated(source, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memory), b"\xfd7zXZ\0", work)
 
 
 def _lzma_error() -> type[Exception]:

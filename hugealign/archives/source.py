@@ -1,59 +1,16 @@
 """Bytes that are read once, from front to back: of a file, of a part of it, of what a decompressor makes of them.
 
-Every size in an archive is untrusted.  What bounds the work is the `Budget`, which each unpacked byte is charged to.
+Every size in an archive is untrusted.  What bounds the work is `Work`, which each unpacked byte is charged to.
 """
 
 import io
 import os
 
-from hugealign.errors import HugealignError
-from hugealign.units import format_size, printable
+from hugealign.archives.work import ArchiveError, Work
+from hugealign.units import printable
 
 CHUNK = 1 << 17
 _ZEROS = bytes(CHUNK)
-_MEMBERS = 1 << 22  # files in one named archive, all levels together; full system images have a tenth of that
-
-
-class ArchiveError(HugealignError):
-    """The archive is damaged, or of a kind that is not known."""
-
-
-class LimitError(HugealignError):
-    """The archive unpacks to more than the limit allows; ends the look at all of the named file."""
-
-
-class Budget:
-    """What one named file may unpack to, in bytes and members, all levels of nesting together.
-
-    Bytes are counted where they come out of a decompressor, and those that are copied to a file once more.
-    """
-
-    __slots__ = ("copies", "left", "limit", "members")
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.left = self.copies = limit
-        self.members = _MEMBERS
-
-    def spend(self, size: int) -> None:
-        """Charge *size* unpacked bytes.  Raises LimitError."""
-        self.left -= size
-        self._check()
-
-    def copy(self, size: int) -> None:
-        """Charge *size* bytes that are copied to a temporary file.  Raises LimitError."""
-        self.copies -= size
-        self._check()
-
-    def _check(self) -> None:
-        if min(self.left, self.copies) < 0:
-            raise LimitError(f"it unpacks to more than {format_size(self.limit)}; --max-unpacked sets the limit")
-
-    def member(self) -> None:
-        """Charge one member.  Raises LimitError."""
-        self.members -= 1
-        if self.members < 0:
-            raise LimitError(f"it holds more than {_MEMBERS} files; unpack it and give the directory with -r")
 
 
 class Source:
@@ -70,11 +27,13 @@ class Source:
 
     def peek(self, size: int) -> bytes:
         """Return the next *size* bytes, fewer only at the end, without passing over them."""
-        while len(self._ahead) < size:
-            more = self._next(size - len(self._ahead))
-            if not more:
-                break
-            self._ahead += more
+        if len(self._ahead) < size:
+            parts = [self._ahead]
+            left = size - len(self._ahead)
+            while left > 0 and (more := self._next(left)):
+                parts.append(more)
+                left -= len(more)
+            self._ahead = b"".join(parts)  # once: many small parts would make each addition a copy of all before
         return self._ahead[:size]
 
     def read(self, size: int) -> bytes:
@@ -222,13 +181,15 @@ def unnamed_file() -> io.FileIO:
             raise ArchiveError(f"no temporary file in {where}: {error.strerror}; TMPDIR names another place") from error
 
 
-def spool(source: Source, fd: int, budget: Budget) -> None:
+def spool(source: Source, fd: int, work: Work) -> None:
     """Make *source* the content of the file behind *fd*; zeros become holes.  Raises what *source* raises, OSError."""
     os.ftruncate(fd, 0)
     size = 0
     while data := source.read(CHUNK):
-        budget.copy(len(data))
-        if data != (_ZEROS if len(data) == CHUNK else _ZEROS[: len(data)]):
+        if data == (_ZEROS if len(data) == CHUNK else _ZEROS[: len(data)]):
+            work.unpacked(len(data))
+        else:
+            work.copied(len(data))
             written = 0
             while written < len(data):
                 written += os.pwrite(fd, data[written:], size + written)

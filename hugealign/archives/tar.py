@@ -6,11 +6,15 @@ record of every member, and reads headers of any size at once.
 
 from collections.abc import Iterator
 
-from hugealign.archives.source import CHUNK, ArchiveError, Member, Source
+from hugealign.archives.source import CHUNK, Member, Source
+from hugealign.archives.work import ArchiveError, Work
+from hugealign.errors import NumberFormatError
+from hugealign.numbers import decimal, octal
 
 BLOCK = 512
 _HEADER_LIMIT = 1 << 20  # bytes of one extended header: names, and extended attributes of 64 KiB
 _PIECES_LIMIT = 1 << 16  # pieces of one sparse file
+_SIZE_LIMIT = (1 << 63) - 1  # off_t
 _REGULAR = (b"\0", b"0", b"7")  # and contiguous
 _WITHOUT_DATA = b"123456"  # links, devices, directories, FIFOs: whatever size they claim
 
@@ -21,12 +25,12 @@ def is_header(block: bytes) -> bool:
         return False
     try:
         wanted = _number(block[148:156])
-    except ArchiveError:
+    except NumberFormatError:
         return False
     return wanted == sum(block[:148]) + sum(block[156:512]) + 8 * 32
 
 
-def members(source: Source) -> Iterator[Member]:
+def members(source: Source, work: Work) -> Iterator[Member]:
     """Yield the regular files; links, directories and devices hold nothing to check."""
     name: bytes | None = None
     pax: dict[bytes, bytes] = {}
@@ -37,24 +41,26 @@ def members(source: Source) -> Iterator[Member]:
         source.exactly(BLOCK)
         if not is_header(block):
             raise ArchiveError("a damaged tar header")
+        work.members()
         kind = block[156:157]
         size = _number(block[124:136])
         if kind in b"LKxgX":
             if size > _HEADER_LIMIT:
                 raise ArchiveError("an impossibly large tar header")
+            work.copied(size)
             data = source.exactly(-(-size // BLOCK) * BLOCK)[:size]
             if kind == b"L":
                 name = data.rstrip(b"\0")
             elif kind in b"xX":
-                pax = _records(data)
+                pax = _records(data, work)
             continue
         if kind not in _WITHOUT_DATA:
             if b"size" in pax:
                 size = _decimal(pax[b"size"])
-            holes = _gnu_holes(block, source) if kind == b"S" else None
+            holes = _gnu_holes(block, source, work) if kind == b"S" else None
             stored = source.part(size)
             if kind in _REGULAR or holes:
-                yield Member(_name(block, name, pax), _content(stored, pax, holes))
+                yield Member(_name(block, name, pax), _content(stored, pax, holes, work))
             stored.finish()
             padding = -size % BLOCK
             if len(source.peek(padding)) == padding:  # some writers leave out the padding of the last member
@@ -65,9 +71,9 @@ def members(source: Source) -> Iterator[Member]:
 class Sparse(Source):
     """A file with holes: *pieces* (offset, size) of *stored*, zeros between them, *size* bytes in all."""
 
-    __slots__ = ("_at", "_end", "_pieces", "_size", "_stored")
+    __slots__ = ("_at", "_end", "_pieces", "_size", "_stored", "_work")
 
-    def __init__(self, stored: Source, pieces: list[tuple[int, int]], size: int) -> None:
+    def __init__(self, stored: Source, pieces: list[tuple[int, int]], size: int, work: Work) -> None:
         super().__init__()
         end = 0
         for offset, length in pieces:
@@ -77,6 +83,7 @@ class Sparse(Source):
         if end > size:
             raise ArchiveError("a damaged map of a sparse file")
         self._stored = stored
+        self._work = work
         self._pieces = pieces[::-1]
         self._at = 0
         self._end = 0  # of the piece that is being read
@@ -92,16 +99,26 @@ class Sparse(Source):
         else:
             hole = self._pieces[-1][0] if self._pieces else self._size
             data = bytes(min(size, CHUNK, hole - self._at))
+            self._work.unpacked(len(data))
             self._end += len(data)
         self._at += len(data)
         return data
 
+    def finish(self) -> None:
+        """Pass over what is left; a hole has no checksum at its end."""
+        self._ahead = b""
+        self._pieces.clear()
+        self._at = self._end = self._size
+        self._stored.finish()
 
-def _content(stored: Source, pax: dict[bytes, bytes], holes: tuple[list[tuple[int, int]], int] | None) -> Source:
+
+def _content(
+    stored: Source, pax: dict[bytes, bytes], holes: tuple[list[tuple[int, int]], int] | None, work: Work
+) -> Source:
     if holes:
-        return Sparse(stored, *holes)
+        return Sparse(stored, *holes, work)
     if pax.get(b"GNU.sparse.major") == b"1":
-        return Sparse(stored, _pax_holes(stored), _decimal(pax.get(b"GNU.sparse.realsize", b"")))
+        return Sparse(stored, _pax_holes(stored, work), _decimal(pax.get(b"GNU.sparse.realsize", b"")), work)
     if b"GNU.sparse.size" in pax:
         raise ArchiveError("it holds a sparse file of pax form 0.0 or 0.1; unpack it first")
     return stored
@@ -119,27 +136,25 @@ def _name(block: bytes, name: bytes | None, pax: dict[bytes, bytes]) -> bytes:
 def _number(field: bytes) -> int:
     """Return a numeric field: octal digits, or GNU's big-endian binary behind a byte of 0x80."""
     if field[:1] == b"\x80":
-        return int.from_bytes(field[1:], "big")
+        number = int.from_bytes(field[1:], "big")
+        if number > _SIZE_LIMIT:
+            raise NumberFormatError("a number in a tar header is larger than any file")
+        return number
     digits = field.split(b"\0")[0].strip(b" ")
-    if not digits:
-        return 0
-    if digits.strip(b"01234567"):
-        raise ArchiveError("a damaged number in a tar header")
-    return int(digits, 8)
+    return octal(digits, _SIZE_LIMIT, "a tar header") if digits else 0
 
 
 def _decimal(digits: bytes) -> int:
-    if not digits.isdigit() or len(digits) > 20:
-        raise ArchiveError("a damaged number in a tar header")
-    return int(digits)
+    return decimal(digits, _SIZE_LIMIT, "a tar header")
 
 
-def _records(data: bytes) -> dict[bytes, bytes]:
+def _records(data: bytes, work: Work) -> dict[bytes, bytes]:
     """Return the records of a pax header: length, blank, key, equals sign, value, newline each."""
     records = {}
     at = 0
     while at < len(data) and data[at]:
         blank = data.find(b" ", at, at + 20)
+        work.members()
         end = at + _decimal(data[at:blank]) if blank > at else at
         key, equals, value = data[blank + 1 : end - 1].partition(b"=")
         if not equals or not at < blank < end <= len(data) or data[end - 1 : end] != b"\n":
@@ -149,11 +164,12 @@ def _records(data: bytes) -> dict[bytes, bytes]:
     return records
 
 
-def _gnu_holes(block: bytes, source: Source) -> tuple[list[tuple[int, int]], int]:
+def _gnu_holes(block: bytes, source: Source, work: Work) -> tuple[list[tuple[int, int]], int]:
     """Return the pieces of a GNU sparse file, and its size: the header holds four, each block behind it 21 more."""
     pieces = _pieces(block[386:482])
     more = block[482]
     while more:
+        work.members(4)
         table = source.exactly(BLOCK)
         pieces += _pieces(table[:504])
         more = table[504]
@@ -170,11 +186,12 @@ def _pieces(table: bytes) -> list[tuple[int, int]]:
     ]
 
 
-def _pax_holes(stored: Source) -> list[tuple[int, int]]:
+def _pax_holes(stored: Source, work: Work) -> list[tuple[int, int]]:
     """Return the pieces of a sparse file of pax form 1.0: decimal lines, filled up to a block, in front of the data."""
     numbers: list[int] = []
     rest = b""
     while not numbers or len(numbers) <= 2 * numbers[0]:
+        work.members(4)
         *lines, rest = (rest + stored.exactly(BLOCK)).split(b"\n")
         numbers += map(_decimal, lines)
         if len(rest) > BLOCK or len(numbers) > 2 * _PIECES_LIMIT:

@@ -8,7 +8,8 @@ import zlib
 from collections.abc import Iterator
 
 from hugealign.archives import packed
-from hugealign.archives.source import ArchiveError, Budget, FileSource, Member, Source
+from hugealign.archives.source import FileSource, Member, Source
+from hugealign.archives.work import ArchiveError, Work
 
 _STORED, _DEFLATED, _BZIP2, _ZSTD = 0, 8, 12, 93
 _SMALLEST = 16  # packed bytes: no ELF file, whose header has 52, packs to less
@@ -35,10 +36,10 @@ class Checked(Source):
         return data
 
 
-def members(fd: int, start: int, end: int, budget: Budget, passed: dict[str, int]) -> Iterator[Member]:
+def members(fd: int, start: int, end: int, work: Work, passed: dict[str, int]) -> Iterator[Member]:
     """Yield the files of the archive that lies from *start* to *end* in *fd*.
 
-    *passed* counts, by reason, those that cannot be looked at.
+    *passed* counts, by reason, those that cannot be looked at.  Entries may overlap: each pays for what it unpacks to.
     """
     first, last, base = _directory(fd, start, end)
     entries = FileSource(fd, first, last)
@@ -49,6 +50,7 @@ def members(fd: int, start: int, end: int, budget: Budget, passed: dict[str, int
         flags, method, crc, size, _, name_size, extra_size, comment_size, mode, offset = struct.unpack(
             "<8xHH4xIIIHHH6xHI", fixed
         )
+        work.members(1 + extra_size // 64)
         name = entries.exactly(name_size)
         size, offset = _wide(entries.exactly(extra_size), fixed, size, offset)
         entries.skip(comment_size)
@@ -61,11 +63,11 @@ def members(fd: int, start: int, end: int, budget: Budget, passed: dict[str, int
         if size < _SMALLEST:
             data = FileSource(fd, 0, 0)
         elif method == _DEFLATED:
-            data = Checked(packed.deflate(data, budget), crc)
+            data = Checked(packed.deflate(data, work), crc)
         elif method == _BZIP2:
-            data = Checked(packed.bzip2(data, budget), crc)
+            data = Checked(packed.bzip2(data, work), crc)
         elif method == _ZSTD:
-            data = Checked(packed.Zstd(data, budget), crc)
+            data = Checked(packed.Zstd(data, work), crc)
         elif method != _STORED:
             reason = f"packed by method {method}, which is not known here"
             passed[reason] = passed.get(reason, 0) + 1

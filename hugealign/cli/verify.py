@@ -1,27 +1,18 @@
 """``hugealign verify``: hold files against the rules of placement."""
 
 import argparse
-import importlib
 import os
 import sys
 
 from hugealign.cli.arguments import split_at_dashes
 from hugealign.errors import UsageError
-from hugealign.units import parse_page_size, parse_size, printable
+from hugealign.units import parse_page_size, parse_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hugealign.verification.baseline import Baseline
-    from hugealign.verification.counts import Counts
-    from hugealign.verification.formats.text import Style
-    from hugealign.verification.outcome import FileOutcome, Outcome
-    from hugealign.verification.rules import Policy
-    from hugealign.verification.selection import Selection
-
-_FORMATS = ("text", "json", "sarif", "github", "junit", "gcc")
-_BASELINE_LIMIT = 256 << 20
+_FORMS = ("text", "json", "sarif", "github", "junit", "gcc")  # hugealign.verification.formats
 
 _EPILOG = """\
 examples:
@@ -102,7 +93,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--baseline", metavar="FILE", help="accept the findings in FILE, an earlier run's --format json")
     printed = parser.add_argument_group("what is printed")
     add = printed.add_argument
-    add("--format", choices=_FORMATS, default="text", help="form of the report (default: text)")
+    add("--format", choices=_FORMS, default="text", help="form of the report (default: text)")
     add("-o", "--output", metavar="FILE", help="write the report to FILE, whole or not at all")
     volume = printed.add_mutually_exclusive_group()
     volume.add_argument("-q", "--quiet", action="store_true", help="text: only files that are not ok")
@@ -124,17 +115,44 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Check the files, write the report, return the exit status."""
     from hugealign.cli import output
+    from hugealign.verification import formats
+    from hugealign.verification.baseline import read
+    from hugealign.verification.formats.text import Style
+    from hugealign.verification.inputs import parse_jobs
     from hugealign.verification.selection import Selection
+    from hugealign.verification.verify import compare, policy_for, verify
 
     new, old = _sides(args)
     if args.strict and args.fail_on not in (None, "warning"):
         raise UsageError(f"--strict and --fail-on {args.fail_on} contradict each other")
     selection = Selection(args.select, args.ignore, "warning" if args.strict else args.fail_on or "error")
-    policy = _policy(args)
+    policy = policy_for(
+        parse_page_size(args.page_size, "--page-size"),
+        parse_size(args.min_text, "--min-text"),
+        parse_size(args.pad_threshold, "--pad-threshold"),
+        args.cpu or "",
+    )
+    jobs, unpacked = parse_jobs(args.jobs), parse_size(args.max_unpacked, "--max-unpacked")
+    style = Style(
+        args.quiet, args.verbose, args.kernels, output.colour_wanted(args.color, bool(args.output), os.environ)
+    )
     if old:
-        text, status = _compare(args, new, old, policy, selection)
+        compared = compare(new, old, policy, selection, recursive=args.recursive, jobs=jobs, max_unpacked=unpacked)
+        text, status = formats.render_comparison(args.format, compared, style), compared.status
     else:
-        text, status = _check(args, new, policy, selection)
+        found = verify(
+            _paths(args, new),
+            policy,
+            selection,
+            recursive=args.recursive,
+            jobs=jobs,
+            max_unpacked=unpacked,
+            baseline=read(args.baseline) if args.baseline else None,
+        )
+        if not found.files:
+            print("hugealign: error: no files on standard input", file=sys.stderr)
+        base = os.getcwd() if args.format in formats.WITH_BASE else ""
+        text, status = formats.render(args.format, found, style, base), found.status
     output.write(text, args.output, utf8=args.format != "text")
     return status
 
@@ -160,26 +178,6 @@ def _sides(args: argparse.Namespace) -> tuple[list[str], list[str]]:
     return new, after
 
 
-def _policy(args: argparse.Namespace) -> "Policy":
-    from hugealign.verification.rules import Policy
-
-    cpu, entries = "", 0
-    if args.cpu:
-        from hugealign.processor import table as cpus
-
-        found = cpus.find(args.cpu)
-        cpu, entries = found.name, found.itlb_2m or 0
-        if not entries:
-            raise UsageError(f"--cpu: no source gives the 2 MiB instruction TLB entries of {cpu}")
-    return Policy(
-        parse_page_size(args.page_size, "--page-size"),
-        parse_size(args.min_text, "--min-text"),
-        parse_size(args.pad_threshold, "--pad-threshold"),
-        cpu=cpu,
-        itlb_2m=entries,
-    )
-
-
 def _paths(args: argparse.Namespace, words: list[str]) -> "Iterator[str]":
     from hugealign.verification.inputs import names_from
 
@@ -188,90 +186,3 @@ def _paths(args: argparse.Namespace, words: list[str]) -> "Iterator[str]":
             yield from names_from(sys.stdin.buffer, args.null)
         else:
             yield word
-
-
-def _check(args: argparse.Namespace, words: list[str], policy: "Policy", selection: "Selection") -> tuple[str, int]:
-    """Return the report on the files that *words* name, and the exit status."""
-    from hugealign.verification.counts import Counts
-    from hugealign.verification.outcome import Outcome
-
-    baseline = _baseline(args.baseline) if args.baseline else None
-    counts = Counts()
-    files = _outcomes(args, _paths(args, words), policy, selection, baseline, counts)
-    fixed = baseline.fixed([file.report.path for file in files], selection.rules) if baseline else []
-    outcome = Outcome(files, policy.page_size, fixed, counts.skipped())
-    if not files:
-        print("hugealign: error: no files on standard input", file=sys.stderr)
-    return _render(args, outcome), outcome.status(selection.fail_on)
-
-
-def _outcomes(
-    args: argparse.Namespace,
-    paths: "Iterator[str]",
-    policy: "Policy",
-    selection: "Selection",
-    baseline: "Baseline | None" = None,
-    counts: "Counts | None" = None,
-) -> "list[FileOutcome]":
-    from hugealign.verification.inputs import check_all, parse_jobs
-
-    reports = check_all(
-        paths,
-        policy,
-        recursive=args.recursive,
-        jobs=parse_jobs(args.jobs),
-        max_unpacked=parse_size(args.max_unpacked, "--max-unpacked"),
-        counts=counts,
-    )
-    return [selection.judge(report, baseline) for report in reports]
-
-
-def _baseline(path: str) -> "Baseline":
-    from hugealign.verification.baseline import parse
-
-    try:
-        with open(path, "rb") as stream:
-            data = stream.read(_BASELINE_LIMIT)
-    except (OSError, ValueError) as error:
-        raise UsageError(f"--baseline: {printable(path)}: {getattr(error, 'strerror', None) or error}") from None
-    return parse(data, path)
-
-
-def _compare(
-    args: argparse.Namespace, new: list[str], old: list[str], policy: "Policy", selection: "Selection"
-) -> tuple[str, int]:
-    """Return the comparison of *new* with *old*, word by word, and the exit status."""
-    from hugealign.verification import compare
-    from hugealign.verification.formats import comparison
-
-    def side(word: str) -> "list[tuple[str, FileOutcome]]":
-        files = _outcomes(args, iter([word]), policy, selection)
-        return [(file.report.path.removeprefix(word).lstrip("/"), file) for file in files]
-
-    compared = []
-    for after, before in zip(new, old, strict=True):
-        compared += compare.pairs(side(after), side(before), selection.fail_on, policy)
-    if args.format == "json":
-        text = comparison.render_json(compared, policy.page_size)
-    else:
-        text = comparison.render_text(compared, _style(args))
-    return text, compare.status(compared, selection.fail_on)
-
-
-def _style(args: argparse.Namespace) -> "Style":
-    from hugealign.cli import output
-    from hugealign.verification.formats.text import Style
-
-    colour = output.colour_wanted(args.color, bool(args.output), os.environ)
-    return Style(args.quiet, args.verbose, args.kernels, colour)
-
-
-def _render(args: argparse.Namespace, outcome: "Outcome") -> str:
-    if args.format == "text":
-        from hugealign.verification.formats import text
-
-        return text.render(outcome, _style(args))
-    # Imported by name, since each form brings modules of its own.
-    form = importlib.import_module(f"hugealign.verification.formats.{args.format}")
-    report: str = form.render(outcome, os.getcwd()) if args.format in ("sarif", "github") else form.render(outcome)
-    return report

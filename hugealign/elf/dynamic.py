@@ -5,7 +5,7 @@ System V ABI, chapter 5, "Dynamic Section".  Every number is untrusted: each rea
 
 import os
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from hugealign.elf.image import PT_DYNAMIC, PT_INTERP, Image, Segment
 from hugealign.elf.windows import file_offset
@@ -20,8 +20,7 @@ _VERSIONS_LIMIT = 1 << 12  # versions needed, of all libraries together
 _STRINGS_LIMIT = 1 << 24  # bytes of the string table, which holds the names of all dynamic symbols too
 
 
-@dataclass(frozen=True, slots=True)
-class Dynamic:
+class Dynamic(NamedTuple):
     """The requests of one file; names and search paths as in the file, untrusted.
 
     *rpath* and *runpath* are None if there is none.  *nodeflib*: the default directories are not searched.

@@ -18,7 +18,7 @@ profile     bytes  identifies the profile that gave the order
 import os
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from hugealign.elf import buildnote
 from hugealign.elf.buildnote import FIXED, NAME, PADDED, TYPE, VERSION
@@ -29,8 +29,7 @@ _PROFILE_LIMIT = 64
 _SEGMENTS_LIMIT, _BYTES_LIMIT = 16, 1 << 16  # note segments, likewise sections, and bytes of one, that are read
 
 
-@dataclass(frozen=True, slots=True)
-class BuildNote:
+class BuildNote(NamedTuple):
     """What a link meant.  Sizes and addresses in bytes; *windows* is the budget, 0 for all."""
 
     page_size: int
@@ -46,8 +45,7 @@ class BuildNote:
         return buildnote.pack(fields, self.profile, little)
 
 
-@dataclass(frozen=True, slots=True)
-class Notes:
+class Notes(NamedTuple):
     """The notes that matter here: *build_id* in hexadecimal, empty without one, and the link's own note."""
 
     build_id: str = ""

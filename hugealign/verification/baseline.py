@@ -1,4 +1,4 @@
-"""Findings that are known and accepted: the JSON report of an earlier run, read again.  Pure."""
+"""Findings that are known and accepted: the JSON report of an earlier run, read again."""
 
 import json
 import os
@@ -7,14 +7,14 @@ from hugealign.errors import UsageError
 from hugealign.units import printable
 from hugealign.verification.formats.json import SCHEMA
 from hugealign.verification.model import FileReport
+from hugealign.verification.result import Key
 from hugealign.verification.rules import Finding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: What makes a finding the same one in the next build: path, rule and protection of the segment, not addresses.
-Key = tuple[str, str, str]
+_LIMIT = 256 << 20  # bytes of the report
 
 
 class Baseline:
@@ -39,6 +39,16 @@ class Baseline:
         looked_at = {_path(printable(path)) for path in paths}
         left = (key for key, count in self._left.items() for _ in range(count))
         return sorted(key for key in left if key[0] in looked_at and key[1] in rules)
+
+
+def read(path: str) -> Baseline:
+    """Return the baseline in the file at *path*.  Raises UsageError."""
+    try:
+        with open(path, "rb") as stream:
+            data = stream.read(_LIMIT)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--baseline: {printable(path)}: {getattr(error, 'strerror', None) or error}") from None
+    return parse(data, path)
 
 
 def parse(data: bytes, name: str) -> Baseline:

@@ -51,23 +51,24 @@ def _check(fd: int, name: str, policy: rules.Policy) -> FileReport:
     if not image.load_segments:
         return FileReport(name, reason="no loadable segments (a separate debug file?)")
     facts = read_facts(fd, image)
-    if facts.debug:
-        report = FileReport(name, Coverage(0, 0, 0, 0), examine(facts, policy), small=True, debug=True)
-    else:
+    findings = examine(facts, policy)
+    covered = Coverage(0, 0, 0, 0)
+    if not facts.debug:
+        findings = rules.check(image, policy) + findings
         covered = coverage(image, policy.page_size)
-        report = FileReport(
-            name,
-            covered,
-            rules.check(image, policy) + examine(facts, policy),
-            image.text_segments,
-            covered.text < policy.min_text,
-            coverages=tuple(coverages(image, policy.page_size)),
-            kernels=eligibility(image, policy.page_size, facts.kind),
-        )
-    report.file_size = image.file_size
-    report.build_id = facts.notes.build_id
-    report.fix_level = _fix_level(fd, image)
-    return report
+    return FileReport(
+        name,
+        covered,
+        tuple(findings),
+        () if facts.debug else image.text_segments,
+        facts.debug or covered.text < policy.min_text,
+        coverages=() if facts.debug else tuple(coverages(image, policy.page_size)),
+        file_size=image.file_size,
+        kernels=() if facts.debug else eligibility(image, policy.page_size, facts.kind),
+        build_id=facts.notes.build_id,
+        debug=facts.debug,
+        fix_level=_fix_level(fd, image),
+    )
 
 
 def _fix_level(fd: int, image: Image) -> str:

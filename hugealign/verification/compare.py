@@ -1,9 +1,11 @@
 """Before and after: two reports of what is meant to be the same file.  Pure."""
 
+from typing import NamedTuple
+
 from hugealign.elf.coverage import Coverage
 from hugealign.verification.model import UNKNOWN
-from hugealign.verification.outcome import FileOutcome, at_or_above
-from hugealign.verification.rules import Finding, Policy
+from hugealign.verification.result import NEVER, FileResult, at_or_above
+from hugealign.verification.rules import ERROR, Finding, Policy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ class Pair:
 
     __slots__ = ("gained", "lost", "new", "old", "worse")
 
-    def __init__(self, new: FileOutcome | None, old: FileOutcome | None, fail_on: str, policy: Policy) -> None:
+    def __init__(self, new: FileResult | None, old: FileResult | None, fail_on: str, policy: Policy) -> None:
         self.new = new
         self.old = old
         self.gained = _without(new, old)
@@ -45,8 +47,24 @@ class Pair:
         return BETTER if (self.lost and not self.gained) or more else SAME
 
 
+class Comparison(NamedTuple):
+    """What came of holding files against older ones."""
+
+    pairs: tuple[Pair, ...]
+    page_size: int
+    fail_on: str = ERROR
+
+    @property
+    def status(self) -> int:
+        """The exit status: 1 if a pair got worse, else 3 if one could not be checked, else 0."""
+        verdicts = {pair.verdict for pair in self.pairs}
+        if WORSE in verdicts and self.fail_on != NEVER:
+            return 1
+        return 3 if UNKNOWN in verdicts or not self.pairs else 0
+
+
 def pairs(
-    new: list[tuple[str, FileOutcome]], old: list[tuple[str, FileOutcome]], fail_on: str, policy: Policy
+    new: list[tuple[str, FileResult]], old: list[tuple[str, FileResult]], fail_on: str, policy: Policy
 ) -> list[Pair]:
     """Return the pairs of *new* and *old* files, which are (name within its argument, outcome).
 
@@ -59,15 +77,7 @@ def pairs(
     return [Pair(after.get(name), before.get(name), fail_on, policy) for name in names]
 
 
-def status(compared: list[Pair], fail_on: str) -> int:
-    """Return 1 if a pair got worse, else 3 if one could not be checked, else 0."""
-    verdicts = {pair.verdict for pair in compared}
-    if WORSE in verdicts and fail_on != "never":
-        return 1
-    return 3 if UNKNOWN in verdicts or not compared else 0
-
-
-def _without(side: FileOutcome | None, other: FileOutcome | None) -> list[Finding]:
+def _without(side: FileResult | None, other: FileResult | None) -> list[Finding]:
     """Return the findings of *side* that *other* does not have, by rule and protection of the segment."""
     left: dict[tuple[str, str], int] = {}
     for finding in other.findings if other else []:

@@ -16,7 +16,7 @@ from hugealign.units import format_size, printable
 from hugealign.verification.facts import LIBRARY, STATIC_PIE, Facts
 from hugealign.verification.rules import Finding, Policy
 
-_GLIBC = re.compile(r"GLIBC_(\d{1,4})\.(\d{1,4})")
+_GLIBC = re.compile(r"GLIBC_([0-9]{1,4})\.([0-9]{1,4})")
 _ALIGNING_GLIBC = (2, 35)
 
 

@@ -1,7 +1,7 @@
 """Reading what the deeper rules need from one open file, beyond its headers."""
 
 import os
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from hugealign.elf.coverage import pad_sections
 from hugealign.elf.dynamic import Dynamic, read_dynamic
@@ -17,8 +17,7 @@ _PAD_LIMIT = 64 << 20  # bytes of padding that are looked at
 _CHUNK = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(NamedTuple):
     """What a file says.
 
     *bad_pad* is the address of the first byte of padding that is no trap, None without one; *disk_size* the bytes

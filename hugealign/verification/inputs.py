@@ -11,10 +11,12 @@ from collections.abc import Iterable, Iterator
 from typing import BinaryIO, NamedTuple
 
 from hugealign.archives import kinds
+from hugealign.archives.counts import Counts
+from hugealign.archives.work import Allowance, Work
 from hugealign.elf.image import ET_CORE, ET_REL
-from hugealign.errors import UsageError
+from hugealign.errors import NumberFormatError, UsageError
+from hugealign.numbers import decimal
 from hugealign.verification.checking import check_fd
-from hugealign.verification.counts import Counts
 from hugealign.verification.model import FileReport
 from hugealign.verification.rules import Policy
 
@@ -36,7 +38,8 @@ class Settings(NamedTuple):
     """What is the same for every file."""
 
     policy: Policy
-    max_unpacked: int = MAX_UNPACKED
+    max_unpacked: int
+    allowance: Allowance
 
 
 class Begin(NamedTuple):
@@ -69,7 +72,7 @@ def check_all(
     *recursive* allows directories; *jobs* processes check at a time; *counts* takes up what was passed over.
     """
     counts = Counts() if counts is None else counts
-    settings = Settings(policy, max_unpacked)
+    settings = Settings(policy, max_unpacked, Allowance())
     steps = _steps(paths, recursive=recursive)
     if jobs > 1:
         from hugealign.verification.parallel import results
@@ -136,9 +139,10 @@ def parse_jobs(text: str) -> int:
     """Return how many processes *text* asks for; ``0`` and ``auto``: one per usable CPU.  Raises UsageError."""
     if text in ("0", "auto"):
         return len(os.sched_getaffinity(0))
-    if not (text.isascii() and text.isdigit()) or len(text) > 3:
-        raise UsageError("--jobs: not a number from 1 to 999, or auto")
-    return int(text)
+    try:
+        return decimal(text, 999)
+    except NumberFormatError:
+        raise UsageError("--jobs: not a number from 1 to 999, or auto") from None
 
 
 def _serial(steps: Iterable[Step], settings: Settings) -> Iterator[Begin | End | FileReport | Counts]:
@@ -234,10 +238,13 @@ def _archive(fd: int, task: Task, settings: Settings, counts: Counts) -> Iterato
 
     own = Counts()
     reports = 0
-    look = Look(settings.policy, settings.max_unpacked, own)
-    for report in look.archive(fd, task.path, named=task.named):
+    work = Work(os.fstat(fd).st_size, settings.max_unpacked, settings.allowance)
+    for found in Look(work, own).archive(fd, task.path, named=task.named):
         reports += 1
-        yield report
+        if found.reason:
+            yield FileReport(found.path, reason=found.reason)
+        else:
+            yield check_fd(found.fd, found.path, settings.policy)
     counts.add(own)
     if task.named and not reports:
         yield FileReport(task.path, reason=_nothing(own))

@@ -7,7 +7,7 @@ counts are of windows that it *would* map huge once the page cache or the copy a
 import functools
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from hugealign.elf.coverage import coverage
 from hugealign.elf.image import PF_W, PT_INTERP, Image, Segment
@@ -23,8 +23,7 @@ _LARGEST_ALIGNED = 32 << 20
 _ANOLIS_THRESHOLD = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Eligibility:
+class Eligibility(NamedTuple):
     """What one system does: *answer* YES, PARTIAL or NO, how many *windows* it maps huge, and why.
 
     *system* is a short id, *title* its name for people, *source* the commit, version or document it follows.
@@ -38,8 +37,7 @@ class Eligibility:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class _System:
+class _System(NamedTuple):
     system: str
     title: str
     source: str

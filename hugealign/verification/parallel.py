@@ -11,7 +11,7 @@ import multiprocessing.process
 import signal
 from collections.abc import Iterable, Iterator
 
-from hugealign.verification.counts import Counts
+from hugealign.archives.counts import Counts
 from hugealign.verification.inputs import Begin, End, Settings, Step, Task, check_path
 from hugealign.verification.model import FileReport
 

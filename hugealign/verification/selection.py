@@ -3,7 +3,7 @@
 from hugealign.errors import UsageError
 from hugealign.units import printable
 from hugealign.verification.model import FileReport
-from hugealign.verification.outcome import FileOutcome
+from hugealign.verification.result import FileResult
 from hugealign.verification.rules import ERROR, RULES, Finding
 
 TYPE_CHECKING = False
@@ -22,7 +22,7 @@ class Selection:
         self.rules = frozenset(chosen - _ids(ignore or [], "--ignore"))
         self.fail_on = fail_on
 
-    def judge(self, report: FileReport, baseline: "Baseline | None" = None) -> FileOutcome:
+    def judge(self, report: FileReport, baseline: "Baseline | None" = None) -> FileResult:
         """Return what *report* comes to under this selection, without what *baseline* accepts."""
         findings: list[Finding] = []
         accepted: list[Finding] = []
@@ -30,7 +30,7 @@ class Selection:
             if finding.rule.id in self.rules:
                 known = baseline is not None and baseline.accepts(report, finding)
                 (accepted if known else findings).append(finding)
-        return FileOutcome(report, findings, accepted, self.fail_on)
+        return FileResult(report, tuple(findings), tuple(accepted), self.fail_on)
 
 
 def _ids(words: list[str], option: str) -> set[str]:

@@ -270,7 +270,7 @@ def test_action(workspace: Path) -> None:
     assert '"ruleId": "HA001"' in (workspace / "result.sarif").read_text()
     assert (workspace.parent / "github-output").read_text() == "status=0\nstatus=1\n"
     assert act(workspace, files="plain", fail_on="never").returncode == 0
-    assert act(workspace, files="[gp][ol]*", format="text").stdout.count("FAILED") == 1
+    assert act(workspace, files="[gp][ol]*", format="text").stdout.count("could not check") == 1
     first, *_, last = act(workspace, files="good", format="json").stdout.splitlines()
     assert re.fullmatch(r"::stop-commands::([0-9a-f-]{36})", first)
     assert last == f"::{first.rpartition('::')[2]}::"
@@ -295,6 +295,16 @@ def test_action_with_hostile_inputs(name: str, value: str, workspace: Path) -> N
     inputs = {"files": "good"} | {name: value}
     done = act(workspace, **inputs)
     assert done.returncode in (0, 1, 2, 3)
-    if name != "sarif" and value != "*":
+    if name != "sarif":
         assert done.returncode != 0
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["--", "-x", "-", "--fail-on=never", "--help", "*", "@x", "-o"])
+def test_action_takes_each_line_for_a_file(name: str, workspace: Path) -> None:
+    (workspace / "plain").rename(workspace / name)
+    for files in (name, f"good\n{name}", f"{name}\ngood\n"):
+        done = act(workspace, files=files, format="text")
+        assert (done.returncode, done.stderr) == (1, "")
+        assert f"{name}: FAILED" in done.stdout
+    assert act(workspace, files=f"good\n{name}\nmissing", format="text").stdout.count("could not check") == 1

@@ -23,7 +23,7 @@ from hugealign.verification import checking
 from hugealign.verification.formats import gcc, github, json, junit, sarif, text
 from hugealign.verification.kernels import eligibility
 from hugealign.verification.model import FileReport
-from hugealign.verification.outcome import FileOutcome, Outcome
+from hugealign.verification.result import FileResult, Verification
 from hugealign.verification.rules import Policy
 from tests.fuzz import command
 
@@ -241,7 +241,7 @@ class Mutator:
         self.subject.write(second, self.subject.data[first : first + width])
 
 
-_FORMS: tuple[tuple[str, Callable[[Outcome], str]], ...] = (
+_FORMS: tuple[tuple[str, Callable[[Verification], str]], ...] = (
     ("text", lambda outcome: text.render(outcome, text.Style(verbose=True, kernels=True))),
     ("json", json.render),
     ("gcc", gcc.render),
@@ -258,7 +258,7 @@ def check(fd: int, name: str) -> FileReport:
         image = read_image(fd)
         for kind in ("fixed", "pie", "static-pie", "library"):
             eligibility(image, _PAGE, kind)
-    outcome = Outcome([FileOutcome(report, report.findings, [], "error")], _POLICY.page_size)
+    outcome = Verification((FileResult(report, report.findings, (), "error"),), _POLICY.page_size)
     for form, render in _FORMS:
         printed = render(outcome)
         bad = {c for c in printed if not c.isprintable() and c != "\n"}

@@ -1,1 +1,29 @@
-"""The forms of the report: one module each, with ``render``, and imported only when asked for.  Pure."""
+"""The forms of a report, one module each; a form is imported when it is asked for, as some bring heavy modules."""
+
+import importlib
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hugealign.verification.compare import Comparison
+    from hugealign.verification.formats.text import Style
+    from hugealign.verification.result import Verification
+
+WITH_BASE = ("sarif", "github")
+
+
+def render(form: str, verification: "Verification", style: "Style", base: str) -> str:
+    """Return *verification* in the *form* of that name; *style* is for text, *base* for forms WITH_BASE.
+
+    Paths below *base* become relative to it, as repositories' services want them.
+    """
+    module = importlib.import_module(f"hugealign.verification.formats.{form}")
+    extra = (style,) if form == "text" else (base,) if form in WITH_BASE else ()
+    report: str = module.render(verification, *extra)
+    return report
+
+
+def render_comparison(form: str, compared: "Comparison", style: "Style") -> str:
+    """Return what was *compared* as text or JSON."""
+    from hugealign.verification.formats import comparison
+
+    return comparison.render_json(compared) if form == "json" else comparison.render_text(compared, style)

@@ -4,7 +4,7 @@ import json
 
 from hugealign.elf.coverage import Coverage
 from hugealign.units import format_size, printable
-from hugealign.verification.compare import BETTER, SAME, WORSE, Pair
+from hugealign.verification.compare import BETTER, SAME, WORSE, Comparison, Pair
 from hugealign.verification.formats.json import TOOL, file_object, finding_object
 from hugealign.verification.formats.text import Style, finding_lines
 from hugealign.verification.formats.words import log_lines, percent
@@ -21,10 +21,10 @@ _COLOURS = {WORSE: FAILED, BETTER: OK, SAME: OK, UNKNOWN: UNKNOWN}
 _WORDS = {UNKNOWN: "could not compare"}
 
 
-def render_text(pairs: list[Pair], style: Style) -> str:
+def render_text(comparison: Comparison, style: Style) -> str:
     """Return a small table for each pair, and what only one side was found to have."""
     lines: list[str] = []
-    for pair in pairs:
+    for pair in comparison.pairs:
         if style.quiet and pair.verdict in (BETTER, SAME):
             continue
         lines += _pair(pair, style)
@@ -81,14 +81,14 @@ def _change(size: int) -> str:
     return f"{'-' if size < 0 else '+'}{format_size(abs(size))}" if size else "--"
 
 
-def render_json(pairs: list[Pair], page_size: int) -> str:
+def render_json(comparison: Comparison) -> str:
     """Return the comparison for programs, in the shape of SCHEMA."""
-    verdicts = [pair.verdict for pair in pairs]
+    verdicts = [pair.verdict for pair in comparison.pairs]
     document = {
         "schema": SCHEMA,
         "tool": TOOL,
-        "page_size": page_size,
-        "pairs": [_object(pair) for pair in pairs],
+        "page_size": comparison.page_size,
+        "pairs": [_object(pair) for pair in comparison.pairs],
         "summary": {verdict: verdicts.count(verdict) for verdict in (BETTER, SAME, WORSE, UNKNOWN)},
     }
     return json.dumps(document, indent=2) + "\n"

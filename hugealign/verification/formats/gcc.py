@@ -2,10 +2,10 @@
 
 from hugealign.units import printable
 from hugealign.verification.formats.words import log_lines
-from hugealign.verification.outcome import Outcome
+from hugealign.verification.result import Verification
 
 
-def render(outcome: Outcome) -> str:
+def render(outcome: Verification) -> str:
     """Return ``file:1:1: error: message [HA001]`` for each finding; the place is a formality."""
     lines = []
     for file in outcome.files:

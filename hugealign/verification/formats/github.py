@@ -5,13 +5,13 @@ The escapes are those that the runner undoes (ActionCommand.cs in github.com/act
 
 from hugealign.units import printable
 from hugealign.verification.formats.words import relative, totals
-from hugealign.verification.outcome import Outcome
+from hugealign.verification.result import Verification
 from hugealign.verification.rules import ERROR, NOTE, WARNING
 
 _COMMANDS = {ERROR: "error", WARNING: "warning", NOTE: "notice"}
 
 
-def render(outcome: Outcome, base: str) -> str:
+def render(outcome: Verification, base: str) -> str:
     """Return a command for each finding, and the totals as plain lines; paths below *base* are made relative to it."""
     lines = []
     for file in outcome.files:

@@ -5,7 +5,7 @@ import json
 from hugealign import __version__
 from hugealign.elf.coverage import Coverage
 from hugealign.units import printable
-from hugealign.verification.outcome import FileOutcome, Outcome
+from hugealign.verification.result import FileResult, Verification
 from hugealign.verification.rules import Finding
 
 TYPE_CHECKING = False
@@ -17,7 +17,7 @@ SCHEMA = "hugealign.verify/1"
 TOOL = {"name": "hugealign", "version": __version__}
 
 
-def render(outcome: Outcome) -> str:
+def render(outcome: Verification) -> str:
     """Return the report for programs, in the shape of SCHEMA."""
     document: dict[str, Any] = {
         "schema": SCHEMA,
@@ -35,7 +35,7 @@ def render(outcome: Outcome) -> str:
     return json.dumps(document, indent=2) + "\n"
 
 
-def file_object(file: FileOutcome) -> "dict[str, Any]":
+def file_object(file: FileResult) -> "dict[str, Any]":
     """Return what is known of one file."""
     report = file.report
     document: dict[str, Any] = {"path": printable(report.path), "verdict": file.verdict}

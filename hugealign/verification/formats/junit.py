@@ -9,14 +9,14 @@ from xml.sax.saxutils import escape, quoteattr
 from hugealign.units import printable
 from hugealign.verification.formats.words import summary
 from hugealign.verification.model import FAILED, OK, UNKNOWN
-from hugealign.verification.outcome import FileOutcome, Outcome
+from hugealign.verification.result import FileResult, Verification
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def render(outcome: Outcome) -> str:
+def render(outcome: Verification) -> str:
     """Return the document.  A file that could not be checked is an error, one with too little text to gain skipped."""
     verdicts = outcome.verdicts()
     skipped = sum(_skipped(file) for file in outcome.files)
@@ -34,12 +34,12 @@ def render(outcome: Outcome) -> str:
     return "".join(line + "\n" for line in lines)
 
 
-def _skipped(file: FileOutcome) -> bool:
+def _skipped(file: FileResult) -> bool:
     coverage = file.report.coverage
     return file.verdict == OK and (file.report.small or coverage is None or not coverage.text)
 
 
-def _result(file: FileOutcome) -> "Iterator[str]":
+def _result(file: FileResult) -> "Iterator[str]":
     if file.verdict == UNKNOWN:
         yield f'      <error type="not checked" message={quoteattr(file.reason)}/>'
         return

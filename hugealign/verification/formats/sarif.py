@@ -12,7 +12,7 @@ from hugealign import __version__
 from hugealign.units import printable
 from hugealign.verification.formats.words import relative
 from hugealign.verification.model import UNKNOWN, FileReport
-from hugealign.verification.outcome import FileOutcome, Outcome
+from hugealign.verification.result import FileResult, Verification
 from hugealign.verification.rules import RULES, Finding, Rule
 
 TYPE_CHECKING = False
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
 
-def render(outcome: Outcome, base: str) -> str:
+def render(outcome: Verification, base: str) -> str:
     """Return the document; paths below *base* are made relative to it, as repositories' services want them."""
     places = {rule_id: index for index, rule_id in enumerate(RULES)}
     results = [
@@ -78,7 +78,7 @@ def _result(
     return result
 
 
-def _notification(file: FileOutcome, base: str) -> "dict[str, Any]":
+def _notification(file: FileResult, base: str) -> "dict[str, Any]":
     path = file.report.path
     return {
         "level": "error",

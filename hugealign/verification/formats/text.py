@@ -7,7 +7,7 @@ from hugealign.elf.image import Segment
 from hugealign.units import format_size, printable
 from hugealign.verification.formats.words import count, log_lines, percent, summary, totals
 from hugealign.verification.model import FAILED, OK, UNKNOWN
-from hugealign.verification.outcome import FileOutcome, Outcome
+from hugealign.verification.result import FileResult, Verification
 from hugealign.verification.rules import Finding
 
 TYPE_CHECKING = False
@@ -35,7 +35,7 @@ class Style:
         return f"\x1b[{_COLOURS[meaning]}m{text}\x1b[0m" if self.colour else text
 
 
-def render(outcome: Outcome, style: Style) -> str:
+def render(outcome: Verification, style: Style) -> str:
     """Return the report for people."""
     lines: list[str] = []
     for file in outcome.files:
@@ -51,7 +51,7 @@ def render(outcome: Outcome, style: Style) -> str:
     return log_lines(lines)
 
 
-def _file(file: FileOutcome, style: Style) -> "Iterator[str]":
+def _file(file: FileResult, style: Style) -> "Iterator[str]":
     report = file.report
     name = printable(report.path)
     if file.reason:
@@ -102,7 +102,7 @@ def _wrapped(text: str, indent: int, further: int) -> list[str]:
     )
 
 
-def _table(outcome: Outcome) -> "Iterator[str]":
+def _table(outcome: Verification) -> "Iterator[str]":
     """Yield a line for each file and each of its text segments, and their sum."""
     yield f"{'TEXT':>10}  {'IN WINDOWS':>10}  {'COVERED':>7}  {'WINDOWS':>7}  {'PAD':>10}  FILE"
     for file in outcome.files:

@@ -5,7 +5,7 @@ import os
 from hugealign.elf.coverage import Coverage
 from hugealign.units import format_size
 from hugealign.verification.model import FAILED, OK, UNKNOWN, FileReport
-from hugealign.verification.outcome import Outcome
+from hugealign.verification.result import Verification
 
 
 def log_lines(lines: list[str]) -> str:
@@ -52,7 +52,7 @@ def summary(report: FileReport) -> str:
     return f"{percent(coverage)} of {size} of text in {count(coverage.windows, 'window')}"
 
 
-def totals(outcome: Outcome) -> list[str]:
+def totals(outcome: Verification) -> list[str]:
     """Return the lines that add up all files."""
     verdicts, coverage = outcome.verdicts(), outcome.coverage()
     checked = f"{verdicts[OK]} ok, {verdicts[FAILED]} failed, {verdicts[UNKNOWN]} not checked"

@@ -8,13 +8,13 @@ from hugealign.errors import UsageError
 from hugealign.verification import baseline, compare
 from hugealign.verification.formats import json as json_format
 from hugealign.verification.model import FileReport
-from hugealign.verification.outcome import FileOutcome, Outcome
+from hugealign.verification.result import FileResult, Verification
 from hugealign.verification.rules import Policy
 from hugealign.verification.selection import Selection
-from tests.unit.test_formats import M, outcome, report
+from tests.unit.verification.test_formats import M, outcome, report
 
 
-def ids(file: FileOutcome) -> list[str]:
+def ids(file: FileResult) -> list[str]:
     return [finding.rule.id for finding in file.findings]
 
 
@@ -56,23 +56,23 @@ def test_unknown_rules(words: list[str]) -> None:
 )
 def test_fail_on(rules: tuple[str, ...], fail_on: str, verdict: str, status: int) -> None:
     result = outcome(report("x", *rules), fail_on=fail_on)
-    assert (result.files[0].verdict, result.status(fail_on)) == (verdict, status)
+    assert (result.files[0].verdict, result.status) == (verdict, status)
 
 
 def test_what_could_not_be_checked_yields_to_findings() -> None:
     unknown = report("y", reason="unreadable")
-    assert outcome(unknown).status("error") == 3
-    assert outcome(unknown, report("x")).status("error") == 3
-    assert outcome(unknown, report("x", "HA001")).status("error") == 1
-    assert outcome(unknown, report("x", "HA001"), fail_on="never").status("never") == 3
-    assert outcome().status("error") == 3
+    assert outcome(unknown).status == 3
+    assert outcome(unknown, report("x")).status == 3
+    assert outcome(unknown, report("x", "HA001")).status == 1
+    assert outcome(unknown, report("x", "HA001"), fail_on="never").status == 3
+    assert outcome().status == 3
 
 
 def known(*reports: FileReport) -> baseline.Baseline:
     return baseline.parse(json_format.render(outcome(*reports)).encode(), "known.json")
 
 
-def judge(accepted: baseline.Baseline, *reports: FileReport) -> list[FileOutcome]:
+def judge(accepted: baseline.Baseline, *reports: FileReport) -> list[FileResult]:
     return [Selection().judge(one, accepted) for one in reports]
 
 
@@ -95,12 +95,12 @@ def test_each_known_finding_is_accepted_once() -> None:
 @pytest.mark.parametrize("other", [report("b", "HA001"), report("a", "HA003"), report("a", "HA001", flags=7)])
 def test_another_path_rule_or_protection_is_new(other: FileReport) -> None:
     (file,) = judge(known(report("a", "HA001")), other)
-    assert (file.verdict, file.accepted) == ("failed", [])
+    assert (file.verdict, file.accepted) == ("failed", ())
 
 
 def test_a_report_under_a_baseline_is_a_baseline() -> None:
     first = known(report("a", "HA001"))
-    second = json_format.render(Outcome(judge(first, report("a", "HA001", "HA004")), M))
+    second = json_format.render(Verification(tuple(judge(first, report("a", "HA001", "HA004"))), M))
     (file,) = judge(baseline.parse(second.encode(), "x"), report("a", "HA001", "HA004"))
     assert file.verdict == "ok"
 
@@ -147,9 +147,9 @@ def pair(new: FileReport | None, old: FileReport | None, fail_on: str = "error")
 )
 def test_before_and_after(new: FileReport | None, old: FileReport | None, verdict: str, status: int) -> None:
     compared = pair(new, old)
-    assert (compared.verdict, compare.status([compared], "error")) == (verdict, status)
+    assert (compared.verdict, compare.Comparison((compared,), M).status) == (verdict, status)
     assert bool(compared.worse) == (verdict == "worse")
-    assert compare.status([compared], "never") in (0, 3)
+    assert compare.Comparison((compared,), M, "never").status in (0, 3)
 
 
 def test_gained_warnings_count_when_asked() -> None:
@@ -157,18 +157,18 @@ def test_gained_warnings_count_when_asked() -> None:
 
 
 def test_pairing() -> None:
-    def side(*names: str) -> list[tuple[str, FileOutcome]]:
+    def side(*names: str) -> list[tuple[str, FileResult]]:
         return [(name, Selection().judge(report(name))) for name in names]
 
-    def names(new: list[tuple[str, FileOutcome]], old: list[tuple[str, FileOutcome]]) -> list[tuple[str | None, ...]]:
+    def names(new: list[tuple[str, FileResult]], old: list[tuple[str, FileResult]]) -> list[tuple[str | None, ...]]:
         found = compare.pairs(new, old, "error", Policy())
         return [tuple(side.report.path if side else None for side in (p.new, p.old)) for p in found]
 
     assert names(side("x"), side("y")) == [("x", "y")]
     assert names(side("a", "b"), side("b", "c")) == [("a", None), ("b", "b"), (None, "c")]
-    assert compare.status([], "error") == 3
+    assert compare.Comparison((), M).status == 3
 
 
 def test_json_of_a_baseline_run_names_what_is_fixed() -> None:
-    document = json.loads(json_format.render(Outcome([], M, [("a", "HA001", "R-E")])))
+    document = json.loads(json_format.render(Verification((), M, fixed=(("a", "HA001", "R-E"),))))
     assert document["fixed"] == [{"path": "a", "id": "HA001", "flags": "R-E"}]

@@ -1,52 +1,49 @@
-"""What a run of ``verify`` came to: the reports of its files, as its options see them.  Pure.
+"""What `verify` found: the reports of the files, as its options see them.  Pure."""
 
-Plain classes with slots, since ``dataclasses`` would cost as much as checking ten files.
-"""
+from typing import NamedTuple
 
 from hugealign.elf.coverage import Coverage
 from hugealign.units import printable
 from hugealign.verification.model import FAILED, OK, UNKNOWN, FileReport
 from hugealign.verification.rules import ERROR, NOTE, WARNING, Finding
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from hugealign.verification.baseline import Key
-
 SEVERITIES = (ERROR, WARNING, NOTE)
 NEVER = "never"
+#: What makes a finding the same one in the next build: path, rule and protection of the segment, not addresses.
+Key = tuple[str, str, str]
 
 
-class FileOutcome:
-    """One file: its *findings* that count, those *accepted* by a baseline, and the *verdict* that follows.
+class FileResult(NamedTuple):
+    """One file: its *findings* that count, and those *accepted* by a baseline.  *fail_on* is a severity or NEVER."""
 
-    *reason* says, fit for printing, why the file could not be checked.
-    """
+    report: FileReport
+    findings: tuple[Finding, ...]
+    accepted: tuple[Finding, ...]
+    fail_on: str
 
-    __slots__ = ("accepted", "findings", "reason", "report", "verdict")
+    @property
+    def reason(self) -> str:
+        """Why the file could not be checked, fit for printing; empty if it could."""
+        return printable(self.report.reason)
 
-    def __init__(self, report: FileReport, findings: list[Finding], accepted: list[Finding], fail_on: str) -> None:
-        self.report = report
-        self.reason = printable(report.reason)
-        self.findings = findings
-        self.accepted = accepted
+    @property
+    def verdict(self) -> str:
+        """OK, FAILED or UNKNOWN."""
+        if self.report.reason:
+            return UNKNOWN
         # With --fail-on=never only the exit status is spared; the report says what is so.
-        level = ERROR if fail_on == NEVER else fail_on
-        failed = any(at_or_above(finding.rule.severity, level) for finding in findings)
-        self.verdict = UNKNOWN if report.reason else FAILED if failed else OK
+        level = ERROR if self.fail_on == NEVER else self.fail_on
+        return FAILED if any(at_or_above(finding.rule.severity, level) for finding in self.findings) else OK
 
 
-class Outcome:
+class Verification(NamedTuple):
     """A whole run.  *fixed* are findings of the baseline that are gone; *skipped* says what a walk passed over."""
 
-    __slots__ = ("files", "fixed", "page_size", "skipped")
-
-    def __init__(
-        self, files: list[FileOutcome], page_size: int, fixed: "list[Key] | None" = None, skipped: str = ""
-    ) -> None:
-        self.files = files
-        self.page_size = page_size
-        self.fixed = fixed or []
-        self.skipped = skipped
+    files: tuple[FileResult, ...]
+    page_size: int
+    fail_on: str = ERROR
+    fixed: tuple[Key, ...] = ()
+    skipped: str = ""
 
     def verdicts(self) -> dict[str, int]:
         """Return how many files have each verdict."""
@@ -70,10 +67,11 @@ class Outcome:
         reports = [file.report for file in self.files]
         return sum(report.coverage.text for report in reports if report.coverage and report.small)
 
-    def status(self, fail_on: str) -> int:
-        """Return 1 for findings at or above *fail_on*, else 3 if a file could not be checked, else 0."""
+    @property
+    def status(self) -> int:
+        """The exit status: 1 for findings at or above *fail_on*, else 3 if a file could not be checked, else 0."""
         verdicts = self.verdicts()
-        if verdicts[FAILED] and fail_on != NEVER:
+        if verdicts[FAILED] and self.fail_on != NEVER:
             return 1
         return 3 if verdicts[UNKNOWN] or not self.files else 0
 

@@ -14,12 +14,12 @@ import pytest
 from hugealign.elf.coverage import Coverage
 from hugealign.elf.image import Segment
 from hugealign.units import printable
-from hugealign.verification.compare import Pair
+from hugealign.verification.compare import Comparison, Pair
 from hugealign.verification.formats import comparison, gcc, github, junit, sarif, text
 from hugealign.verification.formats import json as json_format
 from hugealign.verification.formats.words import log_lines
 from hugealign.verification.model import FileReport
-from hugealign.verification.outcome import Outcome
+from hugealign.verification.result import Verification
 from hugealign.verification.rules import RULES, Finding, Policy
 from hugealign.verification.selection import Selection
 from tests.support import HUGEALIGN, run
@@ -43,13 +43,13 @@ def report(path: str, *rules: str, reason: str = "", huge: int = 0, flags: int =
     part = Coverage(size, huge, huge // M, 0)
     findings = [Finding(rule, segment, f"what is wrong: {RULES[rule].title}") for rule in rules]
     return FileReport(
-        path, part, findings, (segment,), size < 1 << 18, coverages=(part,), file_size=5 * M, build_id="00ff"
+        path, part, tuple(findings), (segment,), size < 1 << 18, coverages=(part,), file_size=5 * M, build_id="00ff"
     )
 
 
-def outcome(*reports: FileReport, **selection: Any) -> Outcome:
+def outcome(*reports: FileReport, **selection: Any) -> Verification:
     chosen = Selection(**selection)
-    return Outcome([chosen.judge(one) for one in reports], M)
+    return Verification(tuple(chosen.judge(one) for one in reports), M, chosen.fail_on)
 
 
 def json_names(output: str) -> list[str]:
@@ -119,7 +119,7 @@ def in_logs(name: str) -> str:
 
 
 #: form -> (its render, its reader, the name as it must come back)
-FORMS: dict[str, tuple[Callable[[Outcome], str], Callable[[str], list[str]], Callable[[str], str]]] = {
+FORMS: dict[str, tuple[Callable[[Verification], str], Callable[[str], list[str]], Callable[[str], str]]] = {
     "json": (json_format.render, json_names, printable),
     "sarif": (lambda o: sarif.render(o, "/base"), sarif_names, printable),
     "github": (lambda o: github.render(o, "/base"), github_names, printable),
@@ -265,7 +265,7 @@ def test_github_levels_and_places() -> None:
 def test_hostile_names_in_a_comparison(name: str) -> None:
     selection = Selection()
     pair = Pair(selection.judge(report(name, "HA001")), selection.judge(report(name)), "error", Policy())
-    output = comparison.render_text([pair], text.Style())
+    output = comparison.render_text(Comparison((pair,), M), text.Style())
     no_commands(output)
     assert all(line.isprintable() for line in output.split("\n"))
-    assert json.loads(comparison.render_json([pair], M))["pairs"][0]["new"]["path"] == printable(name)
+    assert json.loads(comparison.render_json(Comparison((pair,), M)))["pairs"][0]["new"]["path"] == printable(name)

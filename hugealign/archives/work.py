@@ -1,0 +1,95 @@
+"""How much work an archive may cause: in proportion to its size, plus one allowance for the whole command.
+
+Every size, count and reference in an archive is untrusted.  Whatever they say, the readers pay here for what they do:
+for each byte that comes out of a decompressor or a hole, each byte that is copied or parsed, each header, name and
+stream, each program that is started.  All levels of nesting pay from the same purse.
+
+The factors leave room for every honest archive that we know: packages unpack to at most 20 times their size, and
+a file of an archive takes more than 8 bytes even among a hundred thousand empty ones.
+"""
+
+from hugealign.errors import HugealignError
+from hugealign.units import format_size
+
+
+class ArchiveError(HugealignError):
+    """The archive is damaged, or of a kind that is not known."""
+
+
+class LimitError(HugealignError):
+    """The archive causes more work than its size allows; ends the look at all of the named file."""
+
+
+class Kind:
+    """One kind of work: *times* the bytes of the archive are allowed, or one for each *per* bytes of it."""
+
+    __slots__ = ("allowance", "per", "times", "what")
+
+    def __init__(self, what: str, allowance: int, times: int = 1, per: int = 1) -> None:
+        self.what = what
+        self.allowance = allowance
+        self.times = times
+        self.per = per
+
+
+#: Bytes out of decompressors and holes.  Deflate cannot pass 1032:1; what passes 500:1 is zeros or a bomb.
+UNPACKED = Kind("unpacks to too many bytes", 256 << 20, times=500)
+#: Bytes that are copied to a temporary file, or parsed: zeros do not count, as they become holes.
+COPIED = Kind("holds too many bytes of programs", 64 << 20, times=100)
+#: Headers, names, references, streams.
+MEMBERS = Kind("holds too many files", 1 << 16, per=8)
+#: Runs of the zstd program.
+PROCESSES = Kind("needs the zstd program too often", 128, per=2048)
+
+
+class Allowance:
+    """What all archives of one command may cause beyond the share that comes of their sizes."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = {kind: kind.allowance for kind in (UNPACKED, COPIED, MEMBERS, PROCESSES)}
+
+
+class Work:
+    """The work that one named file of *size* bytes may cause, and no more than *limit* bytes unpacked or copied."""
+
+    __slots__ = ("_allowance", "_bytes", "_left", "_limit", "_size")
+
+    def __init__(self, size: int, limit: int, allowance: Allowance) -> None:
+        self._size = size
+        self._limit = limit
+        self._bytes = {UNPACKED: limit, COPIED: limit}
+        self._left = {kind: size * kind.times // kind.per for kind in allowance.left}
+        self._allowance = allowance.left
+
+    def unpacked(self, size: int) -> None:
+        """Pay for *size* bytes out of a decompressor or a hole.  Raises LimitError."""
+        self._pay_bytes(UNPACKED, size)
+
+    def copied(self, size: int) -> None:
+        """Pay for *size* bytes that are copied to a temporary file or parsed.  Raises LimitError."""
+        self._pay_bytes(COPIED, size)
+
+    def members(self, count: int = 1) -> None:
+        """Pay for *count* headers, names or streams.  Raises LimitError."""
+        self._pay(MEMBERS, count)
+
+    def process(self) -> None:
+        """Pay for a program that is started.  Raises LimitError."""
+        self._pay(PROCESSES, 1)
+
+    def _pay_bytes(self, kind: Kind, size: int) -> None:
+        self._bytes[kind] -= size
+        if self._bytes[kind] < 0:
+            raise LimitError(f"it unpacks to more than {format_size(self._limit)}; --max-unpacked sets the limit")
+        self._pay(kind, size)
+
+    def _pay(self, kind: Kind, amount: int) -> None:
+        left = self._left[kind] = self._left[kind] - amount
+        if left < 0:
+            self._left[kind] = 0
+            self._allowance[kind] += left
+            if self._allowance[kind] < 0:
+                self._allowance[kind] = 0
+                raise LimitError(f"it {kind.what} for its size of {format_size(self._size)}; unpack it first")

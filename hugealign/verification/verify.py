@@ -1,0 +1,98 @@
+"""The command `verify`, as functions: files in, a record of what was found out.  Prints nothing.
+
+from hugealign.verification.verify import verify
+
+found = verify("build/server")
+found.status, found.coverage().windows
+"""
+
+import os
+
+from hugealign.archives.counts import Counts
+from hugealign.errors import UsageError
+from hugealign.units import printable
+from hugealign.verification.compare import Comparison, pairs
+from hugealign.verification.inputs import MAX_UNPACKED, check_all
+from hugealign.verification.result import FileResult, Verification
+from hugealign.verification.rules import Policy
+from hugealign.verification.selection import Selection
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from hugealign.verification.baseline import Baseline
+
+    Path = str | os.PathLike[str]
+
+
+def verify(
+    paths: "Path | Iterable[Path]",
+    policy: Policy | None = None,
+    selection: Selection | None = None,
+    *,
+    recursive: bool = False,
+    jobs: int = 1,
+    max_unpacked: int = MAX_UNPACKED,
+    baseline: "Baseline | None" = None,
+) -> Verification:
+    """Hold the programs and libraries in *paths* against the rules: files, archives, with *recursive* directories.
+
+    *policy* says what is asked of a file, *selection* which rules count and which findings fail.  *jobs* processes
+    check at a time; an archive may unpack to *max_unpacked* bytes.  What keeps a file from being checked is the
+    `reason` of its result, never an exception.
+    """
+    policy, selection = policy or Policy(), selection or Selection()
+    counts = Counts()
+    names = [paths] if isinstance(paths, str | os.PathLike) else paths
+    reports = check_all(
+        (os.fspath(name) for name in names),
+        policy,
+        recursive=recursive,
+        jobs=jobs,
+        max_unpacked=max_unpacked,
+        counts=counts,
+    )
+    files = tuple(selection.judge(report, baseline) for report in reports)
+    fixed = baseline.fixed([file.report.path for file in files], selection.rules) if baseline else []
+    return Verification(files, policy.page_size, selection.fail_on, tuple(fixed), counts.skipped())
+
+
+def compare(
+    new: "Sequence[Path]",
+    old: "Sequence[Path]",
+    policy: Policy | None = None,
+    selection: Selection | None = None,
+    *,
+    recursive: bool = False,
+    jobs: int = 1,
+    max_unpacked: int = MAX_UNPACKED,
+) -> Comparison:
+    """Hold each of *new* against the *old* in the same place; what lies in them, against what has the same name."""
+    policy, selection = policy or Policy(), selection or Selection()
+    if len(new) != len(old):
+        raise UsageError(f"verify: {len(new)} FILE and {len(old)} OLD; each FILE is held against one OLD")
+
+    def side(path: "Path") -> list[tuple[str, FileResult]]:
+        word = os.fspath(path)
+        files = verify(word, policy, selection, recursive=recursive, jobs=jobs, max_unpacked=max_unpacked).files
+        return [(file.report.path.removeprefix(word).lstrip("/"), file) for file in files]
+
+    compared = [
+        pair
+        for after, before in zip(new, old, strict=True)
+        for pair in pairs(side(after), side(before), selection.fail_on, policy)
+    ]
+    return Comparison(tuple(compared), policy.page_size, selection.fail_on)
+
+
+def policy_for(page_size: int, min_text: int, pad_threshold: int, cpu: str = "") -> Policy:
+    """Return the policy of these sizes, in bytes, for the processor called *cpu*.  Raises UsageError."""
+    if not cpu:
+        return Policy(page_size, min_text, pad_threshold)
+    from hugealign.processor import table
+
+    found = table.find(cpu)
+    if not found.itlb_2m:
+        raise UsageError(f"--cpu: no source gives the 2 MiB instruction TLB entries of {printable(found.name)}")
+    return Policy(page_size, min_text, pad_threshold, cpu=found.name, itlb_2m=found.itlb_2m)

@@ -1,0 +1,95 @@
+"""A slice of the fuzzing of commands, and what was ever found; for more, ``python -m tests.fuzz.commands``."""
+
+import os
+import random
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import hugealign.cli
+from hugealign.verification.verify import verify
+from tests.fuzz import archives, commands
+from tests.fuzz.commands import KINDS, Case, Kind, Runner, case, corpus, smaller
+
+
+@pytest.fixture(scope="module")
+def runner(tmp_path_factory: pytest.TempPathFactory) -> Runner:
+    return Runner(tmp_path_factory.mktemp("fuzz"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_hundred_of_each_kind(kind: str, runner: Runner) -> None:
+    assert runner.run([case(kind, 1, number) for number in range(100)]) == [""] * 100
+
+
+def test_what_was_found_once(runner: Runner) -> None:
+    kept = corpus()
+    assert kept
+    found = runner.run([one for _, one in kept])
+    assert {str(path): problem for (path, _), problem in zip(kept, found, strict=True) if problem} == {}
+
+
+def test_the_same_number_makes_the_same_case() -> None:
+    for kind in KINDS:
+        assert case(kind, 7, 3) == case(kind, 7, 3)
+
+
+@pytest.mark.parametrize("kind", archives.KINDS)
+def test_most_of_an_archive_is_right(kind: str, tmp_path: Path) -> None:
+    """The grammar is neither so wild that no member is found, nor so tame that none is damaged."""
+    within = damaged = 0
+    for number in range(150):
+        (tmp_path / "x").write_bytes(archives.KINDS[kind](random.Random(number)))
+        results = verify(tmp_path / "x").files
+        within += any("!" in file.report.path for file in results)
+        damaged += any(file.reason and "!" not in file.report.path for file in results)
+    assert kind in ("thin", "compressed") or within > 20
+    assert damaged > 10
+
+
+def bombs() -> Iterator[tuple[str, str]]:
+    yield "raise KeyError('x')", "traceback: KeyError: 'x'"
+    yield "sys.exit(9)", "status 9"
+    yield "print('x'); sys.exit(2)", "status 2 and something on standard output"
+    yield "print('x' * 5000, file=sys.stderr)", "5001 bytes on stderr"
+    yield "print(chr(27))", "stdout is not printable"
+    yield "print(chr(27), file=sys.stderr)", "stderr is not printable"
+    yield "raise MemoryError", "more than 256 MiB of memory"
+    yield "x = bytearray(300 << 20)", "more than 256 MiB of memory"
+    yield "open('y', 'w')", "leaves files behind"
+    yield "open(os.environ['TMPDIR'] + '/y', 'w')", "leaves files behind"
+    yield "open('x', 'ab').write(b'more')", "changes the file"
+    yield "os.kill(os.getpid(), 11)", "ended by SIGSEGV"
+    yield "os.truncate(1, 1 << 40)", "ended by SIGXFSZ"
+    yield "while True: pass", "ended by SIGXCPU"
+    yield "time.sleep(9)", "hangs"
+
+
+@pytest.mark.parametrize(("code", "problem"), list(bombs()))
+def test_what_is_wrong_is_seen(code: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def main(_: list[str]) -> int:
+        try:
+            exec(code, {"os": os, "sys": sys, "time": time})  # noqa: S102  # ours, from above
+        except MemoryError:
+            print("not enough memory", file=sys.stderr)
+        return 0
+
+    monkeypatch.setattr(hugealign.cli, "main", main)
+    monkeypatch.setattr(commands, "SECONDS", 0)
+    monkeypatch.setattr(commands, "_HANG", 5.0)
+    monkeypatch.setitem(commands.KINDS, "x", Kind(lambda _: b"", (("x",),)))
+    cases = [Case("x", ("x",), b"abc")]
+    assert Runner(tmp_path).run(cases) == [problem]
+
+
+def test_only_what_is_needed_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def main(_: list[str]) -> int:
+        return 77 if b"needle" in Path("x").read_bytes() else 0
+
+    monkeypatch.setattr(hugealign.cli, "main", main)
+    runner = Runner(tmp_path)
+    broken = Case("ar", ("verify", "@"), b"hay" * 50 + b"needle" + b"hay" * 50)
+    assert smaller(runner, broken, "status 77").data == b"needle"

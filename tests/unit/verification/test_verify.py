@@ -1,0 +1,68 @@
+"""The functions behind `hugealign verify`, as others would call them."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from hugealign.errors import UsageError
+from hugealign.verification.rules import Policy
+from hugealign.verification.selection import Selection
+from hugealign.verification.verify import compare, policy_for, verify
+
+TRUE = Path("/bin/true")
+STRICT = Policy(min_text=0)  # /bin/true has some KiB of text, which no window holds
+
+
+def test_one_file() -> None:
+    for path in (TRUE, str(TRUE), [TRUE], iter([str(TRUE)])):
+        found = verify(path)
+        assert (found.status, [file.verdict for file in found.files]) == (0, ["ok"])
+        assert found.coverage().text > 0
+
+
+def test_what_fails() -> None:
+    found = verify(TRUE, STRICT)
+    assert found.status == 1
+    assert "HA001" in {finding.rule.id for finding in found.files[0].findings}
+    assert verify(TRUE, STRICT, Selection(fail_on="never")).status == 0
+
+
+def test_what_cannot_be_checked_is_no_exception(tmp_path: Path) -> None:
+    found = verify([tmp_path / "missing", tmp_path])
+    assert found.status == 3
+    assert [file.reason for file in found.files] == [
+        "No such file or directory",
+        "a directory; give -r to check what is in it",
+    ]
+    assert verify([]).status == 3
+
+
+def test_a_directory(tmp_path: Path) -> None:
+    shutil.copy(TRUE, tmp_path / "a")
+    (tmp_path / "b").write_text("text " * 50)
+    for jobs in (1, 2):
+        found = verify(tmp_path, recursive=True, jobs=jobs)
+        assert [file.report.path for file in found.files] == [str(tmp_path / "a")]
+        assert found.skipped == "1 other file"
+
+
+def test_the_record_cannot_be_changed() -> None:
+    found = verify(TRUE)
+    for record, name in ((found, "files"), (found.files[0], "report"), (found.files[0].report, "path")):
+        with pytest.raises(AttributeError):
+            setattr(record, name, ())
+
+
+def test_before_and_after() -> None:
+    compared = compare([TRUE], [str(TRUE)], STRICT)
+    assert (compared.status, [pair.verdict for pair in compared.pairs]) == (0, ["same"])
+    with pytest.raises(UsageError, match="2 FILE and 1 OLD"):
+        compare([TRUE, TRUE], [TRUE])
+
+
+def test_a_policy_for_a_processor() -> None:
+    assert policy_for(1 << 21, 0, 0, "skylake").itlb_2m > 0
+    assert policy_for(1 << 21, 0, 0).itlb_2m == 0
+    with pytest.raises(UsageError):
+        policy_for(1 << 21, 0, 0, "abacus")
