@@ -17,6 +17,7 @@ from hugealign.elf.contents import Contents, filled
 from hugealign.elf.image import ET_DYN, ET_EXEC, SHF_EXECINSTR, SHT_NOBITS, Image, Section, read_image
 from hugealign.elf.notes import read_notes
 from hugealign.errors import HugealignError, MalformedElfError
+from hugealign.units import printable
 
 _SHT_SYMTAB, _SHT_DYNSYM = 2, 11
 _STT_FUNC, _STT_FILE, _STT_GNU_IFUNC = 2, 4, 10
@@ -108,6 +109,16 @@ def read_functions(path: str | os.PathLike[str]) -> Functions:
     if not functions.starts:
         raise HugealignError("no functions found: neither symbols nor unwind information (stripped?)")
     return functions
+
+
+def functions_of(path: str) -> Functions:
+    """Return the functions of the file at *path*.  Raises HugealignError, which names the file."""
+    try:
+        return read_functions(path)
+    except HugealignError as error:
+        raise HugealignError(f"{printable(path)}: {error}") from None
+    except (OSError, ValueError) as error:
+        raise HugealignError(f"{printable(path)}: {getattr(error, 'strerror', None) or error}") from None
 
 
 def _found(image: Image, fd: int) -> tuple[str, list[_Symbol]]:

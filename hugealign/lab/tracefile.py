@@ -69,6 +69,15 @@ class Description:
     execs: int = 0
     lost: int = 0
 
+    def remarks(self) -> list[str]:
+        """Return what is missing from the trace."""
+        remarks = (
+            (self.cut, f"the trace is cut: {printable(self.cut or '')}"),
+            (self.execs, f"{self.execs} times, a process became another program, which is not in the trace"),
+            (self.lost, f"{self.lost} threads are not in the trace"),
+        )
+        return [remark for true, remark in remarks if true]
+
 
 @dataclass(frozen=True, slots=True)
 class Chunk:

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hugealign.ordering import compiled
-from hugealign.ordering.cdsort import Arc, Chain, Graph, cdsort, merged
+from hugealign.ordering.cdsort import cdsort
+from hugealign.ordering.chains import Arc, Chain, Graph, merged
 
 LLD = shutil.which("ld.lld-19")
 
