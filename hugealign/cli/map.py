@@ -53,8 +53,8 @@ def run(args: argparse.Namespace) -> int:
     gc.disable()  # as for `order`
     if bool(args.profile) == (args.trace is not None):
         raise UsageError("map: needs --profile or --trace; example: hugealign map ./server --profile perf.data")
-    if args.trace is not None and (args.type is not None or args.max_unpacked is not None):
-        raise UsageError("map: --trace takes no --type and no --max-unpacked")
+    if args.trace is not None and args.type is not None:
+        raise UsageError("map: --trace takes no --type")
     from hugealign.map.draw import heat_map
 
     page_size = parse_page_size(args.page_size, "--page-size")

@@ -98,13 +98,13 @@ def _from_trace(args: argparse.Namespace) -> int:
     from hugealign.ordering.budget import budget_of
     from hugealign.progress import Progress
 
-    if args.profiles or args.type is not None or args.max_unpacked is not None:
-        raise UsageError("order --trace: takes no PROFILE, no --type and no --max-unpacked")
+    if args.profiles or args.type is not None:
+        raise UsageError("order --trace: takes no PROFILE and no --type")
     if parse_page_size(args.page_size, "--page-size") != 2 << 20:
         raise UsageError("order --trace: simulates pages of 2M only")
     if args.itlb_2m is not None:
         raise UsageError("order --trace: simulates all of the TLB: --cpu NAME, or --cpu 4k=128/8,2m=8, not --itlb-2m")
-    here = None if args.cpu else budget_of(reserve=args.reserve)
+    here = None if args.cpu else budget_of(reserve=profiled.reserve(args))
     if here and not here.cpu:
         raise UsageError("order --trace: no source gives the TLB of this machine's processor; name one (--cpu)")
     progress = Progress("hugealign: order")
@@ -114,7 +114,7 @@ def _from_trace(args: argparse.Namespace) -> int:
             [here.cpu] if here else args.cpu,
             args.binary,
             budget=here,
-            reserve=args.reserve,
+            reserve=profiled.reserve(args),
             fill=not args.no_fill,
             force=args.force,
             warn=profiled.warn,

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hugealign.ordering.budget import Budget
 
-_NUMBER_LIMIT = (1 << 31) - 1
+ENTRIES_LIMIT = 1 << 16
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -31,21 +31,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     which.add_argument(
         "--cpu", action="append", metavar="NAME", help="budget for this processor (default: the one that runs this)"
     )
-    which.add_argument("--itlb-2m", type=_number, metavar="N", help="budget for N of its entries; 0: none huge")
-    add("--reserve", type=_number, default=1, metavar="N", help="entries left to others (default: 1)")
+    which.add_argument("--itlb-2m", metavar="N", help="budget for N of its entries; 0: none huge")
+    add("--reserve", default="1", metavar="N", help="entries left to others (default: 1)")
     add("--no-fill", action="store_true", help="only functions that the profile saw")
-
-
-def _number(text: str) -> int:
-    try:
-        return decimal(text, _NUMBER_LIMIT)
-    except NumberFormatError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def max_unpacked(args: argparse.Namespace) -> int | None:
     """Return what packed profiles may become, in bytes; None for the default.  Raises UsageError."""
     return None if args.max_unpacked is None else parse_size(args.max_unpacked, "--max-unpacked")
+
+
+def reserve(args: argparse.Namespace) -> int:
+    """Return the entries left to others.  Raises UsageError."""
+    return _entries(args.reserve, "--reserve")
 
 
 def budget(args: argparse.Namespace) -> "Budget":
@@ -54,7 +52,15 @@ def budget(args: argparse.Namespace) -> "Budget":
 
     if args.cpu and len(args.cpu) > 1:
         raise UsageError("--cpu: one is enough; only `order --trace` takes several")
-    return budget_of(args.cpu[0] if args.cpu else None, args.itlb_2m, args.reserve)
+    itlb_2m = None if args.itlb_2m is None else _entries(args.itlb_2m, "--itlb-2m")
+    return budget_of(args.cpu[0] if args.cpu else None, itlb_2m, reserve(args))
+
+
+def _entries(text: str, option: str) -> int:
+    try:
+        return decimal(text, ENTRIES_LIMIT)
+    except NumberFormatError:
+        raise UsageError(f"{option}: not a number from 0 to {ENTRIES_LIMIT}") from None
 
 
 def warn(message: str) -> None:

@@ -11,6 +11,7 @@ Place = int | tuple[str, str]
 NOWHERE = -1
 
 _COUNT_LIMIT = (1 << 63) - 1  # a larger count is no count
+_FEW_DIGITS = 19  # fewer are always below that limit
 _ADDRESS_LIMIT = (1 << 64) - 1
 _ROOM = 512 << 20  # bytes of names, calls and stacks that differ; the largest programs need a fourth
 _KEPT = 256  # bytes that keeping one of them takes besides its own
@@ -105,6 +106,8 @@ def meaningful(condition: object) -> None:
 
 def count_of(text: bytes) -> int:
     """Return the number that *text* is: decimal digits, below 2**63.  Raises Malformed."""
+    if len(text) < _FEW_DIGITS and text.isdigit():  # of bytes, ASCII digits alone; `decimal` takes twice the time
+        return int(text)
     try:
         return decimal(text, _COUNT_LIMIT)
     except NumberFormatError:

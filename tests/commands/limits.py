@@ -5,6 +5,7 @@ import resource
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from tests.support import HUGEALIGN, environment
 
@@ -41,12 +42,14 @@ def hugealign(*words: object, directory: Path, temporary: int = 1 << 40) -> Cost
         process = subprocess.Popen(
             [HUGEALIGN, *map(str, words)],
             cwd=directory, env=environment(TMPDIR=str(directory)), stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-            preexec_fn=limit,
+            preexec_fn=limit,  # noqa: PLW1509  # it only makes system calls
         )  # fmt: skip
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-        texts = []
-        for stream in (out, err):
-            stream.seek(0)
-            texts.append(stream.read(1 << 20).decode("utf-8", "replace"))
-    return Cost(process.returncode, *texts, used.ru_maxrss << 10, used.ru_utime + used.ru_stime)
+        stdout, stderr = _said(out), _said(err)
+    return Cost(process.returncode, stdout, stderr, used.ru_maxrss << 10, used.ru_utime + used.ru_stime)
+
+
+def _said(stream: BinaryIO) -> str:
+    stream.seek(0)
+    return stream.read(1 << 20).decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""``order`` and ``map`` on profiles, programs and traces that were made to take memory, disk or time, or to run away."""
+"""``order`` and ``map`` on profiles and programs that were made to take memory, disk or time, or to run something."""
 
 import gzip
 import os
@@ -42,7 +42,7 @@ YAML = b"header:\n  profile-version: 1\nfunctions:\n  - name: "
 def test_a_bomb_in_gzip(prog: Path, tmp_path: Path) -> None:
     """One scalar of 1.5 GB took 3.7 GB of memory."""
     packed(tmp_path / "p.gz", YAML, b"a" * (1 << 20), 1500)
-    cheap(hugealign("order", "p.gz", "-b", prog, directory=tmp_path), 3, "--max-unpacked")
+    cheap(hugealign("order", "p.gz", "-b", prog, directory=tmp_path), 3, "value or comment of more than")
 
 
 @pytest.mark.parametrize("piece", [b"a" * 1023, b"a" * 70 + b"\n      ", b"\n" * 1023, b"#" * 70 + b"\n"])
@@ -65,12 +65,12 @@ def test_a_bomb_for_the_disk(prog: Path, tmp_path: Path) -> None:
 
 
 def test_more_may_be_unpacked_where_that_is_asked_for(prog: Path, tmp_path: Path) -> None:
-    packed(tmp_path / "p.gz", b"", b"main;hot 1\n" * 100_000, 110)
+    packed(tmp_path / "p.gz", b"", (b"main;" * 200 + b"hot 1\n") * 1000, 110)
     refused = hugealign("order", "p.gz", "-b", prog, directory=tmp_path)
     cheap(refused, 3, "unpacks to more than")
     done = hugealign("order", "p.gz", "-b", prog, "--max-unpacked=200M", directory=tmp_path)
     assert (done.status, done.stderr) == (0, "")
-    assert "11000000 of 11000000 samples" in done.stdout
+    assert "100.00 % of 110000 samples" in done.stdout
     mapped = hugealign("map", prog, "--profile", "p.gz", "--max-unpacked=200M", directory=tmp_path)
     assert mapped.status == 0
 
@@ -130,6 +130,7 @@ def elf(path: Path, *sections: tuple[str, int, int, int], data: bytes = b"") -> 
 
 
 SYMTAB, STRTAB, PROGBITS = 2, 3, 1
+TEXT = (".text", PROGBITS, 6, 4096)
 SYMBOL = struct.pack("<IBBHQQ", 1, 0x12, 0, 3, 0x401000, 16)
 
 
@@ -137,15 +138,13 @@ SYMBOL = struct.pack("<IBBHQQ", 1, 0x12, 0, 3, 0x401000, 16)
 def test_a_sparse_program(tmp_path: Path, gibibytes: int) -> None:
     """A symbol table and its names that are holes: 456 KiB on disk took 4.2 GB and 56 s."""
     size = 24 * ((gibibytes << 30) // 24)
-    elf(
-        tmp_path / "sparse", (".symtab", SYMTAB, 0, size), (".strtab", STRTAB, 0, 1 << 30), (".text", PROGBITS, 6, 4096)
-    )
+    elf(tmp_path / "sparse", (".symtab", SYMTAB, 0, size), (".strtab", STRTAB, 0, 1 << 30), TEXT)
     (tmp_path / "p").write_text("main 1\n")
     cheap(hugealign("order", "p", "-b", "sparse", directory=tmp_path), 3, "no functions found")
 
 
 def test_unwind_information_of_zeros(tmp_path: Path) -> None:
-    elf(tmp_path / "zeros", (".eh_frame", PROGBITS, 2, 1 << 26), (".text", PROGBITS, 6, 4096))
+    elf(tmp_path / "zeros", (".eh_frame", PROGBITS, 2, 1 << 26), TEXT)
     (tmp_path / "p").write_text("main 1\n")
     cheap(hugealign("order", "p", "-b", "zeros", directory=tmp_path), 3, "no functions found")
 
@@ -153,7 +152,7 @@ def test_unwind_information_of_zeros(tmp_path: Path) -> None:
 def test_unwind_information_of_tiny_records(tmp_path: Path) -> None:
     """Each of an unknown kind, eight bytes long."""
     record = struct.pack("<II", 4, 1)
-    elf(tmp_path / "tiny", (".eh_frame", PROGBITS, 2, 1 << 26), (".text", PROGBITS, 6, 4096))
+    elf(tmp_path / "tiny", (".eh_frame", PROGBITS, 2, 1 << 26), TEXT)
     with (tmp_path / "tiny").open("r+b") as file:
         file.seek(0x2000)
         file.write(record * ((1 << 26) // 8))
@@ -167,7 +166,7 @@ def test_a_program_that_is_cut_while_it_is_read(tmp_path: Path) -> None:
         tmp_path / "cut",
         (".symtab", SYMTAB, 0, 24 << 20),
         (".strtab", STRTAB, 0, 1 << 29),
-        (".text", PROGBITS, 6, 4096),
+        TEXT,
     )
     with (tmp_path / "cut").open("r+b") as file:
         file.seek(0x2000)
@@ -212,7 +211,7 @@ def test_names_of_files_are_no_options(prog: Path, tmp_path: Path, name: str, da
     """A tool that starts is told ./NAME: neither its help nor a file that it writes comes of a profile's name."""
     (tmp_path / name).write_bytes(data + bytes(100))
     (tmp_path / "tools").mkdir()
-    for tool in ("llvm-profdata", "gprof", "perf", "dump_gcov", "gcov", "go"):
+    for tool in ("llvm-profdata-25", "gprof", "perf", "dump_gcov", "gcov", "go"):
         (tmp_path / "tools" / tool).write_text('#!/bin/sh\nprintf "%s\\n" "$@" >>"$TMPDIR/words"\nexit 1\n')
         (tmp_path / "tools" / tool).chmod(0o755)
     words = ["env", f"PATH={tmp_path / 'tools'}:/usr/bin:/bin", f"TMPDIR={tmp_path}", HUGEALIGN, "order", "-b", prog]
