@@ -9,8 +9,8 @@ import os
 import shutil
 import stat
 import subprocess
-import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from hugealign.errors import HugealignError
@@ -23,11 +23,13 @@ _FLAGS = (
     *("-fvisibility=hidden", "-ftls-model=initial-exec", "-pthread"),
 )
 _SECONDS = 120
+_LOADED: dict[str, Any] = {}  # by source
 
 
 def library(source: str, *definitions: str) -> str:
-    """Return the path of the shared object of *source*, a C file of ours, compiled with -D *definitions*.
+    """Return a path of the shared object of *source*, a C file of ours, compiled with -D *definitions*.
 
+    It is that of a descriptor which stays open (proc(5), /proc/PID/fd), so that what was checked is what is loaded.
     Raises HugealignError without a C compiler, and if nothing can be compiled or kept.
     """
     compiler = next((path for word in _COMPILERS if (path := shutil.which(word))), None)
@@ -37,15 +39,30 @@ def library(source: str, *definitions: str) -> str:
     with open(source, "rb") as stream:
         key = hashlib.sha256(stream.read())
     key.update("\0".join((os.uname().machine, *command)).encode("utf-8", "surrogateescape"))
+    name, _ = os.path.splitext(os.path.basename(source))
+    name = f"{name}-{key.hexdigest()[:24]}.so"
     try:
         directory = cache()
-        name, _ = os.path.splitext(os.path.basename(source))
-        path = os.path.join(directory, f"{name}-{key.hexdigest()[:24]}.so")
-        if not os.path.exists(path):
-            _compile(command, source, path)
+        try:
+            return _kept(directory, name) or _compiled(command, source, directory, name)
+        finally:
+            os.close(directory)
     except OSError as error:
         raise HugealignError(f"cannot keep what was compiled: {printable(str(error))}; set XDG_CACHE_HOME") from None
-    return path
+
+
+def _path(fd: int) -> str:
+    return f"/proc/{os.getpid()}/fd/{fd}"
+
+
+def _kept(directory: int, name: str) -> str | None:
+    """Return the path of what the cache has under *name*, None if nothing.  Raises HugealignError if it is not ours."""
+    try:
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+    except FileNotFoundError:
+        return None
+    _check(os.fstat(fd), f"{_told()}/{name}")
+    return _path(fd)
 
 
 def loaded(source: str, functions: Mapping[str, tuple[Any, tuple[Any, ...]]]) -> Any:
@@ -55,41 +72,82 @@ def loaded(source: str, functions: Mapping[str, tuple[Any, tuple[Any, ...]]]) ->
     """
     import ctypes  # `record` does without it
 
-    path = library(source)
-    try:
-        made = ctypes.CDLL(path)
-    except OSError as error:
-        raise HugealignError(f"cannot load what was compiled: {printable(str(error))}") from None
+    made = _LOADED.get(source)
+    if made is None:
+        try:
+            made = _LOADED[source] = ctypes.CDLL(library(source))
+        except OSError as error:
+            raise HugealignError(f"cannot load what was compiled: {printable(str(error))}") from None
     for name, (result, arguments) in functions.items():
         function = getattr(made, name)
         function.restype, function.argtypes = result, arguments
     return made
 
 
-def cache() -> str:
-    """Return our directory below ``XDG_CACHE_HOME``, made if need be; only we may write there.
-
-    Raises HugealignError if others may: they could put code of theirs there.
-    """
+def _told() -> str:
+    """Return the path of our directory below ``XDG_CACHE_HOME``."""
     base = os.environ.get("XDG_CACHE_HOME", "")
-    if not os.path.isabs(base):
-        base = os.path.expanduser("~/.cache")
-    path = os.path.join(base, "hugealign")
-    os.makedirs(path, mode=0o700, exist_ok=True)
-    found = os.stat(path)
-    if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise HugealignError(
-            f"{printable(path)}: others may write there, so nothing is run from it; chmod 700, or chown"
-        )
-    return path
+    return os.path.join(base if os.path.isabs(base) else os.path.expanduser("~/.cache"), "hugealign")
 
 
-def _compile(command: list[str], source: str, path: str) -> None:
-    fd, beside = tempfile.mkstemp(suffix=".so", dir=os.path.dirname(path))
-    os.close(fd)
+def cache() -> int:
+    """Open our directory below ``XDG_CACHE_HOME``, made if need be, where only we and root may write.
+
+    Raises OSError, and HugealignError if others may write there or put another directory in its place: they could put
+    code of theirs there.  So root uses nothing in another user's home.
+    """
+    path = _told()
+    missing: list[str] = []
+    while True:
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | (0 if missing else os.O_NOFOLLOW))
+            break
+        except FileNotFoundError:
+            path, name = os.path.split(path)
+            missing.append(name)
     try:
+        _check_chain(fd, path)
+        for name in reversed(missing):
+            with suppress(FileExistsError):
+                os.mkdir(name, 0o700, dir_fd=fd)
+            above, fd = fd, os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
+            os.close(above)
+        _check(os.fstat(fd), _told())
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _check_chain(fd: int, path: str) -> None:
+    """Check the directory *fd* and all above it: as they are, whatever links the *path* led through."""
+    _check(os.fstat(fd), path, sticky=True)
+    above = os.open("..", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=fd)
+    try:
+        if not os.path.samestat(os.fstat(above), os.fstat(fd)):
+            _check_chain(above, os.path.dirname(path) or path)
+    finally:
+        os.close(above)
+
+
+def _check(found: os.stat_result, path: str, sticky: bool = False) -> None:
+    """Raise HugealignError if others may change what is *found*; *sticky* directories guard what is in them."""
+    writable = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not (sticky and found.st_mode & stat.S_ISVTX)
+    if writable or found.st_uid not in (0, os.geteuid()):
+        raise HugealignError(
+            f"{printable(path)}: others may write there, so nothing is run from it; chmod 700, or chown, "
+            "or set XDG_CACHE_HOME"
+        )
+
+
+def _compiled(command: list[str], source: str, directory: int, name: str) -> str:
+    """Compile *source*, keep it in the cache under *name* and return its path."""
+    beside = f".{os.getpid()}-{name}"
+    try:
+        # Here, and not where the linker makes it, so that no umask opens it to others.
+        os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=directory))
         done = subprocess.run(
-            [*command, source, "-lm", "-o", beside],
+            [*command, source, "-lm", "-o", f"{_path(directory)}/{beside}"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -103,9 +161,12 @@ def _compile(command: list[str], source: str, path: str) -> None:
                 f"{printable(command[0])} cannot compile {os.path.basename(source)}: {printable(why)}; "
                 "on Debian: apt-get install gcc libc6-dev"
             )
-        os.replace(beside, path)
+        fd = os.open(beside, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+        os.fchmod(fd, 0o700)
+        os.rename(beside, name, src_dir_fd=directory, dst_dir_fd=directory)
+        return _path(fd)
     except subprocess.TimeoutExpired:
         raise HugealignError(f"{printable(command[0])} did not end within {_SECONDS} s") from None
     finally:
-        if os.path.exists(beside):
-            os.unlink(beside)
+        with suppress(FileNotFoundError):
+            os.unlink(beside, dir_fd=directory)

@@ -10,11 +10,15 @@ In names and values a backslash, a character that does not print and an undecoda
 ``\n``, ``\xNN`` for each byte), and so are ``#`` and ``@`` at the beginning and spaces at both ends of a name.
 """
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import BinaryIO
 
-from hugealign.errors import HugealignError
+from hugealign.errors import HugealignError, NumberFormatError
+from hugealign.numbers import decimal
+from hugealign.units import printable
 
 MAGIC = "# hugealign.order/1"
 HOT, COLD, FILL = "hot", "cold", "fill"
@@ -23,7 +27,9 @@ _UNESCAPES = {b"\\": b"\\", b"t": b"\t", b"n": b"\n"}
 _ESCAPED = re.compile(rb"\\(?:x([0-9a-f]{2})|(.))", re.DOTALL)
 _HEADER = re.compile(r"# ([a-z][a-z0-9-]*): (.*)\Z")
 _ADDRESS = re.compile(r"@([0-9a-f]{1,16})\Z")
-_SAMPLES_DIGITS = 30
+_MOST_SAMPLES = 10**30 - 1
+_FILE_LIMIT, _LINE_LIMIT = 1 << 28, 1 << 20  # bytes of an order file, and of a line
+_MOST = 1 << 21  # functions; the largest programs have half as many
 ALIASES = 16  # other names of a function; linkers that make functions one (--icf) give some of them thousands
 
 
@@ -86,6 +92,55 @@ def _lines(order: OrderFile) -> Iterator[str]:
             yield f"{_name(alias)}\tof={_name(entry.name)}{kind}"
 
 
+def load(path: str, *, plain: bool = False) -> OrderFile:
+    """Return what the order file at *path* says.  Raises HugealignError, which names the file.
+
+    With *plain*, it may also have one symbol per line and comments after ``#``, as lld takes it.
+    """
+    try:
+        with open(path, "rb", opener=_open) as stream:
+            ours = stream.peek(len(MAGIC)).startswith(MAGIC.encode())
+            return _names(_bounded(stream)) if plain and not ours else parse(_bounded(stream))
+    except OrderFileError as error:
+        raise OrderFileError(f"{printable(path)}: {error}") from None
+    except (OSError, ValueError) as error:
+        raise HugealignError(f"{printable(path)}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _open(path: str, flags: int) -> int:
+    fd = os.open(path, flags | os.O_NONBLOCK)  # a pipe that nobody writes to is empty
+    os.set_blocking(fd, True)
+    return fd
+
+
+def _bounded(stream: BinaryIO) -> Iterator[bytes]:
+    left = _FILE_LIMIT
+    while line := stream.readline(_LINE_LIMIT):
+        left -= len(line)
+        if left < 0 or len(line) == _LINE_LIMIT:
+            raise OrderFileError("too large for an order file")
+        yield line.removesuffix(b"\n")
+
+
+def _names(lines: Iterable[bytes]) -> OrderFile:
+    entries: list[Entry] = []
+    for line in lines:
+        if name := line.split(b"#", 1)[0].strip():
+            _add(Entry(name.decode("utf-8", "surrogateescape")), entries)
+        if b"\0" in line:
+            entries.clear()
+            break
+    if not entries:
+        raise OrderFileError("names no functions")
+    return OrderFile({}, entries)
+
+
+def _add(entry: Entry, entries: list[Entry]) -> None:
+    entries.append(entry)
+    if len(entries) > _MOST:
+        raise OrderFileError(f"has more than {_MOST} functions: no program has as many")
+
+
 def parse(lines: Iterable[bytes]) -> OrderFile:
     """Return what *lines*, without their ends, say.  Raises OrderFileError."""
     header: dict[str, str] = {}
@@ -106,7 +161,7 @@ def parse(lines: Iterable[bytes]) -> OrderFile:
         elif line.strip():
             entry, of = _entry(line, window, number)
             if of is None:
-                entries.append(entry)
+                _add(entry, entries)
             elif entries and entries[-1].name == of and len(entries[-1].aliases) < ALIASES:
                 entries[-1].aliases += (entry.name,)
     if not header and not entries:
@@ -134,9 +189,10 @@ def _entry(line: str, window: int, number: int) -> tuple[Entry, str | None]:
 
 
 def _number(text: str, line: int) -> int:
-    if not (text.isascii() and text.isdigit()) or len(text) > _SAMPLES_DIGITS:
-        raise OrderFileError(f"line {line}: not a number")
-    return int(text)
+    try:
+        return decimal(text, _MOST_SAMPLES)
+    except NumberFormatError:
+        raise OrderFileError(f"line {line}: not a number") from None
 
 
 def escape(text: str) -> str:

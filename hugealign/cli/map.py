@@ -2,21 +2,16 @@
 
 import argparse
 import gc
-import os
 import sys
 
 from hugealign.cli import profiled
-from hugealign.errors import HugealignError, UsageError
-from hugealign.units import parse_page_size, printable
+from hugealign.errors import UsageError
+from hugealign.units import parse_page_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hugealign.elf.notes import BuildNote
-    from hugealign.elf.symbols import Functions
     from hugealign.map.layout import Map
-    from hugealign.ordering.budget import Budget
-    from hugealign.ordering.windows import Plan
-    from hugealign.profile.match import Matched
+    from hugealign.profile.ran import Ran
 
 _EPILOG = """\
 examples:
@@ -60,76 +55,31 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("map: needs --profile or --trace; example: hugealign map ./server --profile perf.data")
     if args.trace is not None and args.type is not None:
         raise UsageError("map: --trace takes no --type")
-    from hugealign.map import layout
+    from hugealign.map.draw import heat_map
 
     page_size = parse_page_size(args.page_size, "--page-size")
     budget = profiled.budget(args)
-    functions, matched, sources, unit = _what_ran(args)
-    plan = _plan(args, functions, matched, page_size, budget)
-    note = _note(args.file, functions)
-    try:
-        layouts = (layout.before(functions, matched, page_size, note), layout.after(functions, matched, plan))
-    except HugealignError as error:
-        raise HugealignError(f"{printable(args.file)}: {error}") from None
-    _show(args, layout.Map(args.file, sources, unit, matched, budget, plan, args.order or "", note, layouts))
+    ran = _what_ran(args)
+    _show(args, heat_map(ran, page_size=page_size, budget=budget, fill=not args.no_fill, order=args.order))
     return 0
 
 
-def _what_ran(args: argparse.Namespace) -> "tuple[Functions, Matched, list[tuple[str, str]], str]":
-    """Return the functions, what ran of them, the sources (path, format) and what samples are."""
+def _what_ran(args: argparse.Namespace) -> "Ran":
     if args.trace is None:
-        functions = profiled.read_functions(args.file)
-        matched, read = profiled.read_profiles(args.profile, args.file, functions, args)
-        return functions, matched, read, "samples"
+        from hugealign.profile.ran import what_ran
+
+        most = profiled.max_unpacked(args)
+        return what_ran(
+            args.file, args.profile, form=args.type, max_unpacked=most, force=args.force, warn=profiled.warn
+        )
+    from hugealign.lab.ran import traced
     from hugealign.progress import Progress
 
     progress = Progress("hugealign: map")
     try:
-        traced = profiled.read_trace(args.trace, args.file, args.force, progress.say)
+        return traced(args.trace, args.file, force=args.force, warn=profiled.warn, progress=progress.say).ran
     finally:
         progress.clear()
-    return traced.functions, traced.matched, [(args.trace, "trace")], "instructions"
-
-
-def _plan(
-    args: argparse.Namespace, functions: "Functions", matched: "Matched", page_size: int, budget: "Budget"
-) -> "Plan":
-    from hugealign.elf.calls import Calls
-    from hugealign.ordering import hot, windows
-
-    if args.order is None:
-        calls = Calls(args.file, functions)
-        found = *hot.hot_and_cold(matched, functions, calls), matched, functions, page_size
-        return windows.plan(*found, budget.windows, None if args.no_fill else calls)
-    from hugealign.lab.orders import read_order
-
-    functions, order = read_order(args.order, args.file)
-    order = list(dict.fromkeys(order))
-    count = _windows(args.order)
-    return windows.plan(order, [], matched, functions, page_size, budget.windows, count=count)
-
-
-def _windows(path: str) -> int | None:
-    """Return how many windows an order file wants huge; None if it does not say, as lld's do not."""
-    from hugealign import orderfile
-    from hugealign.profile.lines import lines
-
-    try:
-        with open(path, "rb") as stream:
-            wanted = orderfile.parse(lines(stream)).header.get("windows", "")
-    except (HugealignError, OSError):
-        return None
-    return int(wanted) if wanted.isascii() and wanted.isdigit() and 0 < len(wanted) < 9 else None
-
-
-def _note(path: str, functions: "Functions") -> "BuildNote | None":
-    from hugealign.elf.notes import read_notes
-
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        return read_notes(fd, functions.image).build
-    finally:
-        os.close(fd)
 
 
 def _show(args: argparse.Namespace, shown: "Map") -> None:

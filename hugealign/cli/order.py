@@ -2,28 +2,14 @@
 
 import argparse
 import gc
-import os
 
 from hugealign.cli import profiled
-from hugealign.errors import HugealignError, UsageError
+from hugealign.errors import UsageError
 from hugealign.units import parse_page_size, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hugealign.elf.symbols import Functions
-    from hugealign.lab.geometry import Geometry
-    from hugealign.orderfile import OrderFile
-    from hugealign.ordering.budget import Budget
-    from hugealign.ordering.choice import Choice
-    from hugealign.ordering.windows import Plan
-    from hugealign.profile.match import Matched
-    from hugealign.progress import Progress
-
-    Found = tuple[list[int], list[int], Matched, Functions, int]  # what windows.plan begins with
-
-_MOST = 128  # numbers of huge windows that are simulated
+    from hugealign.ordering.order import Order
 
 _EPILOG = """\
 examples:
@@ -90,154 +76,82 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _from_profiles(args: argparse.Namespace) -> int:
-    from hugealign.elf.calls import Calls
-    from hugealign.ordering import hot, windows
+    from hugealign.ordering.order import order
 
     page_size = parse_page_size(args.page_size, "--page-size")
-    budget = profiled.budget(args)
-    functions = profiled.read_functions(args.binary)
-    matched, read = profiled.read_profiles(args.profiles, args.binary, functions, args)
-    calls = Calls(args.binary, functions)
-    found = *hot.hot_and_cold(matched, functions, calls), matched, functions, page_size
-    plan = windows.plan(*found, budget.windows, None if args.no_fill else calls)
-    return _finish(args, args.binary, functions, matched, plan, budget, read)
+    made = order(
+        args.binary,
+        args.profiles,
+        form=args.type,
+        max_unpacked=profiled.max_unpacked(args),
+        force=args.force,
+        page_size=page_size,
+        budget=profiled.budget(args),
+        fill=not args.no_fill,
+        warn=profiled.warn,
+    )
+    return _finish(made, args)
 
 
 def _from_trace(args: argparse.Namespace) -> int:
-    from hugealign.elf.calls import Calls
-    from hugealign.lab.placement import WINDOW
-    from hugealign.ordering import hot, windows
+    from hugealign.lab.order import order_of_trace
+    from hugealign.ordering.budget import budget_of
     from hugealign.progress import Progress
 
     if args.profiles or args.type is not None:
         raise UsageError("order --trace: takes no PROFILE and no --type")
-    if parse_page_size(args.page_size, "--page-size") != WINDOW:
+    if parse_page_size(args.page_size, "--page-size") != 2 << 20:
         raise UsageError("order --trace: simulates pages of 2M only")
-    cpus, budget = _processors(args)
-    progress = Progress("hugealign: order")
-    try:
-        traced = profiled.read_trace(args.trace, args.binary, args.force, progress.say)
-        found = *hot.hot_and_cold(traced.matched, traced.functions), traced.matched, traced.functions, WINDOW
-        choice = _simulated(traced, found, cpus, budget, progress)
-    finally:
-        progress.clear()
-    fill = None if args.no_fill else Calls(traced.binary, traced.functions)
-    plan = windows.plan(*found, budget.windows, fill, choice.chosen)
-    read = [(args.trace, "trace")]
-    return _finish(args, traced.binary, traced.functions, traced.matched, plan, budget, read, choice)
-
-
-def _processors(args: argparse.Namespace) -> "tuple[list[Geometry], Budget]":
-    """Return the processors to simulate, and the budget of the smallest."""
-    from hugealign.lab import geometry
-    from hugealign.ordering import budget as budgets
-    from hugealign.processor.table import find
-
     if args.itlb_2m is not None:
         raise UsageError("order --trace: simulates all of the TLB: --cpu NAME, or --cpu 4k=128/8,2m=8, not --itlb-2m")
-    words = list(dict.fromkeys(args.cpu or ()))
-    if not words:
-        budget = budgets.budget(None, None, args.reserve)
-        if not budget.cpu:
-            raise UsageError("order --trace: no source gives the TLB of this machine's processor; name one (--cpu)")
-        return [geometry.geometry(find(budget.cpu))], budget
-    cpus = [geometry.parse(word) if "=" in word else geometry.geometry(find(word)) for word in words]
-    found = [budgets.of_entries(_entries(cpu), args.reserve, printable(cpu.name)) for cpu in cpus]
-    return cpus, min(found, key=lambda budget: budget.windows)
+    here = None if args.cpu else budget_of(reserve=profiled.reserve(args))
+    if here and not here.cpu:
+        raise UsageError("order --trace: no source gives the TLB of this machine's processor; name one (--cpu)")
+    progress = Progress("hugealign: order")
+    try:
+        made = order_of_trace(
+            args.trace,
+            [here.cpu] if here else args.cpu,
+            args.binary,
+            budget=here,
+            reserve=profiled.reserve(args),
+            fill=not args.no_fill,
+            force=args.force,
+            warn=profiled.warn,
+            progress=progress.say,
+        )
+    finally:
+        progress.clear()
+    return _finish(made, args)
 
 
-def _entries(cpu: "Geometry") -> int:
-    table = cpu.first.table(huge=True)
-    return table.sets * table.ways
-
-
-def _simulated(
-    traced: profiled.Traced, found: "Found", cpus: "Sequence[Geometry]", budget: "Budget", progress: "Progress"
-) -> "Choice":
-    """Return the misses by the number of huge windows, to twice what any of *cpus* holds, each with its own order."""
-    from hugealign.lab.placement import ordered
-    from hugealign.lab.simulate import simulate, without
-    from hugealign.ordering import windows
-    from hugealign.ordering.choice import Choice
-
-    rule = windows.plan(*found, budget.windows)
-    most = min(2 * max(map(_entries, cpus)), _MOST)
-    layouts = []
-    for count in range(min(most, rule.needed) + 1):  # what ran has room in as many as it needs, and in more
-        plan = windows.plan(*found, budget.windows, count=count)
-        order = [placed.index for placed in plan.placed]
-        placement = ordered(traced.trace, traced.file, "order", traced.functions, order)
-        layouts.append((placement, range(count, most + 1 if count == rule.needed else count + 1)))
-    total = max(1, traced.trace.description.events)
-    done = simulate(
-        traced.trace,
-        layouts,
-        [without(cpu, budget.reserve) for cpu in cpus],
-        lambda events: progress.say(f"{events * 100 // total} % simulated"),
-    )
-    misses: dict[int, list[int]] = {}
-    for row in done.rows:  # by number of windows, then in the order of the processors
-        misses.setdefault(row.windows, []).append(row.misses)
-    return Choice([cpu.name for cpu in cpus], list(misses.values()), rule.count)
-
-
-def _finish(
-    args: argparse.Namespace,
-    binary: str,
-    functions: "Functions",
-    matched: "Matched",
-    plan: "Plan",
-    budget: "Budget",
-    read: "Sequence[tuple[str, str]]",
-    choice: "Choice | None" = None,
-) -> int:
+def _finish(made: "Order", args: argparse.Namespace) -> int:
     """Write the order and print the report."""
     from hugealign.cli import output
-    from hugealign.ordering import compose, emit, report
+    from hugealign.ordering import emit, report
 
-    unit = "samples" if choice is None else "instructions"
-    made = report.Report(binary, functions.source, read, matched, plan, budget, choice)
-    text = report.to_json(made) if args.format == "json" else report.text(made)
+    json = args.format == "json"
+    text = report.to_json(made) if json else report.text(made)
     if args.output is not None:
-        header = {
-            "page-size": str(plan.page_size),
-            "windows": str(plan.count),
-            "budget": f"{plan.budget} ({budget.why})",
-            "profile": ", ".join(f"{os.path.basename(path)} ({form})" for path, form in read),
-            "binary": os.path.basename(binary),
-            "build-id": functions.build_id or "--",
-            "matched": f"{matched.found} of {matched.total} {unit}",
-        }
-        order = compose.compose(plan, matched, functions, header)
+        order = made.file()
         output.write(emit.FORMS[args.emit](order), args.output)
         unnamed = sum(not entry.name for entry in order.entries)
         if unnamed:
-            profiled.warn(f"{printable(binary)}: {unnamed} functions have no name; give the binary before strip (-b)")
-    output.write(text, None, utf8=args.format == "json")
+            binary = printable(made.ran.binary)
+            profiled.warn(f"{binary}: {unnamed} functions have no name; give the binary before strip (-b)")
+    output.write(text, None, utf8=json)
     return 0
 
 
 def _diff(args: argparse.Namespace) -> int:
     from hugealign.cli import output
+    from hugealign.orderfile import load
     from hugealign.ordering import diff
 
     if len(args.profiles) != 2:
         raise UsageError("order --diff: two order files are needed: OLD NEW")
     if args.binary or args.output or args.trace:
         raise UsageError("order --diff: takes no -b, no -o and no --trace; the report is on standard output")
-    difference = diff.compare(*(_order_file(path) for path in args.profiles))
+    difference = diff.compare(*map(load, args.profiles))
     output.write((diff.to_json if args.format == "json" else diff.text)(difference), None, utf8=args.format == "json")
     return 0 if difference.same else 1
-
-
-def _order_file(path: str) -> "OrderFile":
-    from hugealign import orderfile
-    from hugealign.profile.lines import lines
-
-    try:
-        with open(path, "rb") as stream:
-            return orderfile.parse(lines(stream))
-    except HugealignError as error:
-        raise HugealignError(f"{printable(path)}: {error}") from None
-    except (OSError, ValueError) as error:
-        raise HugealignError(f"{printable(path)}: {getattr(error, 'strerror', None) or error}") from None

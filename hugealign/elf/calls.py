@@ -22,6 +22,7 @@ _CHUNK = 1 << 24  # bytes of code that are looked at together
 _BEHIND = 4  # and those behind them that the last instruction can need
 _MOST = 1 << 29  # bytes of code in all
 _DENSE = 4  # of so many bytes, on average of a piece, one can be the first of a call, which has five
+_PAIRS = 1 << 22  # calls that differ; the largest programs have two million
 _X86_64 = re.compile(rb"\xe8(?=(....))", re.DOTALL)
 _AARCH64 = re.compile(rb"[\x94-\x97]")  # the last byte of the instruction
 _INDEX = (1 << 32) - 1
@@ -48,7 +49,12 @@ class Calls:
     @cached_property
     def _calls(self) -> "array[int]":
         """Each call as one number: the caller, then the callee."""
-        return array("Q", sorted({caller << 32 | callee for caller, callee in _pairs(self._path, self._functions)}))
+        found: set[int] = set()
+        for caller, callee in _pairs(self._path, self._functions):
+            found.add(caller << 32 | callee)
+            if len(found) == _PAIRS:
+                break
+        return array("Q", sorted(found))
 
     @cached_property
     def _forth(self) -> "_Table":
@@ -124,7 +130,7 @@ def _x86_64(code: bytes, start: int, at: Mapping[int, int]) -> Iterator[tuple[in
 
 def _aarch64(code: bytes, start: int, at: Mapping[int, int]) -> Iterator[tuple[int, int]]:
     """Do the same for aarch64."""
-    for found in _AARCH64.finditer(code):
+    for found in islice(_AARCH64.finditer(code), len(code) // _DENSE):
         end = found.end()
         if end % 4 == 0:
             words = int.from_bytes(code[end - 4 : end], "little") & 0x3FFFFFF

@@ -1,7 +1,7 @@
 """The functions of a linked file: from its symbol table, else from its unwind information and dynamic symbols.
 
 System V ABI, chapter 4, "Symbol Table"; for ``.eh_frame`` the Linux Standard Base, Core, chapter 10.6.  Every number in
-the file is untrusted: reads are bounded by the file, names by the string table.
+the file is untrusted: `Contents` bounds what is read, the string table the names.
 """
 
 import mmap
@@ -10,11 +10,14 @@ import re
 import struct
 from bisect import bisect_right
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import itemgetter
 
+from hugealign.elf.contents import Contents, filled
 from hugealign.elf.image import ET_DYN, ET_EXEC, SHF_EXECINSTR, SHT_NOBITS, Image, Section, read_image
 from hugealign.elf.notes import read_notes
 from hugealign.errors import HugealignError, MalformedElfError
+from hugealign.units import printable
 
 _SHT_SYMTAB, _SHT_DYNSYM = 2, 11
 _STT_FUNC, _STT_FILE, _STT_GNU_IFUNC = 2, 4, 10
@@ -22,6 +25,7 @@ _STB_LOCAL, _STB_GLOBAL = 0, 1
 _SHN_UNDEF, _SHN_LORESERVE, _SHN_XINDEX = 0, 0xFF00, 0xFFFF
 _EM_ARM = 40
 _NAMES_FACTOR = 4  # names may share their ends in the string table; beyond this they were made to fill memory
+_MOST = 1 << 22  # functions of one file; the largest programs have about a million
 
 #: Sections whose contents have the place that the linker or the C library gives them.
 _NOT_ORDERED = (".init", ".fini", ".plt", ".iplt")
@@ -91,8 +95,7 @@ def read_functions(path: str | os.PathLike[str]) -> Functions:
         image = read_image(fd)
         if image.e_type not in (ET_EXEC, ET_DYN):
             raise HugealignError("not linked: give the executable or shared library")
-        with mmap.mmap(fd, 0, prot=mmap.PROT_READ) as data:
-            source, symbols = _found(image, data)
+        source, symbols = _found(image, fd)
         functions = _placed(symbols, {s.p_vaddr + s.p_memsz for s in image.text_segments})
         functions.source = source
         functions.image = image
@@ -108,14 +111,24 @@ def read_functions(path: str | os.PathLike[str]) -> Functions:
     return functions
 
 
-def _found(image: Image, data: mmap.mmap) -> tuple[str, list[_Symbol]]:
+def functions_of(path: str) -> Functions:
+    """Return the functions of the file at *path*.  Raises HugealignError, which names the file."""
+    try:
+        return read_functions(path)
+    except HugealignError as error:
+        raise HugealignError(f"{printable(path)}: {error}") from None
+    except (OSError, ValueError) as error:
+        raise HugealignError(f"{printable(path)}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _found(image: Image, fd: int) -> tuple[str, list[_Symbol]]:
     tables = {kind: next((s for s in image.sections if s.sh_type == kind), None) for kind in (_SHT_SYMTAB, _SHT_DYNSYM)}
-    if (table := tables[_SHT_SYMTAB]) and (symbols := _symbols(image, data, table)):
+    if (table := tables[_SHT_SYMTAB]) and (symbols := _symbols(image, fd, table)):
         return ".symtab", symbols
     table = tables[_SHT_DYNSYM]
-    dynamic = _symbols(image, data, table) if table else []
+    dynamic = _symbols(image, fd, table) if table else []
     frames = next((s for s in image.sections if s.name == ".eh_frame" and s.sh_type != SHT_NOBITS), None)
-    ranges = _frames(image, data, frames) if frames else []
+    ranges = _frames(image, fd, frames) if frames else []
     if ranges:
         known = {symbol[0] for symbol in dynamic}
         unnamed = [(start, -size, _UNNAMED, "", "") for start, size in ranges if start not in known]
@@ -123,18 +136,19 @@ def _found(image: Image, data: mmap.mmap) -> tuple[str, list[_Symbol]]:
     return ".dynsym", dynamic
 
 
-def _symbols(image: Image, data: mmap.mmap, table: Section) -> list[_Symbol]:
+def _symbols(image: Image, fd: int, table: Section) -> list[_Symbol]:
     """Return the functions that a symbol table has, in its order."""
     order = "<" if image.little else ">"
     layout = struct.Struct(order + ("IBBHQQ" if image.is64 else "IIIBBH"))
-    link_at = table.header + (40 if image.is64 else 24)
-    link = struct.unpack_from(order + "I", data, link_at)[0] if link_at + 4 <= len(data) else 0
-    if link >= len(image.sections) or table.sh_offset + table.sh_size > len(data):
+    header = os.pread(fd, 4, table.header + (40 if image.is64 else 24))
+    link = struct.unpack(order + "I", header)[0] if len(header) == 4 else 0
+    if link >= len(image.sections) or table.sh_offset + table.sh_size > image.file_size:
         raise MalformedElfError(f"{table.name or 'symbol table'}: lies beyond the end of the file, or has no strings")
     strings = image.sections[link]
-    if strings.sh_offset + strings.sh_size > len(data) or strings.sh_type == SHT_NOBITS:
+    if strings.sh_offset + strings.sh_size > image.file_size or strings.sh_type == SHT_NOBITS:
         raise MalformedElfError("the names of the symbols lie beyond the end of the file")
-    blob = data[strings.sh_offset : strings.sh_offset + strings.sh_size]
+    contents = Contents(fd, strings.sh_offset, strings.sh_size)
+    blob = contents.data
     executable = {
         index
         for index, s in enumerate(image.sections)
@@ -142,11 +156,11 @@ def _symbols(image: Image, data: mmap.mmap, table: Section) -> list[_Symbol]:
     }
     clear = ~1 if image.e_machine == _EM_ARM else ~0  # bit 0 of a Thumb function says that it is one
     names: dict[int, str] = {}
-    left = _NAMES_FACTOR * len(blob) + 1
+    left = _NAMES_FACTOR * contents.filled + 1
     symbols: list[_Symbol] = []
     file_at = 0
-    count = table.sh_size // layout.size
-    for row in layout.iter_unpack(data[table.sh_offset : table.sh_offset + count * layout.size]):
+    parts = filled(fd, table.sh_offset, table.sh_size, layout.size)  # a symbol of zeros is none
+    for row in chain.from_iterable(layout.iter_unpack(part) for _, part in parts):
         if image.is64:
             name_at, info, _, section, value, size = row
         else:
@@ -161,7 +175,7 @@ def _symbols(image: Image, data: mmap.mmap, table: Section) -> list[_Symbol]:
             continue
         for at in (name_at, file_at) if bind == _STB_LOCAL else (name_at,):
             if at not in names:
-                end = blob.find(0, at)
+                end = blob.find(b"\0", at)
                 raw = blob[at : end if end >= 0 else None]
                 left -= len(raw)
                 if left < 0:
@@ -172,6 +186,8 @@ def _symbols(image: Image, data: mmap.mmap, table: Section) -> list[_Symbol]:
                 symbols.append((value & clear, -size, _LOCAL, name, names[file_at]))
             else:
                 symbols.append((value & clear, -size, _GLOBAL if bind == _STB_GLOBAL else _WEAK, name, ""))
+        if len(symbols) > _MOST:
+            raise MalformedElfError(f"more than {_MOST} functions: no program has as many")
     return symbols
 
 
@@ -223,10 +239,10 @@ class _Cursor:
 
     __slots__ = ("at", "data", "end", "order", "wide")
 
-    def __init__(self, data: bytes, at: int, end: int, order: str, wide: bool) -> None:
+    def __init__(self, data: mmap.mmap, at: int, end: int, order: str, wide: bool) -> None:
         self.data = data
         self.at = at
-        self.end = min(end, len(data))
+        self.end = end
         self.order = order
         self.wide = wide
 
@@ -257,32 +273,38 @@ class _Cursor:
         return value + base if encoding & 0x10 else value
 
 
-def _frames(image: Image, data: mmap.mmap, section: Section) -> list[tuple[int, int]]:
+def _frames(image: Image, fd: int, section: Section) -> list[tuple[int, int]]:
     """Return address and size of each function that ``.eh_frame`` describes; what cannot be read ends the list."""
+    if section.sh_offset + section.sh_size > image.file_size:
+        raise MalformedElfError(".eh_frame lies beyond the end of the file")
     order = "<" if image.little else ">"
-    blob = data[section.sh_offset : section.sh_offset + section.sh_size]
+    contents = Contents(fd, section.sh_offset, section.sh_size)
+    data, size = contents.data, section.sh_size
     mask = (1 << (64 if image.is64 else 32)) - 1
     encodings: dict[int, int] = {}
     ranges: list[tuple[int, int]] = []
     at = 0
     try:
-        while at + 8 <= len(blob):
-            cursor = _Cursor(blob, at, len(blob), order, image.is64)
+        while at + 8 <= size and len(ranges) < _MOST:
+            cursor = _Cursor(data, at, size, order, image.is64)
             length = cursor.take("I")
             if length == 0:
-                at += 4  # each object file may end its part with a terminator
+                at = contents.next(at + 4) & ~3  # each object file may end its part with a terminator, of four bytes
                 continue
             if length == 0xFFFFFFFF:
                 length = cursor.take("Q")
-            body, cursor.end = cursor.at, min(cursor.at + length, len(blob))
+            body, cursor.end = cursor.at, min(cursor.at + length, size)
             identity = cursor.take("I")
             if identity == 0:
                 encodings[at] = _encoding(cursor)
-            elif (encoding := encodings.get(body - identity)) is not None:
+            else:
+                encoding = encodings.get(body - identity)
+                if encoding is None:
+                    break  # of no kind that was described: by the specification, that comes before
                 start = cursor.pointer(encoding, section.sh_addr + cursor.at) & mask
-                size = cursor.pointer(encoding & 0x0F, 0) & mask
-                if start and 0 < size < 1 << 32:
-                    ranges.append((start, size))
+                bytes_of = cursor.pointer(encoding & 0x0F, 0) & mask
+                if start and 0 < bytes_of < 1 << 32:
+                    ranges.append((start, bytes_of))
             at = body + length
     except struct.error:
         pass

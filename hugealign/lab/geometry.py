@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 
-from hugealign.errors import UsageError
-from hugealign.processor.table import Cpu, Tlb
+from hugealign.errors import NumberFormatError, UsageError
+from hugealign.numbers import decimal
+from hugealign.processor.table import Cpu, Tlb, find
 from hugealign.units import printable
 
+_NUMBER_LIMIT = 10**8 - 1
 _ENTRIES_LIMIT = 1 << 14  # of one table; the largest known has 4096
 
 
@@ -69,6 +71,14 @@ def _table(name: str, tlb: Tlb) -> Table:
     return Table(tlb.entries // ways, ways)
 
 
+def named(text: str) -> Geometry:
+    """Return the geometry of the processor of that name, or the one that the text describes (`parse`).
+
+    Raises UsageError.
+    """
+    return parse(text) if "=" in text else geometry(find(text))
+
+
 def parse(text: str) -> Geometry:
     """Return the geometry that ``4k=128/8,2m=8,l2=1536/12,l2-2m=0`` describes: entries, and ways unless any will do.
 
@@ -80,9 +90,13 @@ def parse(text: str) -> Geometry:
         name, _, shape = part.partition("=")
         entries, slash, ways = shape.partition("/")
         known = name in ("4k", "2m", "any", "l2", "l2-2m") and name not in tables
-        if not (known and _number(entries) and (_number(ways) if slash else not ways)):
+        try:
+            numbers = [decimal(word, _NUMBER_LIMIT) for word in ((entries, ways) if slash else (entries,))]
+        except NumberFormatError:
+            known = False
+        if not known:
             raise UsageError(f"--cpu: {printable(text)}: not a geometry such as 4k=128/8,2m=8,l2=1536/12")
-        tables[name] = Tlb(int(entries), int(ways) if slash else None, shared=name in ("any", "l2"))
+        tables[name] = Tlb(numbers[0], numbers[1] if slash else None, shared=name in ("any", "l2"))
     both = tables.get("any")
     small, huge = tables.get("4k", both), tables.get("2m", both)
     if small is None or huge is None or (both and len({"4k", "2m"} & tables.keys())):
@@ -90,7 +104,3 @@ def parse(text: str) -> Geometry:
     second = tables.get("l2")
     cpu = Cpu(text, (), "", (), small, huge, second, tables.get("l2-2m", second), "")
     return geometry(cpu)
-
-
-def _number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 9

@@ -1,7 +1,6 @@
 """Recording a trace: the command runs under QEMU's user-mode emulation, with our plugin, which writes the chunks."""
 
 import contextlib
-import mmap
 import os
 import re
 import shutil
@@ -11,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import BinaryIO
 
 from hugealign.elf.image import EM_AARCH64, EM_X86_64, Image, read_file
 from hugealign.environment import as_given
@@ -206,7 +206,7 @@ def _finish(shared: Shared, path: str, program: str, words: Sequence[str], machi
         tuple(words), machine, files, number, cut=shared.cut, execs=shared.execs, lost=shared.lost
     )
     with open(path, "r+b") as stream:
-        description.events, end = _count(stream.fileno())
+        description.events, end = _count(stream)
         if end < os.fstat(stream.fileno()).st_size:
             stream.truncate(end)
             description.cut = "a process was killed while it wrote"
@@ -229,11 +229,11 @@ def _with_program(files: tuple[tracefile.File, ...], program: str) -> tuple[tupl
     return (*files, wanted), len(files)
 
 
-def _count(fd: int) -> tuple[int, int]:
+def _count(stream: BinaryIO) -> tuple[int, int]:
     """Return the events in the chunks, and where the last whole one ends."""
     events, end = 0, len(tracefile.MAGIC)
-    with mmap.mmap(fd, 0, prot=mmap.PROT_READ) as data, contextlib.suppress(TraceError):
-        for _, _, chunk in tracefile.walk(data, len(data)):
+    with contextlib.suppress(TraceError):
+        for _, _, chunk in tracefile.walk(stream, os.fstat(stream.fileno()).st_size):
             events += chunk.events
             end = chunk.offset + chunk.size
     return events, end

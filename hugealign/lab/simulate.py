@@ -1,15 +1,12 @@
 """Replaying a trace under layouts, on processors: how often each would have missed."""
 
-from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from hugealign.elf.symbols import Functions
 from hugealign.lab.geometry import Geometry, Level, Table
 from hugealign.lab.placement import Placement, keys, pages
-from hugealign.lab.replay import ELSEWHERE, FUNCTION, NO_FUNCTION, Replay
+from hugealign.lab.replay import Replay
 from hugealign.lab.tracefile import Trace
-from hugealign.profile.match import Matched
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +36,17 @@ class Simulation:
     uncovered: int
     threads: int
     ended: int
+
+    def mpki(self, row: Row) -> float:
+        """Return the misses of *row* for each thousand instructions."""
+        return row.misses * 1000 / self.instructions if self.instructions else 0.0
+
+    def groups(self) -> dict[tuple[str, str], list[Row]]:
+        """Return the rows of each layout on each processor."""
+        groups: dict[tuple[str, str], list[Row]] = {}
+        for row in self.rows:
+            groups.setdefault((row.layout, row.cpu), []).append(row)
+        return groups
 
 
 def simulate(
@@ -79,15 +87,6 @@ def best(rows: Iterable[Row]) -> Row:
     return min(rows, key=lambda row: (row.misses, row.windows))
 
 
-def best_windows(trace: Trace, placement: Placement, cpu: Geometry, most: int = 16) -> tuple[int, int]:
-    """Return how many leading windows, at most *most*, are best made huge, and the misses that remain.
-
-    Raises TraceError.
-    """
-    row = best(simulate(trace, [(placement, range(most + 1))], [cpu]).rows)
-    return row.windows, row.misses
-
-
 def without(cpu: Geometry, reserve: int) -> Geometry:
     """Return *cpu* with *reserve* of the first-level entries for huge pages taken by others for good, one being left.
 
@@ -96,56 +95,3 @@ def without(cpu: Geometry, reserve: int) -> Geometry:
     table = cpu.first.table(huge=True)
     left = Table(table.sets, max(1, table.ways - -(-reserve // table.sets)))
     return replace(cpu, first=Level(left, None) if cpu.first.huge is None else Level(cpu.first.small, left))
-
-
-def executed(trace: Trace) -> list[int]:
-    """Return how often each block of *trace* ran, by its number.  Raises TraceError."""
-    with Replay(trace) as replay:
-        replay.run()
-        return replay.executions()
-
-
-def heat(trace: Trace, file: int, functions: Functions) -> list[int]:
-    """Return the instructions that ran in each of the *functions* of the file with that number.  Raises TraceError."""
-    ran = profile(trace, file, functions)[0].samples
-    return [ran.get(index, 0) for index in range(len(functions))]
-
-
-def profile(
-    trace: Trace, file: int, functions: Functions, progress: Callable[[int], None] = lambda _: None
-) -> tuple[Matched, int]:
-    """Return what ran of the file with that number, as a profile says it, and calls that there was no room for.
-
-    Samples are instructions.  A call is what enters a function at its first address from another one, directly or
-    through the PLT; its offset is that of the last byte of the block that it leaves.  Raises TraceError.
-    """
-    owners, entries = array("I"), bytearray()
-    for address, number, _, _ in trace.block_rows():
-        index = functions.at(address) if number == file else -1
-        owners.append(index + FUNCTION if index >= 0 else NO_FUNCTION if number == file else ELSEWHERE)
-        entries.append(index >= 0 and functions.starts[index] == address)
-    with Replay(trace) as replay:
-        replay.count_calls(owners, bytes(entries))
-        replay.run(progress)
-        executions = replay.executions()
-        calls, uncounted = replay.calls()
-    matched = Matched(complete=True)
-    for times, owner, (_, _, _, instructions) in zip(executions, owners, trace.block_rows(), strict=True):
-        if not times:
-            continue
-        if owner == ELSEWHERE:
-            matched.foreign += times * instructions
-            continue
-        matched.total += times * instructions
-        if owner >= FUNCTION:
-            matched.found += times * instructions
-            matched.samples[owner - FUNCTION] = matched.samples.get(owner - FUNCTION, 0) + times * instructions
-    if matched.found < matched.total:
-        matched.missing = [("(no function)", matched.total - matched.found)]
-    ends = [address + size for address, _, size, _ in trace.block_rows()]
-    for (block, entered), times in calls.items():
-        caller, callee = owners[block] - FUNCTION, owners[entered] - FUNCTION
-        offset = ends[block] - 1 - functions.starts[caller]
-        key = caller, callee, offset if offset < functions.sizes[caller] else None
-        matched.arcs[key] = matched.arcs.get(key, 0) + times
-    return matched, uncounted

@@ -1,8 +1,8 @@
 """The file format ``hugealign.trace/1``: docs/trace.md describes it.  What is read is untrusted, and bounded."""
 
 import json
-import mmap
 import os
+import stat
 import struct
 import zlib
 from collections.abc import Iterator
@@ -22,6 +22,7 @@ EVENTS_LIMIT = 1 << 14
 _BYTES_PER_EVENT = 10  # two numbers of up to 5 bytes
 BLOCK_LIMIT = 4096  # bytes of a block: it reaches into two pages at most
 _BLOCKS_LIMIT = 1 << 23
+_PACKED_LIMIT = 17 * _BLOCKS_LIMIT  # bytes; what does not shrink grows by little
 _DESCRIPTION_LIMIT = 1 << 24
 _FILES_LIMIT = 1 << 10
 _SEGMENTS_LIMIT = 64
@@ -69,6 +70,15 @@ class Description:
     execs: int = 0
     lost: int = 0
 
+    def remarks(self) -> list[str]:
+        """Return what is missing from the trace."""
+        remarks = (
+            (self.cut, f"the trace is cut: {printable(self.cut or '')}"),
+            (self.execs, f"{self.execs} times, a process became another program, which is not in the trace"),
+            (self.lost, f"{self.lost} threads are not in the trace"),
+        )
+        return [remark for true, remark in remarks if true]
+
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
@@ -82,10 +92,13 @@ class Chunk:
 
 @dataclass(slots=True)
 class Trace:
-    """An open trace.  *blocks* are the rows of the table, 16 bytes each, *streams* the chunks of each thread."""
+    """An open trace.  *blocks* are the rows of the table, 16 bytes each, *streams* the chunks of each thread.
+
+    The *file* is read, not mapped: where it is cut meanwhile, a page that is gone would end us by SIGBUS (mmap(2)).
+    """
 
     path: str
-    data: mmap.mmap
+    file: BinaryIO
     description: Description
     blocks: bytes
     streams: list[list[Chunk]] = field(default_factory=list)
@@ -100,8 +113,11 @@ class Trace:
         return len(self.blocks) // BLOCK.size
 
     def chunk_bytes(self, chunk: Chunk) -> bytes:
-        """Return the bytes of a chunk's events."""
-        return self.data[chunk.offset : chunk.offset + chunk.size]
+        """Return the bytes of a chunk's events.  Raises TraceError."""
+        try:
+            return _part(self.file, chunk.offset, chunk.size)
+        except TraceError as error:
+            raise TraceError(f"{printable(self.path)}: {error}") from None
 
 
 def write_end(stream: BinaryIO, description: Description, blocks: bytes) -> None:
@@ -121,37 +137,49 @@ def write_chunk(stream: BinaryIO, number: int, flags: int, events: int, payload:
 def open_trace(path: str) -> Trace:
     """Return the trace at *path*.  Raises HugealignError, which names the file."""
     try:
-        return _read(path, _map(path))
+        return _read(path, _open(path))
     except TraceError as error:
         raise TraceError(f"{printable(path)}: {error}") from None
     except (OSError, ValueError) as error:
         raise HugealignError(f"{printable(path)}: {getattr(error, 'strerror', None) or error}") from None
 
 
-def _map(path: str) -> mmap.mmap:
-    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as stream:
-        if not os.path.isfile(path):
-            raise TraceError("is no trace: not a regular file")
-        if not os.fstat(stream.fileno()).st_size:
-            raise TraceError("is no trace: it is empty")
-        return mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ)
+def _open(path: str) -> BinaryIO:
+    stream = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115
+    if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+        raise TraceError("is no trace: not a regular file")
+    return stream
 
 
-def _read(path: str, data: mmap.mmap) -> Trace:
-    if data[: len(MAGIC)] != MAGIC:
+def _part(stream: BinaryIO, offset: int, size: int) -> bytes:
+    data = os.pread(stream.fileno(), size, offset)
+    if len(data) < size:
+        raise TraceError("was cut while it was read")
+    return data
+
+
+def _read(path: str, stream: BinaryIO) -> Trace:
+    size = os.fstat(stream.fileno()).st_size
+    if not size:
+        raise TraceError("is no trace: it is empty")
+    if os.pread(stream.fileno(), len(MAGIC), 0) != MAGIC:
         raise TraceError("is no trace (hugealign trace -o FILE -- COMMAND writes one)")
-    if len(data) < len(MAGIC) + _FOOTER.size or data[-len(_END) :] != _END:
+    footer = _part(stream, max(0, size - _FOOTER.size), _FOOTER.size) if size >= len(MAGIC) + _FOOTER.size else b""
+    if not footer.endswith(_END):
         raise TraceError("is cut short: its end is missing; record it again")
-    end, text_size, table_size, checksum, _ = _FOOTER.unpack_from(data, len(data) - _FOOTER.size)
-    if not len(MAGIC) <= end or end + text_size + table_size + _FOOTER.size != len(data):
+    end, text_size, table_size, checksum, _ = _FOOTER.unpack(footer)
+    if not len(MAGIC) <= end or end + text_size + table_size + _FOOTER.size != size:
         raise TraceError("is damaged: its parts do not add up")
-    if zlib.crc32(data[end : end + text_size + table_size]) != checksum:
+    if max(text_size, table_size) > _PACKED_LIMIT:
+        raise TraceError("is damaged, or larger than any trace of ours")
+    text, table = _part(stream, end, text_size), _part(stream, end + text_size, table_size)
+    if zlib.crc32(table, zlib.crc32(text)) != checksum:
         raise TraceError("is damaged: the checksum of its description is wrong")
-    description = _description(_inflate(data[end : end + text_size], _DESCRIPTION_LIMIT))
-    blocks = _inflate(data[end + text_size : end + text_size + table_size], _BLOCKS_LIMIT * BLOCK.size)
+    description = _description(_inflate(text, _DESCRIPTION_LIMIT))
+    blocks = _inflate(table, _BLOCKS_LIMIT * BLOCK.size)
     _check_blocks(blocks, len(description.files))
-    streams = _streams(data, end)
-    trace = Trace(path, data, description, blocks, streams)
+    streams = _streams(stream, end)
+    trace = Trace(path, stream, description, blocks, streams)
     if sum(chunk.events for chunks in streams for chunk in chunks) != description.events:
         raise TraceError("is damaged: chunks are missing")
     return trace
@@ -226,10 +254,10 @@ def _check_blocks(blocks: bytes, files: int) -> None:
             raise TraceError("is damaged: a block is out of range")
 
 
-def _streams(data: mmap.mmap, end: int) -> list[list[Chunk]]:
+def _streams(stream: BinaryIO, end: int) -> list[list[Chunk]]:
     streams: dict[int, list[Chunk]] = {}
     ended: set[int] = set()
-    for number, flags, chunk in walk(data, end):
+    for number, flags, chunk in walk(stream, end):
         if number in ended:
             raise TraceError("is damaged: a thread goes on after its end")
         streams.setdefault(number, []).append(chunk)
@@ -238,13 +266,13 @@ def _streams(data: mmap.mmap, end: int) -> list[list[Chunk]]:
     return list(streams.values())
 
 
-def walk(data: mmap.mmap, end: int) -> Iterator[tuple[int, int, Chunk]]:
+def walk(stream: BinaryIO, end: int) -> Iterator[tuple[int, int, Chunk]]:
     """Yield stream, flags and place of each chunk before the offset *end*.  Raises TraceError at a damaged one."""
     at = len(MAGIC)
     while at < end:
         if at + CHUNK.size > end:
             raise TraceError("is damaged: a chunk is cut short")
-        flags, number, events, size = CHUNK.unpack_from(data, at)
+        flags, number, events, size = CHUNK.unpack(_part(stream, at, CHUNK.size))
         at += CHUNK.size
         raw = flags == LAST | RAW
         if flags not in (0, LAST, LAST | RAW) or events > EVENTS_LIMIT or at + size > end:

@@ -17,6 +17,7 @@ from hugealign.ordering.alignment import alignment, place
 from hugealign.ordering.budget import Budget
 from hugealign.ordering.windows import Plan
 from hugealign.profile.match import Matched
+from hugealign.profile.ran import Ran
 
 PARTS = 1 << 20  # of a sample
 CELLS = 512  # of a row: the 4 KiB pages of 2 MiB
@@ -59,16 +60,12 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """All that is shown of the *file*: *layouts* before and after, and what they were made from.
+    """All that is shown of a file: *layouts* before and after, and what they were made from.
 
-    *sources* are profiles (path, format), *unit* what samples are; *order* is the file with the order, empty if it was
-    made from the profile.  *note* is what the link left in the file.
+    *order* is the file with the order, empty if it was made from what *ran*.  *note* is what the link left in the file.
     """
 
-    file: str
-    sources: Sequence[tuple[str, str]]
-    unit: str
-    matched: Matched
+    ran: Ran
     budget: Budget
     plan: Plan
     order: str

@@ -35,7 +35,7 @@ def svg(shown: Map) -> str:
 
 def _drawn(shown: Map) -> ET.Element:
     root = ET.Element("svg", {"xmlns": "http://www.w3.org/2000/svg", "role": "img", "font-family": "sans-serif"})
-    title = f"Heat of {_short(shown.file)} by window of {format_size(shown.plan.page_size)}"
+    title = f"Heat of {_short(shown.ran.binary)} by window of {format_size(shown.plan.page_size)}"
     _child(root, "title").text = title
     paper = _child(root, "rect", x=0, y=0, width=_WIDTH, fill=PAPER)
     _words(root, 16, 28, title, size=18, weight="bold")
@@ -44,7 +44,7 @@ def _drawn(shown: Map) -> ET.Element:
         _words(root, 16, y, line[:_TITLE_SHOWN] + ("…" if len(line) > _TITLE_SHOWN else ""), fill="#4a4a4a")
         y += 17
     cells = (cell for layout in shown.layouts for row in layout.rows for cell in row.heat)
-    steps = scale(cells, shown.matched.found * PARTS, len(HEAT), halves=True)
+    steps = scale(cells, shown.ran.matched.found * PARTS, len(HEAT), halves=True)
     y = _legend(root, y + 8, steps, shown)
     rows = max(len(layout.rows) for layout in shown.layouts)
     height = max(2, min(16, 480 // max(rows, 1)))
@@ -85,7 +85,7 @@ def _line(parent: ET.Element, x1: float, y1: float, x2: float, y2: float, stroke
 def _legend(root: ET.Element, y: float, steps: Scale, shown: Map) -> float:
     """Draw what the colours mean, from *y* down; return where it ends."""
     cell = format_size(shown.plan.page_size // CELLS)
-    words = f"share of all {shown.unit} in one cell of {cell}, at least:"
+    words = f"share of all {shown.ran.unit} in one cell of {cell}, at least:"
     _words(root, _LEFT, y + 12, words)
     x = _LEFT + 8 + 6.4 * len(words)
     for colour, label in (*zip(HEAT, steps.labels(), strict=True), (COLD, "text, none")):
@@ -154,7 +154,7 @@ def _runs(cells: Sequence[int], steps: Scale) -> list[tuple[int, int, int]]:
 
 def _curves(root: ET.Element, y: float, shown: Map) -> float:
     """Draw the share of samples that the first N windows leave, from *y* down; return where it ends."""
-    _words(root, _LEFT, y - 32, f"{shown.unit} outside of the first N windows", size=13, weight="bold")
+    _words(root, _LEFT, y - 32, f"{shown.ran.unit} outside of the first N windows", size=13, weight="bold")
     shares = [[count / max(layout.total, 1) for count in layout.uncovered()] for layout in shown.layouts]
     lowest = min((share for found in shares for share in found if share > 0), default=1.0)
     decades = min(max(1, math.ceil(-math.log10(lowest) - 1e-9)), _DECADES)

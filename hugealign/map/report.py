@@ -23,27 +23,27 @@ def text(shown: Map, shades: str = BLOCKS) -> str:
 def _lines(shown: Map, shades: str) -> Iterator[str]:
     yield from heading(shown)
     cells = [cell for layout in shown.layouts for row in layout.rows for cell in _merged(row.heat)]
-    steps = scale(cells, shown.matched.found * PARTS, len(shades) - 1, halves=False)
+    steps = scale(cells, shown.ran.matched.found * PARTS, len(shades) - 1, halves=False)
     for layout in shown.layouts:
         yield ""
         yield from _strip(layout, [[steps.step(cell) for cell in _merged(row.heat)] for row in layout.rows], shades)
     yield ""
     labels = "  ".join(f"{shade} {label}" for shade, label in zip(shades, steps.labels(), strict=False))
     cell = format_size(shown.plan.page_size // _COLUMNS)
-    yield f"one character is {cell}: {labels} of the {shown.unit}  {shades[-1]} none"
+    yield f"one character is {cell}: {labels} of the {shown.ran.unit}  {shades[-1]} none"
     yield "* can be on a huge page, and is meant to; uncovered: not in this window or one before it"
 
 
 def heading(shown: Map) -> list[str]:
     """Return what the map was made from, in a few lines for people."""
-    plan, matched = shown.plan, shown.matched
-    sources = ", ".join(f"{printable(path)} ({printable(form)})" for path, form in shown.sources)
+    plan, matched = shown.plan, shown.ran.matched
+    sources = ", ".join(f"{printable(path)} ({printable(form)})" for path, form in shown.ran.sources)
     order = f"as in {printable(shown.order)}" if shown.order else "made from the profile"
     after = len(shown.layouts[-1].rows)
     huge = f"{min(plan.count, after)} of {after} windows of {format_size(plan.page_size)} huge"
     budget = f"what ran needs {plan.needed}, the budget is {plan.budget} ({printable(shown.budget.why)})"
     return [
-        f"{printable(shown.file)}: {matched.found:,} of {matched.total:,} {shown.unit} found, from {sources}",
+        f"{printable(shown.ran.binary)}: {matched.found:,} of {matched.total:,} {shown.ran.unit} found, from {sources}",
         f"order {order}: {huge}; {budget}",
     ]
 
@@ -79,14 +79,14 @@ def percent(part: int, whole: int) -> str:
 
 def to_json(shown: Map) -> str:
     """Return the JSON document ``hugealign.map/1``, which map-1.schema.json beside this file describes."""
-    plan, matched, budget, note = shown.plan, shown.matched, shown.budget, shown.note
+    plan, matched, budget, note = shown.plan, shown.ran.matched, shown.budget, shown.note
     document = {
         "schema": SCHEMA,
         "tool": {"name": "hugealign", "version": __version__},
-        "file": shown.file,
-        "sources": [{"path": path, "format": form} for path, form in shown.sources],
+        "file": shown.ran.binary,
+        "sources": [{"path": path, "format": form} for path, form in shown.ran.sources],
         "order": shown.order or None,
-        "unit": shown.unit,
+        "unit": shown.ran.unit,
         "samples": {"total": matched.total, "matched": matched.found, "foreign": matched.foreign},
         "page_size": plan.page_size,
         "cell_size": plan.page_size // CELLS,

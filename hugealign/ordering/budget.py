@@ -33,7 +33,7 @@ class Budget:
         return max(1, self.entries - self.reserve) if self.entries else 0
 
 
-def budget(cpu: str | None, entries: int | None, reserve: int = DEFAULT_RESERVE) -> Budget:
+def budget_of(cpu: str | None = None, entries: int | None = None, reserve: int = DEFAULT_RESERVE) -> Budget:
     """Return the budget for the processor named *cpu*, for *entries*, or for the one that we run on.
 
     Raises UsageError for an unknown processor and for numbers that make no sense.

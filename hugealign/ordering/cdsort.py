@@ -1,68 +1,13 @@
-"""CDSort: an order of functions that puts callers near callees and what runs together close together.
+"""CDSort: an order of functions by the chains that they merge into, in C where there are many."""
 
-The objective is that of LLVM's cache-directed sort (llvm/lib/Transforms/Utils/CodeLayout.cpp, since LLVM 17), written
-from its definition: chains of functions are merged greedily, best gain first, where a merge gains by shorter
-distances between call and callee and by fewer misses of an imagined cache.  The result is that of
-``ld.lld --call-graph-profile-sort=cdsort`` for the same graph; functions without arcs, which lld leaves at the end
-whatever their heat, are chains of their own here.
-"""
-
-import heapq
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
-#: The cache that the objective imagines: entries, and bytes of each.  Not a TLB: with windows of 2 MiB for entries the
-#: term is zero everywhere.  cdsort.c has the same numbers.
-_ENTRIES, _ENTRY_SIZE = 16, 2048
-_MAX_NODES = 128  # functions in one chain: bounds the cost of a merge
-_DISTANCE_POWER = 0.25
-_FREQUENCY_SCALE = 0.25
-_EPSILON = 1e-8  # gains that differ by less are equal
-#: So many pairs of functions that call each other take Python 0.03 s, or 0.6 s if one of them is called by all others;
+from hugealign.ordering import compiled
+from hugealign.ordering.chains import Arc, Graph, merged
+
+#: Python takes 0.03 s for this many pairs of functions that call each other, or 0.6 s if all others call one of them;
 #: compiling the C takes 0.3 s, once.
 _COMPILED_FROM = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Arc:
-    """Calls from function *caller* to *callee* (indices), *weight* times, from *offset* bytes into the caller."""
-
-    caller: int
-    callee: int
-    weight: int
-    offset: int | None = None  # None: the middle of the caller
-
-
-@dataclass(frozen=True, slots=True)
-class Chain:
-    """Functions that were put behind each other: their samples, their bytes, their indices."""
-
-    samples: float
-    size: int
-    nodes: list[int]
-
-
-class Graph:
-    """What is to be merged: functions, and the arcs between each two of them."""
-
-    def __init__(self, sizes: Sequence[int], counts: Sequence[int], arcs: Iterable[Arc]) -> None:
-        self.sizes = [max(size, 1) for size in sizes]
-        # By the two ends, lower index first: (caller, callee, offset, weight).
-        self.between: dict[tuple[int, int], list[tuple[int, int, int, float]]] = {}
-        entering, leaving = [0] * len(sizes), [0] * len(sizes)
-        for arc in arcs:
-            caller, callee, weight = arc.caller, arc.callee, arc.weight
-            if caller == callee:
-                continue
-            offset = (self.sizes[caller] + 1) // 2 if arc.offset is None else arc.offset
-            entering[callee] += weight
-            leaving[caller] += weight
-            ends = (caller, callee) if caller < callee else (callee, caller)
-            self.between.setdefault(ends, []).append((caller, callee, offset, float(weight)))
-        total_size = sum(size for size, samples in zip(self.sizes, counts, strict=True) if samples > 0)
-        self.far = max(total_size, 1) ** -_DISTANCE_POWER
-        self.total = float(sum(counts))
-        self.samples = [float(max(triple)) for triple in zip(counts, entering, leaving, strict=True)]
 
 
 def cdsort(sizes: Sequence[int], counts: Sequence[int], arcs: Iterable[Arc]) -> list[int]:
@@ -72,105 +17,7 @@ def cdsort(sizes: Sequence[int], counts: Sequence[int], arcs: Iterable[Arc]) -> 
     the order of the indices.
     """
     graph = Graph(sizes, counts, arcs)
-    chains = None
-    if len(graph.between) >= _COMPILED_FROM:
-        from hugealign.ordering import compiled
-
-        chains = compiled.merged(graph)
+    chains = compiled.merged(graph) if len(graph.between) >= _COMPILED_FROM else None
     chains = merged(graph) if chains is None else chains
     chains.sort(key=lambda chain: (-chain.samples / chain.size, chain.nodes[0]))
     return [node for chain in chains for node in chain.nodes]
-
-
-def merged(graph: Graph) -> list[Chain]:
-    """Return the chains of *graph*.  ``cdsort.c`` does the same, to the last bit."""
-    return _Sorter(graph).chains()
-
-
-class _Sorter:
-    """The chains while they are merged.  A chain is named by the first function that it began with."""
-
-    def __init__(self, graph: Graph) -> None:
-        count = len(graph.sizes)
-        self.size, self.samples = graph.sizes[:], graph.samples[:]  # of each chain, at first of each function
-        self.far, self.total = graph.far, graph.total
-        self.nodes = [[index] for index in range(count)]
-        self.chain = list(range(count))  # of each function
-        self.address = [0] * count  # of each function within its chain
-        # The arcs between two chains, in the entries of both.
-        self.between: list[dict[int, list[tuple[int, int, int, float]]]] = [{} for _ in range(count)]
-        for (low, high), arcs in graph.between.items():
-            self.between[low][high] = self.between[high][low] = arcs
-        self.cost = [self._misses(*pair) for pair in zip(self.samples, self.size, strict=True)]
-        self.version = [0] * count
-        self.heap: list[tuple[float, int, int, int, int]] = []
-
-    def chains(self) -> list[Chain]:
-        for chain, neighbours in enumerate(self.between):
-            self._consider(chain, [other for other in neighbours if chain < other])
-        while self.heap:
-            _, first, second, *versions = heapq.heappop(self.heap)
-            if versions == [self.version[first], self.version[second]]:
-                self._merge(first, second)
-        return [Chain(*parts) for parts in zip(self.samples, self.size, self.nodes, strict=True) if parts[-1]]
-
-    def _misses(self, samples: float, size: int) -> float:
-        """Return how often a chain is not in the cache when it is needed."""
-        density = samples / size * _ENTRY_SIZE
-        return 0.0 if density >= self.total else samples * (1.0 - density / self.total) ** _ENTRIES
-
-    def _consider(self, chain: int, others: Iterable[int]) -> None:
-        """Put the better way to join *chain* and each of *others*, where there is a gain, into the heap.
-
-        One loop without calls, `_misses` written out: without a C compiler it runs a million times for 50,000 arcs.
-        """
-        address, member, nodes, version, heap = self.address, self.chain, self.nodes, self.version, self.heap
-        sizes, samples, costs, total, far = self.size, self.samples, self.cost, self.total, self.far
-        between, room = self.between[chain], _MAX_NODES - len(nodes[chain])
-        for other in others:
-            if len(nodes[other]) > room:
-                continue
-            one, two = (chain, other) if chain < other else (other, chain)
-            size_one, size_two = sizes[one], sizes[two]
-            first = second = 0.0
-            for caller, callee, offset, weight in between[other]:
-                distance = address[caller] + offset - address[callee]
-                if member[caller] == one:
-                    ahead, behind = distance - size_one, distance + size_two
-                else:
-                    ahead, behind = distance + size_one, distance - size_two
-                first += weight * ((abs(ahead) or 0.1) ** -_DISTANCE_POWER - far)
-                second += weight * ((abs(behind) or 0.1) ** -_DISTANCE_POWER - far)
-            both = samples[one] + samples[two]
-            density = both / (size_one + size_two) * _ENTRY_SIZE
-            together = 0.0 if density >= total else both * (1.0 - density / total) ** _ENTRIES
-            saved = _FREQUENCY_SCALE * (costs[one] + costs[two] - together)
-            least = min(size_two, size_one)
-            # A loss is not divided, but it is never taken either.
-            first, second = (first + saved) / least, (second + saved) / least
-            if first <= _EPSILON and second <= _EPSILON:
-                continue
-            if second > first + _EPSILON:
-                one, two, first = two, one, second
-            heapq.heappush(heap, (-first, one, two, version[one], version[two]))
-
-    def _merge(self, first: int, second: int) -> None:
-        """Append the chain *second* to *first*."""
-        shift = self.size[first]
-        for node in self.nodes[second]:
-            self.address[node] += shift
-            self.chain[node] = first
-        self.nodes[first] += self.nodes[second]
-        self.nodes[second] = []
-        self.size[first] += self.size[second]
-        self.samples[first] += self.samples[second]
-        self.cost[first] = self._misses(self.samples[first], self.size[first])
-        self.version[first] += 1
-        self.version[second] += 1
-        neighbours = self.between[first]
-        del neighbours[second], self.between[second][first]
-        for other, arcs in self.between[second].items():
-            del self.between[other][second]
-            neighbours[other] = self.between[other][first] = neighbours.get(other, []) + arcs
-        self.between[second] = {}
-        self._consider(first, neighbours)

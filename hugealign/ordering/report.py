@@ -1,14 +1,12 @@
 """What was made of a profile, for people and as JSON.  Pure: returns text."""
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 from hugealign import __version__
 from hugealign.orderfile import COLD, FILL, HOT
-from hugealign.ordering import choice as choices
-from hugealign.ordering.budget import Budget
-from hugealign.ordering.choice import Choice
+from hugealign.ordering import misses
+from hugealign.ordering.order import Order
 from hugealign.ordering.windows import Plan
 from hugealign.profile.match import Matched
 from hugealign.units import format_size, printable
@@ -17,48 +15,28 @@ SCHEMA = "hugealign.order-report/1"
 _NAME_SHOWN = 100  # characters of a name
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """All that the report is made from.  *profiles* are (path, format); *source* is where the functions were found.
-
-    *choice* is there if the profile is a trace: samples are instructions then.
-    """
-
-    binary: str
-    source: str
-    profiles: Sequence[tuple[str, str]]
-    matched: Matched
-    plan: Plan
-    budget: Budget
-    choice: Choice | None = None
-
-    @property
-    def unit(self) -> str:
-        """What samples are."""
-        return "instructions" if self.choice else "samples"
-
-
-def text(report: Report) -> str:
+def text(order: Order) -> str:
     """Return the report for people: what was read, the budget, and a table of windows whose lines add up."""
-    return "".join(f"{line}\n" for line in _lines(report))
+    return "".join(f"{line}\n" for line in _lines(order))
 
 
-def _lines(report: Report) -> Iterator[str]:
-    plan, matched = report.plan, report.matched
-    for path, form in report.profiles:
+def _lines(order: Order) -> Iterator[str]:
+    plan, ran = order.plan, order.ran
+    matched = ran.matched
+    for path, form in ran.sources:
         yield f"profile  {printable(path)}: {form}"
     found = _percent(matched.found, matched.total)
-    yield f"matched  {found} of {matched.total} {report.unit} in {printable(report.binary)}, {_elsewhere(matched)}"
+    yield f"matched  {found} of {matched.total} {ran.unit} in {printable(ran.binary)}, {_elsewhere(matched)}"
     for name, count in matched.missing[: 3 if matched.rate < 0.95 else 0]:
         yield f"         not found: {printable(name[:_NAME_SHOWN])} ({_percent(count, matched.total)})"
-    budget = report.budget
+    budget = order.budget
     kept = f", {budget.reserve} of them kept for others" if budget.entries else ""
     yield f"budget   {_windows(plan.budget)}: {budget.entries} 2 MiB instruction TLB entries ({budget.why}){kept}"
-    why = choices.why(report.choice) if report.choice else _why(plan)
+    why = misses.why(order.misses) if order.misses else _why(plan)
     yield f"huge     {_windows(plan.count)} of {format_size(plan.page_size)}: {why}"
     yield ""
-    if report.choice:
-        yield from choices.lines(report.choice)
+    if order.misses:
+        yield from misses.lines(order.misses)
         yield ""
     yield "window  page      bytes     filled  functions   samples  cumulative"
     so_far = 0
@@ -107,16 +85,17 @@ def _percent(part: int, whole: int) -> str:
     return f"{hundredths // 100}.{hundredths % 100:02} %"
 
 
-def to_json(report: Report) -> str:
+def to_json(order: Order) -> str:
     """Return the JSON document ``hugealign.order-report/1``, which order-report-1.schema.json describes."""
-    plan, matched, budget = report.plan, report.matched, report.budget
+    plan, ran, budget = order.plan, order.ran, order.budget
+    matched = ran.matched
     kinds = {kind: sum(placed.kind == kind for placed in plan.placed) for kind in (HOT, COLD, FILL)}
     document = {
         "schema": SCHEMA,
         "tool": {"name": "hugealign", "version": __version__},
-        "binary": {"path": report.binary, "functions_from": report.source, "text_windows": plan.text},
-        "profiles": [{"path": path, "format": form} for path, form in report.profiles],
-        "unit": report.unit,
+        "binary": {"path": ran.binary, "functions_from": ran.functions.source, "text_windows": plan.text},
+        "profiles": [{"path": path, "format": form} for path, form in ran.sources],
+        "unit": ran.unit,
         "samples": {
             "total": matched.total,
             "matched": matched.found,
@@ -132,7 +111,7 @@ def to_json(report: Report) -> str:
         "page_size": plan.page_size,
         "needed": plan.needed,
         "huge": plan.count,
-        "simulation": choices.as_json(report.choice) if report.choice else None,
+        "simulation": misses.as_json(order.misses) if order.misses else None,
         "whole_text": plan.whole,
         "functions": kinds,
         "windows": [

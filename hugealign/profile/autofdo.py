@@ -18,7 +18,6 @@ from hugealign.profile.profdata import with_any_version
 _FUNCTION = re.compile(rb"(\S.*)(?::(\d+):| total:(\d+) head:)\d+\Z", re.DOTALL)
 _LINE = re.compile(rb" +\d+(?:\.\d+)?: (\d+)((?: +\S+:\d+)*)\s*\Z")
 _INLINED = re.compile(rb" +\d+(?:\.\d+)?: \S.*:\d+\Z", re.DOTALL)
-_CONTEXT = re.compile(rb"\[(?:.* @ )?(.*)\]\Z", re.DOTALL)
 
 
 def read_data(path: str, profile: Profile, functions: Functions, binary: str) -> None:
@@ -48,8 +47,7 @@ def read(lines: Iterable[bytes], profile: Profile) -> None:
         try:
             if found := _FUNCTION.match(line):
                 name, total, total_of_dump = found.groups()
-                context = _CONTEXT.match(name)
-                function = profile.place(context.group(1) if context else name)
+                function = profile.place(_innermost(name))
                 profile.add(function, count_of(total or total_of_dump))
             elif (found := _LINE.match(line)) and function is not None:
                 for call in found.group(2).split():
@@ -60,3 +58,8 @@ def read(lines: Iterable[bytes], profile: Profile) -> None:
             profile.good += 1
         except Malformed:
             profile.malformed(number)
+
+
+def _innermost(name: bytes) -> bytes:
+    """Return the function of a context, ``[main:3 @ f:1 @ g]``."""
+    return name[1:-1].rpartition(b" @ ")[2] if name.startswith(b"[") and name.endswith(b"]") else name

@@ -7,7 +7,8 @@ from typing import Any, BinaryIO
 from hugealign.profile import library
 from hugealign.profile.model import Malformed, Place, Profile, ProfileError, count_of
 
-_NODES_LIMIT = 2_000_000  # of one function, which has about ten for each of its blocks
+_NODES_LIMIT = 1_000_000  # of one function, which has about ten for each of its blocks
+_VALUE_LIMIT, _FUNCTION_LIMIT = 1 << 20, 32 << 20  # bytes of one value or comment, and of a function's values
 
 
 def read(stream: BinaryIO, profile: Profile) -> None:
@@ -38,12 +39,40 @@ def read(stream: BinaryIO, profile: Profile) -> None:
             profile.call(place, callee, count)
 
 
+class _Fed:
+    """The stream, and what the parser took of it since it last told of a *value*, and since a *function* began.
+
+    It keeps a value until it is whole, however long that gets.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self.stream = stream
+        self.value = self.function = 0
+
+    def read(self, size: int) -> bytes:
+        data = self.stream.read(size)
+        self.value += len(data)
+        self.function += len(data)
+        if self.value > _VALUE_LIMIT:
+            raise ProfileError(f"has a value or comment of more than {_VALUE_LIMIT >> 20} MiB")
+        if self.function > _FUNCTION_LIMIT:
+            raise ProfileError(f"has a function of more than {_FUNCTION_LIMIT >> 20} MiB")
+        return data
+
+
+def _events(fed: _Fed, yaml: ModuleType) -> Iterator[Any]:
+    for event in yaml.parse(fed, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+        fed.value = 0
+        yield event
+
+
 def _functions(stream: BinaryIO, yaml: ModuleType) -> Iterator[dict[str, Any]]:
     """Yield the mappings in the sequence ``functions`` of a document; what they hold is text, lists and mappings.
 
     They are made of the parser's events one by one: the whole document would take fifty times its size.
     """
-    events = yaml.parse(stream, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    fed = _Fed(stream)
+    events = _events(fed, yaml)
     ends = (yaml.SequenceEndEvent, yaml.MappingEndEvent)
     left = 0
 
@@ -66,13 +95,13 @@ def _functions(stream: BinaryIO, yaml: ModuleType) -> Iterator[dict[str, Any]]:
     while not isinstance(event := next(events), (yaml.MappingStartEvent, yaml.StreamEndEvent)):
         pass
     while not isinstance(event, yaml.StreamEndEvent) and not isinstance(event := next(events), ends):
-        left = _NODES_LIMIT
+        left, fed.function = _NODES_LIMIT, 0
         key, value = node(event), next(events)
         if key != "functions" or not isinstance(value, yaml.SequenceStartEvent):
             node(value)
             continue
         while not isinstance(item := next(events), ends):
-            left = _NODES_LIMIT
+            left, fed.function = _NODES_LIMIT, 0
             function = node(item)
             if isinstance(function, dict):
                 yield function

@@ -15,8 +15,8 @@ _LINE_SHOWN = 300  # bytes of either end of a line that are looked at: patterns 
 _TEXT: tuple[tuple[str, re.Pattern[bytes]], ...] = tuple(
     (name, re.compile(pattern))
     for name, pattern in (
-        ("order", rb"# hugealign\.order/1\s*\n"),
-        ("bolt-yaml", rb"(?:---\s*\n)?header:\s*\n\s+profile-version:"),
+        ("order", rb"# hugealign\.order/1[ \t\r]*\n"),
+        ("bolt-yaml", rb"(?:---[ \t\r]*\n)?header:[ \t\r]*\n[ \t]+profile-version:"),
         ("pprof-text", rb"(?:.*\n){0,3}PeriodType: "),
         (
             "callgrind",

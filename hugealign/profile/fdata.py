@@ -11,7 +11,9 @@ from collections.abc import Iterable
 from hugealign.profile.model import Malformed, Place, Profile, count_of, hex_of
 
 _ESCAPE = re.compile(rb"\\(.)", re.DOTALL)
-_WORD = re.compile(rb"((?:[^ \\]|\\.)+)(?: +|\Z)", re.DOTALL)
+#: Without backtracking (`++`), of which a line of 8 MiB took a gigabyte.
+_WORD = re.compile(rb"((?:[^ \\]|\\.)++)(?: ++|\Z)", re.DOTALL)
+_WORDS = 8  # of a line at most
 _UNKNOWN, _MEMORY = b"0", (b"3", b"4", b"5")
 
 
@@ -25,7 +27,7 @@ def read(lines: Iterable[bytes], profile: Profile) -> None:
             sampled = True
             continue
         try:
-            words = line.split() if b"\\" not in line else _words(line)
+            words = line.split(None, _WORDS) if b"\\" not in line else _words(line)
             if words[0] in _MEMORY:
                 continue
             if sampled:
@@ -38,8 +40,9 @@ def read(lines: Iterable[bytes], profile: Profile) -> None:
 
 
 def _words(line: bytes) -> list[bytes]:
-    words, at = [], 0
-    while found := _WORD.match(line, at):
+    words: list[bytes] = []
+    at = 0
+    while len(words) <= _WORDS and (found := _WORD.match(line, at)):
         words.append(_ESCAPE.sub(rb"\1", found.group(1)))
         at = found.end()
     if at < len(line):

@@ -12,7 +12,7 @@ from hugealign.elf.symbols import Functions
 from hugealign.profile import tools
 from hugealign.profile.model import Malformed, Profile, ProfileError, count_of
 
-_LIMIT = 512 << 20
+_LIMIT = 128 << 20
 
 
 def read_data(path: str, profile: Profile, functions: Functions, binary: str) -> None:
@@ -39,11 +39,16 @@ def read_json(documents: Iterable[bytes], profile: Profile) -> None:
     for number, document in enumerate(documents, 1):
         if document.strip():
             try:
-                parsed = json.loads(document)
+                parsed = json.loads(document, object_hook=_without_lines)
             except (ValueError, RecursionError):
                 profile.malformed(number)
                 continue
             _document(parsed, profile, number)
+
+
+def _without_lines(found: dict[str, Any]) -> dict[str, Any] | None:
+    """Return an object that has been read, but nothing for a line's: those are most of it."""
+    return None if "line_number" in found else found
 
 
 def _document(document: Any, profile: Profile, number: int) -> None:

@@ -8,9 +8,10 @@ from hugealign.profile import tools
 from hugealign.profile.lines import lines as split
 from hugealign.profile.model import Malformed, Place, Profile, count_of
 
+_CYCLE = rb"(?: <cycle \d{1,9}(?: as a whole)?>)?"
 _FLAT = re.compile(rb"\s*[\d.]+\s+[\d.]+\s+(\d+)\.(\d\d)\s+(?:(\d+)\s+[\d.]+\s+[\d.]+\s+)?(\S.*)\Z", re.DOTALL)
-_FUNCTION = re.compile(rb"\[\d+\]\s+[\d.]+\s+[\d.]+\s+[\d.]+\s+(?:\S+\s+)?(\S.*?)(?: <cycle.*>)? \[\d+\]\Z", re.DOTALL)
-_OTHER = re.compile(rb"\s+[\d.]+\s+[\d.]+\s+(\d+)(?:/\d+)?\s+(\S.*?)(?: <cycle.*>)? \[\d+\]\Z", re.DOTALL)
+_FUNCTION = re.compile(rb"\[\d+\]\s+[\d.]+\s+[\d.]+\s+[\d.]+\s+(?:\S+\s+)?(\S.*?)" + _CYCLE + rb" \[\d+\]\Z", re.DOTALL)
+_OTHER = re.compile(rb"\s+[\d.]+\s+[\d.]+\s+(\d+)(?:/\d+)?\s+(\S.*?)" + _CYCLE + rb" \[\d+\]\Z", re.DOTALL)
 
 
 def read_data(path: str, profile: Profile, functions: Functions, binary: str) -> None:

@@ -2,15 +2,17 @@
 
 from dataclasses import dataclass, field
 
-from hugealign.errors import HugealignError
+from hugealign.errors import HugealignError, NumberFormatError
+from hugealign.numbers import decimal, hexadecimal
 
 #: A function as a profile knows it: its index in the binary where the profile has addresses of that very file
 #: (NOWHERE: an address outside of every function), else its name and its source file, empty if unknown.
 Place = int | tuple[str, str]
 NOWHERE = -1
 
-_COUNT_LIMIT = 1 << 63  # a larger count is no count
-_DIGITS = 20
+_COUNT_LIMIT = (1 << 63) - 1  # a larger count is no count
+_FEW_DIGITS = 19  # fewer are always below that limit
+_ADDRESS_LIMIT = (1 << 64) - 1
 _ROOM = 512 << 20  # bytes of names, calls and stacks that differ; the largest programs need a fourth
 _KEPT = 256  # bytes that keeping one of them takes besides its own
 
@@ -59,6 +61,10 @@ class Profile:
     room: Room = field(default_factory=Room)
     _places: dict[bytes, Place] = field(default_factory=dict)
 
+    def following(self) -> "Profile":
+        """Return the profile that the next file is added to: this sum, with nothing told of that file's lines yet."""
+        return Profile(self.samples, self.arcs, self.foreign, room=self.room, _places=self._places)
+
     def add(self, place: Place, count: int = 0) -> None:
         """Count *count* samples in *place*; with 0 it merely was touched."""
         self.samples[place] = self.samples.get(place, 0) + count
@@ -100,17 +106,17 @@ def meaningful(condition: object) -> None:
 
 def count_of(text: bytes) -> int:
     """Return the number that *text* is: decimal digits, below 2**63.  Raises Malformed."""
-    if not text.isdigit() or len(text) > _DIGITS or (number := int(text)) >= _COUNT_LIMIT:
-        raise Malformed
-    return number
+    if len(text) < _FEW_DIGITS and text.isdigit():  # of bytes, ASCII digits alone; `decimal` takes twice the time
+        return int(text)
+    try:
+        return decimal(text, _COUNT_LIMIT)
+    except NumberFormatError:
+        raise Malformed from None
 
 
 def hex_of(text: bytes) -> int:
     """Return the number below 2**64 that *text* is in hexadecimal digits, with or without 0x.  Raises Malformed."""
-    digits = text[2:] if text[:2] in (b"0x", b"0X") else text
-    if not digits.isalnum() or len(digits) > 16:
-        raise Malformed
     try:
-        return int(digits, 16)
-    except ValueError:
+        return hexadecimal(text[2:] if text[:2] in (b"0x", b"0X") else text, _ADDRESS_LIMIT)
+    except NumberFormatError:
         raise Malformed from None

@@ -22,9 +22,10 @@ _MMAP = re.compile(
 )
 _FORK = re.compile(rb".*PERF_RECORD_FORK\((\d+):\d+\):\((\d+):\d+\)")
 _EXEC = re.compile(rb".*PERF_RECORD_COMM exec: .*:(\d+)/\d+\Z")
-_SAMPLE = re.compile(rb"\s*(\d+)(?: .*?:)?(?:\s+([0-9a-f]{1,16}))?(?: \((.*)\))?\s*\Z")
+#: Without backtracking (`++`) where a hostile line would take the square of its length.
+_SAMPLE = re.compile(rb"\s*+(\d++)(?: .{0,512}?:)?(?:\s+([0-9a-f]{1,16}))?(?: \((.*)\))?\s*\Z")
 _FRAME = re.compile(rb"\t\s*([0-9a-f]{1,16})(?: \((.*)\))?\Z")
-_BRANCH = re.compile(rb"\s*(?:(\d+)\s+)?(?:.*: +[0-9a-f]+ +)?(0x[0-9a-f]+/0x[0-9a-f]+/.*)\Z")
+_BRANCH = re.compile(rb"\s*+(?:(\d++)\s++)?(?:.*: ++[0-9a-f]++ ++)?(0x[0-9a-f]+/0x[0-9a-f]+/.*)\Z")
 _INLINED = re.compile(rb"^\t[^\n]* \(inlined\)\n", re.MULTILINE)
 _KNOWN_LIMIT, _KNOWN_LENGTH = 500_000, 512  # frames of which it is kept what they are, and bytes of one
 _KINDS_LIMIT, _KEPT = 128 << 20, 256  # bytes of samples that are looked up, and those of one beside its own

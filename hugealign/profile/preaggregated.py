@@ -17,7 +17,7 @@ _NO_ADDRESS = {b"-1", b"-2", b"-3"}
 def read(lines: Iterable[bytes], profile: Profile, functions: Functions) -> None:
     """Add what *lines* say to *profile*.  Raises ProfileError if they are of another build."""
     for number, line in enumerate(lines, 1):
-        words = line.split()
+        words = line.split(None, 5)
         if not words or words[0] in (b"E", b"#"):
             continue
         try:

@@ -1,15 +1,12 @@
 """Reading a profile of any known format."""
 
 import contextlib
-import gzip
-import io
 import os
 import shutil
-import stat
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 from hugealign.elf.symbols import Functions
 from hugealign.profile import (
@@ -28,14 +25,12 @@ from hugealign.profile import (
     preaggregated,
     profdata,
     symbol_list,
-    tools,
 )
 from hugealign.profile.detect import detect
 from hugealign.profile.lines import lines
 from hugealign.profile.model import Profile, ProfileError
+from hugealign.profile.packed import HEAD, Allowance, gunzipped, opened, unzstd
 
-_HEAD = 1 << 16
-_UNPACKED_LIMIT = 64 << 30
 _PATTERN_LIMIT = 1 << 14
 
 #: Text formats that need nothing but their lines.
@@ -64,20 +59,28 @@ _FILES: dict[str, Callable[[str, Profile, Functions, str], None]] = {
 FORMATS = (*_LINES, *_FILES, "bolt-yaml", "callgrind", "preaggregated", "pprof-text", "perf-text", "perf-addresses")
 
 
-def add(path: str, profile: Profile, functions: Functions, binary: str, form: str | None = None) -> str:
+def add(
+    path: str,
+    profile: Profile,
+    functions: Functions,
+    binary: str,
+    form: str | None = None,
+    allowance: Allowance | None = None,
+) -> str:
     """Add the profile at *path*, of format *form* (by default what it looks like), to *profile*; return its format.
 
-    *functions* are those of the file at *binary*.  Raises ProfileError.
+    *functions* are those of the file at *binary*, *allowance* what may be unpacked.  Raises ProfileError.
     """
+    allowance = allowance or Allowance()
     try:
-        with _opened(path) as file, contextlib.ExitStack() as stack:
+        with opened(path) as file, contextlib.ExitStack() as stack:
             stream: BinaryIO = file
-            head = stream.peek(_HEAD)[:_HEAD]  # type: ignore[attr-defined]
+            head = stream.peek(HEAD)[:HEAD]  # type: ignore[attr-defined]
             found = detect(head)
             if found in ("gzip", "zstd"):
-                unpack = _gunzipped if found == "gzip" else _unzstd
-                stream = stack.enter_context(unpack(file))
-                head = stream.peek(_HEAD)[:_HEAD]  # type: ignore[attr-defined]
+                unpack = gunzipped if found == "gzip" else unzstd
+                stream = stack.enter_context(unpack(file, allowance))
+                head = stream.peek(HEAD)[:HEAD]  # type: ignore[attr-defined]
                 found = detect(head)
             form = form or found
             if form in (None, "gzip", "zstd"):
@@ -98,6 +101,11 @@ def _short(all_lines: Iterator[bytes]) -> Iterator[bytes]:
         yield line if len(line) <= _PATTERN_LIMIT else b"\0"
 
 
+def _no_option(path: str) -> str:
+    """Return *path* as no tool can take it for an option; not all of them know ``--``."""
+    return f"./{path}" if path.startswith("-") else path
+
+
 def _unknown(head: bytes, packed: bool) -> str:
     if not head.strip():
         return "unpacks to nothing: empty, damaged or cut short" if packed else "is empty"
@@ -115,8 +123,9 @@ def _read(
         return file.rpartition(b"/")[2] == name
 
     if form in _FILES:
+        binary = _no_option(binary)
         if not packed and os.path.isfile(path):
-            _FILES[form](path, profile, functions, binary)
+            _FILES[form](_no_option(path), profile, functions, binary)
             return
         with tempfile.NamedTemporaryFile(prefix="hugealign-profile-") as file:
             shutil.copyfileobj(stream, file)
@@ -136,56 +145,3 @@ def _read(
         perf_text.Reader(profile, ours).read(_short(lines(stream)))
     else:
         perf_addresses.Reader(profile, functions, ours).read(stream)
-
-
-@contextlib.contextmanager
-def _opened(path: str) -> Iterator[BinaryIO]:
-    """Open *path*, which may be a pipe, for reading."""
-    try:
-        file = open(path, "rb", buffering=_HEAD)  # noqa: SIM115 - closed below
-    except ValueError as error:
-        raise ProfileError(str(error)) from None
-    with file:
-        if stat.S_ISDIR(os.fstat(file.fileno()).st_mode):
-            raise ProfileError("is a directory")
-        yield file
-
-
-@contextlib.contextmanager
-def _gunzipped(file: BinaryIO) -> Iterator[BinaryIO]:
-    with gzip.GzipFile(fileobj=file) as stream:
-        yield cast("BinaryIO", io.BufferedReader(cast("io.RawIOBase", _Bounded(stream)), _HEAD))
-
-
-@contextlib.contextmanager
-def _unzstd(file: BinaryIO) -> Iterator[BinaryIO]:
-    """Unpack by zstd, since Python has it from 3.14 on only."""
-    zstd = tools.find("zstd", package="zstd")
-    with tempfile.NamedTemporaryFile(prefix="hugealign-profile-") as copy:
-        path = copy.name
-        shutil.copyfileobj(file, copy)
-        copy.flush()
-        with tools.output([zstd, "-dcq", path]) as stream:
-            yield cast("BinaryIO", io.BufferedReader(cast("io.RawIOBase", _Bounded(stream)), _HEAD))
-            # To the end, so that damage there is noticed.
-            while stream.read(_HEAD):
-                pass
-
-
-class _Bounded(io.RawIOBase):
-    """A stream that must not become endless: a small file can unpack to any size."""
-
-    def __init__(self, stream: BinaryIO | gzip.GzipFile) -> None:
-        self.stream = stream
-        self.left = _UNPACKED_LIMIT
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
-        data = self.stream.read(len(buffer))
-        self.left -= len(data)
-        if self.left < 0:
-            raise ProfileError(f"unpacks to more than {_UNPACKED_LIMIT >> 30} GiB")
-        buffer[: len(data)] = data
-        return len(data)

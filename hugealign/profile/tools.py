@@ -26,7 +26,9 @@ def find(*names: str, package: str) -> str:
 
 
 @contextlib.contextmanager
-def output(words: Sequence[str], seconds: int = SECONDS_LIMIT, ahead: bool = False) -> Iterator[BinaryIO]:
+def output(
+    words: Sequence[str], seconds: int = SECONDS_LIMIT, ahead: bool = False, stdin: int = subprocess.DEVNULL
+) -> Iterator[BinaryIO]:
     """Give the standard output of a command while it runs; *ahead*: read before it is asked for.
 
     Raises ProfileError if it cannot be started, fails, or runs longer than *seconds*.
@@ -36,7 +38,7 @@ def output(words: Sequence[str], seconds: int = SECONDS_LIMIT, ahead: bool = Fal
         environment = os.environ | {"LC_ALL": "C", "PAGER": "cat", "DEBUGINFOD_URLS": "", "PPROF_NO_BROWSER": "1"}
         try:
             process = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=messages, env=environment,
+                words, stdin=stdin, stdout=subprocess.PIPE, stderr=messages, env=environment,
                 bufsize=1 << 20, pipesize=1 << 20,
             )  # fmt: skip
         except (OSError, ValueError) as error:

@@ -14,9 +14,13 @@ from hugealign.elf.calls import Calls
 from hugealign.elf.symbols import Functions, read_functions
 from hugealign.lab.files import find
 from hugealign.lab.placement import WINDOW, Placement, ordered
-from hugealign.lab.simulate import profile, simulate
+from hugealign.lab.ran import profile
+from hugealign.lab.simulate import simulate
 from hugealign.lab.tracefile import open_trace
-from hugealign.ordering import choose, hot, windows
+from hugealign.ordering import knapsack
+from hugealign.ordering.problem import Problem, of_sorted
+from hugealign.ordering.sorting import sort
+from hugealign.ordering.windows import Room
 from hugealign.profile.match import Matched
 from tests.bench.peers.figures import processors
 from tests.bench.peers.profiles import sampled
@@ -54,26 +58,26 @@ def with_callers(ran: Matched, flat: Matched) -> Matched:
 
 
 def changed(scales: dict[str, float]) -> dict[str, Any]:
-    """Return the chances of `choose` multiplied so."""
+    """Return the chances of `knapsack` multiplied so."""
     beside, called, calls = (scales.get(name, 1.0) for name in _CHANCES)
     return {
-        "_BESIDE": tuple(chance * beside for chance in choose._BESIDE),
-        "_CALLED": choose._CALLED * called,
-        "_CALLS": choose._CALLS * calls,
+        "_BESIDE": tuple(chance * beside for chance in knapsack._BESIDE),
+        "_CALLED": knapsack._CALLED * called,
+        "_CALLS": knapsack._CALLS * calls,
     }
 
 
 def tried(functions: Functions, ran: Matched, calls: Calls) -> Iterator[tuple[str, int, list[int]]]:
     """Yield each way's name, a number of windows, and the order that it gives for so many."""
-    alone = *hot.hot_and_cold(ran, functions), ran, functions, WINDOW
-    found = *hot.hot_and_cold(ran, functions, calls), ran, functions, WINDOW
+    alone, found = sort(ran, functions), sort(ran, functions, calls)
     for count in COUNTS:
+        room = Room(WINDOW, count)
         for name, given in (("what was sampled", alone), ("and the code's calls", found)):
-            plan = windows.plan(*given, count, None, count)
+            plan = of_sorted(Problem(ran, functions, room), given, count)
             yield name, count, [placed.index for placed in plan.placed]
         for name, scales in ways():
-            with mock.patch.multiple(choose, **changed(scales)):
-                plan = windows.plan(*found, count, calls, count)
+            with mock.patch.multiple(knapsack, **changed(scales)):
+                plan = of_sorted(Problem(ran, functions, room, fill=calls), found, count)
             yield name, count, [placed.index for placed in plan.placed]
 
 

@@ -20,7 +20,8 @@ from operator import attrgetter
 from pathlib import Path
 
 from hugealign.ordering import compiled
-from hugealign.ordering.cdsort import Arc, Graph, cdsort, merged
+from hugealign.ordering.cdsort import cdsort
+from hugealign.ordering.chains import Arc, Graph, merged
 from tests.bench import timing
 from tests.bench.timing import cost, in_turn
 from tests.support import HUGEALIGN, ROOT

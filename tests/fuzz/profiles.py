@@ -21,14 +21,16 @@ from hugealign.elf.symbols import Functions, read_functions
 from hugealign.errors import HugealignError
 from hugealign.map import layout, picture
 from hugealign.map import report as heat
-from hugealign.ordering import diff, emit, hot, report, windows
+from hugealign.ordering import diff, emit, problem, report
 from hugealign.ordering.budget import Budget
-from hugealign.ordering.compose import compose
+from hugealign.ordering.order import Order
+from hugealign.ordering.windows import Room
 from hugealign.profile import read
 from hugealign.profile.detect import detect
 from hugealign.profile.lines import lines
 from hugealign.profile.match import Matched, match
 from hugealign.profile.model import Profile
+from hugealign.profile.ran import Ran
 from tests.fuzz import command
 from tests.unit.profiles import SAMPLES, build
 
@@ -153,19 +155,19 @@ class _Halves(Calls):
 def made_of(name: str, form: str, matched: Matched, functions: Functions) -> None:
     """Make all that `order` and `map` make of a profile."""
     calls = _Halves(len(functions))
-    ordered, cold = hot.hot_and_cold(matched, functions, calls)
+    ran = Ran("prog", functions, matched, [(name, form)])
     budget = matched.found % 3
-    plan = windows.plan(ordered, cold, matched, functions, _PAGE, budget, calls)
-    order = compose(plan, matched, functions, {"profile": name})
+    plan = problem.plan(problem.Problem(matched, functions, Room(_PAGE, budget), calls, calls))
+    made = Order(ran, Budget(8, 1, "test"), plan)
+    order = made.file()
     text = orderfile.write(order)
     again = orderfile.parse(lines(io.BytesIO(text.encode())))
     assert [e.key for e in again.entries] == [e.key for e in order.entries]
     assert diff.compare(order, again).same
     for render in emit.FORMS.values():
         render(order)
-    made = report.Report("prog", "", [(name, form)], matched, plan, Budget(8, 1, "test"))
     layouts = (layout.before(functions, matched, _PAGE, None), layout.after(functions, matched, plan))
-    shown = layout.Map("prog", [(name, form)], "samples", matched, made.budget, plan, "", None, layouts)
+    shown = layout.Map(ran, made.budget, plan, "", None, layouts)
     assert all(found.uncovered()[-1] == 0 for found in layouts)
     printed = report.text(made) + report.to_json(made) + heat.text(shown) + heat.to_json(shown) + picture.svg(shown)
     bad = {c for c in printed if not c.isprintable() and c != "\n"}

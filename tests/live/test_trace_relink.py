@@ -9,11 +9,12 @@ import pytest
 from hugealign.elf.symbols import read_functions
 from hugealign.lab import placement
 from hugealign.lab.geometry import geometry, parse
-from hugealign.lab.simulate import heat, simulate
+from hugealign.lab.simulate import simulate
 from hugealign.lab.tracefile import Trace, open_trace
 from hugealign.processor.table import find
 from tests.live import relinking
 from tests.support import HUGEALIGN, LLVM, run
+from tests.unit.traces import heat
 
 pytestmark = [pytest.mark.matrix, pytest.mark.timeout(900)]
 

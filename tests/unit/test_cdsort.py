@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hugealign import native
 from hugealign.ordering import compiled
-from hugealign.ordering.cdsort import Arc, Chain, Graph, cdsort, merged
+from hugealign.ordering.cdsort import cdsort
+from hugealign.ordering.chains import Arc, Chain, Graph, merged
 
 LLD = shutil.which("ld.lld-19")
 
@@ -163,6 +165,7 @@ def test_only_many_are_worth_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None
 def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     parts = large("hubs", 1200, 2000)
     order = cdsort(*parts)
+    monkeypatch.setattr(native, "_LOADED", {})
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert compiled.merged(Graph(*parts)) is None

@@ -26,9 +26,12 @@ from hugealign.lab.files import describe
 from hugealign.map import layout, picture, report
 from hugealign.map.layout import CELLS, PARTS, Map
 from hugealign.map.scale import NONE, plain, scale
-from hugealign.ordering import hot, windows
 from hugealign.ordering.budget import Budget
+from hugealign.ordering.problem import Problem
+from hugealign.ordering.problem import plan as plan_of
+from hugealign.ordering.windows import Room
 from hugealign.profile.match import Matched
+from hugealign.profile.ran import Ran
 from hugealign.units import printable
 from tests.support import HUGEALIGN, ROOT, run
 from tests.unit.profiles import SAMPLES, build
@@ -67,9 +70,9 @@ def drawn(
     functions: Functions, ran: Matched, budget: int = 2, file: str = "prog", source: str = "p", why: str = "zen3",
     order: str = "", note: BuildNote | None = None,
 ) -> Map:  # fmt: skip
-    plan = windows.plan(*hot.hot_and_cold(ran, functions), ran, functions, PAGE, budget)
+    plan = plan_of(Problem(ran, functions, Room(PAGE, budget)))
     layouts = (layout.before(functions, ran, PAGE, note), layout.after(functions, ran, plan))
-    return Map(file, [(source, "folded")], "samples", ran, Budget(budget + 1, 1, why), plan, order, note, layouts)
+    return Map(Ran(file, functions, ran, [(source, "folded")]), Budget(budget + 1, 1, why), plan, order, note, layouts)
 
 
 # Where the heat lies.
@@ -156,7 +159,7 @@ def test_more_text_than_can_be_shown(size: int) -> None:
         layout.before(functions, matched({0: 1}), PAGE, None)
     functions = program([16, size])
     with pytest.raises(HugealignError, match="cannot be shown"):
-        layout.after(functions, matched({0: 1}), windows.plan([0], [], matched({0: 1}), functions, PAGE, 1))
+        layout.after(functions, matched({0: 1}), plan_of(Problem(matched({0: 1}), functions, Room(PAGE, 1))))
 
 
 # The scale.

@@ -1,5 +1,6 @@
 """C sources that are compiled on demand, and the cache of what came out."""
 
+import ctypes
 import os
 import shutil
 from pathlib import Path
@@ -23,11 +24,12 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_compiled_once_and_for_each_definition(cache: Path) -> None:
     first = native.library(PLUGIN, "API_VERSION=1")
-    inode = os.stat(first).st_ino
-    assert native.library(PLUGIN, "API_VERSION=1") == first
-    assert os.stat(first).st_ino == inode
-    second = native.library(PLUGIN, "API_VERSION=2")
-    assert sorted(os.listdir(cache)) == sorted(map(os.path.basename, (first, second)))
+    (kept,) = cache.iterdir()
+    assert os.path.samefile(native.library(PLUGIN, "API_VERSION=1"), first)
+    assert os.path.samefile(kept, first)
+    assert kept.stat().st_mode & 0o777 == cache.stat().st_mode & 0o777 == 0o700
+    native.library(PLUGIN, "API_VERSION=2")
+    assert len(list(cache.iterdir())) == 2
 
 
 def test_no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -51,6 +53,65 @@ def test_a_cache_that_others_may_write(cache: Path) -> None:
     cache.chmod(0o777)
     with pytest.raises(HugealignError, match="others may write there"):
         native.library(REPLAY)
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o775])
+def test_a_parent_that_others_may_write(cache: Path, mode: int) -> None:
+    """They could put another directory in the place of ours between two looks at its name."""
+    cache.mkdir(parents=True, mode=0o700)
+    cache.parent.chmod(mode)
+    with pytest.raises(HugealignError, match="others may write there"):
+        native.library(REPLAY)
+    cache.parent.chmod(mode | 0o1000)  # sticky, as /tmp: only the owner of an entry may rename it
+    native.library(REPLAY)
+
+
+def test_a_link_in_the_place_of_the_cache(cache: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir(mode=0o700)
+    cache.parent.mkdir()
+    cache.symlink_to(tmp_path / "other")
+    with pytest.raises(HugealignError, match="cannot keep what was compiled"):
+        native.library(REPLAY)
+    assert not list((tmp_path / "other").iterdir())
+
+
+@pytest.mark.parametrize("what", ["link", "writable", "owner"])
+def test_a_library_that_others_may_have_made(cache: Path, tmp_path: Path, what: str) -> None:
+    native.library(REPLAY)
+    (kept,) = cache.iterdir()
+    if what == "link":
+        kept.rename(tmp_path / "elsewhere")
+        kept.symlink_to(tmp_path / "elsewhere")
+    elif what == "writable":
+        kept.chmod(0o722)
+    elif os.geteuid():
+        pytest.skip("only root can give files away")
+    else:
+        os.chown(kept, 1000, 1000)
+    with pytest.raises(HugealignError, match=r"others may write there|cannot keep what was compiled"):
+        native.library(REPLAY)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root is trusted with everything")
+def test_root_uses_no_cache_of_another_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As after su without -, and sudo -E: HOME is still the user's."""
+    home = tmp_path / "home"
+    home.mkdir()
+    os.chown(home, 1000, 1000)
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(home))
+    with pytest.raises(HugealignError, match="others may write there"):
+        native.library(REPLAY)
+    assert list(home.iterdir()) == []
+
+
+def test_what_is_loaded_is_what_was_checked(cache: Path) -> None:
+    """Another file that takes its name meanwhile is not loaded."""
+    path = native.library(REPLAY)
+    (kept,) = cache.iterdir()
+    kept.unlink()
+    kept.write_text("no library")
+    assert ctypes.CDLL(path).replay_new
 
 
 def test_no_room_for_a_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

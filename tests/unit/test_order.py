@@ -17,10 +17,12 @@ from hugealign.elf.calls import Calls
 from hugealign.elf.symbols import Functions, read_functions
 from hugealign.errors import HugealignError, UsageError
 from hugealign.orderfile import COLD, FILL, HOT, Entry, OrderFile
-from hugealign.ordering import choose, diff, emit, guess, hot, windows
-from hugealign.ordering.budget import budget
+from hugealign.ordering import diff, emit, knapsack, sorting, unseen
+from hugealign.ordering.budget import budget_of
 from hugealign.ordering.compose import compose
-from hugealign.ordering.windows import Plan
+from hugealign.ordering.problem import Problem, plan
+from hugealign.ordering.sorting import Sorted, sort
+from hugealign.ordering.windows import Plan, Room, ends_of
 from hugealign.profile.match import Matched
 from tests.support import HUGEALIGN, ROOT, run
 from tests.unit.profiles import SAMPLES, build
@@ -59,7 +61,7 @@ class Known(Calls):
 def planned(functions: Functions, ran: Matched, limit: int, calls: dict[int, list[int]] | None = None) -> Plan:
     """Plan without filling; with *calls*, callees by caller, with filling."""
     fill = None if calls is None else Known(calls)
-    return windows.plan(*hot.hot_and_cold(ran, functions, fill), ran, functions, PAGE, limit, fill)
+    return plan(Problem(ran, functions, Room(PAGE, limit), fill, fill))
 
 
 # The order.
@@ -69,13 +71,13 @@ def test_without_arcs_the_order_is_by_octaves_of_density() -> None:
     """15 and 9 samples are in one octave, and keep the linker's order; 16 is in the next."""
     functions = program([64] * 5)
     ran = matched({0: 9, 1: 15, 2: 1, 3: 16, 4: 0})
-    assert hot.hot_and_cold(ran, functions) == ([3, 0, 1, 2, 4], [])
+    assert sort(ran, functions) == Sorted([3, 0, 1, 2, 4], [])
 
 
 def test_with_arcs_callees_lie_beside_their_callers() -> None:
     functions = program([512] * 6)
     ran = matched(dict.fromkeys(range(6), 100), {(0, 4, None): 50, (1, 5, None): 40})
-    order, _ = hot.hot_and_cold(ran, functions)
+    order = sort(ran, functions).hot
     assert sorted(order) == list(range(6))
     assert abs(order.index(0) - order.index(4)) == 1
     assert abs(order.index(1) - order.index(5)) == 1
@@ -85,16 +87,14 @@ def test_samples_in_another_unit_do_not_drown_the_calls() -> None:
     """Instruction counts a million times the calls give the same order."""
     functions = program([512] * 6)
     arcs: dict[tuple[int, int, int | None], int] = {(0, 4, None): 50, (1, 5, None): 40, (4, 2, 8): 3}
-    orders = [
-        hot.hot_and_cold(matched({i: (i + 1) * unit for i in range(6)}, arcs), functions)[0] for unit in (1, 10**6)
-    ]
+    orders = [sort(matched({i: (i + 1) * unit for i in range(6)}, arcs), functions).hot for unit in (1, 10**6)]
     assert orders[0] == orders[1]
 
 
 def test_cold_parts_go_to_the_end_in_the_order_of_their_functions() -> None:
     functions = program([64] * 5, ["a.cold", "a", "b.cold.3", "b", "orphan.cold"])
     ran = matched({0: 5, 1: 2, 2: 9, 3: 8, 4: 1})
-    assert hot.hot_and_cold(ran, functions) == ([3, 1], [2, 0, 4])
+    assert sort(ran, functions) == Sorted([3, 1], [2, 0, 4])
 
 
 # Profiles that saw only a part of what runs.
@@ -103,24 +103,25 @@ def test_cold_parts_go_to_the_end_in_the_order_of_their_functions() -> None:
 def test_a_profile_is_complete_if_hardly_anything_was_seen_once() -> None:
     """Without calls it never is; the unit of the samples is what the least of them has."""
     arcs: dict[tuple[int, int, int | None], int] = {(0, 1, None): 5}
-    assert guess.incomplete(matched({0: 500, 1: 1}, arcs))
-    assert not guess.incomplete(matched({0: 1000, 1: 1}, arcs))
-    assert not guess.incomplete(matched({0: 2000, 1: 2, 2: 0}, arcs))
-    assert guess.incomplete(matched({0: 2000, 1: 2, 2: 2}, arcs))
-    assert guess.incomplete(matched({0: 10**9, 1: 10**6 + 10**4}, arcs))
-    assert guess.incomplete(matched({0: 10**9, 1: 1}))
-    assert not guess.incomplete(matched({}, arcs))
-    assert not guess.incomplete(Matched({0: 1, 1: 1}, {}, 2, 2, complete=True))
+    assert unseen.incomplete(matched({0: 500, 1: 1}, arcs))
+    assert not unseen.incomplete(matched({0: 1000, 1: 1}, arcs))
+    assert not unseen.incomplete(matched({0: 2000, 1: 2, 2: 0}, arcs))
+    assert unseen.incomplete(matched({0: 2000, 1: 2, 2: 2}, arcs))
+    assert unseen.incomplete(matched({0: 10**9, 1: 10**6 + 10**4}, arcs))
+    assert unseen.incomplete(matched({0: 10**9, 1: 1}))
+    assert not unseen.incomplete(matched({}, arcs))
+    assert not unseen.incomplete(Matched({0: 1, 1: 1}, {}, 2, 2, complete=True))
 
 
 def test_calls_of_the_code_bring_functions_together_that_ran() -> None:
     """No sample says who calls whom; without the code they would lie by density and address."""
     functions = program([512] * 6)
     ran = matched({0: 40, 1: 9, 2: 30, 3: 30, 4: 9, 5: 40})
-    order, cold = hot.hot_and_cold(ran, functions, Known({0: [4, 9], 5: [1], 1: [5]}))
+    found = sort(ran, functions, Known({0: [4, 9], 5: [1], 1: [5]}))
+    order, cold = found.hot, found.cold
     assert (sorted(order), cold) == ([0, 1, 2, 3, 4, 5], [])
     assert abs(order.index(0) - order.index(4)) == abs(order.index(1) - order.index(5)) == 1
-    assert hot.hot_and_cold(ran, functions, Known({})) == hot.hot_and_cold(ran, functions) == ([0, 5, 2, 3, 1, 4], [])
+    assert sort(ran, functions, Known({})) == sort(ran, functions) == Sorted([0, 5, 2, 3, 1, 4], [])
 
 
 def test_calls_between_hot_functions_are_taken_for_frequent() -> None:
@@ -128,7 +129,7 @@ def test_calls_between_hot_functions_are_taken_for_frequent() -> None:
     functions = program([512] * 12)
     for hottest in (1, 6, 10):
         ran = matched({**dict.fromkeys(range(11), 1), 0: 5000, hottest: 5000})
-        order, _ = hot.hot_and_cold(ran, functions, Known({0: [*range(1, 11)]}))
+        order = sort(ran, functions, Known({0: [*range(1, 11)]})).hot
         assert abs(order.index(0) - order.index(hottest)) == 1
 
 
@@ -136,21 +137,21 @@ def test_a_call_of_the_profile_weighs_more_than_any_that_it_did_not_see() -> Non
     """Both ends of the call that the code has are hot, but in ten thousand samples nobody saw it."""
     functions = program([512] * 3)
     calls = Known({0: [1, 2]})
-    assert hot.hot_and_cold(matched({0: 5000, 1: 5000, 2: 1}), functions, calls)[0][:2] in ([0, 1], [1, 0])
+    assert sort(matched({0: 5000, 1: 5000, 2: 1}), functions, calls).hot[:2] in ([0, 1], [1, 0])
     ran = matched({0: 5000, 1: 5000, 2: 80, 3: 60}, {(0, 2, None): 1})
-    assert guess.incomplete(ran)
-    order = guess.order([0, 1, 2], {}, ran, functions, calls)
+    assert unseen.incomplete(ran)
+    order = unseen.order([0, 1, 2], {}, ran, functions, calls)
     assert abs(order.index(0) - order.index(2)) == 1
 
 
 def test_complete_profiles_are_ordered_without_the_code() -> None:
     functions = program([512] * 4)
     ran = matched({0: 5000, 1: 4000, 2: 3000, 3: 1}, {(0, 2, None): 50, (1, 3, None): 1})
-    assert hot.hot_and_cold(ran, functions, Known({0: [1], 3: [2]})) == hot.hot_and_cold(ran, functions)
+    assert sort(ran, functions, Known({0: [1], 3: [2]})) == sort(ran, functions)
     ran = Matched(
         {0: 5000, 1: 1, 2: 3000, 3: 4000}, {}, 12001, 12001, complete=True
     )  # a trace in which nothing is called
-    assert hot.hot_and_cold(ran, functions, Known({0: [1]})) == ([0, 2, 3, 1], [])
+    assert sort(ran, functions, Known({0: [1]})) == Sorted([0, 2, 3, 1], [])
 
 
 def test_what_is_likely_lies_beside_what_calls_it() -> None:
@@ -184,23 +185,21 @@ def test_an_order_of_text_that_is_all_to_be_huge_is_that_for_small_pages() -> No
 def test_how_much_a_profile_missed() -> None:
     """Four times as much as the functions seen once, times half of what they are more than those seen twice."""
     functions = program([100] * 9)
-    assert guess.room(matched(dict.fromkeys(range(3), 1)), functions) == 4 * 300
-    assert guess.room(matched({**dict.fromkeys(range(3), 1), 3: 2}), functions) == 4 * 300 // 2
-    assert guess.room(matched({**dict.fromkeys(range(3), 7), 3: 14, 4: 15, 5: 0}), functions) == 4 * 300 // 2
-    assert guess.room(matched(dict.fromkeys(range(13), 1)), program([100] * 13)) == 4 * 1300 * 4  # never more
-    assert guess.room(matched({0: 1, 1: 9}), functions) == guess.room(matched({}), functions) == 0
-    assert guess.room(Matched({0: 1, 1: 1, 2: 1}, {}, 3, 3, complete=True), functions) == 0
+    assert unseen.room(matched(dict.fromkeys(range(3), 1)), functions) == 4 * 300
+    assert unseen.room(matched({**dict.fromkeys(range(3), 1), 3: 2}), functions) == 4 * 300 // 2
+    assert unseen.room(matched({**dict.fromkeys(range(3), 7), 3: 14, 4: 15, 5: 0}), functions) == 4 * 300 // 2
+    assert unseen.room(matched(dict.fromkeys(range(13), 1)), program([100] * 13)) == 4 * 1300 * 4  # never more
+    assert unseen.room(matched({0: 1, 1: 9}), functions) == unseen.room(matched({}), functions) == 0
+    assert unseen.room(Matched({0: 1, 1: 1, 2: 1}, {}, 3, 3, complete=True), functions) == 0
     likely = {4: 0.5, 7: 0.25, 5: 0.1}
-    assert guess.within(likely, 299, functions) == {4: 0.5, 7: 0.25}
-    assert (guess.within(likely, 300, functions), guess.within(likely, 99, functions)) == (likely, {})
+    assert unseen.within(likely, 299, functions) == {4: 0.5, 7: 0.25}
+    assert (unseen.within(likely, 300, functions), unseen.within(likely, 99, functions)) == (likely, {})
 
 
 def test_where_nothing_is_huge_complete_profiles_leave_all_others_where_they_are() -> None:
     functions = program([512] * 400 + [PAGE * 2])
     ran = matched({10: 5000, 200: 2000, 390: 1}, {(10, 390, None): 7})
-    assert [placed.index for placed in planned(functions, ran, 0, {10: [300]}).placed] == [
-        *hot.hot_and_cold(ran, functions)[0]
-    ]
+    assert [placed.index for placed in planned(functions, ran, 0, {10: [300]}).placed] == [*sort(ran, functions).hot]
 
 
 # The windows.
@@ -231,7 +230,7 @@ def test_beyond_the_budget_the_densest_come_first_and_keep_their_order() -> None
     """Two fit: not the first of an octave, but those with the most samples per byte."""
     functions = program([PAGE // 2] * 3)
     ran = matched({0: 9 << 10, 1: 12 << 10, 2: 15 << 10})
-    assert hot.hot_and_cold(ran, functions)[0] == [0, 1, 2]
+    assert sort(ran, functions).hot == [0, 1, 2]
     plan = planned(functions, ran, 1)
     assert [(placed.index, placed.window) for placed in plan.placed] == [(1, 1), (2, 1), (0, 2)]
     assert plan.count == 1
@@ -241,21 +240,21 @@ def test_calls_are_worth_more_than_time() -> None:
     """Functions that fill a run each are worth what enters and leaves them; one of which no call is known, its time."""
     functions = program([128 << 10] * 4)
     ran = matched({0: 10, 1: 99950, 2: 20, 3: 20}, {(0, 2, None): 60, (0, 1, 8): 4, (1, 1, 8): 900})
-    assert hot.worth([0, 2, 1, 3], ran, functions) == {0: 64, 1: 4, 2: 60, 3: 20 * 64 / 100000}
+    assert sorting.worth([0, 2, 1, 3], ran, functions) == {0: 64, 1: 4, 2: 60, 3: 20 * 64 / 100000}
 
 
 def test_in_an_incomplete_profile_a_function_is_worth_the_samples_and_calls_that_were_seen() -> None:
     functions = program([64] * 4)
     ran = matched({0: 1, 1: 8, 2: 0, 3: 20}, {(2, 1, None): 7, (2, 0, None): 1, (3, 3, 8): 900})
-    assert hot.worth([0, 1, 2, 3], ran, functions) == {0: 1, 1: 8, 2: 8, 3: 20}
-    assert hot.worth([0, 1], matched({0: 7, 3: 2}), functions) == {0: 7, 3: 2}
+    assert sorting.worth([0, 1, 2, 3], ran, functions) == {0: 1, 1: 8, 2: 8, 3: 20}
+    assert sorting.worth([0, 1], matched({0: 7, 3: 2}), functions) == {0: 7, 3: 2}
 
 
 def test_those_around_a_function_count_as_much_as_itself() -> None:
     functions = program([1024, 128 << 10, 1024, 128 << 10])
     ran = matched({0: 1, 1: 2000, 2: 2, 3: 2}, {(0, 1, None): 100, (2, 0, None): 4, (2, 3, None): 1})
     hot_run, other_run = (204 / 129, 6 / 129)
-    found = hot.worth([0, 1, 2, 3], ran, functions)
+    found = sorting.worth([0, 1, 2, 3], ran, functions)
     assert found[0] == pytest.approx((104 * hot_run) ** 0.5)
     assert found[2] == pytest.approx((5 * other_run) ** 0.5)
 
@@ -285,7 +284,7 @@ def test_room_is_filled_with_what_is_near_and_with_callees() -> None:
 
 def taken(ran: list[int], calls: dict[int, list[int]], count: int = 100) -> list[int]:
     """Return what is likely beside those of a hundred functions of one size, the likeliest first."""
-    return list(choose.likely(program([16] * 100), ran, count * 16, 16, Known(calls)))
+    return list(knapsack.likely(program([16] * 100), ran, count * 16, 16, Known(calls)))
 
 
 def test_the_nearer_the_likelier() -> None:
@@ -327,7 +326,7 @@ def test_small_functions_fill_first_and_two_reasons_are_better_than_one() -> Non
     room = PAGE - PAGE // 2 - 4096
 
     def first(calls: dict[int, list[int]]) -> int:
-        return next(iter(choose.likely(functions, ran.samples, room, 16, Known(calls))))
+        return next(iter(knapsack.likely(functions, ran.samples, room, 16, Known(calls))))
 
     assert first({0: [3]}) == 10  # 3 is as likely, but large
     assert first({0: [4]}) == 4  # of equal ones the first
@@ -349,7 +348,7 @@ def test_a_sample_is_worth_more_than_a_likelihood() -> None:
     """Of eight times the size it is, of sixteen times not, beside what has a chance of a fourth."""
     for times, inside in ((8, [0, 20]), (16, [0, 40])):
         functions = program([16] * 20 + [16 * times] + [16] * 79)
-        found = choose.densest(functions, {0: 1.0, 20: 1.0}, 16 + 16 * times, 16, Known({40: [0]}))
+        found = knapsack.densest(functions, {0: 1.0, 20: 1.0}, 16 + 16 * times, 16, Known({40: [0]}))
         assert list(found)[:2] == inside
 
 
@@ -364,15 +363,15 @@ def test_properties_of_choices(data: st.DataObject) -> None:
 
     of = Known(calls)
     for chosen, others in (
-        (choose.densest(functions, samples, room, usual), False),
-        (choose.densest(functions, samples, room, usual, of), True),
-        (choose.likely(functions, samples, room, usual, of), True),
+        (knapsack.densest(functions, samples, room, usual), False),
+        (knapsack.densest(functions, samples, room, usual, of), True),
+        (knapsack.likely(functions, samples, room, usual, of), True),
     ):
         assert all(0 < chance <= 1 for chance in chosen.values())
         assert sum(max(-(-sizes[index] // usual) * usual, usual) for index in chosen) <= room
         assert others or set(chosen) <= set(samples)
     assert not set(chosen) & set(samples)
-    assert choose.likely(functions, samples, room, usual, of) == chosen
+    assert knapsack.likely(functions, samples, room, usual, of) == chosen
 
 
 def test_the_start_of_the_text_takes_room() -> None:
@@ -384,8 +383,8 @@ def test_the_start_of_the_text_takes_room() -> None:
 
 def test_functions_keep_their_alignment() -> None:
     functions = program([24, 24, 8])  # at 4096, 4120 and 4144: the one in the middle is aligned to 8 bytes
-    assert windows._ends([(0, HOT), (1, HOT)], functions, 16) == [24, 48]
-    assert windows._ends([(0, HOT), (2, HOT)], functions, 16) == [24, 40]
+    assert ends_of([(0, HOT), (1, HOT)], functions, 16) == [24, 48]
+    assert ends_of([(0, HOT), (2, HOT)], functions, 16) == [24, 40]
 
 
 @given(
@@ -416,19 +415,19 @@ def test_properties_of_plans(
 
 
 def test_nothing_is_likely_beside_nothing() -> None:
-    assert choose.likely(program([16] * 3), [], 1000, 16, Known({})) == {}
+    assert knapsack.likely(program([16] * 3), [], 1000, 16, Known({})) == {}
 
 
 # The budget.
 
 
 def test_budget() -> None:
-    assert budget("skylake", None).windows == 7
-    assert budget(None, 16, 2).windows == 14
-    assert budget(None, 1).windows == 1
-    assert (budget(None, 0).windows, budget(None, 0, 0).windows) == (0, 0)
-    assert budget(None, None).windows >= 1
-    assert (budget("skl", None).cpu, budget(None, 16).cpu) == ("skylake", "")
+    assert budget_of("skylake", None).windows == 7
+    assert budget_of(None, 16, 2).windows == 14
+    assert budget_of(None, 1).windows == 1
+    assert (budget_of(None, 0).windows, budget_of(None, 0, 0).windows) == (0, 0)
+    assert budget_of(None, None).windows >= 1
+    assert (budget_of("skl", None).cpu, budget_of(None, 16).cpu) == ("skylake", "")
     for cpu, entries, reserve in (
         ("nosuch", None, 1),
         (None, 65537, 1),
@@ -437,7 +436,7 @@ def test_budget() -> None:
         ("kunpeng920", None, 1),
     ):
         with pytest.raises(UsageError):
-            budget(cpu, entries, reserve)
+            budget_of(cpu, entries, reserve)
 
 
 # Order files.

@@ -19,9 +19,12 @@ from hugealign.lab.geometry import Level, Table, parse
 from hugealign.lab.placement import WINDOW, ordered
 from hugealign.lab.simulate import without
 from hugealign.lab.tracefile import open_trace
-from hugealign.ordering import choice, windows
+from hugealign.ordering import misses
 from hugealign.ordering.alignment import alignment, place
-from hugealign.ordering.choice import Choice
+from hugealign.ordering.misses import Misses
+from hugealign.ordering.problem import Problem, of_sorted
+from hugealign.ordering.sorting import Sorted
+from hugealign.ordering.windows import Room
 from hugealign.profile.match import Matched
 from tests.support import HUGEALIGN, ROOT, run
 from tests.unit.traces import write_trace
@@ -36,27 +39,27 @@ FAR, COUNT = 3 * WINDOW // 2, 8
 
 @settings(deadline=None)
 @given(st.lists(st.lists(st.integers(0, 5), min_size=2, max_size=2), min_size=2, max_size=9))
-def test_the_fewest_misses_then_the_fewest_windows(misses: list[list[int]]) -> None:
-    chosen = Choice(["a", "b"], misses, 1).chosen
-    assert 1 <= chosen < len(misses)
-    for count in range(1, len(misses)):
-        assert sum(misses[chosen]) <= sum(misses[count])
-        assert sum(misses[chosen]) < sum(misses[count]) or chosen <= count
+def test_the_fewest_misses_then_the_fewest_windows(counts: list[list[int]]) -> None:
+    chosen = Misses(["a", "b"], counts, 1).chosen
+    assert 1 <= chosen < len(counts)
+    for count in range(1, len(counts)):
+        assert sum(counts[chosen]) <= sum(counts[count])
+        assert sum(counts[chosen]) < sum(counts[count]) or chosen <= count
 
 
 def test_table_of_the_choice() -> None:
-    made = Choice(["skylake", "4k=128/8,2m=8,l2=1536/12"], [[9000, 9], [100, 5], [20, 5], [20, 5], [7000, 5]], 4)
-    assert list(choice.lines(made)) == [
+    made = Misses(["skylake", "4k=128/8,2m=8,l2=1536/12"], [[9000, 9], [100, 5], [20, 5], [20, 5], [7000, 5]], 4)
+    assert list(misses.lines(made)) == [
         "huge windows          skylake  4k=128/8,2m=8,l2=1536/12",
         "           0            9,000                         9",
         "           1              100                         5",
         "*     2 to 3               20                         5",
         "           4            7,000                         5",
     ]
-    assert choice.why(made) == "25 misses, the fewest of 1 to 4; min(needed, budget): 4, 7,005 misses"
-    same = Choice(["c"], [[3], [5], [5]], 1)
-    assert choice.why(same) == "5 misses, the fewest of 1 to 2 (none at all: 3); min(needed, budget): the same"
-    assert [line.split() for line in choice.lines(same)][1:] == [["0", "3"], ["*", "1", "to", "2", "5"]]
+    assert misses.why(made) == "25 misses, the fewest of 1 to 4; min(needed, budget): 4, 7,005 misses"
+    same = Misses(["c"], [[3], [5], [5]], 1)
+    assert misses.why(same) == "5 misses, the fewest of 1 to 2 (none at all: 3); min(needed, budget): the same"
+    assert [line.split() for line in misses.lines(same)][1:] == [["0", "3"], ["*", "1", "to", "2", "5"]]
 
 
 def test_entries_for_others() -> None:
@@ -88,7 +91,7 @@ def test_windows_and_simulation_agree(
     path = tmp_path_factory.mktemp("agree") / "t"
     trace = open_trace(str(write_trace(path, [(starts[index], 1, 1, 1) for index in ran], [[[1]]])))
     found = ordered(trace, 1, "order", functions, ran)
-    plan = windows.plan(ran, [], Matched(dict.fromkeys(ran, 1)), functions, WINDOW, 9)
+    plan = of_sorted(Problem(Matched(dict.fromkeys(ran, 1)), functions, Room(WINDOW, 9)), Sorted(ran))
     addresses = list(found.addresses)[1:]
     assert [placed.window for placed in plan.placed] == [address // WINDOW - found.first + 1 for address in addresses]
     assert sum(window.used for window in plan.windows) == addresses[-1] + sizes[ran[-1]] - found.first * WINDOW
@@ -104,7 +107,7 @@ def test_functions_are_no_further_apart_than_the_compiler_put_them() -> None:
     """Compiled for size they lie on any address: 1000 of 33 bytes need 33000, not 48000."""
     starts = [4096 + 33 * n for n in range(1000)]
     functions = Functions(starts, [33] * 1000, ["f"] * 1000, [""] * 1000, {}, text=33000)
-    plan = windows.plan(range(999, -1, -1), [], Matched(), functions, 1 << 16, 9)
+    plan = of_sorted(Problem(Matched(), functions, Room(1 << 16, 9)), Sorted(range(999, -1, -1)))
     assert sum(window.used for window in plan.windows) == 33000
     assert place([0, 24], [10, 10], [1, 0], 5, 16) == [8, 32]
 

@@ -12,13 +12,14 @@ from hugealign.errors import HugealignError, UsageError
 from hugealign.lab import tracefile
 from hugealign.lab.geometry import Geometry, Level, Table, geometry, parse
 from hugealign.lab.placement import WINDOW, keys, ordered, original, pages
+from hugealign.lab.ran import profile
 from hugealign.lab.replay import BEGINS, ELSEWHERE, ENDS, FUNCTION, Replay
-from hugealign.lab.simulate import best_windows, heat, profile, simulate
+from hugealign.lab.simulate import best, simulate
 from hugealign.lab.tracefile import open_trace
 from hugealign.processor.table import CPUS, find
 from tests.unit.reference import calls, decode, part
 from tests.unit.reference import simulate as reference
-from tests.unit.traces import FILES, MIB, write_trace
+from tests.unit.traces import FILES, MIB, heat, write_trace
 
 TABLES = st.builds(Table, st.sampled_from([1, 2, 3, 4, 8]), st.integers(1, 5))
 LEVELS = st.builds(Level, TABLES, st.none() | TABLES)
@@ -128,8 +129,7 @@ def test_too_many_windows_miss_more(tmp_path: Path) -> None:
     done = simulate(trace, [(original(trace, 1), range(17))], [cpu])
     expected = [(0, 300), (1, 201), (2, 3), (3, 300), (4, 300)]
     assert [(row.windows, row.misses) for row in done.rows] == expected
-    assert best_windows(trace, original(trace, 1), cpu) == (2, 3)
-    assert best_windows(trace, original(trace, 1), cpu, most=1) == (1, 201)
+    assert (best(done.rows).windows, best(done.rows[:2]).windows) == (2, 1)
 
 
 def _functions(starts: list[int], sizes: list[int]) -> Functions:

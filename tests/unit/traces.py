@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from hugealign.elf.symbols import Functions
 from hugealign.lab import tracefile
-from hugealign.lab.tracefile import BLOCK, LAST, RAW, Description, File, Segment
+from hugealign.lab.ran import profile
+from hugealign.lab.replay import Replay
+from hugealign.lab.tracefile import BLOCK, LAST, RAW, Description, File, Segment, Trace
 
 MIB = 1 << 20
 #: A program with 6 MiB of text from 4 KiB on, and a library.
@@ -66,3 +69,16 @@ def write_trace(
         table = bytes(BLOCK.size) + b"".join(BLOCK.pack(*block) for block in blocks)
         tracefile.write_end(out, Description(("program",), "x86_64", FILES, 1, events), table)
     return path
+
+
+def executed(trace: Trace) -> list[int]:
+    """How often each block of *trace* ran, by its number."""
+    with Replay(trace) as replay:
+        replay.run()
+        return replay.executions()
+
+
+def heat(trace: Trace, file: int, functions: Functions) -> list[int]:
+    """The instructions that ran in each of the *functions* of the file with that number."""
+    ran = profile(trace, file, functions)[0].samples
+    return [ran.get(index, 0) for index in range(len(functions))]

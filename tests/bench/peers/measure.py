@@ -11,13 +11,15 @@ from typing import Any
 
 from hugealign.elf.symbols import Functions, read_functions
 from hugealign.lab.files import find
-from hugealign.lab.simulate import executed, profile, simulate
+from hugealign.lab.ran import profile
+from hugealign.lab.simulate import simulate
 from hugealign.lab.tracefile import Trace, open_trace
 from tests.bench import timing
 from tests.bench.peers import builds, figures, live, profiles
 from tests.bench.peers.builds import Build
 from tests.bench.peers.programs import LINKERS, Program
 from tests.support import HUGEALIGN, run
+from tests.unit.traces import executed
 
 _SHOWN = 8  # windows: the budget of the build that is run and looked at, of those that are made for each
 _LINKS, _JOBS = 6, 24  # rounds

@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import sqrt
 
 from hugealign.elf.calls import Calls
 from hugealign.elf.symbols import Functions
-from hugealign.ordering import guess
+from hugealign.ordering import unseen
 from hugealign.ordering.cdsort import cdsort
 from hugealign.profile.match import Matched
 
@@ -14,8 +15,16 @@ from hugealign.profile.match import Matched
 _RUN = 128 << 10
 
 
-def hot_and_cold(matched: Matched, functions: Functions, calls: Calls | None = None) -> tuple[list[int], list[int]]:
-    """Return the touched functions, as indices, in order, and apart from them the touched cold parts.
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """The functions that ran, as indices, in order: *hot* ones, and the *cold* parts that follow them."""
+
+    hot: Sequence[int]
+    cold: Sequence[int] = ()
+
+
+def sort(matched: Matched, functions: Functions, calls: Calls | None = None) -> Sorted:
+    """Return the functions that ran in order.
 
     *calls*, those that the code has, help where the profile saw only a part of what runs.  Cold parts (``f.cold``)
     follow the order of their functions: they ran, but are not expected to run again.
@@ -24,15 +33,15 @@ def hot_and_cold(matched: Matched, functions: Functions, calls: Calls | None = N
     cold = [index for index in touched if functions.cold_part_of(index) is not None]
     apart = set(cold)
     hot = [index for index in touched if index not in apart]
-    order = guess.order(hot, {}, matched, functions, calls) if calls and guess.incomplete(matched) else []
+    order = unseen.order(hot, {}, matched, functions, calls) if calls and unseen.incomplete(matched) else []
     order = order or (_by_calls if matched.arcs else _by_density)(hot, matched, functions)
     rank = {functions.names[index]: number for number, index in enumerate(order)}
     cold.sort(key=lambda index: (rank.get(functions.cold_part_of(index) or "", len(order)), index))
-    return order, cold
+    return Sorted(order, cold)
 
 
 def worth(hot: Sequence[int], matched: Matched, functions: Functions) -> dict[int, float]:
-    """Return what each touched function is worth in a huge window; *hot* is the order of `hot_and_cold`.
+    """Return what each touched function is worth in a huge window; *hot* is in the order of `sort`.
 
     From an incomplete profile, its samples, or the calls that it saw from and to it if those are more.  From a complete
     one with calls, how often it is entered and returned to: its page is looked up then, however long it runs then.
@@ -44,7 +53,7 @@ def worth(hot: Sequence[int], matched: Matched, functions: Functions) -> dict[in
         if caller != callee:
             looked_up[caller] += weight
             looked_up[callee] += weight
-    if not matched.arcs or guess.incomplete(matched):
+    if not matched.arcs or unseen.incomplete(matched):
         return {index: float(max(samples, looked_up[index])) for index, samples in matched.samples.items()}
     calls, samples = looked_up.total() / 2, sum(matched.samples.values())
     values = {
@@ -54,7 +63,8 @@ def worth(hot: Sequence[int], matched: Matched, functions: Functions) -> dict[in
     run: list[int] = []
     size = 0
     for index in hot:
-        run.append(index)
+        if index in values:  # an order file can name others, too
+            run.append(index)
         size += functions.sizes[index]
         if size >= _RUN or index == hot[-1]:
             density = sum(values[one] for one in run) / max(size, 1)
@@ -66,7 +76,7 @@ def worth(hot: Sequence[int], matched: Matched, functions: Functions) -> dict[in
 def _by_calls(hot: list[int], matched: Matched, functions: Functions) -> list[int]:
     """Sort by CDSort, with samples scaled to the unit of the arcs: instruction counts would drown the calls."""
     number = {index: at for at, index in enumerate(hot)}
-    arcs = guess.seen(matched, number)
+    arcs = unseen.seen(matched, number)
     calls, samples = sum(arc.weight for arc in arcs), sum(matched.samples[index] for index in hot)
     counts = [-(-matched.samples[index] * calls // samples) if samples else 0 for index in hot]
     return [hot[at] for at in cdsort([functions.sizes[index] for index in hot], counts, arcs)]

@@ -7,54 +7,54 @@ from hugealign.units import printable
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """*misses* by the number of huge windows, from 0 on, for each of the *cpus*; *rule* is what would be without it.
+class Misses:
+    """*counts* by the number of huge windows, from 0 on, for each of the *cpus*; *rule* is what would be without them.
 
     *chosen* is the number, at least 1, with the fewest misses of all processors together; of equal ones the smallest.
     """
 
     cpus: Sequence[str]
-    misses: Sequence[Sequence[int]]
+    counts: Sequence[Sequence[int]]
     rule: int
 
     @property
     def chosen(self) -> int:
         """The number of windows."""
-        return min(range(1, len(self.misses)), key=lambda count: (self.total(count), count), default=1)
+        return min(range(1, len(self.counts)), key=lambda count: (self.total(count), count), default=1)
 
     def total(self, count: int) -> int:
         """Return the misses of all processors with *count* huge windows; beyond the last number, those of the last."""
-        return sum(self.misses[min(count, len(self.misses) - 1)])
+        return sum(self.counts[min(count, len(self.counts) - 1)])
 
 
-def lines(choice: Choice) -> Iterator[str]:
+def lines(misses: Misses) -> Iterator[str]:
     """Yield a table of the numbers and their misses, neighbours that are alike in one line, the chosen one marked."""
-    names = [printable(name) for name in choice.cpus]
+    names = [printable(name) for name in misses.cpus]
     widths = [max(15, len(name)) for name in names]
     yield "huge windows  " + "  ".join(f"{name:>{wide}}" for name, wide in zip(names, widths, strict=True))
-    rows = choice.misses
+    rows = misses.counts
     begins = [count for count in range(len(rows)) if not count or rows[count] != rows[count - 1] or count == 1]
     for first, behind in zip(begins, [*begins[1:], len(rows)], strict=True):
         label = f"{first}" if behind - first == 1 else f"{first} to {behind - 1}"
-        mark = "*" if first <= choice.chosen < behind else " "
+        mark = "*" if first <= misses.chosen < behind else " "
         counts = "  ".join(f"{count:{wide},}" for count, wide in zip(rows[first], widths, strict=True))
         yield f"{mark} {label:>10}  {counts}"
 
 
-def why(choice: Choice) -> str:
+def why(misses: Misses) -> str:
     """Return the reason for the choice, and what the rule would have taken."""
-    total = choice.total(choice.chosen)
-    fewest = f"{total:,} misses, the fewest of 1 to {max(1, len(choice.misses) - 1)}"
-    if choice.total(0) < total:
-        fewest += f" (none at all: {choice.total(0):,})"
-    rule = "the same" if choice.rule == choice.chosen else f"{choice.rule}, {choice.total(choice.rule):,} misses"
+    total = misses.total(misses.chosen)
+    fewest = f"{total:,} misses, the fewest of 1 to {max(1, len(misses.counts) - 1)}"
+    if misses.total(0) < total:
+        fewest += f" (none at all: {misses.total(0):,})"
+    rule = "the same" if misses.rule == misses.chosen else f"{misses.rule}, {misses.total(misses.rule):,} misses"
     return f"{fewest}; min(needed, budget): {rule}"
 
 
-def as_json(choice: Choice) -> dict[str, object]:
+def as_json(misses: Misses) -> dict[str, object]:
     """Return it as a part of a JSON document."""
     return {
-        "rule": choice.rule,
-        "cpus": list(choice.cpus),
-        "misses": [{"windows": count, "misses": list(row)} for count, row in enumerate(choice.misses)],
+        "rule": misses.rule,
+        "cpus": list(misses.cpus),
+        "misses": [{"windows": count, "misses": list(row)} for count, row in enumerate(misses.counts)],
     }

@@ -9,8 +9,9 @@ from typing import Any
 
 from hugealign.elf.calls import Calls
 from hugealign.elf.symbols import Functions
-from hugealign.ordering.cdsort import Arc, cdsort
-from hugealign.ordering.choose import UNSEEN
+from hugealign.ordering.cdsort import cdsort
+from hugealign.ordering.chains import Arc
+from hugealign.ordering.knapsack import UNSEEN
 from hugealign.profile.match import Matched
 
 #: A profile is taken for complete if less than this share of what runs is in functions that it did not see.

@@ -1,0 +1,75 @@
+"""What a section holds, read in bounded pieces: a file may be sparse, and it may be cut while it is read.
+
+Nothing of the file is mapped, since a page that is gone would end us by SIGBUS (mmap(2)).  Holes and pieces of zeros
+take no memory, and holes no time.
+"""
+
+import errno
+import mmap
+import os
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from hugealign.errors import MalformedElfError
+
+_PIECE = 1 << 20
+_ZEROS = bytes(_PIECE)
+_MOST = 1 << 32  # bytes: what an offset in a string table can say
+_NOT_ZERO = re.compile(rb"[^\0]")
+
+
+def filled(fd: int, offset: int, size: int, multiple: int = 1) -> Iterator[tuple[int, bytes]]:
+    """Yield those pieces of *size* bytes at *offset* of the file that are not all zeros, each with where it begins.
+
+    That is counted from *offset*, in multiples of *multiple*, as is the length.  Raises OSError, and MalformedElfError
+    if the file ends too early.
+    """
+    at, step = 0, _PIECE // multiple * multiple
+    while at + multiple <= size:
+        begin = _data(fd, offset + at) - offset
+        at = max(at, begin // multiple * multiple)
+        wanted = min(step, (size - at) // multiple * multiple)
+        if wanted <= 0:
+            return
+        piece = os.pread(fd, wanted, offset + at)
+        if len(piece) < wanted:
+            raise MalformedElfError("the file was cut while it was read")
+        if piece != (_ZEROS if wanted == _PIECE else _ZEROS[:wanted]):
+            yield at, piece
+        at += wanted
+
+
+def _data(fd: int, at: int) -> int:
+    """Return where the next data of a file begins, *at* or behind it; see lseek(2), SEEK_DATA."""
+    try:
+        return os.lseek(fd, at, os.SEEK_DATA)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            return 1 << 63
+        return at  # a file system without holes
+
+
+class Contents:
+    """*size* bytes at *offset* of a file, as *data*; *filled* of them were read.  Raises as `filled` does."""
+
+    __slots__ = ("_ends", "data", "filled")
+
+    def __init__(self, fd: int, offset: int, size: int) -> None:
+        if size > _MOST:
+            raise MalformedElfError(f"a section of {size} bytes: no program has one as large")
+        # Anonymous memory is zero, and not there until it is written to.
+        self.data = mmap.mmap(-1, max(size, 1))
+        self.filled = 0
+        self._ends: list[int] = []  # of the pieces that were read, each of which follows the one before or a hole
+        for at, piece in filled(fd, offset, size):
+            self.data[at : at + len(piece)] = piece
+            self.filled += len(piece)
+            self._ends.append(at + len(piece))
+
+    def next(self, at: int) -> int:
+        """Return where the first byte at or behind *at* lies that is not zero; the size if none is."""
+        for end in self._ends[bisect_right(self._ends, at) :]:
+            if found := _NOT_ZERO.search(self.data, max(at, end - _PIECE), end):
+                return found.start()
+        return len(self.data)

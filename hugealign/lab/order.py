@@ -1,0 +1,84 @@
+"""`hugealign order --trace` as a function: the number of huge windows is the one that misses least in a simulation."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from hugealign.elf.calls import Calls
+from hugealign.lab.geometry import Geometry, named
+from hugealign.lab.placement import WINDOW, ordered
+from hugealign.lab.ran import Traced, traced
+from hugealign.lab.simulate import simulate, without
+from hugealign.ordering.budget import Budget, of_entries
+from hugealign.ordering.misses import Misses
+from hugealign.ordering.order import Order
+from hugealign.ordering.problem import Problem, of_sorted
+from hugealign.ordering.sorting import Sorted, sort
+from hugealign.ordering.windows import Room
+from hugealign.profile.ran import silent
+from hugealign.units import printable
+
+_MOST = 128  # numbers of huge windows that are simulated
+
+
+def order_of_trace(
+    trace: str,
+    cpus: Sequence[str],
+    binary: str | None = None,
+    *,
+    budget: Budget | None = None,
+    reserve: int = 1,
+    fill: bool = True,
+    force: bool = False,
+    warn: Callable[[str], None] = silent,
+    progress: Callable[[str], None] = silent,
+) -> Order:
+    """Return the order that the *trace* gives the functions of *binary*, by default the program that was traced.
+
+    *cpus* are names of processors, or geometries such as ``4k=128/8,2m=8``; *reserve* of their entries are left to
+    others, and the *budget* is by default that of the smallest.  `hugealign.ordering.order` has the other parameters.
+    Raises HugealignError.
+    """
+    processors = [named(word) for word in dict.fromkeys(cpus)]
+    budgets = [of_entries(_entries(cpu), reserve, printable(cpu.name)) for cpu in processors]
+    budget = budget or min(budgets, key=lambda budget: budget.windows)
+    found = traced(trace, binary, force=force, warn=warn, progress=progress)
+    ran = found.ran
+    problem = Problem(ran.matched, ran.functions, Room(WINDOW, budget.windows))
+    sequence = sort(ran.matched, ran.functions)
+    misses = _simulated(found, problem, sequence, processors, budget, progress)
+    filled = replace(problem, fill=Calls(ran.binary, ran.functions) if fill else None)
+    return Order(ran, budget, of_sorted(filled, sequence, misses.chosen), misses)
+
+
+def _entries(cpu: Geometry) -> int:
+    table = cpu.first.table(huge=True)
+    return table.sets * table.ways
+
+
+def _simulated(
+    traced: Traced,
+    problem: Problem,
+    sequence: Sorted,
+    cpus: Sequence[Geometry],
+    budget: Budget,
+    progress: Callable[[str], None],
+) -> Misses:
+    """Return the misses by the number of huge windows, to twice what any of *cpus* holds, each with its own order."""
+    rule = of_sorted(problem, sequence)
+    most = min(2 * max(map(_entries, cpus)), _MOST)
+    layouts = []
+    for count in range(min(most, rule.needed) + 1):  # what ran has room in as many as it needs, and in more
+        order = [placed.index for placed in of_sorted(problem, sequence, count).placed]
+        placement = ordered(traced.trace, traced.file, "order", problem.functions, order)
+        layouts.append((placement, range(count, most + 1 if count == rule.needed else count + 1)))
+    total = max(1, traced.trace.description.events)
+    done = simulate(
+        traced.trace,
+        layouts,
+        [without(cpu, budget.reserve) for cpu in cpus],
+        lambda events: progress(f"{events * 100 // total} % simulated"),
+    )
+    misses: dict[int, list[int]] = {}
+    for row in done.rows:  # by number of windows, then in the order of the processors
+        misses.setdefault(row.windows, []).append(row.misses)
+    return Misses([cpu.name for cpu in cpus], list(misses.values()), rule.count)

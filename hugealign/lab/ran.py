@@ -1,0 +1,92 @@
+"""What ran of a program, by a trace: the record that a profile gives too, but complete and in instructions."""
+
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hugealign.elf.symbols import Functions, functions_of
+from hugealign.lab.files import find
+from hugealign.lab.replay import ELSEWHERE, FUNCTION, NO_FUNCTION, Replay
+from hugealign.lab.tracefile import Trace, open_trace
+from hugealign.profile.match import Matched
+from hugealign.profile.ran import MismatchError, Ran, check_rate, silent
+from hugealign.units import printable
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """A *trace*, and what *ran* of one *file* in it, which is its number."""
+
+    trace: Trace
+    file: int
+    ran: Ran
+
+
+def traced(
+    path: str,
+    binary: str | None = None,
+    *,
+    force: bool = False,
+    warn: Callable[[str], None] = silent,
+    progress: Callable[[str], None] = silent,
+) -> Traced:
+    """Return what ran of *binary*, by default the program that was traced; what is odd goes to *warn*.
+
+    Raises HugealignError, which names the file; MismatchError if too little is found in the binary.
+    """
+    trace = open_trace(path)
+    found = trace.description
+    binary = found.files[found.program].path if binary is None else binary
+    file = find(found.files, binary)
+    functions = functions_of(binary)
+    total = max(1, found.events)
+    matched, uncounted = profile(trace, file, functions, lambda done: progress(f"{done * 100 // total} % read"))
+    if not matched.samples:
+        raise MismatchError(f"{printable(path)}: no function of {printable(binary)} runs in this trace")
+    ran = Ran(binary, functions, matched, [(path, "trace")], "instructions")
+    check_rate(ran, force, warn)
+    for remark in found.remarks():
+        warn(f"{printable(path)}: {remark}")
+    if uncounted:
+        warn(f"{printable(path)}: {uncounted} calls are left out: too many different ones")
+    return Traced(trace, file, ran)
+
+
+def profile(
+    trace: Trace, file: int, functions: Functions, progress: Callable[[int], None] = lambda _: None
+) -> tuple[Matched, int]:
+    """Return what ran of the file with that number, as a profile says it, and calls that there was no room for.
+
+    Samples are instructions.  A call is what enters a function at its first address from another one, directly or
+    through the PLT; its offset is that of the last byte of the block that it leaves.  Raises TraceError.
+    """
+    owners, entries = array("I"), bytearray()
+    for address, number, _, _ in trace.block_rows():
+        index = functions.at(address) if number == file else -1
+        owners.append(index + FUNCTION if index >= 0 else NO_FUNCTION if number == file else ELSEWHERE)
+        entries.append(index >= 0 and functions.starts[index] == address)
+    with Replay(trace) as replay:
+        replay.count_calls(owners, bytes(entries))
+        replay.run(progress)
+        executions = replay.executions()
+        calls, uncounted = replay.calls()
+    matched = Matched(complete=True)
+    for times, owner, (_, _, _, instructions) in zip(executions, owners, trace.block_rows(), strict=True):
+        if not times:
+            continue
+        if owner == ELSEWHERE:
+            matched.foreign += times * instructions
+            continue
+        matched.total += times * instructions
+        if owner >= FUNCTION:
+            matched.found += times * instructions
+            matched.samples[owner - FUNCTION] = matched.samples.get(owner - FUNCTION, 0) + times * instructions
+    if matched.found < matched.total:
+        matched.missing = [("(no function)", matched.total - matched.found)]
+    ends = [address + size for address, _, size, _ in trace.block_rows()]
+    for (block, entered), times in calls.items():
+        caller, callee = owners[block] - FUNCTION, owners[entered] - FUNCTION
+        offset = ends[block] - 1 - functions.starts[caller]
+        key = caller, callee, offset if offset < functions.sizes[caller] else None
+        matched.arcs[key] = matched.arcs.get(key, 0) + times
+    return matched, uncounted

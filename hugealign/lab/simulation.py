@@ -1,0 +1,94 @@
+"""`hugealign simulate` as a function: a trace under layouts that are named, on processors that are."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from hugealign import orderfile
+from hugealign.elf.symbols import read_functions
+from hugealign.errors import HugealignError, UsageError
+from hugealign.lab import placement
+from hugealign.lab.files import find
+from hugealign.lab.geometry import named
+from hugealign.lab.part import marks
+from hugealign.lab.placement import Placement
+from hugealign.lab.relinked import relinked_file
+from hugealign.lab.simulate import Simulation, simulate
+from hugealign.lab.tracefile import Trace, open_trace
+from hugealign.ordering.named import indices
+from hugealign.units import printable
+
+CPUS = ("skylake", "sapphirerapids", "zen3", "neoverse-n1")
+LAYOUTS = ("original", "all-4k", "all-2m")
+WINDOWS = range(17)
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """What was simulated: the *trace*, the *binary* that was laid out, the functions that begin and end what counts."""
+
+    trace: Trace
+    binary: str
+    done: Simulation
+    first: str | None = None
+    last: str | None = None
+
+
+def simulated(
+    path: str,
+    binary: str | None = None,
+    *,
+    layouts: Sequence[str] = LAYOUTS,
+    windows: Sequence[int] = WINDOWS,
+    cpus: Sequence[str] = CPUS,
+    first: str | None = None,
+    last: str | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Simulated:
+    """Return the misses of the trace at *path* under each of *layouts*, on each of *cpus*, by number of huge *windows*.
+
+    *binary* is laid out, by default the program that was traced.  A layout is ``original``, ``all-4k``, ``all-2m``,
+    ``order:FILE`` or ``elf:FILE``.  What counts of a thread begins with the function *first* and ends with *last*.
+    *progress* is told how much is done, in per cent.  Raises HugealignError.
+    """
+    processors = [named(word) for word in dict.fromkeys(cpus)]
+    trace = open_trace(path)
+    found = trace.description
+    file = found.program if binary is None else find(found.files, binary)
+    binary = found.files[file].path if binary is None else binary
+    placed = [_layout(trace, file, binary, name, windows) for name in dict.fromkeys(layouts)]
+    part = None if first is None and last is None else _marks(trace, file, binary, first, last)
+    total = max(1, found.events)
+    done = simulate(trace, placed, processors, lambda events: progress(events * 100 // total), part)
+    if last is not None and not done.ended:  # all to the end is not what was meant
+        behind = f" after {printable(first)}" if first is not None else ""
+        raise HugealignError(f"{printable(path)}: no thread enters {printable(last)}{behind}")
+    return Simulated(trace, binary, done, first, last)
+
+
+def _marks(trace: Trace, file: int, binary: str, first: str | None, last: str | None) -> bytes:
+    find(trace.description.files, binary)
+    functions = read_functions(binary)
+    try:
+        return marks(trace, file, functions, first, last)
+    except HugealignError as error:
+        raise type(error)(f"{printable(trace.path)}: {printable(binary)}: {error}") from None
+
+
+def _layout(trace: Trace, file: int, path: str, name: str, counts: Sequence[int]) -> tuple[Placement, Sequence[int]]:
+    """Return the layout of that *name*, and the numbers of huge windows to try with it."""
+    kind, colon, other = name.partition(":")
+    try:
+        if kind in ("order", "elf") and other:
+            find(trace.description.files, path)
+            if kind == "elf":
+                return relinked_file(trace, file, name, path, other), counts
+            order, functions = orderfile.load(other, plain=True), read_functions(path)
+            return placement.ordered(trace, file, name, functions, indices(order, other, functions, path)), counts
+        if not colon and kind == "original":
+            return placement.original(trace, file), counts
+        if not colon and kind in ("all-4k", "all-2m"):
+            found = placement.original(trace, file, kind)
+            return found, (0 if kind == "all-4k" else found.windows,)
+    except HugealignError as error:
+        raise type(error)(f"{printable(trace.path)}: layout {printable(name)}: {error}") from None
+    raise UsageError(f"--layout: {printable(name)}: not one of original, all-4k, all-2m, order:FILE, elf:FILE")

@@ -1,0 +1,45 @@
+"""`hugealign map` as a function: the heat of a text by window, as linked and under an order."""
+
+import os
+
+from hugealign import orderfile
+from hugealign.elf.notes import BuildNote, read_notes
+from hugealign.errors import HugealignError
+from hugealign.map.layout import Map, after, before
+from hugealign.ordering import named
+from hugealign.ordering.budget import Budget
+from hugealign.ordering.order import of_ran
+from hugealign.ordering.problem import Problem, of_sorted
+from hugealign.ordering.sorting import Sorted
+from hugealign.ordering.windows import Plan, Room
+from hugealign.profile.ran import Ran
+from hugealign.units import printable
+
+
+def heat_map(ran: Ran, *, page_size: int, budget: Budget, fill: bool = True, order: str | None = None) -> Map:
+    """Return the map of what *ran* of a file, as it is and under the order in the file *order*.
+
+    Without *order*, it is the one that `hugealign order` makes of what ran.  Raises HugealignError.
+    """
+    plan = of_ran(ran, page_size, budget, fill=fill).plan if order is None else _planned(ran, page_size, budget, order)
+    note = _note(ran)
+    try:
+        layouts = before(ran.functions, ran.matched, page_size, note), after(ran.functions, ran.matched, plan)
+    except HugealignError as error:
+        raise HugealignError(f"{printable(ran.binary)}: {error}") from None
+    return Map(ran, budget, plan, order or "", note, layouts)
+
+
+def _planned(ran: Ran, page_size: int, budget: Budget, path: str) -> Plan:
+    order = orderfile.load(path, plain=True)
+    indices = list(dict.fromkeys(named.indices(order, path, ran.functions, ran.binary)))
+    problem = Problem(ran.matched, ran.functions, Room(page_size, budget.windows))
+    return of_sorted(problem, Sorted(indices), named.windows(order))
+
+
+def _note(ran: Ran) -> BuildNote | None:
+    fd = os.open(ran.binary, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        return read_notes(fd, ran.functions.image).build
+    finally:
+        os.close(fd)

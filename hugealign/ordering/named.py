@@ -1,0 +1,45 @@
+"""The functions that an order file names, in its order."""
+
+from hugealign import orderfile
+from hugealign.elf.symbols import Functions
+from hugealign.errors import HugealignError
+from hugealign.numbers import decimal
+from hugealign.orderfile import OrderFile
+from hugealign.units import printable
+
+_LEAST = 2  # one of so many names has to be there
+_MOST_WINDOWS = 10**8 - 1
+
+
+def indices(order: OrderFile, path: str, functions: Functions, binary: str) -> list[int]:
+    """Return the *functions* of *binary*, as indices, that the *order* of the file at *path* names.
+
+    Raises HugealignError if fewer than half of the names are there: the order is for something else.
+    """
+    placed = [_indices(functions, entry) for entry in order.entries]
+    found = sum(map(bool, placed))
+    if not order.entries:
+        raise HugealignError(f"{printable(path)}: names no functions")
+    if found * _LEAST < len(placed):
+        there = f"{found} of its {len(placed)} functions are in {printable(binary)}"
+        raise HugealignError(f"{printable(path)}: is for another build: {there}")
+    return [index for of_entry in placed for index in of_entry]
+
+
+def windows(order: OrderFile) -> int | None:
+    """Return how many windows an order file wants huge; None if it does not say, as lld's do not."""
+    try:
+        return decimal(order.header.get("windows", ""), _MOST_WINDOWS)
+    except ValueError:
+        return None
+
+
+def _indices(functions: Functions, entry: orderfile.Entry) -> list[int]:
+    """Return the functions that an entry stands for: of a local name without a file, all that have it, as lld does."""
+    if not entry.name:
+        index = functions.at(entry.address)
+        return [index] if index >= 0 and functions.starts[index] == entry.address else []
+    named = functions.by_name.get(entry.name, [])
+    if entry.file:
+        return [index for index in named if functions.files[index] == entry.file] or named
+    return named

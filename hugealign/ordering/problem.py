@@ -1,0 +1,102 @@
+"""From what ran to windows: sort, select, fill, lay out, each a value that the next takes.  Pure, but for `Calls`."""
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
+
+from hugealign.elf.calls import Calls
+from hugealign.elf.symbols import Functions
+from hugealign.errors import HugealignError
+from hugealign.orderfile import COLD, FILL, HOT
+from hugealign.ordering import knapsack, sorting, unseen
+from hugealign.ordering.alignment import alignment
+from hugealign.ordering.sorting import Sorted
+from hugealign.ordering.windows import Kinds, Plan, Room, ends_of, laid_out, windows_of
+from hugealign.profile.match import Matched
+
+_LIMIT = 1 << 16  # windows: 128 GiB of functions
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Which *functions* are to be ordered, what *matched* of them, and the *room* that there is.
+
+    *calls*, those that the code has, help to sort what an incomplete profile saw.  With *fill*, calls too, others that
+    are likely to run get the room that is left, and if nothing or everything is huge, a place beside those that ran.
+    """
+
+    matched: Matched
+    functions: Functions
+    room: Room
+    calls: Calls | None = None
+    fill: Calls | None = None
+
+
+def plan(problem: Problem, count: int | None = None) -> Plan:
+    """Return the order and its windows; with *count*, that many are to be huge, whatever the budget.
+
+    Raises HugealignError for functions of absurd size.
+    """
+    return of_sorted(problem, sorting.sort(problem.matched, problem.functions, problem.calls), count)
+
+
+def of_sorted(problem: Problem, order: Sorted, count: int | None = None) -> Plan:
+    """Return the windows of functions in *order*; otherwise as `plan`.
+
+    Where those that ran need more than may be huge, the ones that are worth the most per byte come first.
+    """
+    functions, room = problem.functions, problem.room
+    kinds: Kinds = [(index, HOT) for index in order.hot] + [(index, COLD) for index in order.cold]
+    usual = alignment(functions)
+    ends = ends_of(kinds, functions, usual)
+    end = ends[-1] if ends else functions.lead
+    needed = windows_of(end, room.page_size)
+    if needed > _LIMIT:
+        raise HugealignError(f"functions of {needed} windows: more than any program has; the file is damaged")
+    most = (room.windows if count is None else count) * room.page_size
+    if problem.fill or end > most:
+        # Where all is to be huge, the order is for the day when it is not: the kernel may have no huge page left.
+        whole = count is None and windows_of(functions.text, room.page_size) <= room.windows
+        selected = _select(problem, order, 0 if whole else most, end, usual)
+        kinds = _filled(problem, order, kinds, selected)
+        ends = ends_of(kinds, functions, usual)
+    return laid_out(kinds, ends, problem.matched, functions, room, needed, count)
+
+
+@dataclass(frozen=True, slots=True)
+class _Selected:
+    """The functions *inside* of the huge windows, None where no border divides them; and those *likely* to run."""
+
+    inside: Container[int] | None
+    likely: Mapping[int, float]
+
+
+def _select(problem: Problem, order: Sorted, space: int, end: int, usual: int) -> _Selected:
+    """Choose for the first *space* bytes, 0 if no window is huge; what ran reaches to *end*."""
+    matched, functions, fill = problem.matched, problem.functions, problem.fill
+    if end > space > 0:
+        worth = sorting.worth(order.hot, matched, functions)
+        inside = knapsack.densest(functions, worth, space - functions.lead, usual, fill)
+        return _Selected(inside, {index: chance for index, chance in inside.items() if index not in matched.samples})
+    if not fill:
+        return _Selected(None, {})
+    left = space - end if space else unseen.room(matched, functions)
+    return _Selected(None, knapsack.likely(functions, matched.samples, left, usual, fill))
+
+
+def _filled(problem: Problem, order: Sorted, kinds: Kinds, selected: _Selected) -> Kinds:
+    """Return the functions that ran, *kinds*, and what is likely to run, those inside of the huge windows first.
+
+    On either side of that border they are in one order, in which functions that call each other are beside each other.
+    The likeliest lie among those that ran, as many as the profile seems to have missed, and the rest behind.
+    """
+    matched, functions, likely = problem.matched, problem.functions, selected.likely
+    among = unseen.within(likely, unseen.room(matched, functions), functions) if problem.fill else {}
+    if problem.fill and among and (mixed := unseen.order(order.hot, among, matched, functions, problem.fill)):
+        kinds = [(index, FILL if index in among else HOT) for index in mixed] + [(index, COLD) for index in order.cold]
+    else:
+        among = {}
+    kinds = [*kinds, *((index, FILL) for index in sorted(likely) if index not in among)]
+    inside = selected.inside
+    if inside is None:
+        return kinds
+    return [one for one in kinds if one[0] in inside] + [one for one in kinds if one[0] not in inside]

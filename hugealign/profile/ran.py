@@ -1,0 +1,98 @@
+"""What ran of a program: profiles, read and added up, in terms of its functions."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from hugealign.elf.symbols import Functions, functions_of
+from hugealign.errors import HugealignError, UsageError
+from hugealign.profile import read
+from hugealign.profile.match import Matched, match
+from hugealign.profile.model import Profile
+from hugealign.profile.packed import Allowance
+from hugealign.units import printable
+
+#: Below this share of samples found, the profile is taken for one of another program.
+LEAST_MATCHED = 0.5
+
+
+class MismatchError(HugealignError):
+    """The profile is of another program."""
+
+    exit_status = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What *matched* of the *functions* of the file at *binary*; *sources* are (path, format), *unit* is of samples."""
+
+    binary: str
+    functions: Functions
+    matched: Matched
+    sources: Sequence[tuple[str, str]]
+    unit: str = "samples"
+
+
+def silent(message: str) -> None:
+    """Say nothing of what is odd."""
+
+
+def what_ran(
+    binary: str,
+    profiles: Sequence[str],
+    *,
+    form: str | None = None,
+    max_unpacked: int | None = None,
+    force: bool = False,
+    warn: Callable[[str], None] = silent,
+) -> Ran:
+    """Return what *profiles*, added up, say of *binary*; `hugealign.ordering.order` has the other parameters.
+
+    Raises HugealignError; MismatchError if too little is found in the binary.
+    """
+    if form is not None and form not in read.FORMATS:
+        raise UsageError(f"--type: unknown; known are {', '.join(read.FORMATS)}")
+    functions, allowance = functions_of(binary), Allowance(max_unpacked)
+    profile, sources = Profile(), []
+    for path in profiles:
+        profile = profile.following()
+        found = _add(path, profile, functions, binary, form, allowance)
+        sources.append((path, found))
+        for note in _remarks(profile, found):
+            warn(f"{printable(path)}: {note}")
+    matched = match(profile, functions)
+    if not matched.samples:
+        where = f"; {profile.foreign} samples are in other files" if profile.foreign else ""
+        raise MismatchError(f"nothing in the profile is of {printable(binary)}{where}; give the binary that ran")
+    ran = Ran(binary, functions, matched, sources)
+    check_rate(ran, force, warn)
+    return ran
+
+
+def _add(path: str, profile: Profile, functions: Functions, binary: str, form: str | None, allowance: Allowance) -> str:
+    try:
+        return read.add(path, profile, functions, binary, form, allowance)
+    except HugealignError as error:
+        raise HugealignError(f"{printable(path)}: {error}") from None
+
+
+def _remarks(profile: Profile, form: str) -> list[str]:
+    """Return what is odd about the profile that was read last."""
+    if not profile.bad:
+        return profile.notes
+    lines = "line is" if profile.bad == 1 else "lines are"
+    first = f" (first: line {profile.first_bad})" if profile.first_bad else ""
+    return [f"{profile.bad} {lines} not {form}{first}, left out", *profile.notes]
+
+
+def check_rate(ran: Ran, force: bool, warn: Callable[[str], None]) -> None:
+    """Raise MismatchError unless enough of the samples lie in functions of the binary; with *force*, only warn."""
+    matched, unit = ran.matched, ran.unit
+    if not matched.total or matched.rate >= LEAST_MATCHED:
+        return
+    if not force:
+        names = ", ".join(printable(name[:60]) for name, _ in matched.missing[:3])
+        raise MismatchError(
+            f"only {matched.rate:.0%} of the {unit} are in functions of {printable(ran.binary)} (not: {names}); "
+            "give the binary that ran, or --force"
+        )
+    warn(f"only {matched.rate:.0%} of the {unit} found; --force goes on all the same")

@@ -1,0 +1,222 @@
+"""``order`` and ``map`` on profiles and programs that were made to take memory, disk or time, or to run something."""
+
+import gzip
+import os
+import struct
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.commands.limits import Cost, hugealign
+from tests.support import HUGEALIGN, run
+from tests.unit.profiles import build
+
+PEAK = 256 << 20
+SECONDS = 5
+
+
+@pytest.fixture(scope="module")
+def prog(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("prog"))
+
+
+def packed(path: Path, head: bytes, piece: bytes, times: int) -> None:
+    with gzip.open(path, "wb", compresslevel=9) as file:
+        file.write(head)
+        for _ in range(times):
+            file.write(piece)
+
+
+def cheap(cost: Cost, status: int, message: str) -> None:
+    assert (cost.status, message in cost.line) == (status, True), cost.stderr
+    assert cost.peak <= PEAK
+    assert cost.seconds <= SECONDS
+
+
+YAML = b"header:\n  profile-version: 1\nfunctions:\n  - name: "
+
+
+def test_a_bomb_in_gzip(prog: Path, tmp_path: Path) -> None:
+    """One scalar of 1.5 GB took 3.7 GB of memory."""
+    packed(tmp_path / "p.gz", YAML, b"a" * (1 << 20), 1500)
+    cheap(hugealign("order", "p.gz", "-b", prog, directory=tmp_path), 3, "value or comment of more than")
+
+
+@pytest.mark.parametrize("piece", [b"a" * 1023, b"a" * 70 + b"\n      ", b"\n" * 1023, b"#" * 70 + b"\n"])
+def test_a_scalar_without_end(prog: Path, tmp_path: Path, piece: bytes) -> None:
+    """Not packed, so that nothing but the reader of YAML can stop it."""
+    (tmp_path / "p").write_bytes(YAML + piece * ((100 << 20) // len(piece)))
+    cheap(hugealign("order", "p", "-b", prog, directory=tmp_path), 3, "value or comment of more than")
+
+
+def test_a_bomb_for_the_disk(prog: Path, tmp_path: Path) -> None:
+    """182 KB of zstd filled the directory for temporary files."""
+    with (tmp_path / "zeros").open("wb") as file:
+        file.write(b"PERFILE2")
+        file.truncate(5 << 30)
+    subprocess.run(["zstd", "-q", "zeros", "-o", "p.zst"], cwd=tmp_path, check=True)
+    (tmp_path / "zeros").unlink()
+    most = 128 * (tmp_path / "p.zst").stat().st_size + (65 << 20)
+    cheap(hugealign("order", "p.zst", "-b", prog, directory=tmp_path, temporary=most), 3, "--max-unpacked")
+    assert {path.name for path in tmp_path.iterdir()} == {"p.zst", "out", "err"}
+
+
+def test_more_may_be_unpacked_where_that_is_asked_for(prog: Path, tmp_path: Path) -> None:
+    packed(tmp_path / "p.gz", b"", (b"main;" * 200 + b"hot 1\n") * 1000, 110)
+    refused = hugealign("order", "p.gz", "-b", prog, directory=tmp_path)
+    cheap(refused, 3, "unpacks to more than")
+    done = hugealign("order", "p.gz", "-b", prog, "--max-unpacked=200M", directory=tmp_path)
+    assert (done.status, done.stderr) == (0, "")
+    assert "100.00 % of 110000 samples" in done.stdout
+    mapped = hugealign("map", prog, "--profile", "p.gz", "--max-unpacked=200M", directory=tmp_path)
+    assert mapped.status == 0
+
+
+@pytest.mark.parametrize(
+    ("head", "piece"),
+    [
+        (b"0 ", b"a"),  # ends in a backslash
+        (b"", b"a "),
+        (b"", b"\\a "),
+    ],
+)
+def test_lines_of_fdata(prog: Path, tmp_path: Path, head: bytes, piece: bytes) -> None:
+    line = head + piece * ((8 << 20) // len(piece) - 8) + b"\\"
+    (tmp_path / "p").write_bytes(b"1 main 1 1 hot 0 0 5\n" + line + b"\n")
+    cost = hugealign("order", "p", "-b", prog, directory=tmp_path)
+    assert (cost.status, "1 line is not fdata" in cost.line) == (0, True)
+    assert cost.peak <= PEAK
+    assert cost.seconds <= SECONDS
+
+
+@pytest.mark.parametrize("piece", [b"header:" + b"\n" * 65_000, b"Counters:" + b"\n" * 65_000])
+def test_what_begins_a_profile(prog: Path, tmp_path: Path, piece: bytes) -> None:
+    """Detection took the square of the blank lines."""
+    (tmp_path / "p").write_bytes(piece)
+    cost = hugealign("order", "p", "-b", prog, directory=tmp_path)
+    assert cost.status in (1, 3)
+    assert cost.line
+    assert cost.seconds <= 1.5
+
+
+def elf(path: Path, *sections: tuple[str, int, int, int], data: bytes = b"") -> None:
+    """Write an x86-64 program with *sections*: name, type, flags and size; sparse, but for *data*, which ends it."""
+    names = b"\0" + b"".join(name.encode() + b"\0" for name, *_ in sections) + b".shstrtab\0"
+    at = 0x2000
+    headers = [bytes(64)]
+    name_at = 1
+    for name, kind, flags, size in sections:
+        link = 2 if kind == 2 else 0
+        entry = 24 if kind == 2 else 0
+        headers.append(struct.pack("<IIQQQQIIQQ", name_at, kind, flags, 0x400000 + at, at, size, link, 0, 8, entry))
+        at += size
+        name_at += len(name) + 1
+    headers.append(struct.pack("<IIQQQQIIQQ", name_at, 3, 0, 0, at + len(data), len(names), 0, 0, 1, 0))
+    ident = b"\x7fELF\2\1\1" + bytes(9)
+    segment = struct.pack("<IIQQQQQQ", 1, 5, 0, 0x400000, 0x400000, 0x2000, 0x2000, 0x1000)
+    with path.open("wb") as file:
+        file.write(
+            ident
+            + struct.pack("<HHIQQQIHHHHHH", 2, 62, 1, 0, 64, 0x200, 0, 64, 56, 1, 64, len(headers), len(headers) - 1)
+        )
+        file.write(segment)
+        file.seek(0x200)
+        file.write(b"".join(headers))
+        file.seek(at)
+        file.write(data + names)
+
+
+SYMTAB, STRTAB, PROGBITS = 2, 3, 1
+TEXT = (".text", PROGBITS, 6, 4096)
+SYMBOL = struct.pack("<IBBHQQ", 1, 0x12, 0, 3, 0x401000, 16)
+
+
+@pytest.mark.parametrize("gibibytes", [1, 500])
+def test_a_sparse_program(tmp_path: Path, gibibytes: int) -> None:
+    """A symbol table and its names that are holes: 456 KiB on disk took 4.2 GB and 56 s."""
+    size = 24 * ((gibibytes << 30) // 24)
+    elf(tmp_path / "sparse", (".symtab", SYMTAB, 0, size), (".strtab", STRTAB, 0, 1 << 30), TEXT)
+    (tmp_path / "p").write_text("main 1\n")
+    cheap(hugealign("order", "p", "-b", "sparse", directory=tmp_path), 3, "no functions found")
+
+
+def test_unwind_information_of_zeros(tmp_path: Path) -> None:
+    elf(tmp_path / "zeros", (".eh_frame", PROGBITS, 2, 1 << 26), TEXT)
+    (tmp_path / "p").write_text("main 1\n")
+    cheap(hugealign("order", "p", "-b", "zeros", directory=tmp_path), 3, "no functions found")
+
+
+def test_unwind_information_of_tiny_records(tmp_path: Path) -> None:
+    """Each of an unknown kind, eight bytes long."""
+    record = struct.pack("<II", 4, 1)
+    elf(tmp_path / "tiny", (".eh_frame", PROGBITS, 2, 1 << 26), TEXT)
+    with (tmp_path / "tiny").open("r+b") as file:
+        file.seek(0x2000)
+        file.write(record * ((1 << 26) // 8))
+    (tmp_path / "p").write_text("main 1\n")
+    cheap(hugealign("order", "p", "-b", "tiny", directory=tmp_path), 3, "no functions found")
+
+
+def test_a_program_that_is_cut_while_it_is_read(tmp_path: Path) -> None:
+    """It ends in a message, not in SIGBUS (135): what is read is not mapped."""
+    elf(
+        tmp_path / "cut",
+        (".symtab", SYMTAB, 0, 24 << 20),
+        (".strtab", STRTAB, 0, 1 << 29),
+        TEXT,
+    )
+    with (tmp_path / "cut").open("r+b") as file:
+        file.seek(0x2000)
+        file.write(SYMBOL * (1 << 20))
+    (tmp_path / "p").write_text("main 1\n")
+    start = (tmp_path / "cut").read_bytes()[:0x2000]
+    size = (tmp_path / "cut").stat().st_size
+    tail = (tmp_path / "cut").read_bytes()[-200:]
+    for tenths in range(1, 8):
+        with (tmp_path / "cut").open("r+b") as file:
+            file.write(start)
+            file.seek(0x2000)
+            file.write(SYMBOL * (1 << 20))
+            file.seek(size - len(tail))
+            file.write(tail)
+
+        def cut(delay: float = tenths / 20) -> None:
+            time.sleep(delay)
+            os.truncate(tmp_path / "cut", 0x3000)
+
+        thread = threading.Thread(target=cut)
+        thread.start()
+        cost = hugealign("order", "p", "-b", "cut", directory=tmp_path)
+        thread.join()
+        assert cost.status in (1, 3), cost
+        assert cost.line
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("-o=stolen", b"\xfflprofi\x81"),
+        ("--output=stolen", b"gmon\1\0\0\0"),
+        ("-o", b"adcg\2\0\0\0"),
+        ("--output=stolen", b"adcg"),
+        ("-cpuprofile=stolen", b"\x0a\x04\x08\x01\x10\x02\x12\x05"),
+        ("-o=stolen", b"\x84\xe4\xd0\xb1\xf4\xc9\x94\xa8"),
+        ("--help", b"PERFILE2"),
+    ],
+)
+def test_names_of_files_are_no_options(prog: Path, tmp_path: Path, name: str, data: bytes) -> None:
+    """A tool that starts is told ./NAME: neither its help nor a file that it writes comes of a profile's name."""
+    (tmp_path / name).write_bytes(data + bytes(100))
+    (tmp_path / "tools").mkdir()
+    for tool in ("llvm-profdata-25", "gprof", "perf", "dump_gcov", "gcov", "go"):
+        (tmp_path / "tools" / tool).write_text('#!/bin/sh\nprintf "%s\\n" "$@" >>"$TMPDIR/words"\nexit 1\n')
+        (tmp_path / "tools" / tool).chmod(0o755)
+    words = ["env", f"PATH={tmp_path / 'tools'}:/usr/bin:/bin", f"TMPDIR={tmp_path}", HUGEALIGN, "order", "-b", prog]
+    done = run(*words, "--", name, cwd=tmp_path)
+    assert done.returncode == 3, done.stderr
+    given = (tmp_path / "words").read_text().splitlines()
+    assert name not in given
+    assert any(word.endswith(f"/{name}") for word in given), given
