@@ -13,13 +13,14 @@ __hugealign_pad:
     .size   __hugealign_pad, . - __hugealign_pad
     .section .note.GNU-stack, "", %progbits
 
-/* Linkers keep only those control-flow features that every input claims; so claim them all. */
+/* Linkers keep only those features that every input claims; so claim them all: IBT, SHSTK, LAM_U48, LAM_U57;
+ * BTI, PAC, GCS. */
     .section .note.gnu.property, "a", %note
     .p2align 3
     .long   4, 16, 5
     .asciz  "GNU"
 #if defined(__x86_64__)
-    .long   0xc0000002, 4, 3, 0
+    .long   0xc0000002, 4, 15, 0
 #elif defined(__aarch64__)
-    .long   0xc0000000, 4, 3, 0
+    .long   0xc0000000, 4, 7, 0
 #endif

@@ -98,42 +98,30 @@ def _in_a_child(command: str, options: LaunchOptions) -> list[Text]:
         return json.dumps(found).encode()
 
     said = json.loads(children.result(work) or b"[]")
-    return [Text(path, IN_PLACE, windows, huge, problem) for path, windows, huge, problem in said]
+    return [Text(os.path.realpath(path), IN_PLACE, windows, huge, problem) for path, windows, huge, problem in said]
 
 
 def _staged(command: str, options: LaunchOptions, before: Sequence[Text]) -> list[Text]:
-    """Put huge copies over the command's files, in a mount namespace of our own."""
-    known = {text.path: text for text in before}
-    paths = list(known) or list(_files(command, options.libs))
-    if not paths:
-        return []
-    wanted = [path for path in paths if not (path in known and known[path].whole and known[path].windows)]
-
-    def left(reason: str) -> list[Text]:
-        return [
-            Text(path, IN_PLACE, known[path].windows, known[path].huge, f"not staged: {reason}")
-            if path in known and path in wanted
-            else known.get(path, Text(path, IN_PLACE, 0, 0, reason))
-            for path in paths
-        ]
-
+    """Put huge copies over those of the command's files that are not huge *before*, in a namespace of our own."""
+    texts = {text.path: text for text in before} or {
+        path: Text(path, IN_PLACE, 0, 0) for path in _files(command, options)
+    }
     with ExitStack() as stack:
+        sources: list[copies.Source] = []
         try:
+            wanted = [path for path, text in texts.items() if not (text.windows and text.whole)]
             sources = _sources(wanted, options.fix, stack)
+            if sources and (reason := namespace.refusal()):
+                raise namespace.NamespaceError(reason)
+            for origin in sources:
+                if namespace.privileged(origin.fd) and (os.geteuid() or namespace.nosuid(origin.fd)):
+                    raise copies.StageError("it gives privileges, which its copy would not")
+            texts |= {text.path: text for text in (_in_namespace(sources, options.place) if sources else ())}
         except HugealignError as error:
-            return left(str(error))
-        if not sources:
-            return list(before)
-        if reason := namespace.refusal():
-            return left(reason)
-        for origin in sources:
-            if namespace.privileged(origin.fd) and (not _is_root() or namespace.nosuid(origin.fd)):
-                return left("it gives privileges, which it would lose")
-        try:
-            done = {text.path: text for text in _in_namespace(sources, options.place)}
-        except HugealignError as error:
-            return left(str(error))
-    return [done.get(path) or known.get(path) or Text(path, IN_PLACE, 0, 0) for path in paths]
+            for path in [origin.path for origin in sources] or list(texts)[:1]:
+                windows = max(texts[path].windows, *(o.windows for o in sources if o.path == path), 0)
+                texts[path] = Text(path, IN_PLACE, windows, texts[path].huge, f"not staged: {error}")
+    return list(texts.values())
 
 
 def _in_namespace(sources: Sequence[copies.Source], place: str) -> list[Text]:
@@ -198,7 +186,7 @@ def _copied(command: str, options: LaunchOptions) -> Launch:
             raise copies.StageError("it gives privileges, which a copy would lose")
         origin = copies.source(path, fd, options.fix)
         if origin is None:
-            return Launch([_without_window(path)])
+            return Launch([Text(path, IN_PLACE, 0, 0)])
         target = os.memfd_create(os.path.basename(path), 0)
         copies.write(origin, target)
         os.fchmod(target, 0o500)
@@ -211,19 +199,15 @@ def _copied(command: str, options: LaunchOptions) -> Launch:
 
 
 def _sources(paths: Sequence[str], fix: bool, stack: ExitStack) -> list[copies.Source]:
-    found = {}
-    for path in paths:
-        real = os.path.realpath(path)
-        if real not in found and (origin := copies.source(real, stack.enter_context(opened(real)), fix)):
-            found[real] = origin
-    return list(found.values())
+    found = (copies.source(path, stack.enter_context(opened(path)), fix) for path in paths)
+    return [origin for origin in found if origin]
 
 
-def _files(command: str, libs: bool) -> list[str]:
+def _files(command: str, options: LaunchOptions) -> list[str]:
     program = binary(command)
     if program is None:
         return []
-    paths = (program, *(libraries.resolve(program).paths if libs else ()))
+    paths = (program, *(libraries.resolve(program).paths if options.libs else ()))
     return list(dict.fromkeys(os.path.realpath(path) for path in paths))
 
 
@@ -231,14 +215,6 @@ def _which(command: str) -> str:
     from shutil import which
 
     return which(command) or command
-
-
-def _without_window(path: str) -> Text:
-    return Text(path, IN_PLACE, 0, 0)
-
-
-def _is_root() -> bool:
-    return os.geteuid() == 0
 
 
 def worth_saying(launch: Launch) -> str:

@@ -359,7 +359,9 @@ def aarch64(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_names_hold_for_another_processor(made: Path, aarch64: Path, name: str) -> None:
     existing(made / name, "perf")
     profile, matched, _ = load(made / name, aarch64)
-    assert matched.rate > 0.99
+    # The function with the odd name is another there, and its share of the time depends on the processor.
+    assert {"main", "hot", "helper", "work", "other"}.isdisjoint(missing for missing, _ in matched.missing)
+    assert matched.rate > 0.9
     assert "hot" in named(matched.samples, functions_of(aarch64))
     assert any("by name" in note for note in profile.notes) == name.endswith(".data")
     sizes = functions_of(aarch64).sizes
