@@ -1,3 +1,33 @@
 """hugealign: a program's text on huge pages, from the link to the running process."""
 
 __version__ = "0.1.0"
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hugealign.doctor.diagnosis import diagnose
+    from hugealign.fixing.fix import FixOptions, fix
+    from hugealign.pagecache.text import WarmOptions, cool, warm
+    from hugealign.ps.looking import PsOptions, processes
+
+#: What other programs may use, and the module that it is in; imported when it is used.
+_API = {
+    "FixOptions": "hugealign.fixing.fix",
+    "PsOptions": "hugealign.ps.looking",
+    "WarmOptions": "hugealign.pagecache.text",
+    "cool": "hugealign.pagecache.text",
+    "diagnose": "hugealign.doctor.diagnosis",
+    "fix": "hugealign.fixing.fix",
+    "processes": "hugealign.ps.looking",
+    "warm": "hugealign.pagecache.text",
+}
+__all__ = [
+    "FixOptions", "PsOptions", "WarmOptions", "__version__", "cool", "diagnose", "fix", "processes", "warm",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    if name not in _API:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_API[name]), name)

@@ -16,13 +16,13 @@ from tests.live.programs import Programs
 _HEAD = """\
 # What is huge where
 
-Written by `make docs-live` from measurements; not by hand. {date}, Linux {release}, {machine}. A program of {kib} KiB
+`make docs-live` writes this from measurements. {date}, Linux {release}, {machine}. A program of {kib} KiB
 of text, all of it in whole windows; the cells are KiB that 2 MiB pages map in a process (`FilePmdMapped`,
 `ShmemPmdMapped`) that asks the kernel for nothing.
 
 ## By writer
 
-As the file was written → once `hugealign warm` has run, as an ordinary user.
+Before → after `hugealign warm`, run by an ordinary user.
 
 | file system | {writers} |
 |---|{bars}
@@ -30,8 +30,8 @@ As the file was written → once `hugealign warm` has run, as an ordinary user.
 _MODES = """
 ## By THP mode
 
-`/sys/kernel/mm/transparent_hugepage/enabled`; written by cp, warmed by root. In a process with huge pages disabled by
-`prctl(PR_SET_THP_DISABLE)`: {disabled}, in every cell of this page.
+`/sys/kernel/mm/transparent_hugepage/enabled`; written by cp, warmed by root. In a process that
+`prctl(PR_SET_THP_DISABLE)` keeps from huge pages, every cell of this page is {disabled}.
 
 | file system | {modes} |
 |---|{bars}

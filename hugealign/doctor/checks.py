@@ -134,11 +134,11 @@ def _kernel(facts: Facts) -> Iterator[Finding]:
 def _thp(facts: Facts) -> Iterator[Finding]:
     if facts.thp.modes:
         modes = {name: facts.thp.modes[name] for name in _MODES if name in facts.thp.modes}
-        shown = ", ".join(f"{name} {mode}" for name, mode in modes.items())
         yield Finding(
             "thp.modes",
             OK,
-            f"{shown}; text that was warmed is huge in every mode, even never"
+            ", ".join(f"{name} {mode}" for name, mode in modes.items())
+            + "; text that was warmed is huge in every mode, even never"
             + (f"; boot: {facts.thp.boot}" if facts.thp.boot else ""),
             data=dict(modes),
         )

@@ -237,32 +237,31 @@ def _document(lines: list[str], costs: list[str]) -> str:
 # Staying huge
 
 Measured by `python -m tests.live.staying docs/staying-huge.md` on Linux {platform.release().partition("-")[0]}, with a
-program of 5 MiB of text in three windows; `tests/live/test_staying.py` holds the same to be so.
+program of 5 MiB of text in three windows. `tests/live/test_staying.py` tests the same.
 
 ## What takes huge text away
 
-KiB of text that PMDs map, in the process, or in one started afterwards:
+KiB of text that PMDs map, in the process or in one that starts afterwards:
 
 | after | huge, KiB |
 |---|--:|
 {chr(10).join(lines)}
 
-Reading files takes what nobody maps. Memory that programs write to can take windows, whole ones, also from a process
-that runs but is idle. Text that is gone from the page cache is read again in small folios. So: warm it before each
-start, and after each upgrade before the restart. A package manager's new file is another file; the old
-process keeps the old one until it ends. `examples/systemd` has a drop-in that warms before each start, and a
-timer that warms what has cooled while nothing ran it.
+Reading files evicts text that nobody maps. Memory that programs write to can evict whole windows, even those of a running
+process if it is idle. The kernel reads evicted text again in small folios. So warm a program before each start, and
+after each upgrade before the restart. An upgrade brings a new file; the old process keeps the old file until it ends.
+`examples/systemd` has a drop-in that warms before each start, and a timer that warms again what has cooled meanwhile.
 
 ## What it saves
 
-Page tables, resident memory and its proportional share, of all together, in KiB:
+Page tables, resident memory and its proportional share, for all processes together, in KiB:
 
 | | huge, each | page tables | RSS | PSS |
 |---|--:|--:|--:|--:|
 {chr(10).join(costs)}
 
-A window in small pages costs each process a page table of 4 KiB; in a huge page, none. RSS counts whole windows
-in every process; the memory itself is there once, as PSS shows.
+Each process needs a page table of 4 KiB for a window in small pages, and none for a huge one. RSS counts whole windows
+in every process. The memory itself exists once, as PSS shows.
 """
 
 

@@ -341,9 +341,11 @@ def longest_refusal(path: Path) -> float:
     return longest
 
 
-def test_ten_writers_at_once(place: Path, request: pytest.FixtureRequest) -> None:
-    """Whoever is first, the others see a whole file; it can always be undone.  The full number: -m rounds."""
-    rounds = 1000 if "rounds" in request.config.getoption("-m") else 3
+@pytest.mark.parametrize(
+    "rounds", [3, pytest.param(1000, marks=[pytest.mark.matrix, pytest.mark.timeout(7200)])], ids=str
+)
+def test_ten_writers_at_once(place: Path, rounds: int) -> None:
+    """Whoever is first, the others see a whole file; it can always be undone."""
     path = place / "plain"
     old = path.read_bytes()
     levels = ("align", "shift", "merge")

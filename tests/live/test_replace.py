@@ -19,7 +19,7 @@ import pytest
 from hugealign import replacing as replace
 from hugealign.pagecache import warming
 from hugealign.pagecache.text import WarmOptions, warm
-from tests.live.programs import ROOT, WINDOW, WINDOWS, Programs, huge_kib, hugealign, running
+from tests.live.programs import ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
 from tests.live.test_warm import NOBODY
 
 ALL = WINDOWS * WINDOW >> 10
@@ -372,3 +372,37 @@ def test_copy_that_is_no_warmer_is_dropped(place: Path, monkeypatch: pytest.Monk
 
 def test_replace_and_check_exclude_each_other(built: Programs) -> None:
     assert hugealign("warm", "--replace", "--check", built.plain).returncode == 2
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+@pytest.mark.parametrize("fault", ["error=EIO", "error=ENOSPC", "error=EDQUOT", "signal=SIGKILL"])
+def test_fault_at_each_system_call(place: Path, fault: str) -> None:
+    """The file is the old one or the new one, and what is printed says which."""
+    path = place / "good"
+    content = path.read_bytes()
+    calls = ("copy_file_range", "ftruncate", "fsync", "fchown", "fchmod", "utimensat", "linkat", "rename,renameat")
+    seen = set()
+    for call in calls:
+        for number in range(1, 5):
+            chill(path)
+            old = path.stat()
+            inject = ("-e", f"trace={call}", "-e", f"inject={call}:{fault}:when={number}")
+            words = ["strace", "-f", "-o", str(place / "trace"), *inject, sys.executable, "-m", "hugealign"]
+            with running(path, "5"):
+                words += ["warm", "--replace", str(path)]
+                done = subprocess.run(words, cwd=ROOT, check=False, capture_output=True, text=True)
+            new = path.stat()
+            assert path.read_bytes() == content
+            assert (new.st_mode, new.st_uid, new.st_mtime_ns) == (old.st_mode, old.st_uid, old.st_mtime_ns)
+            replaced = new.st_ino != old.st_ino
+            seen.add((call, replaced))
+            if done.returncode == -signal.SIGKILL:
+                assert sum(name.startswith(".hugealign-") for name in names(place)) <= 1
+                continue
+            assert ("replaced by a copy" in done.stdout) == replaced, done
+            assert "Traceback" not in done.stderr
+            assert names(place) == ["good", "trace"]
+            if "INJECTED" not in (place / "trace").read_text(encoding="utf-8", errors="replace"):
+                break
+    assert ("copy_file_range", False) in seen
+    assert ("fsync", True) in seen

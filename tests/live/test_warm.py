@@ -1,5 +1,7 @@
 """``hugealign warm`` on this kernel: does a process that asks for nothing get huge pages afterwards?"""
 
+import ctypes
+import errno
 import json
 import os
 import re
@@ -9,6 +11,8 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -399,3 +403,62 @@ def test_part_of_the_windows_is_named(cold: Path) -> None:
     done = hugealign("warm", "--check", cold)
     assert done.stdout.splitlines()[0] == f"{cold}: 1 of {WINDOWS} windows huge (2.0 MiB)"
     assert done.stdout.splitlines()[2] == "  not huge: file offsets 0x400000-0x800000"
+
+
+@pytest.mark.parametrize(
+    ("answers", "tries", "refused"),
+    [
+        ([0], 1, 0),
+        ([errno.EAGAIN, errno.EAGAIN, 0], 3, 0),
+        ([errno.EAGAIN] * 9, 3, errno.EAGAIN),
+        ([errno.EINVAL, 0], 1, errno.EINVAL),  # clean pages: the kernel means it
+        ([errno.ENOMEM, 0], 1, errno.ENOMEM),
+    ],
+)
+def test_collapse_is_tried_again_where_that_helps(
+    cold: Path, monkeypatch: pytest.MonkeyPatch, answers: list[int], tries: int, refused: int
+) -> None:
+    """Stands in for kernels with CONFIG_READ_ONLY_THP_FOR_FS, whose answers tests/kernels has."""
+    calls = iter(answers)
+    synced: list[int] = []
+    asked: list[int] = []
+    touched: list[int] = []
+
+    class Answering:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(pagecache.libc(), name)
+
+        def madvise(self, address: int, _size: int, advice: int) -> int:
+            assert advice == warming._MADV_COLLAPSE
+            assert address in touched  # first: Linux 6.1 wants a page table
+            asked.append(address)
+            ctypes.set_errno(error := next(calls))
+            return -1 if error else 0
+
+    monkeypatch.setattr(warming, "libc", Answering)
+    monkeypatch.setattr(warming, "touch", lambda address, _: touched.append(address))
+    monkeypatch.setattr(os, "fsync", synced.append)
+    with regular.opened(str(cold)) as fd:
+        if pagecache.cache_state(fd, 0, WINDOW) is None:
+            pytest.skip("this kernel has no cachestat")
+        assert warming._collapse(fd, [WINDOW], WINDOW) == refused
+        assert pagecache.cache_state(fd, WINDOW, WINDOW) == pagecache.CacheState(WINDOW // 4096, 0, 0)
+    assert len(asked) == tries
+    assert len(synced) == len([a for a in answers[:tries] if a == errno.EAGAIN])
+
+
+def test_collapse_is_tried_again_where_dirty_pages_cannot_be_told(cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Linux before 6.5 has no cachestat, and its EINVAL may mean dirty pages."""
+    synced: list[int] = []
+
+    def refusing(*_: int) -> int:
+        ctypes.set_errno(errno.EINVAL)
+        return -1
+
+    monkeypatch.setattr(warming, "libc", lambda: SimpleNamespace(madvise=refusing))
+    monkeypatch.setattr(warming, "touch", lambda *_: None)
+    monkeypatch.setattr(warming, "cache_state", lambda *_: None)
+    monkeypatch.setattr(os, "fsync", synced.append)
+    with regular.opened(str(cold)) as fd:
+        assert warming._collapse_window(fd, 0, 0, WINDOW) == errno.EINVAL
+    assert len(synced) == 3

@@ -1,0 +1,63 @@
+"""The functions behind the commands, used as another program would use them."""
+
+import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import hugealign
+from tests.support import ROOT
+
+PYTHON = str(Path(sys.executable).resolve())
+
+
+def test_importing_imports_nothing_else() -> None:
+    code = "import sys; before = set(sys.modules); import hugealign; print(*sorted(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ["hugealign"]
+
+
+def test_fix_and_back(tmp_path: Path) -> None:
+    fixed, back = str(tmp_path / "fixed"), str(tmp_path / "back")
+    done = hugealign.fix(PYTHON, hugealign.FixOptions(page_size=1 << 16, output=fixed))
+    assert (done.action, done.output, done.after) == ("fix", fixed, os.path.getsize(fixed))
+    assert done.plan
+    assert done.plan.windows > done.plan.windows_before
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        done.path = ""  # type: ignore[misc]
+    assert subprocess.run([fixed, "-c", "print(1)"], check=True, capture_output=True).stdout == b"1\n"
+    assert hugealign.fix(fixed, hugealign.FixOptions(undo=True, output=back)).action == "undo"
+    assert Path(back).read_bytes() == Path(PYTHON).read_bytes()
+    dry = hugealign.fix(PYTHON, hugealign.FixOptions(page_size=1 << 16))
+    assert (dry.output, dry.after) == ("", done.after)
+
+
+def test_processes() -> None:
+    seen = hugealign.processes([str(os.getpid()), "no such program"])
+    (verdict,) = seen.verdicts
+    assert verdict.process.pid == os.getpid()
+    assert seen.errors == (("no such program", "no process is named no such program"),)
+
+
+def test_warm_and_cool(tmp_path: Path) -> None:
+    whole = str(tmp_path / "whole")
+    hugealign.fix(PYTHON, hugealign.FixOptions(output=whole, level="merge"))
+    assert hugealign.warm(whole, hugealign.WarmOptions(check=True)).offsets
+    told: list[tuple[int, int]] = []
+    done = hugealign.warm(whole, progress=lambda *of: told.append(of))
+    assert len(done.warmth.huge) == len(done.offsets)
+    assert (done.huge == len(done.offsets)) == (done.obstacle is None)
+    assert hugealign.cool(whole).huge == 0 or done.huge
+
+
+def test_diagnose(tmp_path: Path) -> None:
+    found = hugealign.diagnose([str(tmp_path)])
+    assert {"kernel.release", "place.folios"} <= {finding.id for finding in found}
+
+
+def test_name_that_is_none() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'frobnicate'"):
+        _ = hugealign.frobnicate
