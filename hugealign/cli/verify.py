@@ -24,7 +24,7 @@ examples:
   hugealign verify --baseline known.json ./server
   hugealign verify build/server -- /usr/bin/server
 
-With -- OLD, each FILE is held against the OLD in the same place: findings
+With -- OLD, each FILE is compared with the OLD in the same place: findings
 gained and lost, coverage and sizes; archives and directories by the names
 inside them.  Without a FILE before it, -- ends the options.
 
@@ -66,7 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--max-unpacked",
         default="16G",
         metavar="SIZE",
-        help="stop at an archive that unpacks to more than this (default: 16G)",
+        help="give up on an archive that unpacks to more than this (default: 16G)",
     )
     add = parser.add_argument_group("what is asked of it").add_argument
     add("--page-size", default="2M", metavar="SIZE", help="the huge page size (default: 2M)")
@@ -87,7 +87,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(
         "--fail-on",
         choices=("error", "warning", "note", "never"),
-        help="the least grave finding that fails a file (default: error)",
+        help="the mildest finding that fails a file (default: error)",
     )
     add("--strict", action="store_true", help="the same as --fail-on warning")
     add("--baseline", metavar="FILE", help="accept the findings in FILE, an earlier run's --format json")

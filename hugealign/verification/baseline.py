@@ -1,5 +1,6 @@
 """Findings that are known and accepted: the JSON report of an earlier run, read again."""
 
+import itertools
 import json
 import os
 
@@ -14,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_LIMIT = 256 << 20  # bytes of the report
+_PIECE, _PIECES = 1 << 20, 256  # bytes of the report, at most
 
 
 class Baseline:
@@ -45,7 +46,8 @@ def read(path: str) -> Baseline:
     """Return the baseline in the file at *path*.  Raises UsageError."""
     try:
         with open(path, "rb") as stream:
-            data = stream.read(_LIMIT)
+            # Piece by piece: one read of the limit takes that much memory first, whatever the file's size.
+            data = b"".join(itertools.islice(iter(lambda: stream.read(_PIECE), b""), _PIECES))
     except (OSError, ValueError) as error:
         raise UsageError(f"--baseline: {printable(path)}: {getattr(error, 'strerror', None) or error}") from None
     return parse(data, path)

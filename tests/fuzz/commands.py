@@ -33,7 +33,7 @@ from pathlib import Path
 
 import hugealign
 import hugealign.cli
-from tests.fuzz import archives
+from tests.fuzz import archives, files
 
 CORPUS = Path(__file__).parent / "corpus"
 MEMORY = 256 << 20  # bytes of addresses above those of the process that is forked
@@ -43,7 +43,7 @@ TEMPORARY = 320 << 20  # bytes of one temporary file, holes too, and `TEMPORARY_
 TEMPORARY_TIMES = 600
 STDERR = 4096  # bytes
 _HANG = 60.0  # seconds until a case counts as one that hangs
-_NAME = "x"
+_NAME, OUT = "x", "out"
 _BATCH = 100  # cases in one child
 
 
@@ -52,7 +52,8 @@ class Kind:
     """A kind of file, and what is done with it.
 
     *make* makes one.  Of *commands*, one is chosen; ``@`` stands for the file.  *statuses* are the documented ones;
-    those of *silent* print nothing on standard output.
+    those of *silent* print nothing on standard output.  *beside* are files that lie there as well.  A command that ends
+    with status 0 may leave `OUT`.
     """
 
     make: Callable[[random.Random], bytes]
@@ -60,6 +61,7 @@ class Kind:
     statuses: frozenset[int] = frozenset({0, 1, 2, 3})
     silent: frozenset[int] = frozenset({2})
     rate: float = SECONDS_PER_MEBIBYTE
+    beside: Callable[[], dict[str, bytes]] = dict
 
 
 _VERIFY = (
@@ -75,7 +77,42 @@ _VERIFY = (
     ("verify", "-r", "."),
     ("verify", "@", "--", "@"),
 )
-KINDS: dict[str, Kind] = {name: Kind(make, _VERIFY) for name, make in archives.KINDS.items()}
+_FIX = (
+    ("fix", "--dry-run", "@"),
+    ("fix", "--dry-run", "--format=json", "--level=merge", "@"),
+    ("fix", "-o", OUT, "@"),
+    ("fix", "-o", OUT, "--level=align", "@"),
+    ("fix", "-o", OUT, "--undo", "@"),
+    ("fix", "--report", "@"),
+)
+_PROFILE = (
+    ("order", "@", "-b", "prog"),
+    ("order", "@", "-b", "prog", "--force", "-o", OUT),
+    ("order", "@", "folded", "-b", "prog", "--emit=json", "--force", "--format=json", "-o", OUT),
+    ("map", "prog", "--profile", "@", "--force"),
+    ("map", "prog", "--profile", "@", "--force", "--svg", OUT),
+)
+_ORDER = (
+    ("order", "--diff", "@", "good.order"),
+    ("order", "--diff", "good.order", "@"),
+    ("order", "@", "-b", "prog"),
+    ("map", "prog", "--order", "@"),
+)
+_OF_ELF = (
+    ("warm", "--check", "@"),
+    ("warm", "--check", "--libs", "@"),
+    ("order", "folded", "-b", "@"),
+    ("order", "folded", "-b", "@", "--force", "-o", OUT),
+    ("map", "@", "--profile", "folded", "--force"),
+)
+KINDS: dict[str, Kind] = {name: Kind(make, _VERIFY) for name, make in archives.KINDS.items()} | {
+    "elf": Kind(files.elf, _VERIFY),
+    "elf-fix": Kind(files.elf, _FIX),
+    "elf-others": Kind(files.elf, _OF_ELF, beside=files.beside),
+    "profile": Kind(files.profile, _PROFILE, beside=files.beside),
+    "order": Kind(files.order, _ORDER, beside=files.beside),
+    "baseline": Kind(files.baseline, (("verify", "--baseline", "@", "/bin/true"),)),
+}
 
 
 @dataclass
@@ -124,7 +161,8 @@ class Runner:
             problems += [""] * done
             if len(problems) < len(cases):
                 one = cases[len(problems)]
-                problems.append(self._last if self._try([one]) == 0 else f"only after others: {self._last}")
+                together = self._last
+                problems.append(self._last if self._try([one]) == 0 else f"only after others: {together}")
         return problems
 
     def _try(self, cases: list[Case]) -> int:
@@ -153,11 +191,12 @@ class Runner:
             self._last = ended[wrong].partition(" ")[2]
         elif wrong < len(cases):
             self._last = before or (f"ended by {signal.Signals(-status).name}" if status < 0 else f"died: {status}")
-        self._clean()
+        self._clean({})
         return wrong
 
-    def _clean(self) -> list[str]:
-        left = [path for path in (*self._work.iterdir(), *self._temporary.iterdir()) if path.name != _NAME]
+    def _clean(self, beside: dict[str, bytes]) -> list[str]:
+        known = {_NAME, *beside}
+        left = [path for path in (*self._work.iterdir(), *self._temporary.iterdir()) if path.name not in known]
         for path in left:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         return [path.name for path in left]
@@ -185,12 +224,15 @@ class Runner:
 
     def _one(self, case: Case) -> tuple[float, str]:
         """Run *case* in this process; return its seconds of processor time and what is wrong."""
+        kind = KINDS[case.kind]
         (self._work / _NAME).write_bytes(case.data)
+        for name, data in kind.beside().items():
+            if not (self._work / name).exists():
+                (self._work / name).write_bytes(data)
         for fd in (self._out, self._err):
             os.ftruncate(fd, 0)
             os.lseek(fd, 0, os.SEEK_SET)
         sys.stdout, sys.stderr = (io.TextIOWrapper(open(fd, "wb", closefd=False), "utf-8") for fd in (1, 2))  # noqa: SIM115
-        kind = KINDS[case.kind]
         bound = SECONDS + kind.rate * len(case.data) / (1 << 20)
         began = _seconds()
         resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(began + bound) + 1, resource.RLIM_INFINITY))
@@ -209,8 +251,9 @@ class Runner:
         problem = _verdict(kind, status, *(os.pread(fd, 64 << 20, 0) for fd in (self._out, self._err)))
         if not problem and seconds > bound:
             problem = f"more than {bound:.0f} s of processor time"
-        if not problem and self._clean():
-            problem = "leaves files behind"
+        left = self._clean(kind.beside())
+        if not problem and left not in ([], [OUT] if status == 0 else []):
+            problem = f"status {status} and leaves files behind"
         if not problem and (self._work / _NAME).read_bytes() != case.data:
             problem = "changes the file"
         return seconds, problem
