@@ -10,13 +10,16 @@ from collections.abc import Mapping, Sequence
 from hugealign.units import printable
 
 
-def execute(words: Sequence[str], environ: Mapping[bytes, bytes]) -> int:
-    """Execute *words* as execvp does, with *environ*; if that fails, say why and return 126 or 127 as env(1) does."""
+def execute(words: Sequence[str], environ: Mapping[bytes, bytes], program: str = "") -> int:
+    """Execute *words* as execvp does, with *environ*; if that fails, say why and return 126 or 127 as env(1) does.
+
+    *program* is the path to execute in place of the first word, which stays the name.
+    """
     # Undo what Python has done to signals, since the command would inherit it.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     try:
-        os.execvpe(words[0], list(words), environ)  # noqa: S606  # no shell on purpose
+        os.execvpe(program or words[0], list(words), environ)  # noqa: S606  # no shell on purpose
     except (FileNotFoundError, NotADirectoryError):
         status, reason = 127, "command not found"
     except ValueError as error:

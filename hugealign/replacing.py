@@ -85,7 +85,7 @@ def replace(path: str, worthwhile: Callable[[int], bool], fill: Fill | None = No
         _refuse(source, info, real)
         new = stack.enter_context(closing(_New(place, 0o600)))
         (fill or copy_data)(source, new.fd, info.st_size)
-        _copy_attributes(source, new.fd, info)
+        copy_attributes(source, new.fd, info)
         os.fsync(new.fd)
         new.seal()
         if not worthwhile(new.fd):
@@ -262,7 +262,9 @@ def _copy_mode(target: int, info: os.stat_result) -> None:
     os.fchmod(target, stat.S_IMODE(info.st_mode) & (0o7777 if same else 0o777))
 
 
-def _copy_attributes(source: int, target: int, info: os.stat_result) -> None:
+def copy_attributes(source: int, target: int, info: os.stat_result | None = None) -> None:
+    """Give *target* owner, mode, times, flags and extended attributes of *source*.  Raises OSError, ReplaceError."""
+    info = info or os.fstat(source)
     try:
         os.fchown(target, info.st_uid, info.st_gid)
     except OSError as error:

@@ -1,8 +1,7 @@
-"""``hugealign run -- COMMAND``: warm a command's text, then be the command."""
+"""``hugealign run -- COMMAND``: make a command's text huge, then be the command."""
 
 import argparse
 import contextlib
-import os
 import sys
 
 from hugealign.environment import as_given
@@ -11,10 +10,25 @@ from hugealign.execution import execute
 from hugealign.units import printable
 
 _EPILOG = """\
-COMMAND is found as the shell finds it, warmed as by `hugealign warm`, and then
-takes the place of this process, with environment, signals and name as given.
-For a script the interpreter is warmed.  COMMAND runs whether or not that works,
-and nothing is printed unless -v is given.  Example:
+COMMAND is found as the shell finds it. Its text is made huge, and then it takes
+the place of this process, with pid, environment, signals, descriptors and name
+as given. For a script the interpreter's text counts. Whatever goes wrong,
+COMMAND runs. Where not all of its text is huge, one line on stderr says why.
+
+--how=auto      in place, as `hugealign warm` does it; where this file system
+                keeps no huge pages, by a copy that is mounted over the file
+--how=in-place  only as `hugealign warm` does it
+--how=stage     only by such a copy
+--how=copy      by a copy in memory without a path: for containers that may not
+                mount. /proc/PID/exe and $ORIGIN then lead nowhere
+
+A staged copy lies on a tmpfs in a mount namespace that only COMMAND and its
+children see. It has the file's path. Root uses the copies of `hugealign stage`
+where there are any. An ordinary user gets a user namespace as well, in which
+sudo and other set-user-ID programs do not work and files of others belong to
+nobody; use --how=in-place for a command that needs them.
+
+Example:
 
   hugealign run --libs -- postgres -D /var/lib/postgresql
 
@@ -25,53 +39,57 @@ exit status: COMMAND's own; 2 wrong usage; 126 COMMAND not executable;
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options and the command."""
-    parser.usage = "hugealign run [-h] [-v] [--libs] [--] COMMAND [ARGUMENT ...]"
+    from hugealign.stage import store
+
+    parser.usage = (
+        "hugealign run [-h] [-v] [--how HOW] [--libs] [--fix] [--store DIR] [--wait SECONDS]\n"
+        "                     [--] COMMAND [ARGUMENT ...]"
+    )
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EPILOG
-    parser.add_argument("-v", "--verbose", action="store_true", help="say on stderr what was warmed")
-    parser.add_argument("--libs", action="store_true", help="warm the shared libraries, too")
-    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND", help="the command and its arguments")
+    add = parser.add_argument
+    add("-v", "--verbose", action="store_true", help="say on stderr what became of each file")
+    add("--how", choices=("auto", "in-place", "stage", "copy"), default="auto", help="see below (default: auto)")
+    add("--libs", action="store_true", help="the shared libraries, too")
+    add("--fix", action="store_true", help="stage a fixed copy of a file that has no whole window; the file stays")
+    add("--store", metavar="DIR", default=store.DEFAULT, help=f"look for copies here (default: {store.DEFAULT})")
+    add("--wait", metavar="SECONDS", type=_seconds, default=0, help="what khugepaged gets to make it huge in place")
+    add("words", nargs=argparse.REMAINDER, metavar="COMMAND", help="the command and its arguments")
+
+
+def _seconds(text: str) -> int:
+    from hugealign.numbers import decimal
+
+    return decimal(text, 86400, "--wait")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Warm the command in a process of its own and become the command; return 126 or 127 if there is none."""
+    """Make the command's text huge and become the command; return 126 or 127 if there is none."""
     words = args.words[1:] if args.words[:1] == ["--"] else args.words
     if not words:
         raise UsageError("run: no command; example: hugealign run -- python3 script.py")
-    # In a child: whatever becomes of it, and whatever it changes of itself (prctl), the command is not touched.
-    sys.stdout.flush()
-    child = -1
-    with contextlib.suppress(OSError):
-        child = os.fork()
-    if child == 0:
-        _warm_and_exit(words[0], args)
-    if child > 0:
-        os.waitpid(child, 0)
-    return execute(words, as_given())
+    return execute(words, as_given(), _prepared(words[0], args))
 
 
-def _warm_and_exit(command: str, args: argparse.Namespace) -> None:
+def _prepared(command: str, args: argparse.Namespace) -> str:
+    """Make the text huge, say what is to be said, and return what to execute in place of the first word."""
     lines: list[str] = []
+    program = ""
     try:
-        lines = _warm(command, args.libs)
+        from hugealign.stage import launch
+
+        options = launch.LaunchOptions(args.how, args.libs, args.fix, args.store, args.wait)
+        done = launch.prepare(command, options)
+        program = done.program
         if args.verbose:
-            print("\n".join(lines), file=sys.stderr, flush=True)
-    except BaseException as error:  # noqa: BLE001  # the command runs all the same
-        if args.verbose:
-            with contextlib.suppress(OSError):
-                print(f"hugealign: {printable(command)}: {printable(str(error))}", file=sys.stderr, flush=True)
-    finally:
-        os._exit(0)
-
-
-def _warm(command: str, libraries: bool) -> list[str]:
-    """Return a line for each file that has windows, or cannot be looked at."""
-    from hugealign.pagecache import report
-    from hugealign.pagecache.launch import warm_command
-
-    return [
-        f"hugealign: {printable(path)}: {done}"
-        if isinstance(done, HugealignError)
-        else f"hugealign: {report.lines(done)[0]}"
-        for path, done in warm_command(command, libraries)
-    ]
+            lines += [f"{printable(t.path)}: {t.huge} of {t.windows} windows huge ({t.how})" for t in done.texts]
+        if problem := launch.worth_saying(done):
+            lines.append(problem)
+    except HugealignError as error:
+        lines.append(f"{printable(command)}: {error}")
+    except Exception as error:  # noqa: BLE001  # the command runs all the same
+        lines.append(f"{printable(command)}: {type(error).__name__}: {printable(str(error))}")
+    with contextlib.suppress(OSError):
+        for line in lines:
+            print(f"hugealign: {line}", file=sys.stderr, flush=True)
+    return program

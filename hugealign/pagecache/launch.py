@@ -6,15 +6,17 @@ from shutil import which
 
 from hugealign.errors import HugealignError
 from hugealign.machine import libraries
-from hugealign.pagecache.text import CachedText, warm
+from hugealign.pagecache.text import CachedText, WarmOptions, warm
 from hugealign.regular import opened
 
 _INTERPRETERS = 4  # of interpreters; the kernel follows as many (BINPRM_MAX_RECURSION in fs/exec.c is 4)
 _LINE = 256  # bytes of a script that the kernel looks at (BINPRM_BUF_SIZE)
 
 
-def warm_command(command: str, libs: bool = False) -> Iterator[tuple[str, CachedText | HugealignError]]:
-    """Warm what is executed for *command*, with *libs* its shared libraries as well.
+def warm_command(
+    command: str, libs: bool = False, wait: float = 0
+) -> Iterator[tuple[str, CachedText | HugealignError]]:
+    """Warm what is executed for *command*, with *libs* its shared libraries as well; khugepaged gets *wait* seconds.
 
     Yield each path with what became of it; libraries without a whole window are passed over.  Raises HugealignError.
     """
@@ -23,7 +25,7 @@ def warm_command(command: str, libs: bool = False) -> Iterator[tuple[str, Cached
         return
     for path in (program, *(libraries.resolve(program).paths if libs else ())):
         try:
-            done = warm(path)
+            done = warm(path, WarmOptions(wait=wait))
         except HugealignError as error:
             yield path, error
             continue

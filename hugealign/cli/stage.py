@@ -1,0 +1,95 @@
+"""``hugealign stage``: a store of huge copies that services share."""
+
+import argparse
+import sys
+
+from hugealign.errors import HugealignError, UsageError
+from hugealign.units import format_size, parse_size, printable
+
+_EPILOG = """\
+For file systems that keep no huge pages (ext4 before Linux 6.16, btrfs,
+overlayfs): each FILE is copied to a tmpfs whose files are huge, once for all
+services. The copy of /usr/sbin/mariadbd is then at
+
+  /run/hugealign/path/usr/sbin/mariadbd
+
+where a service binds it over the file (`hugealign adopt` writes that down),
+and `hugealign run` finds it. A file that was changed since gets a new copy, and
+the old one goes. Owner, mode, times, capabilities, ACLs and labels are kept, or
+the file is refused. The memory is that of the files, once for the machine.
+
+exit status: 0 done; 1 some windows are not huge, or a file has none; 2 wrong
+usage; 3 a file cannot be staged.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    from hugealign.stage import store
+
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _EPILOG
+    add = parser.add_argument
+    add("files", nargs="*", metavar="FILE", help="a program or shared library")
+    add("--list", action="store_true", help="show the copies, and those of files that changed since")
+    add("--drop", action="store_true", help="remove the copies of the files, or all")
+    add("--fix", action="store_true", help="a file without a whole window gets a fixed copy; the file stays as it is")
+    add("--libs", action="store_true", help="the shared libraries that the files need, too")
+    add("--max", metavar="SIZE", help="refuse what would make the store larger (default: half of the memory)")
+    add("--store", metavar="DIR", default=store.DEFAULT, help=f"where it is (default: {store.DEFAULT})")
+    add("-q", "--quiet", action="store_true", help="print errors only")
+    add("--format", choices=("text", "json"), default="text", help="json: schema hugealign.stage/1")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Stage, list or drop, and return the exit status."""
+    if args.list and (args.drop or args.files):
+        raise UsageError("--list: goes with neither --drop nor FILE")
+    if not (args.list or args.drop or args.files):
+        raise UsageError("stage: no file; example: hugealign stage /usr/sbin/mariadbd")
+    if args.list or args.drop:
+        return _show(args)
+    return _stage(args)
+
+
+def _show(args: argparse.Namespace) -> int:
+    from hugealign.stage import report, store
+
+    found = store.drop(args.files, args.store) if args.drop else store.entries(args.store)
+    if args.format == "json":
+        print(report.entries_document(args.store, found))
+        return 0
+    for entry in found if not args.quiet else ():
+        state = "dropped" if args.drop else "current" if entry.current else "out of date"
+        print(f"{printable(entry.path)}: {format_size(entry.size)}, {state}{', fixed' if entry.fixed else ''}")
+    return 0
+
+
+def _stage(args: argparse.Namespace) -> int:
+    from hugealign.stage import report, store
+
+    limit = parse_size(args.max, "--max") if args.max else 0
+    done, errors, status = [], [], 0
+    named = dict.fromkeys(args.files, False)
+    if args.libs:
+        from hugealign.machine import libraries
+
+        for path in args.files:
+            named |= {library: True for library in libraries.resolve(path).paths if library not in named}
+    for path, library in named.items():
+        try:
+            staged = next(store.stage([path], args.store, args.fix, limit))
+        except HugealignError as error:
+            status = max(status, error.exit_status)
+            errors.append((path, str(error)))
+            print(f"hugealign: error: {printable(path)}: {error}", file=sys.stderr)
+            continue
+        if staged.state == store.NO_WINDOW and library:
+            continue
+        done.append(staged)
+        status = max(status, int(staged.state == store.NO_WINDOW or staged.huge < staged.windows))
+        if args.format == "text" and not args.quiet:
+            print("\n".join(report.lines(staged)), flush=True)
+    if args.format == "json":
+        print(report.document(args.store, done, errors))
+    return status

@@ -1,0 +1,134 @@
+"""A mount namespace of our own, and files bound over files in it.
+
+Whatever is mounted here is seen by this process and its children only, and is gone with the last of them.  As an
+ordinary user the mounts belong to a user namespace in which our own user and group are the only ones
+(user_namespaces(7)): there set-user-ID programs and file capabilities have no effect, and others own what they own as
+``nobody``.
+"""
+
+import ctypes
+import functools
+import os
+import stat
+from collections.abc import Sequence
+
+from hugealign.errors import HugealignError
+from hugealign.machine import children
+
+_CLONE_NEWNS, _CLONE_NEWUSER = 0x00020000, 0x10000000
+_MS_NODEV, _MS_BIND, _MS_REC, _MS_SLAVE = 4, 4096, 16384, 1 << 19
+_MNT_DETACH = 2
+_MAY = b"\0"  # what the child says of success
+#: Directories that are there nearly everywhere; one is covered by the tmpfs for as long as files are copied.
+_PLACES = ("/tmp", "/var/tmp", "/run", "/mnt", "/opt", "/srv", "/media")  # noqa: S108  # nothing is made in them
+
+
+class NamespaceError(HugealignError):
+    """The kernel, or what guards it, allows no mounts of our own."""
+
+
+class Namespace:
+    """The namespace that this process is in since `enter`; *user*: with a user namespace around it."""
+
+    __slots__ = ("user",)
+
+    def __init__(self, user: bool) -> None:
+        self.user = user
+
+    def mount_tmpfs(self, covered: Sequence[str]) -> str:
+        """Mount a tmpfs that keeps files in huge pages, and return where; that is above none of the paths *covered*.
+
+        Raises NamespaceError.
+        """
+        for place in _PLACES:
+            if os.path.isdir(place) and not any(path.startswith(f"{place}/") for path in covered):
+                mount_huge_tmpfs(place, "mode=0755")
+                return place
+        raise NamespaceError("no directory to mount a tmpfs on")
+
+    def bind(self, copy: str, target: int) -> None:
+        """Bind the file at *copy* over the one that the descriptor *target* is of.  Raises NamespaceError.
+
+        By descriptor: whoever owns the directory may exchange the name, and we would cover another file.
+        """
+        _mount(copy, f"/proc/self/fd/{target}", "", _MS_BIND, "", "bind the copy over the file")
+
+    def detach(self, place: str) -> None:
+        """Take the tmpfs from *place*; what is bound from it stays.  Raises NamespaceError."""
+        if _libc().umount2(os.fsencode(place), _MNT_DETACH):
+            raise _error("unmount the tmpfs")
+
+
+def enter() -> Namespace:
+    """Move this process into a mount namespace of its own; with a user namespace, where it may not otherwise.
+
+    Raises NamespaceError.  This cannot be undone: try it in a child first (`refusal`).
+    """
+    user = False
+    if _libc().unshare(_CLONE_NEWNS):
+        uid, gid = os.geteuid(), os.getegid()
+        if _libc().unshare(_CLONE_NEWUSER | _CLONE_NEWNS):
+            raise _error("make a mount namespace")
+        user = True
+        for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
+            try:
+                with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+                    file.write(text)
+            except OSError as error:
+                raise NamespaceError(f"cannot write {name}: {error.strerror}") from error
+    # What others mount later is still seen here; what we mount is never seen there (mount_namespaces(7)).
+    _mount("none", "/", "", _MS_REC | _MS_SLAVE, "", "keep mounts to ourselves")
+    return Namespace(user)
+
+
+def refusal() -> str:
+    """Return why this process may have no mounts of its own, empty if it may; tried out in a child."""
+
+    def attempt() -> bytes:
+        try:
+            enter().mount_tmpfs([])
+        except NamespaceError as error:
+            return str(error).encode()
+        return _MAY
+
+    said = children.result(attempt)
+    return "" if said == _MAY else said.decode() or "the attempt was ended"
+
+
+def mount_huge_tmpfs(place: str, options: str) -> None:
+    """Mount a tmpfs on *place* whose files are huge from the first byte on.  Raises NamespaceError."""
+    _mount("hugealign", place, "tmpfs", _MS_NODEV, f"huge=always,{options}", "mount a tmpfs with huge=always")
+
+
+def nosuid(fd: int) -> bool:
+    """Return whether set-user-ID bits and capabilities have no effect where the open file lies."""
+    return bool(os.fstatvfs(fd).f_flag & os.ST_NOSUID)
+
+
+def privileged(fd: int) -> bool:
+    """Return whether executing the open file gives privileges: set-user-ID, set-group-ID, capabilities."""
+    if os.fstat(fd).st_mode & (stat.S_ISUID | stat.S_ISGID):
+        return True
+    try:
+        return bool(os.getxattr(f"/proc/self/fd/{fd}", "security.capability"))
+    except OSError:
+        return False
+
+
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    library = ctypes.CDLL(None, use_errno=True)
+    library.mount.argtypes = (*[ctypes.c_char_p] * 3, ctypes.c_ulong, ctypes.c_char_p)
+    library.umount2.argtypes = (ctypes.c_char_p, ctypes.c_int)
+    library.unshare.argtypes = (ctypes.c_int,)
+    return library
+
+
+def _mount(source: str, target: str, kind: str, flags: int, options: str, purpose: str) -> None:
+    words = (os.fsencode(source), os.fsencode(target), kind.encode() or None)
+    if _libc().mount(*words, flags, options.encode() or None):
+        raise _error(purpose)
+
+
+def _error(purpose: str) -> NamespaceError:
+    return NamespaceError(f"cannot {purpose}: {os.strerror(ctypes.get_errno())}")

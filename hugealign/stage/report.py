@@ -1,0 +1,57 @@
+"""What was staged, for people and as JSON.  Pure: returns text."""
+
+import json
+import shlex
+from collections.abc import Sequence
+
+from hugealign import __version__
+from hugealign.stage.store import NO_WINDOW, THERE, Entry, Staged
+from hugealign.units import format_size, printable
+
+SCHEMA = "hugealign.stage/1"
+
+
+def lines(staged: Staged) -> list[str]:
+    """Return what people read of one file."""
+    path = printable(staged.path)
+    if staged.state == NO_WINDOW:
+        return [f"{path}: not staged: no whole window of text; try: hugealign stage --fix {shlex.quote(path)}"]
+    kind = " of the fixed file" if staged.fixed else ""
+    how = "there already" if staged.state == THERE else "copied"
+    size = format_size(staged.size)
+    found = [f"{path}: {staged.huge} of {staged.windows} windows{kind} huge ({size}, {how})"]
+    if staged.huge < staged.windows:
+        found.append("  no free memory in one piece; see: hugealign doctor")
+    return found
+
+
+def document(place: str, staged: Sequence[Staged], errors: Sequence[tuple[str, str]]) -> str:
+    """Return the JSON document ``hugealign.stage/1`` of files that were staged; sizes are bytes."""
+    files = [
+        {
+            "path": printable(one.path),
+            "state": one.state,
+            "windows": one.windows,
+            "windows_huge": one.huge,
+            "size": one.size,
+            "link": printable(one.link),
+            "fixed": one.fixed,
+        }
+        for one in staged
+    ]
+    refused = [{"path": printable(path), "message": printable(message)} for path, message in errors]
+    return _document(place, {"files": files, "errors": refused})
+
+
+def entries_document(place: str, entries: Sequence[Entry]) -> str:
+    """Return the JSON document ``hugealign.stage/1`` of the copies that are or were in the store; sizes are bytes."""
+    copies = [
+        {"path": printable(e.path), "size": e.size, "current": e.current, "fixed": e.fixed, "identity": e.identity}
+        for e in entries
+    ]
+    return _document(place, {"copies": copies})
+
+
+def _document(place: str, more: dict[str, object]) -> str:
+    found = {"schema": SCHEMA, "tool": {"version": __version__}, "store": printable(place)} | more
+    return json.dumps(found, indent=1)
