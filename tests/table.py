@@ -34,6 +34,8 @@ FILES = {
     "test_faults": "Errors of the user, of the linker, of our own",
     "test_started": "Large links, which are started early",
     "test_small": "Small programs and limits",
+    "test_examine": "The rules of verify, on linked files",
+    "test_kernels_of_linked_files": "What kernels make of linked files",
     "test_guards": "What guards a program: stack, RELRO, late binding, control flow",
     "test_closed_descriptors": "With stdin, stdout or stderr closed",
     "test_programs_in_front": "Programs in front of the compiler, linkers by their path, a quoted CC",

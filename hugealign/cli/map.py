@@ -19,12 +19,12 @@ examples:
   hugealign map ./server --profile perf.data --svg heat.svg
   hugealign map ./server --trace server.trace --order server.order --png heat.png
 
-One row is a window, one cell of a picture its 512th part: 4 KiB of 2 MiB.  The
-first strip is the file as it is; the second as a link with the order would make
-it: that of --order, or the one that `hugealign order` would make of the profile.
-A picture also has the share of samples that the first N windows leave uncovered.
+Each row is a window.  Each cell of a picture is a 512th of it, 4 KiB of 2 MiB.
+The first strip shows the file as it is, the second as a link with an order would
+make it: the order of --order, or else the one that `hugealign order` makes.  A
+picture also shows the share of samples outside the first N windows.
 
-A function's samples are spread evenly over its bytes.  --png needs rsvg-convert.
+The samples of a function are spread evenly over its bytes.  --png needs rsvg-convert.
 
 exit status: 0 shown; 1 less than half of the samples found in FILE; 2 wrong
 usage; 3 could not read, or not write.

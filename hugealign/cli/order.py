@@ -19,18 +19,20 @@ examples:
   hugealign order --trace server.trace --cpu skylake --cpu zen3 -o server.order
   hugealign order --diff old.order server.order
 
-profiles, known by what they begin with, also in gzip or zstd: perf.data,
+The first bytes of a profile tell its format; gzip and zstd are unpacked: perf.data,
 perf script's text, BOLT fdata, YAML and pre-aggregated, folded stacks,
 callgrind, gprof (gmon.out or its text), AutoFDO text, llvm-profdata (raw,
 indexed, sample), gcda, pprof, a list of symbols, an order file.
 
-Exactly as many windows are to be huge as the functions that ran need, at most
-one for each 2 MiB instruction TLB entry less the reserve; all, if the text has
-no more than those.  Room left over is filled with functions that probably run,
-though the profile missed them: callees, callers and neighbours of what it saw.
+The functions that ran decide how many windows are to be huge: as many as they
+need, but no more than the processor has 2 MiB instruction TLB entries, less
+the reserve.  A text with fewer windows than that is all huge.  Functions that
+probably run, though the profile missed them, fill the room that is left: those
+that call what it saw, are called by it, or lie beside it.
 
-With --trace the number is the one that misses least when the trace is replayed
-under the order; then --cpu may be repeated, and be 4k=128/8,2m=8,l2=1536/12.
+With --trace, the trace is replayed under the order, and the number of windows
+that misses least is taken.  --cpu may then be repeated, and may also describe
+a TLB: 4k=128/8,2m=8,l2=1536/12.
 
 exit status: 0 order made (--diff: no difference); 1 less than half of the
 samples found in EXE, and no order written (--diff: they differ); 2 wrong

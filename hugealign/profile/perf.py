@@ -92,10 +92,8 @@ def _by_address(perf: str, path: str, events: _Events, profile: Profile, functio
             same = {gone}
         if not same:
             raise _AnotherBuild
-        reader = perf_addresses.Reader(profile, functions, same.__contains__)
-        if events.chains:
-            reader.offsets = _chains_are_offsets(script, listed, _FUNCTION if events.calls else 0)
-        reader.read(stream)
+        offsets = events.chains and _chains_are_offsets(script, listed, _FUNCTION if events.calls else 0)
+        perf_addresses.Reader(profile, functions, same.__contains__, offsets).read(stream)
 
 
 def _by_name(script: list[str], events: _Events, reader: perf_text.Reader) -> None:

@@ -14,7 +14,7 @@ from typing import BinaryIO
 from hugealign.elf.symbols import Functions
 from hugealign.elf.windows import file_offset
 from hugealign.profile.lines import blocks, samples
-from hugealign.profile.model import NOWHERE, Profile, ProfileError
+from hugealign.profile.model import NOWHERE, Profile, ProfileError, Room
 
 _MMAP = re.compile(
     rb".*PERF_RECORD_MMAP2? (-?\d+)/-?\d+: \[0x([0-9a-f]{1,16})\(0x([0-9a-f]{1,16})\) @ (?:0x)?([0-9a-f]{1,16})\b"
@@ -83,40 +83,87 @@ def _physical(block: bytes) -> bytes:
     return _INLINED.sub(b"", block) if b" (inlined)\n" in block else block
 
 
-class Reader:
-    """Adds samples to a profile.  *ours* tells whether a mapped file is the binary.
+class _Program:
+    """The text of the binary: which function lies at an address of a process, or at an offset in the file."""
 
-    *offsets*: whether call chains have offsets in the file; None if that is not known.
-
-    Most samples are like others, byte for byte, since they have no time: what one means is looked up, which Python does
-    faster than perf prints, and found out but once.
-    """
-
-    def __init__(
-        self, profile: Profile, functions: Functions, ours: Callable[[bytes], bool], offsets: bool | None = None
-    ) -> None:
-        self.profile = profile
-        self.offsets = offsets
+    def __init__(self, functions: Functions) -> None:
         self.functions = functions
-        self.ours = ours
-        self.spaces: dict[bytes, _Space] = {}
-        self.mapped = functions.image.fixed  # whether addresses of the process can be resolved at all
         segments = sorted(functions.image.text_segments, key=lambda s: s.p_offset)
         self.segments = [(s.p_offset, s.p_offset + s.p_filesz, s.p_vaddr - s.p_offset) for s in segments]
         # A program that is not moved needs no mapping to be known.
         self.fixed = [
             (s.p_vaddr, s.p_vaddr + s.p_memsz, file_offset(s, s.p_vaddr)) for s in segments if functions.image.fixed
         ]
+
+    def at_address(self, address: int, space: _Space) -> tuple[int, int]:
+        """Return the function at *address* (or NOWHERE, _FOREIGN), and the offset in it."""
+        for start, end, shift in space.text:
+            if start <= address < end:
+                return self._at(address + shift)
+        return self.at_offset(
+            next((address - start + at for start, end, at in space.maps if start <= address < end), address)
+        )
+
+    def at_offset(self, offset: int) -> tuple[int, int]:
+        """Return the same of an offset in the file."""
+        for start, end, shift in self.segments:
+            if start <= offset < end:
+                return self._at(offset + shift)
+        return _FOREIGN, 0
+
+    def _at(self, vaddr: int) -> tuple[int, int]:
+        function = self.functions.at(vaddr)
+        return function, vaddr - self.functions.starts[function] if function >= 0 else 0
+
+
+class _Processes:
+    """The processes that mapped the binary; all others are one, *unmoved*: a machine has millions in a day."""
+
+    def __init__(self, program: _Program, room: Room) -> None:
+        self.program, self.room = program, room
+        self.moved: dict[bytes, _Space] = {}
+        self.unmoved = _Space()
+        self.unmoved.move(program.fixed, program.segments)
+        self.frames = 0  # that are known, of all processes
+
+    def of(self, pid: bytes) -> _Space:
+        """Return the process."""
+        return self.moved.get(pid, self.unmoved)
+
+    def move(self, pid: bytes, maps: list[tuple[int, int, int]]) -> None:
+        """Note where the binary is mapped now."""
+        space = self.moved.get(pid)
+        if space is None:
+            self.room.take()
+            space = self.moved[pid] = _Space()
+        self.frames -= len(space.leaves) + len(space.callers)
+        space.move(maps, self.program.segments)
+
+
+class Reader:
+    """Adds samples to a profile.  *ours* tells whether a mapped file is the binary.
+
+    *offsets*: whether call chains have offsets in the file.
+
+    Most samples are like others, byte for byte, since they have no time.  What one means is looked up, which Python
+    does faster than perf prints, and found out only once.
+    """
+
+    def __init__(
+        self, profile: Profile, functions: Functions, ours: Callable[[bytes], bool], offsets: bool = False
+    ) -> None:
+        self.profile = profile
+        self.ours = ours
+        self.offsets = offsets
+        self.program = _Program(functions)
+        self.processes = _Processes(self.program, profile.room)
+        self.space = self.processes.unmoved  # of the last sample
         self.kinds = _Kinds(self._kind)
-        self.size = 0  # bytes that they take, and frames that are to be looked at, about
         self.counts: Counter[_Kind | None] = Counter()
-        self.strangers: set[bytes] = set()  # processes of theirs that are not known to have mapped the binary
+        self.size = 0  # bytes that the kinds take, and frames that are to be looked at, about
+        self.strangers: set[bytes] = set()  # processes among them that are not known to have mapped the binary
         self.above: list[_Space] = []  # those that have frames to be looked at
-        self.unmoved = _Space()  # of processes that are not known to have mapped the binary
-        self.unmoved.move(self.fixed, self.segments)
         self.pids: dict[bytes, bytes] = {}  # of what stands before the addresses of samples
-        self.space = self.unmoved  # of the last sample
-        self.known = 0  # frames, of all processes
         self.files: dict[bytes, bool] = {}  # whether the file that a frame names, with its bracket, is the binary
 
     def read(self, stream: BinaryIO) -> None:
@@ -133,23 +180,12 @@ class Reader:
             if self.size > _KINDS_LIMIT:
                 self._settle()
         self._settle()
-        if self.profile.good and not self.mapped and not self.profile.samples:
+        known = self.processes.moved or self.program.functions.image.fixed
+        if self.profile.good and not known and not self.profile.samples:
             raise ProfileError(
                 "has addresses of a position-independent program, and not where it was: "
                 "give the perf.data, or make the text with perf script --show-mmap-events --show-task-events"
             )
-
-    def _space(self, pid: bytes) -> _Space:
-        """Return the process.  Those that never mapped the binary are one: a machine has millions in a day."""
-        return self.spaces.get(pid, self.unmoved)
-
-    def _move(self, pid: bytes, maps: list[tuple[int, int, int]]) -> None:
-        space = self.spaces.get(pid)
-        if space is None:
-            self.profile.room.take()
-            space = self.spaces[pid] = _Space()
-        self.known -= len(space.leaves) + len(space.callers)
-        space.move(maps, self.segments)
 
     def _with_events(self, sample: bytes) -> None:
         """Read lines of events, and the sample that can follow them without an empty line between."""
@@ -174,19 +210,19 @@ class Reader:
                 self._settle()
                 first = int(start, 16)
                 last = first + int(size, 16)
-                kept = [old for old in self._space(pid).maps if old[1] <= first or old[0] >= last]
-                self._move(pid, [*kept, (first, last, int(offset, 16))][-64:])
-                self.mapped = True
+                kept = [old for old in self.processes.of(pid).maps if old[1] <= first or old[0] >= last]
+                self.processes.move(pid, [*kept, (first, last, int(offset, 16))][-64:])
         elif found := _FORK.match(line):
             child, parent = found.groups()
-            maps = self._space(parent).maps
-            if child != parent and self._space(child).maps != maps:
-                if child in self.spaces or child in self.strangers:
+            processes = self.processes
+            maps = processes.of(parent).maps
+            if child != parent and processes.of(child).maps != maps:
+                if child in processes.moved or child in self.strangers:
                     self._settle()
-                self._move(child, list(maps))
-        elif (found := _EXEC.match(line)) and found.group(1) in self.spaces:
+                processes.move(child, list(maps))
+        elif (found := _EXEC.match(line)) and found.group(1) in self.processes.moved:
             self._settle()
-            self._move(found.group(1), list(self.fixed))
+            self.processes.move(found.group(1), list(self.program.fixed))
 
     def _kind(self, sample: bytes) -> _Kind | None:
         """Return what *sample* means, None for an unusual one, which is added at once."""
@@ -201,8 +237,8 @@ class Reader:
         if pid is None or not usual:
             self._sample(lines)
             return None
-        self.space = space = self._space(pid)
-        if space is self.unmoved:
+        self.space = space = self.processes.of(pid)
+        if space is self.processes.unmoved:
             self.strangers.add(pid)
         caller, offset = _FOREIGN, 0
         if chained:
@@ -213,7 +249,7 @@ class Reader:
                     self._later(space, lines[3:])
         else:
             try:
-                leaf, _ = self._resolve(int(address, 16))
+                leaf, _ = self.program.at_address(int(address, 16), space)
             except ValueError:  # other letters
                 self.profile.bad += 1
                 return None
@@ -244,18 +280,18 @@ class Reader:
             profile.bad += 1
         elif b"/0x" in head and (branches := _BRANCH.match(head)):
             pid, words = branches.groups()
-            self.space = self.space if pid is None else self._space(pid)
+            self.space = self.space if pid is None else self.processes.of(pid)
             for word in words.split():
                 self._branch(word)
         elif len(head) <= _LINE_LIMIT and (found := _SAMPLE.match(head)):
             pid, address, path = found.groups()
-            self.space = self._space(pid)
+            self.space = self.processes.of(pid)
             if path is None and len(self.pids) < _KNOWN_LIMIT and len(head) < _KNOWN_LENGTH:
                 self.pids[head if address is None else head.rpartition(b" ")[0]] = pid
             if address is not None:
                 index = _FOREIGN
                 if path is None or self.ours(path.removesuffix(b" (deleted)")):
-                    index = self._resolve(int(address, 16))[0]
+                    index = self.program.at_address(int(address, 16), self.space)[0]
                 self._count(index, 1)
         elif head.startswith(b"\t"):
             lines = [b"", *lines]  # without a line of the sample's own
@@ -306,25 +342,6 @@ class Reader:
         else:
             self.profile.add(index, count)
 
-    def _resolve(self, address: int, offsets: bool | None = False) -> tuple[int, int]:
-        """Return the function at *address* (or NOWHERE, _FOREIGN), and the offset in it."""
-        if not offsets:
-            for start, end, shift in self.space.text:
-                if start <= address < end:
-                    return self._at(address + shift)
-        offset = address
-        if not offsets:
-            maps = self.space.maps
-            offset = next((address - start + at for start, end, at in maps if start <= address < end), address)
-        for start, end, shift in self.segments:
-            if start <= offset < end:
-                return self._at(offset + shift)
-        return _FOREIGN, 0
-
-    def _at(self, vaddr: int) -> tuple[int, int]:
-        function = self.functions.at(vaddr)
-        return function, vaddr - self.functions.starts[function] if function >= 0 else 0
-
     def _frame(self, line: bytes, known: dict[bytes, tuple[int, int]], caller: bool) -> tuple[int, int]:
         words, _, path = line.partition(b" (")
         digits = words[1:].lstrip()
@@ -342,12 +359,14 @@ class Reader:
         if ours:
             # A caller's address is where it goes on: behind a last call that never returns, that is the next function.
             try:
-                resolved = self._resolve(int(digits, 16) - caller, self.offsets)
+                address = int(digits, 16) - caller
+                program = self.program
+                resolved = program.at_offset(address) if self.offsets else program.at_address(address, self.space)
             except ValueError:  # other letters
                 self.profile.bad += 1
                 return resolved
-        if self.known < _KNOWN_LIMIT and len(line) < _KNOWN_LENGTH:
-            self.known += 1
+        if self.processes.frames < _KNOWN_LIMIT and len(line) < _KNOWN_LENGTH:
+            self.processes.frames += 1
             known[line] = resolved
         return resolved
 
@@ -359,8 +378,8 @@ class Reader:
         except ValueError:
             profile.bad += 1
             return
-        caller, offset = self._resolve(source)
-        callee, entry = self._resolve(target)
+        caller, offset = self.program.at_address(source, self.space)
+        callee, entry = self.program.at_address(target, self.space)
         self._count(caller, 1)
         if callee >= 0:
             profile.add(callee)

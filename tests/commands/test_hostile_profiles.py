@@ -75,6 +75,16 @@ def test_more_may_be_unpacked_where_that_is_asked_for(prog: Path, tmp_path: Path
     assert mapped.status == 0
 
 
+@pytest.mark.parametrize("line", ["n{0:x} 1\n", "1 main {0:x} 1 hot 0 0 5\n", "1 f{0:x} 0 1 g{0:x} 0 0 5\n"])
+def test_names_and_calls_without_end(prog: Path, tmp_path: Path, line: str) -> None:
+    """The documented bound of what is remembered of a profile."""
+    with (tmp_path / "p").open("w") as file:
+        file.writelines(line.format(number) for number in range(2_500_000))
+    cost = hugealign("order", "p", "-b", prog, directory=tmp_path)
+    assert (cost.status, "different names, calls and stacks" in cost.line) == (3, True), cost.stderr
+    assert cost.peak <= 768 << 20
+
+
 @pytest.mark.parametrize(
     ("head", "piece"),
     [

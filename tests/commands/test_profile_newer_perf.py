@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from hugealign.profile.model import ProfileError
+from tests.commands import test_profile_branches, test_profile_tools
 from tests.link import newer
-from tests.unit import test_profile_branches, test_profile_tools
 from tests.unit.profiles import SAMPLES, functions_of, load, named
 
 pytestmark = pytest.mark.matrix

@@ -1,0 +1,225 @@
+"""The map: how heat spreads over windows, what is printed and drawn of it, and what hostile names can do to that."""
+
+import io
+import json
+import random
+import shutil
+import struct
+import subprocess
+import zlib
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from hugealign.elf.symbols import read_functions
+from hugealign.errors import HugealignError
+from hugealign.lab import tracefile
+from hugealign.lab.files import describe
+from hugealign.map import picture, report
+from tests.support import HUGEALIGN, ROOT, run
+from tests.unit.map.test_map import SVG, drawn, matched, parse
+from tests.unit.profiles import SAMPLES, build
+
+SCHEMA = json.loads((ROOT / "hugealign/map/map-1.schema.json").read_text())
+
+
+# The command.
+
+
+@pytest.fixture(scope="module")
+def prog(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("map"))
+
+
+def test_command(prog: Path, tmp_path: Path) -> None:
+    words = [HUGEALIGN, "map", prog, "--profile", SAMPLES / "prog.fdata", "--itlb-2m", 9]
+    done = run(*words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"{prog}: ")
+    assert "as linked\n" in done.stdout
+    assert "█" in done.stdout
+    done = run(*words, "--format=json", "--svg", tmp_path / "o.svg", check=True)
+    document = json.loads(done.stdout)
+    jsonschema.validate(document, SCHEMA)
+    assert document["samples"]["matched"] == round(sum(w["samples"] for w in document["layouts"][1]["windows"]))
+    assert parse((tmp_path / "o.svg").read_text()).tag == f"{SVG}svg"
+    assert run(*words, "--svg", tmp_path / "again.svg").stdout == ""
+    assert (tmp_path / "again.svg").read_bytes() == (tmp_path / "o.svg").read_bytes()
+
+
+def test_order_file(prog: Path, tmp_path: Path) -> None:
+    """The order of the file is shown, with its number of windows; a list as lld takes it has none."""
+    order = tmp_path / "order"
+    order.write_text("# hugealign.order/1\n# windows: 2\nother\nmain\n")
+    words = [HUGEALIGN, "map", prog, "--profile", SAMPLES / "prog.fdata", "--order", order, "--format=json"]
+    document = json.loads(run(*words, "--page-size=64K", check=True).stdout)
+    jsonschema.validate(document, SCHEMA)
+    assert (document["order"], document["huge"]) == (str(order), 2)
+    functions = read_functions(prog)
+    lead = functions.lead // document["cell_size"]
+    (first, *_) = functions.by_name["other"]
+    cells = document["layouts"][1]["windows"][0]["cells"]
+    assert not any(cells[: max(lead - 1, 0)])
+    assert document["layouts"][1]["windows"][0]["hottest"]
+    order.write_text("# hugealign.order/1\n# windows: 0\nother\nmain\n")
+    document = json.loads(run(*words, "--page-size=64K", check=True).stdout)
+    jsonschema.validate(document, SCHEMA)
+    assert document["huge"] == 0
+    order.write_text("other\nmain\n")
+    assert json.loads(run(*words, "--page-size=64K", check=True).stdout)["huge"] == 1
+    assert functions.names[first] == "other"
+
+
+def test_a_trace_instead_of_a_profile(prog: Path, tmp_path: Path) -> None:
+    functions = read_functions(prog)
+    (hot_one,) = functions.by_name["hot"]
+    file = describe(str(prog))
+    path = tmp_path / "t"
+    with path.open("wb") as out:
+        out.write(tracefile.MAGIC)
+        tracefile.write_chunk(out, 1, tracefile.LAST | tracefile.RAW, 9, struct.pack("<9I", *[1] * 9))
+        found = tracefile.Description(("prog",), "x86_64", (tracefile.File(""), file), 1, 9)
+        tracefile.write_end(out, found, bytes(16) + tracefile.BLOCK.pack(functions.starts[hot_one], 1, 8, 4))
+    words = [HUGEALIGN, "map", prog, "--trace", path, "--format=json", "--itlb-2m=8"]
+    document = json.loads(run(*words, check=True).stdout)
+    jsonschema.validate(document, SCHEMA)
+    assert (document["unit"], document["samples"]["matched"]) == ("instructions", 36)
+    windows_of = document["layouts"][0]["windows"]
+    assert [w["hottest"] for w in windows_of if w["samples"]] == [[{"name": "hot", "samples": 36}]]
+
+
+def _png(data: bytes) -> tuple[int, int]:
+    """Return width and height of a PNG whose chunks are whole."""
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    stream, kinds, size = io.BytesIO(data[8:]), [], (0, 0)
+    while head := stream.read(8):
+        length, kind = struct.unpack(">I4s", head)
+        body = stream.read(length)
+        assert zlib.crc32(kind + body) == int.from_bytes(stream.read(4), "big")
+        kinds.append(kind)
+        if kind == b"IHDR":
+            size = struct.unpack(">II", body[:8])
+    assert (kinds[0], kinds[-1]) == (b"IHDR", b"IEND")
+    return size
+
+
+def test_png(prog: Path, tmp_path: Path) -> None:
+    if not shutil.which("rsvg-convert"):
+        pytest.skip("rsvg-convert is not installed")
+    words = [HUGEALIGN, "map", prog, "--profile", SAMPLES / "prog.fdata", "--png", tmp_path / "o.png"]
+    done = run(*words, "--svg", tmp_path / "o.svg")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    root = parse((tmp_path / "o.svg").read_text())
+    assert _png((tmp_path / "o.png").read_bytes()) == (int(root.get("width") or 0), int(root.get("height") or 0))
+
+
+def test_png_without_the_tool(prog: Path, tmp_path: Path) -> None:
+    """Nothing is written, and what is missing is named; --svg needs nothing."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for tool in ("sh", "dirname", "readlink", "python3"):
+        (tools / tool).symlink_to(shutil.which(tool) or tool)
+    words = [HUGEALIGN, "map", prog, "--profile", SAMPLES / "prog.fdata"]
+    done = run(*words, "--png", tmp_path / "o.png", "--svg", tmp_path / "o.svg", PATH=str(tools))
+    assert done.returncode == 3
+    assert done.stderr == (
+        "hugealign: error: --png needs rsvg-convert; on Debian: apt-get install librsvg2-bin; --svg needs nothing\n"
+    )
+    assert not (tmp_path / "o.png").exists()
+    assert run(*words, "--svg", tmp_path / "o.svg", PATH=str(tools)).returncode == 0
+
+
+def test_a_tool_that_fails_leaves_nothing(prog: Path, tmp_path: Path) -> None:
+    tool = tmp_path / "rsvg-convert"
+    tool.write_text("#!/bin/sh\necho 'no \033[31mfont' >&2\nexit 1\n")
+    tool.chmod(0o755)
+    (tmp_path / "o.png").write_text("old")
+    words = [HUGEALIGN, "map", prog, "--profile", SAMPLES / "prog.fdata", "--png", tmp_path / "o.png"]
+    done = run(*words, PATH=f"{tmp_path}:/usr/bin:/bin")
+    assert (done.returncode, done.stderr) == (3, "hugealign: error: rsvg-convert: no \\x1b[31mfont\n")
+    assert (tmp_path / "o.png").read_text() == "old"
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        ([], 2, "needs --profile or --trace"),
+        (["--profile", "list", "--trace", "list"], 2, "needs --profile or --trace"),
+        (["--trace", "list"], 3, "list: is no trace"),
+        (["--trace", "list", "--type", "fdata"], 2, "--trace takes no --type"),
+        (["--profile", "absent"], 3, "absent: No such file"),
+        (["--profile", "foreign"], 1, "nothing in the profile is of prog"),
+        (["--profile", "half"], 1, "only 40% of the samples"),
+        (["--profile", "list", "--order", "absent"], 3, "absent: No such file"),
+        (["--profile", "list", "--order", "foreign"], 3, "is for another build"),
+        (["--profile", "list", "--page-size", "3M"], 2, "--page-size"),
+        (["--profile", "list", "--cpu", "zen1", "--cpu", "zen2"], 2, "one is enough"),
+        (["--profile", "list", "--cpu", "nosuch"], 2, "unknown CPU"),
+        (["--profile", "list", "--svg", "none/o"], 3, "none/o: cannot be written"),
+        (["--profile", "list", "--png", "none/o"], 3, "none/o: cannot be written"),
+        (["--profile", "list", "--svg", "/dev/full"], 3, "/dev/full: cannot be written"),
+    ],
+)
+def test_what_the_command_refuses(words: list[str], status: int, message: str, prog: Path) -> None:
+    if "--png" in words and not shutil.which("rsvg-convert"):
+        pytest.skip("rsvg-convert is not installed")
+    for name, text in (("list", "main\n"), ("foreign", "x 6\ny 3\n"), ("half", "hot 4\nforeign 6\n")):
+        (prog.parent / name).write_text(text)
+    done = run(HUGEALIGN, "map", "prog", *words, cwd=prog.parent)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["list", "absent", "object.o"])
+def test_what_is_no_program(name: str, prog: Path) -> None:
+    (prog.parent / "list").write_text("main\n")
+    shutil.copy(prog.parent / "main.o", prog.parent / "object.o")
+    done = run(HUGEALIGN, "map", name, "--profile", "list", cwd=prog.parent)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
+    assert done.stderr.startswith(f"hugealign: error: {name}: ")
+
+
+def test_damaged_programs(prog: Path, tmp_path: Path) -> None:
+    """Headers and symbols with bytes of chance in them: a map or one error, in bounded time, and never markup."""
+    whole = prog.read_bytes()
+    shown = 0
+    for case in range(200):
+        chance = random.Random(case)
+        data = bytearray(whole)
+        for _ in range(chance.randint(1, 6)):
+            near = chance.choice((range(64, 64 + 13 * 56), range(len(data) - 1984, len(data)), range(len(data))))
+            value = chance.choice((0, 1, 0x7F, 0xFF, chance.randrange(256)))
+            data[chance.choice(near)] = value
+        path = tmp_path / "damaged"
+        path.write_bytes(data)
+        try:
+            functions = read_functions(path)
+            made = drawn(functions, matched({index: index + 1 for index in range(len(functions))}))
+        except HugealignError as error:
+            assert str(error).isprintable()  # noqa: PT017 - or none is raised
+            continue
+        shown += 1
+        parse(picture.svg(made))
+        if not case % 8:  # takes longer than all the rest
+            jsonschema.validate(json.loads(report.to_json(made)), SCHEMA)
+        assert report.text(made)
+    assert 40 < shown < 200
+
+
+def test_a_file_that_was_linked_with_an_order(tmp_path: Path, prog: Path) -> None:
+    """What the note says is in the document, and the first strip is the file as it is."""
+    order = tmp_path / "order"
+    run(HUGEALIGN, "order", SAMPLES / "prog.fdata", "-b", prog, "-o", order, check=True)
+    words = ["gcc", "main.o", "other.o", "-o", tmp_path / "ordered"]
+    done = run(HUGEALIGN, *words, cwd=prog.parent, HUGEALIGN_PROFILE=str(order), HUGEALIGN_MIN_TEXT="0")
+    assert done.returncode == 0, done.stderr
+    words = ["map", tmp_path / "ordered", "--profile", SAMPLES / "prog.fdata", "--format=json"]
+    document = json.loads(run(HUGEALIGN, *words, check=True).stdout)
+    jsonschema.validate(document, SCHEMA)
+    assert document["layouts"][0]["name"] == "as linked, with an order"
+    assert document["note"]["hot_start"] < document["note"]["hot_end"]
+    first = document["layouts"][0]["windows"][0]
+    assert first["address"] <= document["note"]["hot_start"] < first["address"] + document["page_size"]
+    assert subprocess.run([tmp_path / "ordered"], check=False, stdout=subprocess.DEVNULL).returncode >= 0

@@ -1,0 +1,214 @@
+"""Orders, windows, order files and the command, on made-up and on real programs."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from hugealign import orderfile
+from hugealign.elf.symbols import read_functions
+from hugealign.orderfile import FILL, HOT
+from tests.support import HUGEALIGN, ROOT, run
+from tests.unit.profiles import SAMPLES, build
+
+# The command.
+
+
+@pytest.fixture(scope="module")
+def prog(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("order"))
+
+
+def test_command(prog: Path, tmp_path: Path) -> None:
+    words = ["order", SAMPLES / "prog.fdata", "-b", prog, "-o", tmp_path / "o", "--itlb-2m", 9]
+    done = run(HUGEALIGN, *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "8 windows: 9 2 MiB instruction TLB entries" in done.stdout
+    assert "matched  99.99 %" in done.stdout
+    order = orderfile.parse((tmp_path / "o").read_bytes().split(b"\n"))
+    assert order.header["windows"] == "1"
+    assert order.header["budget"].startswith("8 ")
+    assert re.fullmatch("[0-9a-f]{40}", order.header["build-id"])
+    assert {e.name for e in order.entries} >= {"hot", "main", "work", r"odd name\(x)"}
+    assert {(e.name, e.file) for e in order.entries} >= {("helper", "main.c"), ("helper", "other.c")}
+    again = tmp_path / "again"
+    run(HUGEALIGN, *words[:5], again, *words[6:], check=True)
+    assert again.read_bytes() == (tmp_path / "o").read_bytes()
+    # An order file is a profile, and nothing is lost.
+    done = run(HUGEALIGN, "order", tmp_path / "o", "-b", prog, "-o", again, check=True)
+    assert run(HUGEALIGN, "order", "--diff", tmp_path / "o", again).returncode == 0
+
+
+def _valid(text: str, name: str) -> dict[str, Any]:
+    """Return a document that is as its schema, and that schema not too lax: without any one member it is not."""
+    document: dict[str, Any] = json.loads(text)
+    schema = json.loads((ROOT / f"hugealign/ordering/{name}-1.schema.json").read_text())
+    validator = jsonschema.Draft202012Validator(schema)
+    validator.validate(document)
+    assert document["schema"] == schema["title"]
+    for key in document:
+        assert not validator.is_valid({k: v for k, v in document.items() if k != key}), key
+    assert not validator.is_valid(document | {"other": 1})
+    return document
+
+
+def test_documents_are_as_their_schemas(prog: Path, tmp_path: Path) -> None:
+    """Those of `order --format json`, `--emit json` and `--diff`; of a program with and without symbols."""
+    stripped = tmp_path / "stripped"
+    subprocess.run(["strip", prog, "-o", stripped], check=True)
+    functions = read_functions(prog)
+    (tmp_path / "addresses").write_text(f"S {functions.starts[functions.by_name['hot'][0]]:x} 9\n")
+    for binary, profile in ((prog, SAMPLES / "prog.fdata"), (stripped, tmp_path / "addresses")):
+        words = [HUGEALIGN, "order", profile, "-b", binary, "--force", "--itlb-2m=8"]
+        _valid(run(*words, "--format=json", check=True).stdout, "order-report")
+        run(*words, "--emit=json", "-o", tmp_path / f"{binary.name}.json", check=True)
+        made = _valid((tmp_path / f"{binary.name}.json").read_text(), "order")
+        assert any(f["name"] is None for f in made["functions"]) == (binary == stripped)
+    for name, sample in (("old", "prog.fdata"), ("new", "flat.txt")):
+        run(HUGEALIGN, "order", SAMPLES / sample, "-b", prog, "-o", tmp_path / name, check=True)
+    (tmp_path / "moved").write_text((tmp_path / "old").read_text().replace("# window: 1", "# window: 2"))
+    for new in ("new", "moved", "old"):
+        words = [HUGEALIGN, "order", "--diff", "--format=json", tmp_path / "old", tmp_path / new]
+        made = _valid(run(*words).stdout, "order-diff")
+        assert bool(made["moved"]) == (new == "moved")
+
+
+def test_an_order_for_small_pages(prog: Path, tmp_path: Path) -> None:
+    """It asks for no huge window, has what is likely to run, and links as any other does."""
+    order, ran = tmp_path / "small.order", tmp_path / "ran"
+    ran.write_text("hot\nwork\nmain\n")
+    words = [HUGEALIGN, "order", ran, "-b", prog, "--itlb-2m=0"]
+    done = run(*words, "-o", order, check=True)
+    assert "budget   0 windows: 0 2 MiB instruction TLB entries (as given by --itlb-2m)\n" in done.stdout
+    assert "huge     0 windows of 2.0 MiB: the order is for small pages\n" in done.stdout
+    assert " huge  " not in done.stdout
+    document = _valid(run(*words, "--format=json", check=True).stdout, "order-report")
+    assert (document["huge"], document["budget"]["windows"], document["whole_text"]) == (0, 0, False)
+    made = orderfile.parse(order.read_bytes().split(b"\n"))
+    assert made.header["windows"] == "0"
+    assert {entry.name for entry in made.entries if entry.kind == HOT} == {"hot", "work", "main"}
+    assert document["functions"]["fill"] == sum(entry.kind == FILL for entry in made.entries) > 0
+    command = [HUGEALIGN, f"--profile={order}", "gcc", prog.with_name("main.o"), prog.with_name("other.o")]
+    linked = run(*command, "-o", tmp_path / "linked", check=True)
+    assert linked.stderr == ""
+    assert run(tmp_path / "linked").returncode == run(prog).returncode
+
+
+def test_several_profiles_are_added_up(prog: Path, tmp_path: Path) -> None:
+    (tmp_path / "list").write_text("never\n")
+    done = run(HUGEALIGN, "order", SAMPLES / "prog.fdata", tmp_path / "list", "-b", prog, "--format=json", check=True)
+    one = json.loads(run(HUGEALIGN, "order", SAMPLES / "prog.fdata", "-b", prog, "--format=json", check=True).stdout)
+    both = json.loads(done.stdout)
+    assert both["samples"]["total"] == one["samples"]["total"] + 1
+    assert both["functions"]["hot"] == one["functions"]["hot"] + 1
+    assert [p["format"] for p in both["profiles"]] == ["fdata", "symbols"]
+
+
+def test_windows_of_small_pages(prog: Path) -> None:
+    """With pages of 64 KiB the program is one; the table adds up."""
+    done = run(
+        HUGEALIGN,
+        "order",
+        SAMPLES / "stacks.txt",
+        "-b",
+        prog,
+        "--page-size=64K",
+        "--cpu=zen2",
+        "--format=json",
+        check=True,
+    )
+    report = json.loads(done.stdout)
+    assert report["budget"]["windows"] == 63
+    assert report["whole_text"] is True
+    assert sum(w["samples"] for w in report["windows"]) == report["samples"]["matched"]
+
+
+def test_another_program(prog: Path, tmp_path: Path) -> None:
+    """Below half of the samples nothing is written, unless forced."""
+    (tmp_path / "p").write_text("hot 4\nforeign\x1b[1m 6\n")
+    words = ["order", tmp_path / "p", "-b", prog, "-o", tmp_path / "o"]
+    done = run(HUGEALIGN, *words)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "only 40%" in done.stderr
+    assert "\x1b" not in done.stderr
+    assert not (tmp_path / "o").exists()
+    done = run(HUGEALIGN, *words, "--force")
+    assert done.returncode == 0
+    assert "hot\t" in (tmp_path / "o").read_text()
+    (tmp_path / "p").write_text("foreign 6\n")
+    assert run(HUGEALIGN, *words, "--force").returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        (["order"], 2, "PROFILE and -b EXE are needed"),
+        (["order", "absent", "-b", "prog"], 3, "absent: No such file"),
+        (["order", "list", "-b", "absent"], 3, "absent: No such file"),
+        (["order", "list", "-b", "list"], 3, "list: not an ELF file"),
+        (["order", "list", "-b", "object.o"], 3, "not linked"),
+        (["order", "empty", "-b", "prog"], 3, "empty: is empty"),
+        (["order", "prog", "-b", "prog"], 3, "prog: is a program"),
+        (["order", "list", "-b", "prog", "--type=nosuch"], 2, "--type: unknown"),
+        (["order", "list", "-b", "prog", "--type=fdata"], 3, "nothing in it can be read as fdata"),
+        (["order", "list", "-b", "prog", "--cpu=nosuch"], 2, "unknown CPU"),
+        (["order", "list", "-b", "prog", "--itlb-2m=-1"], 2, "--itlb-2m"),
+        (["order", "list", "-b", "prog", "--page-size=3M"], 2, "--page-size"),
+        (["order", "list", "-b", "prog", "-o", "none/o"], 3, "cannot be written"),
+        (["order", "bad", "-b", "prog"], 0, "1 line is not folded"),
+        (["order", "--diff", "list"], 2, "two order files"),
+        (["order", "--diff", "list", "list"], 3, "no order file"),
+    ],
+)
+def test_what_the_command_refuses(prog: Path, words: list[str], status: int, message: str) -> None:
+    directory = prog.parent
+    (directory / "list").write_text("main\n")
+    (directory / "empty").write_text("")
+    (directory / "bad").write_text("main 1\nmain -1\n")
+    if not (directory / "object.o").exists():
+        shutil.copy(directory / "main.o", directory / "object.o")
+    done = run(HUGEALIGN, *words, cwd=directory)
+    assert done.returncode == status
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_diff_of_real_orders(prog: Path, tmp_path: Path) -> None:
+    for name, profile in (("old", "prog.fdata"), ("new", "flat.txt")):
+        run(HUGEALIGN, "order", SAMPLES / profile, "-b", prog, "-o", tmp_path / name, check=True)
+    done = run(HUGEALIGN, "order", "--diff", tmp_path / "old", tmp_path / "new")
+    assert done.returncode == 1
+    assert "% of the samples in common" in done.stdout
+    assert "lost" in done.stdout
+    as_json = json.loads(run(HUGEALIGN, "order", "--diff", "--format=json", tmp_path / "old", tmp_path / "new").stdout)
+    assert {f["name"] for f in as_json["lost"]} >= {"main", "other"}
+
+
+def test_lld_takes_the_order(prog: Path, tmp_path: Path) -> None:
+    """The functions come out in the order that we give."""
+    if not shutil.which("ld.lld-19"):
+        pytest.skip("no ld.lld-19")
+    order = tmp_path / "order"
+    run(HUGEALIGN, "order", SAMPLES / "prog.fdata", "-b", prog, "-o", order, "--emit=lld", check=True)
+    words = [
+        "gcc",
+        "-fuse-ld=lld",
+        "-B/usr/lib/llvm-19/bin",
+        f"-Wl,--symbol-ordering-file={order}",
+        "-Wl,--no-warn-symbol-ordering",
+    ]
+    subprocess.run([*words, "main.o", "other.o", "-o", tmp_path / "out"], cwd=prog.parent, check=True)
+    ours = {r"odd name\(x)", "main", "work", "other", "hot", "helper"}
+    wanted = [name for name in order.read_text().splitlines() if name in ours]
+    lines = subprocess.run(
+        ["nm", "-n", tmp_path / "out"], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    placed = dict.fromkeys(line.split(" ", 2)[2] for line in lines)
+    assert [name for name in placed if name in ours] == wanted
+    assert len(wanted) == 6

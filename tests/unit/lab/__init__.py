@@ -1,0 +1,1 @@
+"""lab: its parts alone, without a compiler."""

@@ -1,0 +1,1 @@
+"""map: its parts alone, without a compiler."""

@@ -1,0 +1,1 @@
+"""profile: its parts alone, without a compiler."""
