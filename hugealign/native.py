@@ -7,13 +7,13 @@ an old file is never used for a new source.
 import hashlib
 import os
 import shutil
-import stat
 import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
 from hugealign.errors import HugealignError
+from hugealign.trust import check, check_directory
 from hugealign.units import printable
 
 _COMPILERS = ("cc", "gcc", "clang")
@@ -61,7 +61,7 @@ def _kept(directory: int, name: str) -> str | None:
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
     except FileNotFoundError:
         return None
-    _check(os.fstat(fd), f"{_told()}/{name}")
+    check(os.fstat(fd), f"{_told()}/{name}")
     return _path(fd)
 
 
@@ -106,38 +106,17 @@ def cache() -> int:
             path, name = os.path.split(path)
             missing.append(name)
     try:
-        _check_chain(fd, path)
+        check_directory(fd, path)
         for name in reversed(missing):
             with suppress(FileExistsError):
                 os.mkdir(name, 0o700, dir_fd=fd)
             above, fd = fd, os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
             os.close(above)
-        _check(os.fstat(fd), _told())
+        check(os.fstat(fd), _told())
     except BaseException:
         os.close(fd)
         raise
     return fd
-
-
-def _check_chain(fd: int, path: str) -> None:
-    """Check the directory *fd* and all above it: as they are, whatever links the *path* led through."""
-    _check(os.fstat(fd), path, sticky=True)
-    above = os.open("..", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=fd)
-    try:
-        if not os.path.samestat(os.fstat(above), os.fstat(fd)):
-            _check_chain(above, os.path.dirname(path) or path)
-    finally:
-        os.close(above)
-
-
-def _check(found: os.stat_result, path: str, sticky: bool = False) -> None:
-    """Raise HugealignError if others may change what is *found*; *sticky* directories guard what is in them."""
-    writable = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not (sticky and found.st_mode & stat.S_ISVTX)
-    if writable or found.st_uid not in (0, os.geteuid()):
-        raise HugealignError(
-            f"{printable(path)}: others may write there, so nothing is run from it; chmod 700, or chown, "
-            "or set XDG_CACHE_HOME"
-        )
 
 
 def _compiled(command: list[str], source: str, directory: int, name: str) -> str:

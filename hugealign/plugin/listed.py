@@ -10,6 +10,9 @@ the libraries.
 
 import os
 
+from hugealign.errors import HugealignError
+from hugealign.trust import check, check_directory
+
 _LIMIT = 1 << 20  # bytes of the list that are read
 NAME = "tools"
 
@@ -28,10 +31,21 @@ class Entry:
     def current(self) -> bool:
         """Return whether the tool is the one that the plugin was built for, and the plugin our own."""
         try:
-            ours = os.stat(self.plugin).st_uid == os.geteuid()
-            return ours and identity([self.tool, *self.libraries]) == self.identity
-        except (OSError, ValueError):
+            return self._is_safe() and identity([self.tool, *self.libraries]) == self.identity
+        except (OSError, ValueError, HugealignError):
             return False
+
+    def _is_safe(self) -> bool:
+        """Return whether nobody else can put another file under the plugin's path, by its name or by a link in it."""
+        if os.path.realpath(self.plugin) != self.plugin:
+            return False
+        directory = os.open(os.path.dirname(self.plugin), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            check_directory(directory, self.plugin)
+        finally:
+            os.close(directory)
+        check(os.stat(self.plugin), self.plugin)
+        return True
 
     def line(self) -> str:
         """Return the line of the list."""
@@ -55,13 +69,19 @@ def identity(paths: list[str]) -> str:
 
 
 def read() -> list[Entry]:
-    """Return the entries of the list; none if there is no list, or if it is not the user's own."""
+    """Return the entries of the list; none if there is no list, or if others could have written it."""
+    place = cache()
     try:
-        with open(os.path.join(cache(), NAME), "rb") as file:
-            if os.fstat(file.fileno()).st_uid != os.geteuid():
-                return []
+        directory = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            check_directory(directory, place)
+            fd = os.open(NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+        finally:
+            os.close(directory)
+        with open(fd, "rb") as file:
+            check(os.fstat(fd), place)
             text = os.fsdecode(file.read(_LIMIT))
-    except OSError:
+    except (OSError, HugealignError):
         return []
     rows = [line.split("\t") for line in text.split("\n")]
     return [Entry(row[0], row[1], row[2], row[3:]) for row in rows if len(row) >= 3]

@@ -72,11 +72,33 @@ find_plugin() {
         # shellcheck disable=SC2086
         set -- $libraries
         unset IFS
-        state=$(exec stat -L -c %s:%Y -- "$tool" "$@" 2>/dev/null) || state=
-        # shellcheck disable=SC2086
-        set -- $state
+        # Where the plugin lies nobody else may put another file, by its name or by a link on the way to it.
+        count=$# safe=yes place=$built
+        case $built in /*) ;; *) place='' safe='' ;; esac
+        while [ -n "$place" ]; do
+            [ ! -L "$place" ] || safe=
+            set -- "$@" "$place"
+            place=${place%/*}
+        done
+        state=$(exec stat -L -c '%s:%Y/%u/%a' -- "$list" "$tool" "$@" / 2>/dev/null) || safe=
+        found='' us='' number=0
+        for each in $state; do
+            owner=${each#*/} mode=${each##*/}
+            owner=${owner%%/*}
+            case $number in
+                0) us=$owner ;; # that of the list, which is our own
+                *) [ "$number" -gt $((count + 1)) ] || found="$found${found:+ }${each%%/*}" ;;
+            esac
+            [ "$number" -le $((count + 1)) ] || case $owner/$mode in
+                "$us"/1??? | 0/1???) ;; # a sticky directory guards what is in it
+                */*[2367]? | */*[2367]) safe= ;;
+                "$us"/* | 0/*) ;;
+                *) safe= ;;
+            esac
+            number=$((number + 1))
+        done
         set +f
-        if [ "$*" = "$identity" ] && [ -O "$built" ]; then
+        if [ "$found" = "$identity" ] && [ -n "$safe" ]; then
             plugin=$built
         elif [ "${HUGEALIGN_DEBUG-}" = 1 ]; then
             printf 'hugealign: debug: the plugin for this compiler is out of date; run: hugealign plugin build\n' >&2

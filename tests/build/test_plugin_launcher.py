@@ -410,7 +410,7 @@ def test_a_compiler_that_is_replaced(built: Built, newest: Built, work: Work) ->
 
 def test_list_says_what_is_out_of_date(newest: Built, tmp_path: Path) -> None:
     place = copy_of_cache(newest.cache, tmp_path)
-    (place.parent / newest.plugin.name).symlink_to(newest.plugin)
+    shutil.copy2(newest.plugin, place.parent)
     settings: Settings = {"XDG_CACHE_HOME": str(tmp_path)}
     place.write_text(place.read_text().replace(str(newest.plugin), str(place.parent / newest.plugin.name)))
     assert f"{place.parent / newest.plugin.name}\n" in run(HUGEALIGN, "plugin", "list", check=True, **settings).stdout
@@ -613,3 +613,27 @@ def test_caches_that_cannot_be_told(name: str, newest: Built, work: Work) -> Non
     (work.directory / name).chmod(0o755)
     done = run(HUGEALIGN, work.directory / name, newest.clang, "-c", "one.c", cwd=work.directory, **work.settings)
     assert done.stdout == f"{newest.clang} -ffunction-sections -c one.c\n"
+
+
+@pytest.mark.parametrize("how", ["as it is", "others write above", "a link above", "a link", "others write to it"])
+def test_a_plugin_that_others_could_exchange_is_not_used(how: str, work: Work, newest: Built, tmp_path: Path) -> None:
+    """Root with a user's HOME is such a case: neither sh nor Python runs what lies there."""
+    home = tmp_path / "home"
+    place = copy_of_cache(newest.cache, home / "cache")
+    plugin = place.parent / newest.plugin.name
+    shutil.copy2(newest.plugin, plugin)
+    place.write_text(place.read_text().replace(str(newest.plugin), str(plugin)))
+    if how == "others write above":
+        home.chmod(0o777)
+    elif how == "others write to it":
+        plugin.chmod(0o666)
+    elif how == "a link":
+        plugin.rename(plugin.with_suffix(".real"))
+        plugin.symlink_to(plugin.with_suffix(".real"))
+    elif how == "a link above":
+        home.rename(tmp_path / "real")
+        home.symlink_to(tmp_path / "real")
+    settings: Settings = {"XDG_CACHE_HOME": str(home / "cache")}
+    used = how == "as it is"
+    assert work.compile(newest.clang, **settings) == (PLUGIN if used else FLAG)
+    assert (f"{plugin}\n" in run(HUGEALIGN, "plugin", "list", check=True, **settings).stdout) == used
