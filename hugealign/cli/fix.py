@@ -11,18 +11,19 @@ _LEVELS = ("align", "shift", "merge")
 _EPILOG = """\
 levels, from the least invasive to the most:
   align   only the alignment of the text segment
-  shift   the text segment grows to the boundaries of windows; read-only data
-          that come to lie in it become executable as well (the default)
+  shift   the text segment grows to window boundaries; the read-only data in
+          between become executable as well (the default)
   merge   all read-only segments beside the text become part of it
 
-No address changes; where the linker packed the file, contents move in it.
-What the fix makes executable is said.  --undo gives the file back as it was,
-byte for byte.  Refused is what would not run afterwards as it did before.
+No address changes.  Where the linker packed the file, contents move in it.  The
+output says how much becomes executable.  --undo gives the file back as it was,
+byte for byte.  fix refuses a file that might not run afterwards as it did
+before, or that would lose a protection.
 
 --in-place appends new tables and then writes the headers, in a fraction of a
-second; where contents move, or the file is in use, has capabilities or is
-set-user-ID, a copy with all of its attributes takes its place.  A kill leaves
-the old file or the new one.
+second.  If contents move, or if the file is in use, has capabilities or is
+set-user-ID, a copy with the same attributes takes its place.  A kill leaves a
+file that runs.  After an error the message says in which state the file is.
 
 examples:
   hugealign fix --dry-run /usr/sbin/mariadbd      what it would do
@@ -44,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("-o", "--output", metavar="OUT", help="write the result to OUT, with the mode of FILE")
     what.add_argument("--in-place", action="store_true", help="change FILE itself")
-    what.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    what.add_argument("--dry-run", action="store_true", help="only print what would be done")
     what.add_argument("--report", action="store_true", help="rank programs and libraries by what they would gain")
     parser.add_argument("--undo", action="store_true", help="give back the file as it was before it was fixed")
     parser.add_argument("--level", choices=_LEVELS, default="shift", help="how much to change (default: shift)")

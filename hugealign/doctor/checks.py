@@ -145,12 +145,12 @@ def _thp(facts: Facts) -> Iterator[Finding]:
     if facts.thp.sizes:
         on = [name.removeprefix("hugepages-") for name, mode in facts.thp.sizes.items() if mode not in ("never", "")]
         yield Finding(
-            "thp.sizes", NOTE, f"sizes for anonymous memory: {', '.join(on) or 'none'}; they do not bear on text"
+            "thp.sizes", NOTE, f"sizes for anonymous memory: {', '.join(on) or 'none'}; they do not affect text"
         )
     if facts.thp.khugepaged:
         names = ("defrag", "pages_to_scan", "scan_sleep_millisecs", "max_ptes_none")
         shown = [f"{name} {facts.thp.khugepaged[name]}" for name in names if name in facts.thp.khugepaged]
-        yield Finding("thp.khugepaged", NOTE, f"khugepaged: {', '.join(shown)}; not needed for text that was warmed")
+        yield Finding("thp.khugepaged", NOTE, f"khugepaged: {', '.join(shown)}; warmed text does not need it")
     if facts.thp.disabled == _DISABLED:
         yield Finding(
             "thp.process",

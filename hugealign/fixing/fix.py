@@ -73,7 +73,7 @@ def fix(path: str, options: FixOptions | None = None) -> Fixed:
 
 
 def _made(fd: int, options: FixOptions) -> tuple[str, Output, Plan | None]:
-    """Return what is to be done with the file behind *fd*, what comes of it, and by which plan."""
+    """Return the action for the file behind *fd*, its result, and the plan."""
     image = examine.read(fd)
     read = reader(fd)
     if options.undo:

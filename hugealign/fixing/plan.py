@@ -113,7 +113,7 @@ class Plan:
 
 
 def make_plan(image: Image, page_size: int, level: str = SHIFT) -> Plan:
-    """Return the plan that makes as much text whole as *level* allows; without edits if nothing is to be done.
+    """Return the plan that makes as much text whole as *level* allows; without edits if there is nothing to do.
 
     Raises RefusalError.
     """
@@ -256,7 +256,7 @@ def _runs(loads: Sequence[Segment], page_size: int) -> Iterator[range]:
 
 
 def _range(image: Image, loads: Sequence[Segment], run: range, page_size: int, level: str) -> tuple[int, int]:
-    """Return from where to where the text shall reach that is made of *run*."""
+    """Return where the text made of *run* will begin and end."""
     first, last = run[0], run[-1]
     start, end = loads[first].p_vaddr, _end(loads[last])
     if level == MERGE:
@@ -302,7 +302,7 @@ def _divisible(section: Section) -> bool:
 
 
 def _spans(loads: Sequence[Segment], texts: Sequence[Text]) -> list[Span]:
-    """Return what each segment shall map, empty for one that a text takes in, at its present place in the file."""
+    """Return what each segment will map, at its present place in the file; nothing if a text takes it in."""
     spans = []
     for i, segment in enumerate(loads):
         start, end = segment.p_vaddr, _end(segment)

@@ -75,7 +75,7 @@ def command(
 ) -> Seen:
     """Run the command *words* and return the last look at it, see `hugealign.process.sampling.sample`.
 
-    With *after*, look once, that many seconds later; with *wait*, until it is as asked for, at most so many seconds.
+    With *after*, look once, that many seconds later; with *wait*, look for up to that long, until it is as asked for.
     Raises ProcessError.
     """
     options = options or PsOptions()

@@ -95,7 +95,7 @@ def judge(
 
     It is met if there are windows of *page_size* bytes and all are huge; with *min_coverage*, if that many
     per cent of the bytes of text are.  *cached* says of windows, by address, whether the page cache has them huge,
-    *asked* of mappings, by address, how many of their leading windows are to be huge, if not all.
+    *asked* of mappings, by address, how many of their leading windows have to be huge, if not all.
     """
     asked = asked or {}
     text = sum(m.size for m in mappings)

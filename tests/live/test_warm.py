@@ -9,6 +9,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -462,3 +463,44 @@ def test_collapse_is_tried_again_where_dirty_pages_cannot_be_told(cold: Path, mo
     with regular.opened(str(cold)) as fd:
         assert warming._collapse_window(fd, 0, 0, WINDOW) == errno.EINVAL
     assert len(synced) == 3
+
+
+def test_wait_keeps_an_executable_mapping_with_the_advice(cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What khugepaged looks for; that it then makes the text huge needs a kernel with CONFIG_READ_ONLY_THP_FOR_FS."""
+    seen: list[list[str]] = []
+
+    def measured(_fd: int, offsets: list[int], _size: int) -> list[bool]:
+        blocks = re.split(r"^(?=[0-9a-f]+-)", Path("/proc/self/smaps").read_text(), flags=re.MULTILINE)
+        flags = [block.partition("VmFlags:")[2].split() for block in blocks if str(cold) in block]
+        seen.extend(flags)
+        return [len(seen) > 2 * WINDOWS] * len(offsets)
+
+    monkeypatch.setattr(warming, "measure", measured)
+    monkeypatch.setattr(warming, "_LOOK", 0.01)
+    with regular.opened(str(cold)) as fd:
+        offsets = pagecache.text_windows(fd, WINDOW)
+        begun = time.monotonic()
+        warming._wait(fd, offsets, WINDOW, begun + 60)
+        assert time.monotonic() - begun < 30  # it ends when all are huge
+        assert all({"ex", "hg"} <= set(flags) for flags in seen)
+        assert len(seen) == 3 * WINDOWS
+        seen.clear()
+        warming._wait(fd, offsets, WINDOW, time.monotonic())
+        assert not seen  # no time, no look
+        monkeypatch.setattr(warming, "measure", lambda *_: [False])
+        begun = time.monotonic()
+        warming._wait(fd, offsets, WINDOW, begun + 0.5)
+        assert 0.5 <= time.monotonic() - begun < 10
+
+
+def test_wait_is_the_last_means(cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warming, "_read", lambda *_: None)
+    monkeypatch.setattr(warming, "_collapse", lambda *_: 0)
+    waited: list[int] = []
+    monkeypatch.setattr(warming, "_wait", lambda _fd, offsets, *_: waited.append(len(offsets)))
+    with regular.opened(str(cold)) as fd:
+        offsets = pagecache.text_windows(fd, WINDOW)
+        warming.warm(fd, offsets, WINDOW)
+        assert waited == []
+        warming.warm(fd, offsets, WINDOW, wait=1)
+    assert waited == [WINDOWS]
