@@ -3,7 +3,7 @@
 The link asks this after every laid-out link, so nothing but our own light modules is imported here.
 """
 
-from hugealign.elf.image import SHF_ALLOC
+from hugealign.elf.image import SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS
 from hugealign.elf.windows import text_windows
 
 TYPE_CHECKING = False
@@ -24,6 +24,12 @@ class Coverage:
         self.huge = huge
         self.windows = windows
         self.pad = pad
+
+
+def is_debug_file(image: "Image") -> bool:
+    """Return whether *image* is of a separate debug file: it describes code that it does not hold."""
+    code = [s for s in image.sections if s.sh_flags & SHF_ALLOC and s.sh_flags & SHF_EXECINSTR and s.sh_size]
+    return bool(code) and all(section.sh_type == SHT_NOBITS for section in code)
 
 
 def pad_sections(image: "Image") -> "list[Section]":

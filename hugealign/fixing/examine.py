@@ -2,11 +2,12 @@
 
 import os
 
+from hugealign.elf.coverage import is_debug_file
+from hugealign.elf.dynamic import read_dynamic
 from hugealign.elf.fixrecord import SHIFT, reader, recorded
 from hugealign.elf.image import Image, read_image
 from hugealign.fixing.output import without_tail
 from hugealign.fixing.plan import Plan, RefusalError, make_plan
-from hugealign.verification.facts import read_facts
 
 _PACKED = b"UPX!"
 _PACKED_WITHIN = 4096  # bytes: behind the program headers, in the files of every version so far
@@ -22,14 +23,13 @@ def read(fd: int) -> Image:
 
 def plan(fd: int, image: Image, page_size: int, level: str = SHIFT) -> Plan:
     """Return the plan for the file behind *fd*, whose headers are *image*.  Raises HugealignError, OSError."""
-    facts = read_facts(fd, image)
-    if facts.debug:
+    if is_debug_file(image):
         raise RefusalError("a separate debug file: it has no text; fix the program, the debug file fits as it is")
     if _PACKED in os.pread(fd, _PACKED_WITHIN, 0):
         raise RefusalError("packed by UPX: its text is unpacked into memory that no file backs; upx -d unpacks it")
     if not image.sections:
         raise RefusalError("it has no section headers, where the record for undoing would go")
-    if facts.dynamic.textrel:
+    if read_dynamic(fd, image).textrel:
         raise RefusalError("it has text relocations (DT_TEXTREL): the loader writes to its text")
     made = make_plan(image, page_size, level)
     record = recorded(reader(fd), image)

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from hugealign import settings
 from hugealign.errors import HugealignError
 from hugealign.fixing import examine
 from hugealign.process import processes, smaps
 from hugealign.regular import opened
 from hugealign.units import printable
-from hugealign.verification.rules import Policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ def gather(paths: Sequence[str], page_size: int, level: str) -> list[Gain]:
     """Return the files among and below *paths* that would gain windows: those that run first, then the largest gain.
 
     Names of one file count once; what cannot be read or fixed, and text so small that
-    4 KiB pages serve it as well (`Policy.min_text`), is left out.  Raises HugealignError if there is no such path.
+    4 KiB pages serve it as well (`settings.MIN_TEXT`), is left out.  Raises HugealignError if there is no such path.
     """
     running = _running()
     seen = set()
@@ -41,7 +41,7 @@ def gather(paths: Sequence[str], page_size: int, level: str) -> list[Gain]:
                 continue
             seen.add((info.st_dev, info.st_ino))
             plan = examine.plan(fd, examine.read(fd), page_size, level)
-            if plan.edits and plan.text >= Policy().min_text:
+            if plan.edits and plan.text >= settings.MIN_TEXT:
                 users = max(running[info.st_dev, info.st_ino], running[os.path.realpath(path)])
                 gains.append(Gain(path, plan.text, plan.windows - plan.windows_before, plan.executable, users))
     return sorted(gains, key=lambda gain: (-min(gain.users, 1), -gain.windows, gain.path))

@@ -3,9 +3,9 @@
 import os
 from typing import NamedTuple
 
-from hugealign.elf.coverage import pad_sections
+from hugealign.elf.coverage import is_debug_file, pad_sections
 from hugealign.elf.dynamic import Dynamic, read_dynamic
-from hugealign.elf.image import PT_INTERP, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image
+from hugealign.elf.image import PT_INTERP, SHT_NOBITS, Image
 from hugealign.elf.notes import Notes, read_notes
 from hugealign.elf.objectfile import TRAP
 
@@ -43,8 +43,7 @@ class Facts(NamedTuple):
     @property
     def debug(self) -> bool:
         """Whether this is a separate debug file: it describes code that it does not hold."""
-        code = [s for s in self.image.sections if s.sh_flags & SHF_ALLOC and s.sh_flags & SHF_EXECINSTR and s.sh_size]
-        return bool(code) and all(section.sh_type == SHT_NOBITS for section in code)
+        return is_debug_file(self.image)
 
 
 def read_facts(fd: int, image: Image) -> Facts:
