@@ -58,9 +58,9 @@ def fix(path: str, options: FixOptions | None = None) -> Fixed:
     a failure in place its message says in which state the file is.
     """
     options = options or FixOptions()
-    if options.output is not None and os.path.exists(options.output) and os.path.samefile(path, options.output):
-        raise UsageError("OUT is FILE itself; use --in-place")
     with (locked if options.in_place else opened)(path) as fd:
+        if options.output is not None and os.path.exists(options.output) and os.path.samefile(path, options.output):
+            raise UsageError("OUT is FILE itself; use --in-place")
         try:
             before = os.fstat(fd).st_size
             action, output, plan = _made(fd, options)
