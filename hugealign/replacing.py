@@ -148,7 +148,11 @@ class _New:
                 raise
             self._name = _temporary_name()
             self.fd = os.open(self._name, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, mode, dir_fd=place)
-        _mark(self.fd)
+        try:
+            _mark(self.fd)
+        except OSError:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Drop it unless it was published."""
@@ -159,9 +163,11 @@ class _New:
     def seal(self) -> None:
         """Open it for reading only: nobody can execute what is open for writing (ETXTBSY)."""
         reading = os.open(f"/proc/self/fd/{self.fd}", os.O_RDONLY | os.O_CLOEXEC)
-        _mark(reading)
-        os.close(self.fd)
-        self.fd = reading
+        self.fd, writing = reading, self.fd
+        try:
+            _mark(reading)  # before the lock of the other one goes
+        finally:
+            os.close(writing)
 
     def publish(self, name: str) -> None:
         """Give it its *name*, which another file may have had."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hugealign.errors import HugealignError
 from hugealign.machine import children, kernel, libraries
-from hugealign.pagecache.launch import binary, warm_command
+from hugealign.pagecache.programs import binary, warm_command
 from hugealign.regular import opened
 from hugealign.settings import MIN_TEXT
 from hugealign.stage import copies, namespace, store

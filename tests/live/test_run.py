@@ -129,11 +129,11 @@ def test_interrupt_while_warming_is_the_end(tmp_path: Path) -> None:
     code = f"""
 import os, signal, sys, time
 from hugealign import cli
-from hugealign.pagecache import launch
+from hugealign.pagecache import programs
 def slow(*_):
     open({str(tmp_path / "started")!r}, "w").close()
     time.sleep(60)
-launch.binary = slow
+programs.binary = slow
 sys.exit(cli.main(["run", "--", "echo", "started all the same"]))
 """
     words = [sys.executable, "-c", code]
