@@ -65,7 +65,8 @@ def fix(path: str, options: FixOptions | None = None) -> Fixed:
             before = os.fstat(fd).st_size
             action, output, plan = _made(fd, options)
         except OSError as error:
-            raise HugealignError(error.strerror or str(error)) from error
+            state = f"; {writing.UNCHANGED}" if options.in_place else ""
+            raise HugealignError(f"{error.strerror or error}{state}") from error
         if action == NOTHING and options.output is None:
             return Fixed(path, action, before, before, "", plan=plan)
         where, copied = _write(path, fd, output, options)

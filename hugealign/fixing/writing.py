@@ -31,7 +31,7 @@ _BOUNDARY = 8 << 20  # bytes
 _DEFERRED = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
 #: What a failure has left of a file.
-_UNCHANGED = "the file is unchanged"
+UNCHANGED = "the file is unchanged"
 _APPENDED = "the file runs as before, with something appended to it; the next fix, or --undo, removes that"
 _CHANGED = "the file is changed, and complete"
 
@@ -65,9 +65,7 @@ def write_in_place(path: str, source: int, output: Output) -> str:
             replace(path, lambda _: True, fill, held=source)
     except ReplaceError as error:
         appended = os.fstat(source).st_size > size
-        raise InPlaceError(
-            f"{error}; {_CHANGED if error.changed else _APPENDED if appended else _UNCHANGED}"
-        ) from error
+        raise InPlaceError(f"{error}; {_CHANGED if error.changed else _APPENDED if appended else UNCHANGED}") from error
     return reason
 
 
@@ -166,7 +164,7 @@ def _settle(source: int, info: os.stat_result, before: bytes, output: Output) ->
             _keep_times(source, info)
     size = os.fstat(source).st_size
     if headers and os.pread(source, len(headers), 0) == before:
-        return _APPENDED if appended and size > output.pieces[0].size else _UNCHANGED
+        return _APPENDED if appended and size > output.pieces[0].size else UNCHANGED
     return _CHANGED if size == output.size else _APPENDED
 
 

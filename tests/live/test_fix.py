@@ -269,11 +269,11 @@ def test_error_at_each_system_call(way: str, fault: str, place: Path) -> None:
 
 @needs_strace
 def test_remains_that_cannot_be_taken_back_are_said(place: Path) -> None:
-    """From the second ftruncate on the disk refuses: what was appended stays, and the next fix removes it."""
+    """The disk refuses from the third ftruncate on: what was appended stays, and the next fix removes it."""
     path = place / "plain"
     old = path.read_bytes()
     tracer = ("strace", "-f", "-o", place / "trace", "-e", "trace=ftruncate,fsync")
-    faults = ("-e", "inject=fsync:error=EIO", "-e", "inject=ftruncate:error=EIO:when=2+")
+    faults = ("-e", "inject=fsync:error=EIO", "-e", "inject=ftruncate:error=EIO:when=3+")
     command = (sys.executable, "-m", "hugealign", "fix", "--in-place", path)
     done = subprocess.run([*tracer, *faults, *command], cwd=ROOT, check=False, capture_output=True, text=True)
     assert (done.returncode, done.stderr.endswith(f"; {_STATES['old and more']}\n")) == (3, True)
