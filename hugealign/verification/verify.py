@@ -74,7 +74,7 @@ def compare(
     """Hold each of *new* against the *old* in the same place; what lies in them, against what has the same name."""
     policy, selection = policy or Policy(), selection or Selection()
     if len(new) != len(old):
-        raise UsageError(f"verify: {len(new)} FILE and {len(old)} OLD; each FILE is held against one OLD")
+        raise UsageError(f"verify: {len(new)} FILE and {len(old)} OLD; give one OLD for each FILE")
 
     def side(path: "Path") -> list[tuple[str, FileResult]]:
         word = os.fspath(path)
