@@ -8,20 +8,28 @@ if TYPE_CHECKING:
     from hugealign.fixing.fix import FixOptions, fix
     from hugealign.pagecache.text import WarmOptions, cool, warm
     from hugealign.ps.looking import PsOptions, processes
+    from hugealign.verification.rules import Policy
+    from hugealign.verification.selection import Selection
+    from hugealign.verification.verify import compare, verify
 
 #: What other programs may use, and the module that it is in; imported when it is used.
 _API = {
     "FixOptions": "hugealign.fixing.fix",
+    "Policy": "hugealign.verification.rules",
     "PsOptions": "hugealign.ps.looking",
+    "Selection": "hugealign.verification.selection",
     "WarmOptions": "hugealign.pagecache.text",
+    "compare": "hugealign.verification.verify",
     "cool": "hugealign.pagecache.text",
     "diagnose": "hugealign.doctor.diagnosis",
     "fix": "hugealign.fixing.fix",
     "processes": "hugealign.ps.looking",
+    "verify": "hugealign.verification.verify",
     "warm": "hugealign.pagecache.text",
 }
 __all__ = [
-    "FixOptions", "PsOptions", "WarmOptions", "__version__", "cool", "diagnose", "fix", "processes", "warm",
+    "FixOptions", "Policy", "PsOptions", "Selection", "WarmOptions", "__version__", "compare", "cool", "diagnose",
+    "fix", "processes", "verify", "warm",
 ]  # fmt: skip
 
 

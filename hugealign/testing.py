@@ -24,9 +24,9 @@ def assert_huge_text(
 ) -> None:
     """Raise AssertionError unless `hugealign verify` finds the file at *path* ok and its text has enough windows.
 
-    *page_size* is the size of a huge page in bytes.  With *windows*, at least so many windows must be whole, so that
-    text that is small does not pass for want of anything to check.  *strict* lets warnings fail as well.  In an
-    archive every program and library must be ok.
+    *page_size* is the size of a huge page in bytes.  *windows* is the least number of whole windows: without it small
+    text passes, as there is nothing to check.  *strict* lets warnings fail as well.  In an archive every program and
+    library must be ok.
     """
     __tracebackhide__ = True  # pytest shows the caller's line
     found = verify(path, Policy(page_size), Selection(fail_on="warning" if strict else "error"))

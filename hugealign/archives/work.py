@@ -21,25 +21,34 @@ class LimitError(HugealignError):
 
 
 class Kind:
-    """One kind of work: *times* the bytes of the archive are allowed, or one for each *per* bytes of it."""
+    """One kind of work.
 
-    __slots__ = ("allowance", "per", "times", "what")
+    An archive may cause *least*, and *times* its bytes or one for each *per* bytes; all archives of a command together
+    *allowance* besides.
+    """
 
-    def __init__(self, what: str, allowance: int, times: int = 1, per: int = 1) -> None:
+    __slots__ = ("allowance", "least", "per", "times", "what")
+
+    def __init__(self, what: str, allowance: int, least: int, times: int = 1, per: int = 1) -> None:
         self.what = what
         self.allowance = allowance
+        self.least = least  # so that a tree of thousands of tiny archives does not use up the allowance
         self.times = times
         self.per = per
 
+    def share(self, size: int) -> int:
+        """Return what an archive of *size* bytes may cause."""
+        return self.least + size * self.times // self.per
+
 
 #: Bytes out of decompressors and holes.  Deflate cannot pass 1032:1; what passes 500:1 is zeros or a bomb.
-UNPACKED = Kind("unpacks to too many bytes", 256 << 20, times=500)
+UNPACKED = Kind("unpacks to too many bytes", 256 << 20, 64 << 10, times=500)
 #: Bytes that are copied to a temporary file, or parsed: zeros do not count, as they become holes.
-COPIED = Kind("holds too many bytes of programs", 64 << 20, times=100)
+COPIED = Kind("holds too many bytes of programs", 64 << 20, 64 << 10, times=100)
 #: Headers, names, references, streams.
-MEMBERS = Kind("holds too many files", 1 << 16, per=8)
+MEMBERS = Kind("holds too many files", 1 << 16, 64, per=8)
 #: Runs of the zstd program.
-PROCESSES = Kind("needs the zstd program too often", 128, per=2048)
+PROCESSES = Kind("needs the zstd program too often", 128, 2, per=2048)
 
 
 class Allowance:
@@ -60,7 +69,7 @@ class Work:
         self._size = size
         self._limit = limit
         self._bytes = {UNPACKED: limit, COPIED: limit}
-        self._left = {kind: size * kind.times // kind.per for kind in allowance.left}
+        self._left = {kind: kind.share(size) for kind in allowance.left}
         self._allowance = allowance.left
 
     def unpacked(self, size: int) -> None:

@@ -168,7 +168,7 @@ def _sides(args: argparse.Namespace) -> tuple[list[str], list[str]]:
     if not new:
         raise UsageError("verify: no file; example: hugealign verify ./server")
     if after and len(after) != len(new):
-        raise UsageError(f"verify: {len(new)} FILE and {len(after)} OLD; each FILE is held against one OLD")
+        raise UsageError(f"verify: {len(new)} FILE and {len(after)} OLD; give one OLD for each FILE")
     if after and "-" in (*new, *after):
         raise UsageError("verify: - cannot be compared; give the files")
     if after and args.format not in ("text", "json"):

@@ -143,7 +143,9 @@ def _symbols(image: Image, fd: int, table: Section) -> list[_Symbol]:
     header = os.pread(fd, 4, table.header + (40 if image.is64 else 24))
     link = struct.unpack(order + "I", header)[0] if len(header) == 4 else 0
     if link >= len(image.sections) or table.sh_offset + table.sh_size > image.file_size:
-        raise MalformedElfError(f"{table.name or 'symbol table'}: lies beyond the end of the file, or has no strings")
+        raise MalformedElfError(
+            f"{printable(table.name) or 'symbol table'}: lies beyond the end of the file, or has no strings"
+        )
     strings = image.sections[link]
     if strings.sh_offset + strings.sh_size > image.file_size or strings.sh_type == SHT_NOBITS:
         raise MalformedElfError("the names of the symbols lie beyond the end of the file")

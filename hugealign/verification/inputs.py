@@ -1,26 +1,15 @@
-"""From the words of the command line to reports: files, directories, archives, lists of names.
-
-What a file is, its first bytes say, never its name.  A thing that was *named* on the command line gets a report, if
-only one that says why it could not be checked; what merely lies in a directory or an archive is counted if it is
-no program.
-"""
+"""From the words of the command line to the files that are to be checked: directories, lists of names, batches."""
 
 import os
 import stat
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, NamedTuple
 
-from hugealign.archives import kinds
 from hugealign.archives.counts import Counts
-from hugealign.archives.work import Allowance, Work
-from hugealign.elf.image import ET_CORE, ET_REL
 from hugealign.errors import NumberFormatError, UsageError
 from hugealign.numbers import decimal
-from hugealign.verification.checking import check_fd
 from hugealign.verification.model import FileReport
-from hugealign.verification.rules import Policy
 
-MAX_UNPACKED = 16 << 30  # bytes that one named archive may unpack to
 _BATCH = 32  # files that a worker gets at once
 _BATCH_BYTES = 1 << 24  # unless they are large
 _SMALLEST = 52  # bytes: the ELF header
@@ -32,14 +21,6 @@ class Task(NamedTuple):
 
     path: str
     named: bool
-
-
-class Settings(NamedTuple):
-    """What is the same for every file."""
-
-    policy: Policy
-    max_unpacked: int
-    allowance: Allowance
 
 
 class Begin(NamedTuple):
@@ -56,70 +37,6 @@ class End(NamedTuple):
 
 #: What the list of inputs consists of: files to be checked by the batch, and marks and reports between them.
 Step = list[Task] | Begin | End | FileReport | Counts
-
-
-def check_all(
-    paths: Iterable[str],
-    policy: Policy,
-    *,
-    recursive: bool = False,
-    jobs: int = 1,
-    max_unpacked: int = MAX_UNPACKED,
-    counts: Counts | None = None,
-) -> Iterator[FileReport]:
-    """Yield a report per program in *paths*, in their order, and a report on each path that holds none.
-
-    *recursive* allows directories; *jobs* processes check at a time; *counts* takes up what was passed over.
-    """
-    counts = Counts() if counts is None else counts
-    settings = Settings(policy, max_unpacked, Allowance())
-    steps = _steps(paths, recursive=recursive)
-    if jobs > 1:
-        from hugealign.verification.parallel import results
-
-        done = results(steps, settings, jobs)
-    else:
-        done = _serial(steps, settings)
-    before, reports = Counts(), 0
-    for step in done:
-        if isinstance(step, Counts):
-            counts.add(step)
-        elif isinstance(step, Begin):
-            before, reports = Counts(counts.values()), 0
-        elif isinstance(step, FileReport):
-            reports += 1
-            yield step
-        elif not reports:
-            yield FileReport(step.path, reason=_nothing(counts.since(before)))
-
-
-def check_path(task: Task, settings: Settings, counts: Counts) -> Iterator[FileReport]:
-    """Yield what is known of the file that *task* names, or of the programs in it if it is an archive."""
-    path, named = task
-    try:
-        # O_NONBLOCK: opening a FIFO that nobody writes to must not hang; without effect on regular files.
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except (OSError, ValueError) as error:
-        yield FileReport(path, reason=_cannot_open(path, error))
-        return
-    try:
-        what = _kind(fd)
-        if isinstance(what, OSError):
-            yield FileReport(path, reason=what.strerror or str(what))
-        elif what == kinds.ELF or (named and not what):
-            head = b"" if named else os.pread(fd, 18, 0)
-            if head and kinds.elf_type(head) == ET_REL:
-                counts.objects += 1
-            elif head and kinds.elf_type(head) == ET_CORE:
-                counts.other += 1
-            else:
-                yield check_fd(fd, path, settings.policy)
-        elif not what:
-            counts.other += 1
-        else:
-            yield from _archive(fd, task, settings, counts)
-    finally:
-        os.close(fd)
 
 
 def names_from(stream: BinaryIO, null: bool) -> Iterator[str]:
@@ -145,18 +62,7 @@ def parse_jobs(text: str) -> int:
         raise UsageError("--jobs: not a number from 1 to 999, or auto") from None
 
 
-def _serial(steps: Iterable[Step], settings: Settings) -> Iterator[Begin | End | FileReport | Counts]:
-    for step in steps:
-        if isinstance(step, list):
-            counts = Counts()
-            for task in step:
-                yield from check_path(task, settings, counts)
-            yield counts
-        else:
-            yield step
-
-
-def _steps(paths: Iterable[str], *, recursive: bool) -> Iterator[Step]:
+def steps(paths: Iterable[str], *, recursive: bool) -> Iterator[Step]:
     """Yield the inputs in order: marks around each directory, batches of files."""
     batch: list[Task] = []
     size = 0
@@ -223,39 +129,3 @@ def _walk(top: str) -> Iterator[list[Task] | FileReport | Counts]:
     if batch:
         yield batch
     yield counts
-
-
-def _kind(fd: int) -> str | OSError:
-    """Return what is behind *fd*, as `kinds.kind` has it; empty for anything that is not a regular file."""
-    try:
-        return kinds.kind(os.pread(fd, kinds.HEAD, 0)) if stat.S_ISREG(os.fstat(fd).st_mode) else ""
-    except OSError as error:
-        return error
-
-
-def _archive(fd: int, task: Task, settings: Settings, counts: Counts) -> Iterator[FileReport]:
-    from hugealign.archives.look import Look  # heavy, and not needed for plain files
-
-    own = Counts()
-    reports = 0
-    work = Work(os.fstat(fd).st_size, settings.max_unpacked, settings.allowance)
-    for found in Look(work, own).archive(fd, task.path, named=task.named):
-        reports += 1
-        if found.reason:
-            yield FileReport(found.path, reason=found.reason)
-        else:
-            yield check_fd(found.fd, found.path, settings.policy)
-    counts.add(own)
-    if task.named and not reports:
-        yield FileReport(task.path, reason=_nothing(own))
-
-
-def _cannot_open(path: str, error: OSError | ValueError) -> str:
-    if isinstance(error, FileNotFoundError) and path.isascii() and path.isdigit():
-        return f"no such file; for the process of that number: hugealign ps {path}"
-    return getattr(error, "strerror", None) or str(error)
-
-
-def _nothing(counts: Counts) -> str:
-    skipped = counts.skipped()
-    return f"no program or shared library in it{f' ({skipped})' if skipped else ''}"

@@ -12,8 +12,9 @@ import signal
 from collections.abc import Iterable, Iterator
 
 from hugealign.archives.counts import Counts
-from hugealign.verification.inputs import Begin, End, Settings, Step, Task, check_path
+from hugealign.verification.inputs import Begin, End, Step, Task
 from hugealign.verification.model import FileReport
+from hugealign.verification.opening import Settings, check_path
 
 _PART = 64  # reports that a worker sends at once
 _AHEAD = 4  # batches per worker that may wait for an earlier one

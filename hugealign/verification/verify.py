@@ -1,29 +1,32 @@
-"""The command `verify`, as functions: files in, a record of what was found out.  Prints nothing.
+"""The command `verify`, as functions: files in, a record of what was found.  Prints nothing.
 
-from hugealign.verification.verify import verify
-
-found = verify("build/server")
-found.status, found.coverage().windows
+>>> hugealign.verify("build/server").status
+0
 """
 
 import os
 
 from hugealign.archives.counts import Counts
+from hugealign.archives.work import Allowance
 from hugealign.errors import UsageError
 from hugealign.units import printable
 from hugealign.verification.compare import Comparison, pairs
-from hugealign.verification.inputs import MAX_UNPACKED, check_all
+from hugealign.verification.inputs import Begin, End, Step, steps
+from hugealign.verification.model import FileReport
+from hugealign.verification.opening import Settings, check_path, nothing
 from hugealign.verification.result import FileResult, Verification
 from hugealign.verification.rules import Policy
 from hugealign.verification.selection import Selection
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from hugealign.verification.baseline import Baseline
 
     Path = str | os.PathLike[str]
+
+MAX_UNPACKED = 16 << 30  # bytes that one named archive may unpack to
 
 
 def verify(
@@ -71,7 +74,7 @@ def compare(
     """Hold each of *new* against the *old* in the same place; what lies in them, against what has the same name."""
     policy, selection = policy or Policy(), selection or Selection()
     if len(new) != len(old):
-        raise UsageError(f"verify: {len(new)} FILE and {len(old)} OLD; each FILE is held against one OLD")
+        raise UsageError(f"verify: {len(new)} FILE and {len(old)} OLD; give one OLD for each FILE")
 
     def side(path: "Path") -> list[tuple[str, FileResult]]:
         word = os.fspath(path)
@@ -96,3 +99,49 @@ def policy_for(page_size: int, min_text: int, pad_threshold: int, cpu: str = "")
     if not found.itlb_2m:
         raise UsageError(f"--cpu: no source gives the 2 MiB instruction TLB entries of {printable(found.name)}")
     return Policy(page_size, min_text, pad_threshold, cpu=found.name, itlb_2m=found.itlb_2m)
+
+
+def check_all(
+    paths: "Iterable[str]",
+    policy: Policy,
+    *,
+    recursive: bool = False,
+    jobs: int = 1,
+    max_unpacked: int = MAX_UNPACKED,
+    counts: Counts | None = None,
+) -> "Iterator[FileReport]":
+    """Yield a report per program in *paths*, in their order, and a report on each path that holds none.
+
+    *recursive* allows directories; *jobs* processes check at a time; *counts* takes up what was passed over.
+    """
+    counts = Counts() if counts is None else counts
+    settings = Settings(policy, max_unpacked, Allowance())
+    todo = steps(paths, recursive=recursive)
+    if jobs > 1:
+        from hugealign.verification.parallel import results
+
+        done = results(todo, settings, jobs)
+    else:
+        done = _serial(todo, settings)
+    before, reports = Counts(), 0
+    for step in done:
+        if isinstance(step, Counts):
+            counts.add(step)
+        elif isinstance(step, Begin):
+            before, reports = Counts(counts.values()), 0
+        elif isinstance(step, FileReport):
+            reports += 1
+            yield step
+        elif not reports:
+            yield FileReport(step.path, reason=nothing(counts.since(before)))
+
+
+def _serial(todo: "Iterable[Step]", settings: Settings) -> "Iterator[Begin | End | FileReport | Counts]":
+    for step in todo:
+        if isinstance(step, list):
+            counts = Counts()
+            for task in step:
+                yield from check_path(task, settings, counts)
+            yield counts
+        else:
+            yield step

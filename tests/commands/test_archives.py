@@ -25,8 +25,8 @@ from hugealign.archives.counts import Counts
 from hugealign.archives.source import FileSource
 from hugealign.archives.work import Allowance, Work
 from hugealign.verification import rules
-from hugealign.verification.inputs import check_all
 from hugealign.verification.model import UNKNOWN, FileReport
+from hugealign.verification.verify import check_all
 from tests.commands import archives
 from tests.support import ROOT
 
@@ -327,8 +327,8 @@ def test_no_zstd_program(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
 SCRIPT = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from hugealign.verification import inputs, rules
-reports = sum(1 for _ in inputs.check_all(sys.argv[2:], rules.Policy()))
+from hugealign.verification import rules, verify
+reports = sum(1 for _ in verify.check_all(sys.argv[2:], rules.Policy()))
 peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
 print(reports, int(peak.split()[1]) >> 10)
 """

@@ -203,6 +203,18 @@ def test_many_small_bombs_share_one_allowance(tmp_path: Path) -> None:
     assert ended.seconds < 5 + RATE * 30 * len(bomb) / (1 << 20)
 
 
+@pytest.mark.skipif(not shutil.which("zstd"), reason="zstd is not installed")
+def test_honest_archives_do_not_use_up_the_allowance(tmp_path: Path) -> None:
+    """A tree of small archives, such as kernel modules: each needs the zstd program, most are under 2 KiB."""
+    packed = subprocess.run(["zstd", "-qc"], input=tar(*[("x", b"")] * 20, ("y", ELF)), capture_output=True, check=True)
+    for n in range(300):
+        (tmp_path / f"{n}.tar.zst").write_bytes(packed.stdout)
+    assert len(packed.stdout) < 2048
+    ended = run("verify", "-r", tmp_path)
+    assert "unpack it first" not in ended.stdout
+    assert ended.stdout.count("no loadable segments") == 300
+
+
 def test_max_unpacked_counts_for_documents_and_copies(tmp_path: Path) -> None:
     (tmp_path / "x.tar").write_bytes(tar(("x", ELF + os.urandom(3 << 20))))
     assert "more than 2.0 MiB; --max-unpacked" in run("verify", "--max-unpacked=2M", tmp_path / "x.tar").stdout

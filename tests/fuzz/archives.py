@@ -197,6 +197,7 @@ def tar_header(chance: Chance, name: bytes, size: int, kind: bytes, gnu: bool = 
     magic = b"ustar  \0" if gnu else b"ustar\x0000"
     block = name[:100].ljust(100, b"\0") + b"0000755\0" + b"0000000\0" * 2 + size_field + b"00000000000\0" + b" " * 8
     block += kind + bytes(100) + magic
+    block = block.ljust(345, b"\0") + (b"in/front" if lies(chance) else b"")
     block = block.ljust(512, b"\0")
     return summed(block) if not lies(chance, 0.01) else block
 
@@ -224,14 +225,31 @@ def pax_records(chance: Chance, data: bytes) -> bytes:
     return out
 
 
+def sparse(chance: Chance, name: bytes, data: bytes) -> bytes:
+    """Return a sparse member of pax form 1.0: a map in front of the data, its pieces now and then elsewhere."""
+    cut = chance.randrange(len(data) + 1)
+    gap = chance.choice((0, 512, 1 << 20, 1 << 40))
+    numbers = [2, 0, cut, cut + gap, len(data) - cut] * chance.choice((1, 1, 1, 60))
+    table = b"".join((chance.choice(_ODD_NUMBERS) if lies(chance) else b"%d" % n) + b"\n" for n in numbers)
+    stored = table + bytes(-len(table) % 512) + data
+    real = chance.choice((len(data) + gap, len(data) + gap, 1 << 62, 0))
+    records = b""
+    for key, value in ((b"major", b"1"), (b"minor", b"0"), (b"realsize", b"%d" % real)):
+        record = b" GNU.sparse." + key + b"=" + value + b"\n"
+        records += b"%d" % (len(record) + 2) + record
+    front = tar_header(chance, b"extra", len(records), b"x") + records + bytes(-len(records) % 512)
+    return front + tar_header(chance, name, len(stored), b"0") + stored + bytes(-len(stored) % 512)
+
+
 def tar(chance: Chance, depth: int, files: list[tuple[bytes, bytes]] | None = None) -> bytes:
     """Return an archive of tar(1)."""
     gnu = chance.random() < 0.5
     out = b""
     for name, data in members(chance, depth) if files is None else files:
-        kind = (
-            chance.choice((b"0",) * 12 + (b"\0", b"7", b"5", b"2", b"1", b"S", b"g", b"Z")) if files is None else b"0"
-        )
+        if files is None and chance.random() < 0.06:
+            out += sparse(chance, name, data)
+            continue
+        kind = chance.choice(_TAR_KINDS) if files is None else b"0"
         for _ in range(chance.choice((0, 0, 0, 0, 1, 3)) if files is None else 0):
             extra = chance.choice((b"x", b"L", b"K", b"g", b"X"))
             body = pax_records(chance, data) if extra in b"xgX" else chance.choice(_NAMES) * 9 + b"\0"

@@ -225,6 +225,7 @@ class Runner:
     def _one(self, case: Case) -> tuple[float, str]:
         """Run *case* in this process; return its seconds of processor time and what is wrong."""
         kind = KINDS[case.kind]
+        self._clean(kind.beside())  # what lay beside a case of another kind
         (self._work / _NAME).write_bytes(case.data)
         for name, data in kind.beside().items():
             if not (self._work / name).exists():

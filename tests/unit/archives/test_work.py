@@ -25,9 +25,8 @@ PAY: dict[Kind, Callable[[Work, int], None]] = {
 @pytest.mark.parametrize("kind", PAY)
 def test_the_share_and_the_allowance_and_not_one_more(kind: Kind) -> None:
     size = 64 << 10
-    share = size * kind.times // kind.per
     work = Work(size, 1 << 60, Allowance())
-    PAY[kind](work, share + kind.allowance)
+    PAY[kind](work, kind.least + size * kind.times // kind.per + kind.allowance)
     with pytest.raises(LimitError, match=f"it {kind.what} for its size of 64.0 KiB; unpack it first"):
         PAY[kind](work, 1)
 
@@ -35,11 +34,11 @@ def test_the_share_and_the_allowance_and_not_one_more(kind: Kind) -> None:
 @pytest.mark.parametrize("kind", PAY)
 def test_the_allowance_is_one_for_all_files(kind: Kind) -> None:
     allowance = Allowance()
-    PAY[kind](Work(0, 1 << 60, allowance), kind.allowance - 1)
-    PAY[kind](Work(0, 1 << 60, allowance), 1)
+    PAY[kind](Work(0, 1 << 60, allowance), kind.least + kind.allowance - 1)
+    PAY[kind](Work(0, 1 << 60, allowance), kind.least + 1)
     with pytest.raises(LimitError):
-        PAY[kind](Work(0, 1 << 60, allowance), 1)
-    PAY[kind](Work(kind.per, 1 << 60, allowance), 1)  # a share of its own is left to every file
+        PAY[kind](Work(0, 1 << 60, allowance), kind.least + 1)
+    PAY[kind](Work(kind.per, 1 << 60, allowance), kind.least + 1)  # a share of its own is left to every file
 
 
 @pytest.mark.parametrize("pay", [Work.unpacked, Work.copied])

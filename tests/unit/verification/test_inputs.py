@@ -18,8 +18,9 @@ import pytest
 from hugealign.archives.counts import Counts
 from hugealign.errors import UsageError
 from hugealign.verification import rules
-from hugealign.verification.inputs import check_all, names_from, parse_jobs
+from hugealign.verification.inputs import names_from, parse_jobs
 from hugealign.verification.model import FileReport
+from hugealign.verification.verify import check_all
 from tests.support import HUGEALIGN, environment, run
 
 PROGRAM = Path("/bin/true")
@@ -251,15 +252,15 @@ def test_a_worker_that_is_killed(tmp_path: Path) -> None:
     """
     script = f"""
 import sys; sys.path.insert(0, {str(HUGEALIGN.parents[1])!r})
-from hugealign.verification import checking, inputs, rules
+from hugealign.verification import opening, rules, verify
 import os, signal
-real = inputs.check_fd
+real = opening.check_fd
 def check_fd(fd, name, policy):
     if name.endswith("5"): os.kill(os.getpid(), signal.SIGKILL)
     if name.endswith("77"): os.kill(os.getpid(), signal.SIGINT)
     return real(fd, name, policy)
-inputs.check_fd = check_fd
-for report in inputs.check_all([sys.argv[1]], rules.Policy(), recursive=True, jobs=2):
+opening.check_fd = check_fd
+for report in verify.check_all([sys.argv[1]], rules.Policy(), recursive=True, jobs=2):
     print(os.path.basename(report.path), report.reason or report.verdict)
 """
     for number in range(100):
@@ -316,7 +317,7 @@ def test_a_large_file_costs_no_memory(tmp_path: Path) -> None:
 PEAK = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from hugealign.verification import inputs, rules
-list(inputs.check_all(sys.argv[2:], rules.Policy()))
+from hugealign.verification import rules, verify
+list(verify.check_all(sys.argv[2:], rules.Policy()))
 print(int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) >> 10)
 """

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from hugealign import Policy, Selection, compare, verify
 from hugealign.errors import UsageError
-from hugealign.verification.rules import Policy
-from hugealign.verification.selection import Selection
-from hugealign.verification.verify import compare, policy_for, verify
+from hugealign.verification.verify import policy_for
 
 TRUE = Path("/bin/true")
 STRICT = Policy(min_text=0)  # /bin/true has some KiB of text, which no window holds

@@ -1,0 +1,94 @@
+"""From a name to reports: opens a file, and checks it or the programs in it.
+
+The first bytes of a file decide what it is, never its name.  A file that was *named* on the command line gets a report,
+if only one that says why it could not be checked; one that merely lies in a directory or an archive is counted if it is
+no program.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from hugealign.archives import kinds
+from hugealign.archives.counts import Counts
+from hugealign.archives.work import Allowance, Work
+from hugealign.elf.image import ET_CORE, ET_REL
+from hugealign.verification.checking import check_fd
+from hugealign.verification.inputs import Task
+from hugealign.verification.model import FileReport
+from hugealign.verification.rules import Policy
+
+
+class Settings(NamedTuple):
+    """What is the same for every file."""
+
+    policy: Policy
+    max_unpacked: int
+    allowance: Allowance
+
+
+def check_path(task: Task, settings: Settings, counts: Counts) -> Iterator[FileReport]:
+    """Yield what is known of the file that *task* names, or of the programs in it if it is an archive."""
+    path, named = task
+    try:
+        # O_NONBLOCK: opening a FIFO that nobody writes to must not hang; without effect on regular files.
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except (OSError, ValueError) as error:
+        yield FileReport(path, reason=_cannot_open(path, error))
+        return
+    try:
+        what = _kind(fd)
+        if isinstance(what, OSError):
+            yield FileReport(path, reason=what.strerror or str(what))
+        elif what == kinds.ELF or (named and not what):
+            head = b"" if named else os.pread(fd, 18, 0)
+            if head and kinds.elf_type(head) == ET_REL:
+                counts.objects += 1
+            elif head and kinds.elf_type(head) == ET_CORE:
+                counts.other += 1
+            else:
+                yield check_fd(fd, path, settings.policy)
+        elif not what:
+            counts.other += 1
+        else:
+            yield from _archive(fd, task, settings, counts)
+    finally:
+        os.close(fd)
+
+
+def _kind(fd: int) -> str | OSError:
+    """Return what is behind *fd*, as `kinds.kind` has it; empty for anything that is not a regular file."""
+    try:
+        return kinds.kind(os.pread(fd, kinds.HEAD, 0)) if stat.S_ISREG(os.fstat(fd).st_mode) else ""
+    except OSError as error:
+        return error
+
+
+def _archive(fd: int, task: Task, settings: Settings, counts: Counts) -> Iterator[FileReport]:
+    from hugealign.archives.look import Look  # heavy, and not needed for plain files
+
+    own = Counts()
+    reports = 0
+    work = Work(os.fstat(fd).st_size, settings.max_unpacked, settings.allowance)
+    for found in Look(work, own).archive(fd, task.path, named=task.named):
+        reports += 1
+        if found.reason:
+            yield FileReport(found.path, reason=found.reason)
+        else:
+            yield check_fd(found.fd, found.path, settings.policy)
+    counts.add(own)
+    if task.named and not reports:
+        yield FileReport(task.path, reason=nothing(own))
+
+
+def _cannot_open(path: str, error: OSError | ValueError) -> str:
+    if isinstance(error, FileNotFoundError) and path.isascii() and path.isdigit():
+        return f"no such file; for the process of that number: hugealign ps {path}"
+    return getattr(error, "strerror", None) or str(error)
+
+
+def nothing(counts: Counts) -> str:
+    """Return the reason of what holds no program, with what was passed over in it, the *counts*."""
+    skipped = counts.skipped()
+    return f"no program or shared library in it{f' ({skipped})' if skipped else ''}"
