@@ -6,6 +6,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hugealign.doctor.diagnosis import diagnose
     from hugealign.fixing.fix import FixOptions, fix
+    from hugealign.ordering.budget import budget_of
+    from hugealign.ordering.order import order
     from hugealign.pagecache.text import WarmOptions, cool, warm
     from hugealign.ps.looking import PsOptions, processes
 
@@ -14,14 +16,17 @@ _API = {
     "FixOptions": "hugealign.fixing.fix",
     "PsOptions": "hugealign.ps.looking",
     "WarmOptions": "hugealign.pagecache.text",
+    "budget_of": "hugealign.ordering.budget",
     "cool": "hugealign.pagecache.text",
     "diagnose": "hugealign.doctor.diagnosis",
     "fix": "hugealign.fixing.fix",
+    "order": "hugealign.ordering.order",
     "processes": "hugealign.ps.looking",
     "warm": "hugealign.pagecache.text",
 }
 __all__ = [
-    "FixOptions", "PsOptions", "WarmOptions", "__version__", "cool", "diagnose", "fix", "processes", "warm",
+    "FixOptions", "PsOptions", "WarmOptions", "__version__", "budget_of", "cool", "diagnose", "fix", "order",
+    "processes", "warm",
 ]  # fmt: skip
 
 
