@@ -6,6 +6,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hugealign.doctor.diagnosis import diagnose
     from hugealign.fixing.fix import FixOptions, fix
+    from hugealign.ordering.budget import budget_of
+    from hugealign.ordering.order import order
     from hugealign.pagecache.text import WarmOptions, cool, warm
     from hugealign.ps.looking import PsOptions, processes
     from hugealign.verification.rules import Policy
@@ -19,17 +21,19 @@ _API = {
     "PsOptions": "hugealign.ps.looking",
     "Selection": "hugealign.verification.selection",
     "WarmOptions": "hugealign.pagecache.text",
+    "budget_of": "hugealign.ordering.budget",
     "compare": "hugealign.verification.verify",
     "cool": "hugealign.pagecache.text",
     "diagnose": "hugealign.doctor.diagnosis",
     "fix": "hugealign.fixing.fix",
+    "order": "hugealign.ordering.order",
     "processes": "hugealign.ps.looking",
     "verify": "hugealign.verification.verify",
     "warm": "hugealign.pagecache.text",
 }
 __all__ = [
-    "FixOptions", "Policy", "PsOptions", "Selection", "WarmOptions", "__version__", "compare", "cool", "diagnose",
-    "fix", "processes", "verify", "warm",
+    "FixOptions", "Policy", "PsOptions", "Selection", "WarmOptions", "__version__", "budget_of", "compare", "cool",
+    "diagnose", "fix", "order", "processes", "verify", "warm",
 ]  # fmt: skip
 
 

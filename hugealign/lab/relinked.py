@@ -58,8 +58,8 @@ def relinked(
     if not segments:
         raise HugealignError("has no text")
     there = min(s.p_vaddr for s in segments)
+    placed = original(trace, file, name)  # which refuses a file without text
     here = min(s.p_vaddr for s in trace.description.files[file].segments if s.executable and s.p_memsz)
-    placed = original(trace, file, name)
     addresses = array("Q", placed.addresses)
     sections = _sections(before.image, after.image)
     ran: set[int] = set()

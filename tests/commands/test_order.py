@@ -1,4 +1,4 @@
-"""Orders, windows, order files and the command, on made-up and on real programs."""
+"""``hugealign order``, as a command and as a function, on a real program."""
 
 import json
 import re
@@ -10,9 +10,12 @@ from typing import Any
 import jsonschema
 import pytest
 
+import hugealign
 from hugealign import orderfile
 from hugealign.elf.symbols import read_functions
+from hugealign.errors import HugealignError
 from hugealign.orderfile import FILL, HOT
+from hugealign.ordering import report
 from tests.support import HUGEALIGN, ROOT, run
 from tests.unit.profiles import SAMPLES, build
 
@@ -212,3 +215,21 @@ def test_lld_takes_the_order(prog: Path, tmp_path: Path) -> None:
     placed = dict.fromkeys(line.split(" ", 2)[2] for line in lines)
     assert [name for name in placed if name in ours] == wanted
     assert len(wanted) == 6
+
+
+def test_the_same_as_a_function(prog: Path, tmp_path: Path) -> None:
+    """What another program gets is what the command writes."""
+    (tmp_path / "p").write_text("main;hot;helper 9\nhot 1\nnowhere 1\nno count\n")
+    words = ["--itlb-2m=2", "--page-size=64K", "-o", tmp_path / "order"]
+    told = run(HUGEALIGN, "order", tmp_path / "p", "-b", prog, *words)
+    said: list[str] = []
+    made = hugealign.order(
+        str(prog), [str(tmp_path / "p")], page_size=1 << 16, budget=hugealign.budget_of(entries=2), warn=said.append
+    )
+    assert orderfile.write(made.file()) == (tmp_path / "order").read_text()
+    assert report.text(made) == told.stdout
+    assert [f"hugealign: warning: {line}" for line in said] == told.stderr.splitlines()
+    assert len(said) == 1
+    assert made.plan.count == 1
+    with pytest.raises(HugealignError, match="absent: No such file"):
+        hugealign.order(str(prog), [str(tmp_path / "absent")])

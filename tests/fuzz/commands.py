@@ -33,7 +33,7 @@ from pathlib import Path
 
 import hugealign
 import hugealign.cli
-from tests.fuzz import archives, files
+from tests.fuzz import archives, files, readers
 
 CORPUS = Path(__file__).parent / "corpus"
 MEMORY = 256 << 20  # bytes of addresses above those of the process that is forked
@@ -111,6 +111,7 @@ KINDS: dict[str, Kind] = {name: Kind(make, _VERIFY) for name, make in archives.K
     "elf-others": Kind(files.elf, _OF_ELF, beside=files.beside),
     "profile": Kind(files.profile, _PROFILE, beside=files.beside),
     "order": Kind(files.order, _ORDER, beside=files.beside),
+    **{name: Kind(make, words, beside=files.beside) for name, (make, words) in readers.KINDS.items()},
     "baseline": Kind(files.baseline, (("verify", "--baseline", "@", "/bin/true"),)),
 }
 

@@ -1,4 +1,4 @@
-"""Orders, windows, order files and the command, on made-up and on real programs."""
+"""Orders, windows and order files of programs that are made up."""
 
 import json
 

@@ -1,0 +1,130 @@
+"""Profiles of each form, packed ones, orders and traces, for the fuzzing of commands: a kind for each reader."""
+
+import gzip
+import io
+import json
+import random
+import zlib
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import cache, partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from hugealign.lab import tracefile
+from hugealign.lab.files import describe
+from hugealign.lab.tracefile import BLOCK, LAST, Description
+from hugealign.profile import read
+from tests.fuzz import files, profiles
+from tests.unit.traces import encode
+
+Words = tuple[tuple[str, ...], ...]
+_FORMS = (
+    *("autofdo.txt", "dump_gcov.txt", "flat.txt", "folded.txt", "gprof.txt", "no_lbr.fdata", "pprof.txt", "prog.fdata"),
+    *("prog.yaml", "stacks.txt", "symbols.txt", "folded", "symbols", "order", "callgrind", "preaggregated"),
+    *("addresses", "chains", "branch-files", "branches", "pprof", "gcov", "profdata"),
+)
+#: Formats whose readers start a tool are left out: that tool is not ours.
+_TYPES = tuple(form for form in read.FORMATS if form not in read._FILES)
+_ODD: tuple[Any, ...] = (None, -1, 0, 1, 1 << 31, (1 << 63) - 1, 1 << 64, 1e999, "", "x", "\x1b[31m\n", [], {}, True)
+
+
+def _profile(form: str, chance: random.Random) -> bytes:
+    made = files._profiles()[1]
+    data = profiles.mutate(made[form], made[chance.choice(sorted(made))], chance)
+    if chance.random() < 0.05:
+        data = gzip.compress(data, mtime=0)
+        data = profiles.mutate(data, data, chance) if chance.random() < 0.3 else data
+    return data
+
+
+@cache
+def _good() -> tuple[Description, list[tuple[int, int, int, int]]]:
+    """Return the description of a trace of the program, and blocks of it."""
+    program = files._profiles()[0]
+    with TemporaryDirectory() as work:
+        (Path(work) / "prog").write_bytes(program)
+        file = describe(f"{work}/prog")
+    described = tracefile.File("prog", file.identity, file.segments)
+    text = next(segment for segment in file.segments if segment.executable)
+    blocks = [(text.p_vaddr + 16 * at, 1, 16, 4) for at in range(text.p_memsz // 16)]
+    return Description(("prog",), "x86_64", (tracefile.File(""), described), 1), blocks
+
+
+def trace(chance: random.Random) -> bytes:
+    """Return a trace whose parts fit together, with odd blocks, numbers and chunks, or damaged anywhere."""
+    description, blocks = _good()
+    found = json.loads(json.dumps(asdict(description)))
+    rows = [b"\0" * BLOCK.size, *(BLOCK.pack(*block) for block in blocks)]
+    ran = [
+        [chance.randrange(1, len(rows)) for _ in range(chance.randrange(1, 300))] for _ in range(chance.randint(1, 3))
+    ]
+    out = io.BytesIO()
+    out.write(tracefile.MAGIC)
+    for owner, ids in enumerate(ran, 1):
+        payload = encode([ids])[0]
+        if chance.random() < 0.2:
+            payload = profiles.mutate(payload, payload, chance)
+        tracefile.write_chunk(out, owner, LAST, len(ids), payload)
+    found["events"] = sum(map(len, ran))
+    parts = [found, found["files"][1], found["files"][1]["segments"][-1]]
+    for _ in range(chance.randrange(3) if chance.random() < 0.5 else 0):
+        part = chance.choice(parts)
+        part[chance.choice(sorted(part))] = chance.choice(_ODD)
+    if chance.random() < 0.3:
+        row = chance.choice(((1 << 56, 1, 4096, 1), (0, 1, 1, 1), (0x1000, 0, 8, 8), (0x1000, 1, 4096, 4096)))
+        rows[chance.randrange(1, len(rows))] = BLOCK.pack(*row)
+    at = out.tell()
+    text, table = zlib.compress(json.dumps(found).encode()), zlib.compress(b"".join(rows))
+    checksum = zlib.crc32(text + table)
+    out.write(text + table + tracefile._FOOTER.pack(at, len(text), len(table), checksum, tracefile._END))
+    data = out.getvalue()
+    return profiles.mutate(data, data, chance) if chance.random() < 0.2 else data
+
+
+def order(chance: random.Random) -> bytes:
+    """Return an order file, damaged."""
+    return _profile("order", chance)
+
+
+_PROFILE: Words = (
+    ("order", "@", "-b", "prog", "--force"),
+    (
+        "order",
+        "@",
+        "-b",
+        "prog",
+        "--force",
+        "--format=json",
+        "--emit=json",
+        "--itlb-2m=2",
+        "--page-size=64K",
+        "-o",
+        "out",
+    ),
+    ("order", "@", "@", "-b", "prog", "--force", "--emit=lld", "-o", "out", "--itlb-2m=0"),
+    ("map", "prog", "--profile", "@", "--force", "--format=json", "--page-size=64K"),
+    *(("order", "@", "-b", "prog", "--force", f"--type={form}", "--max-unpacked=1M") for form in _TYPES),
+)
+KINDS: dict[str, tuple[Callable[[random.Random], bytes], Words]] = {
+    **{f"profile-{form}": (partial(_profile, form), _PROFILE) for form in _FORMS},
+    "order-file": (
+        order,
+        (
+            ("order", "--diff", "@", "good.order", "--format=json"),
+            ("map", "prog", "--profile", "folded", "--order", "@"),
+            ("map", "prog", "--profile", "@", "--order", "@", "--itlb-2m=1", "--page-size=64K", "--svg", "out"),
+        ),
+    ),
+    "trace": (
+        trace,
+        (
+            ("simulate", "@", "--cpu=skylake", "--windows=0-2"),
+            ("simulate", "@", "--format=json", "--curve", "--cpu=4k=4/2,2m=2", "--layout=order:good.order"),
+            ("simulate", "@", "--binary=prog", "--cpu=zen3", "--layout=elf:prog", "--from=main", "--until=hot"),
+            ("order", "--trace", "@", "--cpu=skylake", "-b", "prog", "-o", "out"),
+            ("map", "prog", "--trace", "@", "--force", "--cpu=zen3"),
+        ),
+    ),
+}
