@@ -11,7 +11,6 @@ import os
 import struct
 
 from hugealign.errors import NumberFormatError
-from hugealign.numbers import decimal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,6 +70,8 @@ def members(fd: int, with_names: bool = False) -> "Iterator[tuple[bytes, int, in
 
 def member_length(header: bytes) -> int:
     """Return the size that the *header* of a member gives, in bytes.  Raises NumberFormatError."""
+    from hugealign.numbers import decimal  # most links of objects alone have no archive to look into
+
     return decimal(header[48:58].rstrip(b" "), 10**10, "the size of an archive's member")
 
 

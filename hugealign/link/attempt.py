@@ -4,7 +4,7 @@ import os
 
 from hugealign.errors import HugealignError
 from hugealign.link import linkers, running
-from hugealign.link.memory import Memory
+from hugealign.link.running import Memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -190,4 +190,5 @@ def _load() -> None:
     """Load what is needed when the linker is done."""
     import hugealign.elf.edit
     import hugealign.elf.guards
+    import hugealign.link.check
     import hugealign.verification.rules  # noqa: F401

@@ -1,4 +1,4 @@
-"""Running the linker: its descriptors, its signals, its status, and the place of this process for it."""
+"""Running the linker: its descriptors, its files in memory, its signals, its status, and our place for it."""
 
 import os
 
@@ -32,6 +32,28 @@ class Run:
         """Print what the linker printed."""
         write(1, self.stdout)
         write(2, self.stderr)
+
+
+class Memory:
+    """Files in memory for one run of the linker, which vanish with us however we end.
+
+    *names* says for the path of each what it was made from, for messages.
+    """
+
+    __slots__ = ("names",)
+
+    def __init__(self) -> None:
+        self.names: dict[str, str] = {}
+
+    def file(self, name: str, data: bytes, source: str) -> str:
+        """Return a path, good in our children too, of a file *name* of *data*; *source* is what it was made from."""
+        fd = os.memfd_create(name, 0)
+        written = 0
+        while written < len(data):
+            written += os.write(fd, data[written:])
+        path = f"/proc/self/fd/{fd}"
+        self.names[path] = source
+        return path
 
 
 def spawn(argv: list[str], capture: bool, meanwhile: "Callable[[], object] | None" = None) -> Run:

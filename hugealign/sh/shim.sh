@@ -196,7 +196,8 @@ fi
 # The package's own directory is appended, so that nothing beside it can shadow the standard library.
 run_python() {
     exec "$python" -I -S -c '
-import os, sys
+import gc, os, sys
+gc.disable() # a process of milliseconds has no garbage to look for
 sys.path.append(sys.argv[1])
 try:
     from hugealign.link.shim import main

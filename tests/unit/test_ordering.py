@@ -14,13 +14,13 @@ from hugealign.errors import HugealignError
 from hugealign.link import linkers, reports
 from hugealign.link.command import parse
 from hugealign.link.job import Job
-from hugealign.link.memory import Memory
 from hugealign.link.order import dialects, plan
 from hugealign.link.order.copies import Copies, group, is_hot
 from hugealign.link.order.dialects import Choices, Order
 from hugealign.link.order.inputs import find, in_one_piece, pieces, whole
 from hugealign.link.order.plan import OrderedLink
 from hugealign.link.order.second_process import SecondProcess
+from hugealign.link.running import Memory
 from hugealign.orderfile import Entry, OrderFile
 from hugealign.settings import Settings
 from tests.support import run

@@ -14,10 +14,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hugealign.elf.image import Image
     from hugealign.link.job import Job
-    from hugealign.link.memory import Memory
     from hugealign.link.order.copies import Copies
     from hugealign.link.order.dialects import Order
     from hugealign.link.order.inputs import Place
+    from hugealign.link.running import Memory
 
 #: version, flags, page_size, hot_start, hot_end, windows: what is written when the link is done, in one piece.
 _SIGNED = struct.Struct("<IIQQQI")
