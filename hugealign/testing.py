@@ -10,6 +10,7 @@ Works with pytest, unittest or none; imports neither.
 
 import os
 
+from hugealign.settings import PAGE_SIZE
 from hugealign.units import format_size
 from hugealign.verification.formats.text import Style, render
 from hugealign.verification.formats.words import count, percent
@@ -20,7 +21,7 @@ from hugealign.verification.verify import verify
 
 
 def assert_huge_text(
-    path: str | os.PathLike[str], *, page_size: int = 2 << 20, windows: int = 0, strict: bool = False
+    path: str | os.PathLike[str], *, page_size: int = PAGE_SIZE, windows: int = 0, strict: bool = False
 ) -> None:
     """Raise AssertionError unless `hugealign verify` finds the file at *path* ok and its text has enough windows.
 

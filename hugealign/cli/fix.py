@@ -5,6 +5,7 @@ import json
 import sys
 
 from hugealign.errors import HugealignError, UsageError
+from hugealign.settings import DEFAULT_PAGE_SIZE
 from hugealign.units import parse_page_size, printable
 
 _LEVELS = ("align", "shift", "merge")
@@ -49,7 +50,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--report", action="store_true", help="rank programs and libraries by what they would gain")
     parser.add_argument("--undo", action="store_true", help="give back the file as it was before it was fixed")
     parser.add_argument("--level", choices=_LEVELS, default="shift", help="how much to change (default: shift)")
-    parser.add_argument("--page-size", default="2M", metavar="SIZE", help="the huge page size (default: 2M)")
+    parser.add_argument(
+        "--page-size",
+        default=DEFAULT_PAGE_SIZE,
+        metavar="SIZE",
+        help=f"the huge page size (default: {DEFAULT_PAGE_SIZE})",
+    )
     parser.add_argument(
         "--format",
         choices=("text", "json"),

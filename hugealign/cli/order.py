@@ -5,6 +5,7 @@ import gc
 
 from hugealign.cli import profiled
 from hugealign.errors import UsageError
+from hugealign.settings import PAGE_SIZE
 from hugealign.units import parse_page_size, printable
 
 TYPE_CHECKING = False
@@ -102,7 +103,7 @@ def _from_trace(args: argparse.Namespace) -> int:
 
     if args.profiles or args.type is not None:
         raise UsageError("order --trace: takes no PROFILE and no --type")
-    if parse_page_size(args.page_size, "--page-size") != 2 << 20:
+    if parse_page_size(args.page_size, "--page-size") != PAGE_SIZE:
         raise UsageError("order --trace: simulates pages of 2M only")
     if args.itlb_2m is not None:
         raise UsageError("order --trace: simulates all of the TLB: --cpu NAME, or --cpu 4k=128/8,2m=8, not --itlb-2m")

@@ -5,6 +5,7 @@ import sys
 
 from hugealign.errors import NumberFormatError, UsageError
 from hugealign.numbers import decimal
+from hugealign.settings import DEFAULT_PAGE_SIZE
 from hugealign.units import parse_size
 
 TYPE_CHECKING = False
@@ -26,7 +27,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     group = parser.add_argument_group("windows")
     add = group.add_argument
-    add("--page-size", default="2M", metavar="SIZE", help="the huge page size (default: 2M)")
+    add(
+        "--page-size",
+        default=DEFAULT_PAGE_SIZE,
+        metavar="SIZE",
+        help=f"the huge page size (default: {DEFAULT_PAGE_SIZE})",
+    )
     which = group.add_mutually_exclusive_group()
     which.add_argument(
         "--cpu", action="append", metavar="NAME", help="budget for this processor (default: the one that runs this)"

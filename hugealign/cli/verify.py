@@ -6,6 +6,7 @@ import sys
 
 from hugealign.cli.arguments import split_at_dashes
 from hugealign.errors import UsageError
+from hugealign.settings import DEFAULT_MIN_TEXT, DEFAULT_PAD_THRESHOLD, DEFAULT_PAGE_SIZE
 from hugealign.units import parse_page_size, parse_size
 
 TYPE_CHECKING = False
@@ -69,14 +70,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="give up on an archive that unpacks to more than this (default: 16G)",
     )
     add = parser.add_argument_group("what is asked of it").add_argument
-    add("--page-size", default="2M", metavar="SIZE", help="the huge page size (default: 2M)")
+    add(
+        "--page-size",
+        default=DEFAULT_PAGE_SIZE,
+        metavar="SIZE",
+        help=f"the huge page size (default: {DEFAULT_PAGE_SIZE})",
+    )
     add(
         "--min-text",
-        default="256K",
+        default=DEFAULT_MIN_TEXT,
         metavar="SIZE",
-        help="files with less text are ok wherever it lies (default: 256K, which a 64-entry 4 KiB iTLB covers)",
+        help=f"files with less text are ok wherever it lies (default: {DEFAULT_MIN_TEXT}, which a 64-entry 4 KiB iTLB covers)",
     )
-    add("--pad-threshold", default="4K", metavar="SIZE", help="a tail up to this size is ok (default: 4K)")
+    add(
+        "--pad-threshold",
+        default=DEFAULT_PAD_THRESHOLD,
+        metavar="SIZE",
+        help=f"a tail up to this is ok (default: {DEFAULT_PAD_THRESHOLD})",
+    )
     add(
         "--cpu",
         metavar="NAME",

@@ -10,6 +10,7 @@ from hugealign.fixing.output import Output, fixed, has_remains, original, unchan
 from hugealign.fixing.plan import Plan, RefusalError
 from hugealign.regular import locked, opened
 from hugealign.replacing import ReplaceError
+from hugealign.settings import PAGE_SIZE
 
 #: What was done with a file, or would be.
 FIX, UNDO, REMOVE_REMAINS, NOTHING = "fix", "undo", "remove-remains", "nothing"
@@ -20,7 +21,7 @@ class FixOptions:
     """How to fix.  *output* is a path to write to; without one, and without *in_place*, nothing is written."""
 
     level: str = SHIFT
-    page_size: int = 2 << 20
+    page_size: int = PAGE_SIZE
     undo: bool = False
     output: str | None = None
     in_place: bool = False

@@ -12,6 +12,7 @@ from hugealign.ordering.misses import Misses
 from hugealign.ordering.problem import Problem, plan
 from hugealign.ordering.windows import Plan, Room
 from hugealign.profile.ran import Ran, silent, what_ran
+from hugealign.settings import PAGE_SIZE
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ def order(
     form: str | None = None,
     max_unpacked: int | None = None,
     force: bool = False,
-    page_size: int = 2 << 20,
+    page_size: int = PAGE_SIZE,
     budget: Budget | None = None,
     fill: bool = True,
     warn: Callable[[str], None] = silent,

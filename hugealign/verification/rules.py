@@ -7,6 +7,7 @@ asks.
 from hugealign.elf.coverage import coverage
 from hugealign.elf.image import PF_W, SHF_ALLOC, SHF_EXECINSTR
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up, drift, load_alignment, whole_windows
+from hugealign.settings import MIN_TEXT, PAD_THRESHOLD, PAGE_SIZE
 from hugealign.units import format_size, printable
 
 TYPE_CHECKING = False
@@ -217,9 +218,9 @@ class Policy:
 
     def __init__(
         self,
-        page_size: int = 1 << 21,
-        min_text: int = 1 << 18,
-        pad_threshold: int = 4096,
+        page_size: int = PAGE_SIZE,
+        min_text: int = MIN_TEXT,
+        pad_threshold: int = PAD_THRESHOLD,
         cpu: str = "",
         itlb_2m: int = 0,
     ) -> None:
