@@ -54,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--page-size",
         default=DEFAULT_PAGE_SIZE,
         metavar="SIZE",
-        help=f"the huge page size (default: {DEFAULT_PAGE_SIZE})",
+        help="the huge page size (default: %(default)s)",
     )
     parser.add_argument(
         "--format",

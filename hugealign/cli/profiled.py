@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--page-size",
         default=DEFAULT_PAGE_SIZE,
         metavar="SIZE",
-        help=f"the huge page size (default: {DEFAULT_PAGE_SIZE})",
+        help="the huge page size (default: %(default)s)",
     )
     which = group.add_mutually_exclusive_group()
     which.add_argument(

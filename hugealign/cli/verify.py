@@ -74,19 +74,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--page-size",
         default=DEFAULT_PAGE_SIZE,
         metavar="SIZE",
-        help=f"the huge page size (default: {DEFAULT_PAGE_SIZE})",
+        help="the huge page size (default: %(default)s)",
     )
     add(
         "--min-text",
         default=DEFAULT_MIN_TEXT,
         metavar="SIZE",
-        help=f"files with less text are ok wherever it lies (default: {DEFAULT_MIN_TEXT}, which a 64-entry 4 KiB iTLB covers)",
+        help="files with less text are ok wherever it lies (default: %(default)s, which a 64-entry 4 KiB iTLB covers)",
     )
     add(
         "--pad-threshold",
         default=DEFAULT_PAD_THRESHOLD,
         metavar="SIZE",
-        help=f"a tail up to this is ok (default: {DEFAULT_PAD_THRESHOLD})",
+        help="a tail up to this is ok (default: %(default)s)",
     )
     add(
         "--cpu",
