@@ -10,6 +10,7 @@ import os
 import sys
 
 from hugealign import __version__
+from hugealign.environment import reserve_standard_descriptors
 from hugealign.errors import HugealignError
 from hugealign.settings import VARIABLES
 
@@ -78,6 +79,7 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
 
 def main(argv: list[str]) -> int:
     """Run the command in *argv* (without the program name) and return the exit status."""
+    reserve_standard_descriptors()
     if sys.stdout is None:  # closed by our parent (`>&-`): the exit status still counts
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for as long as we live
     command = next((word for word in argv if not word.startswith("-")), None)

@@ -120,17 +120,6 @@ def write(fd: int, data: bytes) -> None:
             leave(-_IGNORED_BY_PYTHON[0])
 
 
-def reserve_standard_descriptors() -> None:
-    """Fill those of the descriptors 0, 1 and 2 that our parent has closed, until the next exec.
-
-    Else a file that we open would get such a number: our messages would be written into it, and it would be taken from
-    the linker by that linker's own stdout.  What we run finds them closed again.
-    """
-    while (fd := os.memfd_create("closed")) <= 2:
-        pass
-    os.close(fd)
-
-
 def _contents(fd: int) -> bytes:
     size = os.fstat(fd).st_size
     data = os.pread(fd, size, 0)

@@ -6,6 +6,7 @@ is guarded as well.  On any doubt the real linker runs with the user's arguments
 
 import os
 
+from hugealign.environment import reserve_standard_descriptors
 from hugealign.errors import HugealignError
 from hugealign.link import estimate, linkers, running
 from hugealign.link.attempt import Attempt, Recipe, laid_out, look, plain
@@ -206,7 +207,7 @@ def _output_of(job: Job | str, arguments: list[str]) -> str:
 
 def main(argv: list[str]) -> "NoReturn":
     """Run as a linker: *argv* is the recipe started with or an empty word, the real linker, the user's arguments."""
-    running.reserve_standard_descriptors()
+    reserve_standard_descriptors()
     started, real, *arguments = argv
     try:
         settings = from_environ(os.environ)

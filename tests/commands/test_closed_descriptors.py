@@ -1,0 +1,49 @@
+"""Commands whose parent has closed stdin, stdout or stderr: the same status, and no file of theirs is written into."""
+
+import itertools
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.link.bulk import MAIN, bulk_object
+from tests.support import HUGEALIGN, run
+
+CLOSED = [" ".join(c) for count in range(4) for c in itertools.combinations(("0<&-", "1>&-", "2>&-"), count)]
+COMMANDS = {
+    "fix --in-place program": 0,
+    "fix --in-place absent": 3,
+    "verify program": 1,
+    "verify --format json program": 1,
+    "order profile -b program -o order": 0,
+    "order absent -b program": 3,
+    "explain HA001": 0,
+    "explain HA999": 2,
+    "warm --check program": 1,
+    "run -- sh -c 'exit 7'": 7,
+    "build -- sh -c 'exit 8'": 8,
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("closed")
+    (place / "main.c").write_text(MAIN)
+    run("gcc", "main.c", bulk_object(place), "-o", "program", cwd=place, check=True)
+    (place / "profile").write_text("main;big_sum 100\nmain 20\n")
+    return place
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_closed_descriptors(command: str, made: Path, tmp_path: Path) -> None:
+    outcomes = set()
+    for number, closed in enumerate(CLOSED):
+        work = tmp_path / str(number)
+        work.mkdir()
+        for name in ("program", "profile"):
+            shutil.copy2(made / name, work)
+        done = run("sh", "-c", f"{HUGEALIGN} {command} {closed}", cwd=work)
+        files = {path.name: path.read_bytes() for path in work.iterdir()}
+        outcomes.add((done.returncode, tuple(sorted(files.items()))))
+        assert done.returncode == COMMANDS[command], (closed, done.stderr)
+    assert len(outcomes) == 1
