@@ -214,10 +214,9 @@ def _refuse(source: int, info: os.stat_result, real: str) -> None:
         raise ReplaceError(f"it has {info.st_nlink} names (hard links); the others would keep the old file")
     if _is_mount_point(real):
         raise ReplaceError("a file is mounted there; replace the one below it")
-    flags = _flags(source)
-    if flags & (_IMMUTABLE | _APPEND):
+    if _flags(source) & (_IMMUTABLE | _APPEND):
         raise ReplaceError("it is immutable or append-only; see: chattr(1)")
-    if flags & _VERITY:
+    if sealed(source):
         raise ReplaceError("it is sealed by fs-verity; a copy would not be")
 
 
@@ -288,6 +287,11 @@ def copy_attributes(source: int, target: int, info: os.stat_result | None = None
     if kept := _flags(source) & _KEPT:
         fcntl.ioctl(target, _FS_IOC_SETFLAGS, struct.pack("l", _flags(target) | kept))
     os.utime(target, ns=(info.st_atime_ns, info.st_mtime_ns))
+
+
+def sealed(fd: int) -> bool:
+    """Return whether fs-verity guards the open file: no copy of ours is guarded so."""
+    return bool(_flags(fd) & _VERITY)
 
 
 def _flags(fd: int) -> int:

@@ -82,11 +82,14 @@ def _prepared(command: str, args: argparse.Namespace) -> str:
         done = launch.prepare(command, options)
         program = done.program
         if args.verbose:
-            lines += [f"{printable(t.path)}: {t.huge} of {t.windows} windows huge ({t.how})" for t in done.texts]
-        if problem := launch.worth_saying(done):
-            lines.append(problem)
+            lines += [f"{t.line} ({t.how}){t.problem and f': {t.problem}'}" for t in done.texts]
+        line = launch.worth_saying(done)
+        if line and not (args.verbose and any(t.problem for t in done.texts)):
+            lines.append(line)
     except HugealignError as error:
         lines.append(f"{printable(command)}: {error}")
+    except OSError as error:
+        lines.append(f"{printable(command)}: its text is as it was: {error.strerror}")
     except Exception as error:  # noqa: BLE001  # the command runs all the same
         lines.append(f"{printable(command)}: {type(error).__name__}: {printable(str(error))}")
     with contextlib.suppress(OSError):

@@ -78,7 +78,7 @@ def _stage(args: argparse.Namespace) -> int:
             named |= {library: True for library in libraries.resolve(path).paths if library not in named}
     for path, library in named.items():
         try:
-            staged = next(store.stage([path], args.store, args.fix, limit))
+            staged = store.stage(path, args.store, args.fix, limit)
         except HugealignError as error:
             status = max(status, error.exit_status)
             errors.append((path, str(error)))

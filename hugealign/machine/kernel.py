@@ -49,11 +49,23 @@ def file_system(device: int) -> str | None:
 
 def file_system_of(fd: int) -> str | None:
     """Return the type of the file system on which the open file *fd* lies, by its mount; btrfs too."""
+    kind = _mount_of(fd)
+    return kind[0] if kind else None
+
+
+def mount_options_of(fd: int) -> list[str]:
+    """Return the options of the file system on which the open file *fd* lies; none if they cannot be seen."""
+    kind = _mount_of(fd)
+    return kind[-1].split(",") if kind else []
+
+
+def _mount_of(fd: int) -> list[str]:
+    """Return type, source and options of the mount of *fd*, the fields behind ``-`` (proc.rst 3.5)."""
     try:
         with open(f"/proc/self/fdinfo/{fd}", encoding="ascii") as file:
             mount = next(line.split()[1] for line in file if line.startswith("mnt_id:"))
         with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
-            fields = next(fields for fields in (line.split(" ") for line in file) if fields[0] == mount)
-            return fields[fields.index("-") + 1]
+            fields = next(fields for fields in (line.split() for line in file) if fields[0] == mount)
+            return fields[fields.index("-") + 1 :]
     except (OSError, ValueError, IndexError, StopIteration):
-        return None
+        return []

@@ -25,6 +25,20 @@ def used() -> int | None:
     return next((value for value in values if value is not None), None)
 
 
+def room() -> int | None:
+    """Return the bytes that our control group and those above it may still use; None without a limit.
+
+    The page cache of files counts as free: the kernel takes it back before it refuses anything.
+    """
+    found = []
+    for group in _groups():
+        for most, current in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
+            allowed, taken = (_number(os.path.join(group, name)) for name in (most, current))
+            if allowed is not None and taken is not None and allowed < _UNLIMITED:
+                found.append(max(0, allowed - taken + _file_cache(group)))
+    return min(found, default=None)
+
+
 def limit_hits() -> int:
     """Return how often the limits that `limit` finds were met until now."""
     hits = 0
@@ -42,6 +56,14 @@ def free_huge_pages() -> int | None:
     lines = _lines("/proc/buddyinfo")
     # Node 0, zone   Normal   29   38 …: free blocks by order
     return sum(sum(map(int, line.split()[4 + order :])) for line in lines) if lines else None
+
+
+def _file_cache(group: str) -> int:
+    """Return the bytes of the page cache that the *group* has on its lists, those of tmpfs not among them."""
+    stats = dict(line.split(" ", 1) for line in _lines(os.path.join(group, "memory.stat")) if " " in line)
+    prefix = "total_" if "total_active_file" in stats else ""
+    values = (stats.get(f"{prefix}{name}", "0") for name in ("active_file", "inactive_file"))
+    return sum(int(value) for value in values if value.isdecimal())
 
 
 def _groups() -> list[str]:

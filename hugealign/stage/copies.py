@@ -9,9 +9,14 @@ from hugealign.errors import HugealignError
 from hugealign.fixing import examine, guarded, writing
 from hugealign.fixing.output import Output, fixed
 from hugealign.fixing.plan import RefusalError
-from hugealign.machine import kernel
+from hugealign.machine import kernel, memory
 from hugealign.pagecache import measure, warming
 from hugealign.replacing import ReplaceError
+from hugealign.stage import namespace
+from hugealign.units import format_size
+
+#: How the identities of fixed copies end.
+FIXED = "-fixed"
 
 
 class StageError(HugealignError):
@@ -33,14 +38,18 @@ class Source:
     @property
     def identity(self) -> str:
         """A name that another state of the file, or another file, does not have."""
-        info = os.fstat(self.fd)
-        name = f"{info.st_dev:x}-{info.st_ino:x}-{info.st_ctime_ns:x}-{info.st_size:x}"
-        return f"{name}-fixed" if self.output else name
+        return identity(os.fstat(self.fd), bool(self.output))
 
     @property
     def size(self) -> int:
         """How long a copy is, in bytes."""
         return self.output.size if self.output else os.fstat(self.fd).st_size
+
+
+def identity(info: os.stat_result, fixed: bool) -> str:
+    """Return a name for the state *info* of a file, or for the *fixed* file that is made of it."""
+    name = f"{info.st_dev:x}-{info.st_ino:x}-{info.st_ctime_ns:x}-{info.st_size:x}"
+    return f"{name}{FIXED}" if fixed else name
 
 
 def source(path: str, fd: int, fix: bool = False) -> Source | None:
@@ -65,8 +74,22 @@ def source(path: str, fd: int, fix: bool = False) -> Source | None:
     return Source(path, fd, plan.windows, output)
 
 
+def check(origin: Source) -> None:
+    """Check that a copy on another file system may stand in for the file.  Raises StageError."""
+    if namespace.noexec(origin.fd):
+        raise StageError("it lies on a file system with noexec, which its copy would not")
+    if namespace.privileged(origin.fd) and namespace.nosuid(origin.fd):
+        raise StageError("it lies on a file system with nosuid, which its copy would not")
+    if replacing.sealed(origin.fd):
+        raise StageError("it is sealed by fs-verity; a copy would not be")
+
+
 def write(origin: Source, target: int) -> None:
     """Write the copy to the empty file *target*; holes stay holes.  Raises StageError."""
+    # What does not fit into a control group ends processes, us or others, where a full tmpfs is an error.
+    room = min((size for size in (kernel.available_memory(), memory.room()) if size is not None), default=origin.size)
+    if origin.size > room:
+        raise StageError(f"its copy of {format_size(origin.size)} does not fit into {format_size(room)} of memory")
     before = _state(origin.fd)
     try:
         if origin.output:
@@ -79,10 +102,18 @@ def write(origin: Source, target: int) -> None:
         raise StageError("it was changed while it was copied")
 
 
-def carry(origin: Source, target: int) -> None:
-    """Give the copy owner, mode, times and extended attributes of the original.  Raises StageError."""
+def carry(origin: Source, target: int, owner: bool = True) -> None:
+    """Give the copy owner, mode, times and extended attributes of the original; mode and times without *owner*.
+
+    Raises StageError.
+    """
+    info = os.fstat(origin.fd)
     try:
-        replacing.copy_attributes(origin.fd, target)
+        if owner:
+            replacing.copy_attributes(origin.fd, target)
+        else:
+            os.fchmod(target, info.st_mode & 0o777)
+            os.utime(target, ns=(info.st_atime_ns, info.st_mtime_ns))
     except (OSError, ReplaceError) as error:
         raise StageError(getattr(error, "strerror", None) or str(error)) from error
 

@@ -2,20 +2,27 @@
 
 import json
 import os
-from collections.abc import Sequence
+import shutil
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 
+from hugealign.elf.coverage import coverage
+from hugealign.elf.image import read_image
 from hugealign.errors import HugealignError
 from hugealign.machine import children, kernel, libraries
 from hugealign.pagecache.programs import binary, warm_command
-from hugealign.regular import opened
+from hugealign.regular import FileError, opened
 from hugealign.settings import MIN_TEXT
 from hugealign.stage import copies, namespace, store
-from hugealign.units import printable
+from hugealign.stage.copies import StageError
+from hugealign.units import format_size, printable
 
 #: How the text of a command is made huge.
 AUTO, IN_PLACE, STAGE, COPY = "auto", "in-place", "stage", "copy"
+#: memfd_create: executable, also where vm.memfd_noexec is 1 (Linux 6.3; before it, EINVAL).
+_MFD_CLOEXEC, _MFD_EXEC = 1, 0x10
+_FRAGMENTED = "no free memory in one piece; try again, or: hugealign doctor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +45,8 @@ class Text:
 
     path: str
     how: str
-    windows: int
-    huge: int
+    windows: int = 0
+    huge: int = 0
     problem: str = ""
 
     @property
@@ -47,24 +54,21 @@ class Text:
         """Whether all of its windows are huge."""
         return self.huge == self.windows and not self.problem
 
+    @property
+    def line(self) -> str:
+        """What became of it, for people."""
+        return f"{printable(self.path)}: {self.huge} of {self.windows} windows huge"
+
 
 @dataclass(frozen=True, slots=True)
 class Launch:
     """How the command is to be executed: *program* is what to execute in place of the first word, empty for that word.
 
-    *texts* are the files that were looked at.
+    *texts* are the files that were looked at, the program first.
     """
 
     texts: Sequence[Text]
     program: str = ""
-
-    @property
-    def problem(self) -> str:
-        """Why not all text is huge, in a line; empty if it is."""
-        for text in self.texts:
-            if not text.whole:
-                return f"{printable(text.path)}: {text.huge} of {text.windows} windows huge: {text.problem}"
-        return ""
 
 
 def prepare(command: str, options: LaunchOptions) -> Launch:
@@ -73,15 +77,37 @@ def prepare(command: str, options: LaunchOptions) -> Launch:
     In the end this process may be in a mount namespace of its own, and execute what it finds there.  Nothing else of it
     changes: what is warmed in place is warmed in a child.
     """
+    try:
+        program = binary(command)
+    except FileError as error:
+        return Launch([Text(command, IN_PLACE, problem=str(error))])
+    if program is None:
+        return Launch(())
     if options.how == COPY:
-        return _copied(command, options)
+        return _copied(command, os.path.realpath(program), options)
     texts: Sequence[Text] = ()
     if options.how in (AUTO, IN_PLACE):
         texts = _in_a_child(command, options)
-        wants_fix = options.fix and any(not text.windows for text in texts)
-        if options.how == IN_PLACE or (all(text.whole for text in texts) and not wants_fix):
-            return Launch(texts)
-    return Launch(_staged(command, options, texts))
+    if options.how == IN_PLACE or (texts and all(text.whole and (text.windows or not options.fix) for text in texts)):
+        return Launch(texts)
+    paths = (program, *(libraries.resolve(program).paths if options.libs else ()))
+    known = {text.path: text for text in texts}
+    staged = _staged([known.get(p, Text(p, IN_PLACE)) for p in dict.fromkeys(map(os.path.realpath, paths))], options)
+    return Launch([text for text in staged if text.windows or text.problem or text.path in known or not known])
+
+
+def worth_saying(launch: Launch) -> str:
+    """Return the line to print of what is not huge; empty if all is, or if there is too little text to matter."""
+    for text in launch.texts:
+        if text.windows and not text.whole:
+            return f"{text.line}: {text.problem}"
+    for text in launch.texts[:1]:
+        with suppress(HugealignError), opened(text.path) as fd:
+            size = coverage(read_image(fd), kernel.huge_page_size()).text
+            if not text.windows and size >= MIN_TEXT:
+                what = text.problem or "no whole window; run: hugealign run --fix -- COMMAND"
+                return f"{printable(text.path)}: none of {format_size(size)} of text huge: {what}"
+    return ""
 
 
 def _in_a_child(command: str, options: LaunchOptions) -> list[Text]:
@@ -101,132 +127,136 @@ def _in_a_child(command: str, options: LaunchOptions) -> list[Text]:
     return [Text(os.path.realpath(path), IN_PLACE, windows, huge, problem) for path, windows, huge, problem in said]
 
 
-def _staged(command: str, options: LaunchOptions, before: Sequence[Text]) -> list[Text]:
-    """Put huge copies over those of the command's files that are not huge *before*, in a namespace of our own."""
-    texts = {text.path: text for text in before} or {
-        path: Text(path, IN_PLACE, 0, 0) for path in _files(command, options)
-    }
+def _staged(texts: Sequence[Text], options: LaunchOptions) -> list[Text]:
+    """Put huge copies over those of the files that are not huge yet, in a namespace of our own."""
+    found = {text.path: text for text in texts}
     with ExitStack() as stack:
-        sources: list[copies.Source] = []
-        try:
-            wanted = [path for path, text in texts.items() if not (text.windows and text.whole)]
-            sources = _sources(wanted, options.fix, stack)
-            if sources and (reason := namespace.refusal()):
-                raise namespace.NamespaceError(reason)
-            for origin in sources:
-                if namespace.privileged(origin.fd) and (os.geteuid() or namespace.nosuid(origin.fd)):
-                    raise copies.StageError("it gives privileges, which its copy would not")
-            texts |= {text.path: text for text in (_in_namespace(sources, options.place) if sources else ())}
-        except HugealignError as error:
-            for path in [origin.path for origin in sources] or list(texts)[:1]:
-                windows = max(texts[path].windows, *(o.windows for o in sources if o.path == path), 0)
-                texts[path] = Text(path, IN_PLACE, windows, texts[path].huge, f"not staged: {error}")
-    return list(texts.values())
-
-
-def _in_namespace(sources: Sequence[copies.Source], place: str) -> list[Text]:
-    """Enter a namespace and bind a copy over each of *sources*: the store's, or one of our own."""
-    entered = namespace.enter()
-    shared = {origin.path: store.find(origin.path, origin.fd, place) for origin in sources}
-    done = [_bound(entered, origin, shared[origin.path]) for origin in sources if shared[origin.path]]
-    own = [origin for origin in sources if not shared[origin.path]]
-    if not own:
-        return done
-    mounted = entered.mount_tmpfs([origin.path for origin in sources])
-    try:
-        for number, origin in enumerate(own):
-            copy = os.path.join(mounted, str(number))
+        origins = []
+        for text in texts:
+            if text.windows and text.whole:
+                continue
             try:
-                target = os.open(copy, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
-                try:
-                    copies.write(origin, target)
-                    if entered.user:
-                        os.fchmod(target, os.fstat(origin.fd).st_mode & 0o777)
-                    else:
-                        copies.carry(origin, target)
-                finally:
-                    os.close(target)
-                done.append(_bound(entered, origin, copy))
-            except (OSError, HugealignError) as error:
-                with suppress(OSError):
-                    os.unlink(copy)
-                reason = getattr(error, "strerror", None) or str(error)
-                done.append(Text(origin.path, IN_PLACE, origin.windows, 0, f"not staged: {reason}"))
-    finally:
-        entered.detach(mounted)
-    return done
+                origin = copies.source(text.path, stack.enter_context(opened(text.path)), options.fix)
+                if origin is None:
+                    if options.fix and not text.windows:
+                        found[text.path] = Text(text.path, IN_PLACE, problem="no window can be made of it")
+                    continue
+                copies.check(origin)
+                if os.geteuid() and namespace.privileged(origin.fd):
+                    raise StageError("it gives privileges, which its copy would not")
+                origins.append(origin)
+            except HugealignError as error:
+                found[text.path] = _unstaged(text, text.windows, error)
+        try:
+            if origins and (reason := namespace.refusal()):
+                raise namespace.NamespaceError(reason)
+            for text in _in_namespace(origins, options.place) if origins else ():
+                found[text.path] = text
+        except HugealignError as error:
+            for origin in origins:
+                if found[origin.path].how == IN_PLACE:
+                    found[origin.path] = _unstaged(found[origin.path], origin.windows, error)
+    return list(found.values())
 
 
-def _bound(entered: namespace.Namespace, origin: copies.Source, copy: str) -> Text:
-    """Bind *copy* over the file that *origin* is of, if its path still leads there.  Raises HugealignError."""
-    target = os.open(origin.path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+def _unstaged(text: Text, windows: int, error: Exception) -> Text:
+    reason = getattr(error, "strerror", None) or str(error)
+    return Text(text.path, IN_PLACE, max(windows, text.windows), text.huge, f"not staged: {reason}")
+
+
+def _in_namespace(origins: Sequence[copies.Source], place: str) -> Iterator[Text]:
+    """Enter a namespace, and bind a copy over each of *origins*: the store's, or one of our own."""
+    with ExitStack() as stack:
+        # Looked for and judged before: in a user namespace what is root's would look like nobody's.
+        shared = {origin.path: stack.enter_context(store.found(origin, place)) for origin in origins}
+        entered = namespace.enter()
+        own = []
+        for origin in origins:
+            trusted = shared[origin.path]
+            copy = _same(os.path.join(place, origin.identity), trusted) if trusted is not None else None
+            if copy is None:
+                own.append(origin)
+            else:
+                stack.callback(os.close, copy)
+                yield _bound(entered, origin, copy)
+        if own:
+            mounted = entered.mount_tmpfs([origin.path for origin in origins])
+            stack.callback(entered.detach, mounted)
+            for origin in own:
+                yield _bound_own(entered, origin, mounted)
+
+
+def _same(path: str, trusted: int) -> int | None:
+    """Open the file at *path*, by a mount of the namespace that we are in by now, if it is still the one *trusted*."""
+    with suppress(OSError):
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        if os.path.samestat(os.fstat(fd), os.fstat(trusted)):
+            return fd
+        os.close(fd)
+    return None
+
+
+def _bound_own(entered: namespace.Namespace, origin: copies.Source, mounted: str) -> Text:
+    """Make a copy on the tmpfs *mounted* and bind it."""
+    path = os.path.join(mounted, origin.identity)
     try:
-        if not os.path.samestat(os.fstat(target), os.fstat(origin.fd)):
-            raise copies.StageError("another file took its name")
-        entered.bind(copy, target)
-    finally:
-        os.close(target)
-    with opened(copy) as fd:
-        huge = copies.huge_windows(fd)
-    windows = origin.windows
-    problem = "" if huge == windows else "no free memory in one piece; try again, or: hugealign doctor"
-    return Text(origin.path, STAGE, windows, huge, problem)
+        target = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            copies.write(origin, target)
+            copies.carry(origin, target, owner=not entered.user)
+            copy = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        finally:
+            os.close(target)  # nobody can execute what is open for writing (ETXTBSY)
+        try:
+            return _bound(entered, origin, copy)
+        finally:
+            os.close(copy)
+    except (OSError, HugealignError) as error:
+        with suppress(OSError):
+            os.unlink(path)  # its memory
+        return _unstaged(Text(origin.path, IN_PLACE), origin.windows, error)
 
 
-def _copied(command: str, options: LaunchOptions) -> Launch:
+def _bound(entered: namespace.Namespace, origin: copies.Source, copy: int) -> Text:
+    """Bind *copy* over the file that *origin* is of, if its path still leads there."""
+    try:
+        huge = copies.huge_windows(copy)
+        target = os.open(origin.path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            if not os.path.samestat(os.fstat(target), os.fstat(origin.fd)):
+                raise StageError("another file took its name")
+            entered.bind(copy, origin.path, target)
+        finally:
+            os.close(target)
+    except (OSError, HugealignError) as error:
+        return _unstaged(Text(origin.path, IN_PLACE), origin.windows, error)
+    return Text(origin.path, STAGE, origin.windows, huge, "" if huge == origin.windows else _FRAGMENTED)
+
+
+def _copied(command: str, path: str, options: LaunchOptions) -> Launch:
     """Make a huge copy in memory that has no path: for where no mount is allowed."""
-    program = binary(command)
-    if program is None:
-        return Launch(())
-    path = os.path.realpath(program)
+    if path != os.path.realpath(shutil.which(command) or command):
+        raise StageError("a script cannot run from a copy; name its interpreter")
     with opened(path) as fd:
-        if os.pread(fd, 4, 0) != b"\x7fELF" or not os.path.samefile(path, _which(command)):
-            raise copies.StageError("a script cannot run from a copy; name its interpreter")
-        if namespace.privileged(fd):
-            raise copies.StageError("it gives privileges, which a copy would lose")
         origin = copies.source(path, fd, options.fix)
         if origin is None:
-            return Launch([Text(path, IN_PLACE, 0, 0)])
-        target = os.memfd_create(os.path.basename(path), 0)
+            return Launch([Text(path, IN_PLACE)])
+        copies.check(origin)
+        if namespace.privileged(fd):
+            raise StageError("it gives privileges, which a copy would lose")
+        target = _memory_file(os.path.basename(path))
         copies.write(origin, target)
         os.fchmod(target, 0o500)
-        copy = os.open(f"/proc/self/fd/{target}", os.O_RDONLY)
+        # Executed by a descriptor that the command does not get: the kernel has opened it before it closes this one.
+        copy = os.open(f"/proc/self/fd/{target}", os.O_RDONLY | os.O_CLOEXEC)
         os.close(target)
         huge = copies.huge_windows(copy)
-        os.set_inheritable(copy, True)
-        problem = "" if huge == origin.windows else "this kernel does not collapse files in memory (Linux 6.1 does)"
-        return Launch([Text(path, COPY, origin.windows, huge, problem)], f"/proc/self/fd/{copy}")
+    problem = "" if huge == origin.windows else "this kernel does not collapse files in memory (Linux 6.1 does)"
+    return Launch([Text(path, COPY, origin.windows, huge, problem)], f"/proc/self/fd/{copy}")
 
 
-def _sources(paths: Sequence[str], fix: bool, stack: ExitStack) -> list[copies.Source]:
-    found = (copies.source(path, stack.enter_context(opened(path)), fix) for path in paths)
-    return [origin for origin in found if origin]
-
-
-def _files(command: str, options: LaunchOptions) -> list[str]:
-    program = binary(command)
-    if program is None:
-        return []
-    paths = (program, *(libraries.resolve(program).paths if options.libs else ()))
-    return list(dict.fromkeys(os.path.realpath(path) for path in paths))
-
-
-def _which(command: str) -> str:
-    from shutil import which
-
-    return which(command) or command
-
-
-def worth_saying(launch: Launch) -> str:
-    """Return the line to print of what is not huge; empty if all is, or if there is too little text to matter."""
-    from hugealign.elf.coverage import coverage
-    from hugealign.elf.image import read_file
-
-    if launch.problem:
-        return launch.problem
-    for text in launch.texts[:1]:
-        if not text.windows:
-            with suppress(HugealignError, OSError):
-                if coverage(read_file(text.path), kernel.huge_page_size()).text >= MIN_TEXT:
-                    return f"{printable(text.path)}: no whole window of text; try: hugealign run --fix -- COMMAND"
-    return ""
+def _memory_file(name: str) -> int:
+    try:
+        return os.memfd_create(name[:200], _MFD_CLOEXEC | _MFD_EXEC)
+    except OSError:
+        return os.memfd_create(name[:200], _MFD_CLOEXEC)

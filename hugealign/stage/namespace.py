@@ -3,7 +3,7 @@
 Whatever is mounted here is seen by this process and its children only, and is gone with the last of them.  As an
 ordinary user the mounts belong to a user namespace in which our own user and group are the only ones
 (user_namespaces(7)): there set-user-ID programs and file capabilities have no effect, and others own what they own as
-``nobody``.
+``nobody``.  Who has capabilities would lose them there, and stays outside.
 """
 
 import ctypes
@@ -16,8 +16,12 @@ from hugealign.errors import HugealignError
 from hugealign.machine import children
 
 _CLONE_NEWNS, _CLONE_NEWUSER = 0x00020000, 0x10000000
-_MS_NODEV, _MS_BIND, _MS_REC, _MS_SLAVE = 4, 4096, 16384, 1 << 19
+_MS_RDONLY, _MS_NODEV, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_SLAVE = 1, 4, 32, 4096, 16384, 1 << 19
+_MS_RELATIME = 1 << 21
+_ST_RELATIME = 4096  # statvfs has the other flags where mount has them (include/linux/statfs.h)
+_MS_OF_ST = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC | os.ST_NOATIME | os.ST_NODIRATIME
 _MNT_DETACH = 2
+_PR_CAPBSET_READ, _PR_CAPBSET_DROP = 23, 24
 _MAY = b"\0"  # what the child says of success
 #: Directories that are there nearly everywhere; one is covered by the tmpfs for as long as files are copied.
 _PLACES = ("/tmp", "/var/tmp", "/run", "/mnt", "/opt", "/srv", "/media")  # noqa: S108  # nothing is made in them
@@ -46,12 +50,24 @@ class Namespace:
                 return place
         raise NamespaceError("no directory to mount a tmpfs on")
 
-    def bind(self, copy: str, target: int) -> None:
-        """Bind the file at *copy* over the one that the descriptor *target* is of.  Raises NamespaceError.
+    def bind(self, copy: int, path: str, target: int) -> None:
+        """Bind the open file *copy* over the one at *path*, which *target* is open of; read-only.
 
-        By descriptor: whoever owns the directory may exchange the name, and we would cover another file.
+        By descriptor: whoever owns the directory may exchange the name, and we would cover another file.  Read-only:
+        what is written to a copy would be lost, and others may use it, too.  Raises NamespaceError.
         """
-        _mount(copy, f"/proc/self/fd/{target}", "", _MS_BIND, "", "bind the copy over the file")
+        _mount(f"/proc/self/fd/{copy}", f"/proc/self/fd/{target}", "", _MS_BIND, "", "bind the copy over the file")
+        # A descriptor from before the mount leads below it, so the new one is found by name.
+        covered = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            if os.path.samestat(os.fstat(covered), os.fstat(copy)):
+                # In a user namespace the flags that the mount had outside have to stay (mount_namespaces(7)).
+                had = os.fstatvfs(covered).f_flag
+                flags = had & _MS_OF_ST | (_MS_RELATIME if had & _ST_RELATIME else 0)
+                flags |= _MS_REMOUNT | _MS_BIND | _MS_RDONLY
+                _mount("none", f"/proc/self/fd/{covered}", "", flags, "", "make the copy read-only")
+        finally:
+            os.close(covered)
 
     def detach(self, place: str) -> None:
         """Take the tmpfs from *place*; what is bound from it stays.  Raises NamespaceError."""
@@ -67,9 +83,14 @@ def enter() -> Namespace:
     user = False
     if _libc().unshare(_CLONE_NEWNS):
         uid, gid = os.geteuid(), os.getegid()
+        if _capable():
+            raise NamespaceError("no right to mount, and a user namespace would take privileges that it has")
+        bounds = [number for number in range(64) if _libc().prctl(_PR_CAPBSET_READ, number) == 0]
         if _libc().unshare(_CLONE_NEWUSER | _CLONE_NEWNS):
-            raise _error("make a mount namespace")
+            raise _error("make a user namespace")
         user = True
+        for number in bounds:  # a new user namespace begins with all of them
+            _libc().prctl(_PR_CAPBSET_DROP, number)
         for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
             try:
                 with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
@@ -105,6 +126,11 @@ def nosuid(fd: int) -> bool:
     return bool(os.fstatvfs(fd).f_flag & os.ST_NOSUID)
 
 
+def noexec(fd: int) -> bool:
+    """Return whether nothing may be executed where the open file lies."""
+    return bool(os.fstatvfs(fd).f_flag & os.ST_NOEXEC)
+
+
 def privileged(fd: int) -> bool:
     """Return whether executing the open file gives privileges: set-user-ID, set-group-ID, capabilities."""
     if os.fstat(fd).st_mode & (stat.S_ISUID | stat.S_ISGID):
@@ -113,6 +139,14 @@ def privileged(fd: int) -> bool:
         return bool(os.getxattr(f"/proc/self/fd/{fd}", "security.capability"))
     except OSError:
         return False
+
+
+def _capable() -> bool:
+    """Return whether we are root, or have capabilities, or more than one identity: then we do not stay what we are."""
+    if 0 in os.getresuid() or len({*os.getresuid()}) > 1 or len({*os.getresgid()}) > 1:
+        return True
+    with open("/proc/self/status", encoding="utf-8", errors="surrogateescape") as file:
+        return any(int(line.split()[1], 16) for line in file if line.startswith(("CapInh", "CapPrm", "CapAmb")))
 
 
 @functools.cache

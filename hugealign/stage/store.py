@@ -1,9 +1,9 @@
 """A store of huge copies that services share: one tmpfs, one copy for each state of a file.
 
 ``STORE/IDENTITY`` is a copy; ``STORE/path/usr/sbin/mariadbd`` is a link to the one of that path, which a service can
-name before it is there.  A copy gets its name when it is complete, so nobody executes half of one; the store belongs to
-root, and its files cannot be written to by others.  Small files take 2 MiB each on such a tmpfs: there are none but
-copies.
+name before it is there.  A copy gets its name when it is complete, so nobody executes half of one; and the link goes as
+soon as the file is another, so nobody starts an old one.  The store belongs to who made it, root as a rule, and others
+cannot write to it.  Small files take 2 MiB each on such a tmpfs: there are none but copies.
 """
 
 import contextlib
@@ -14,16 +14,19 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from hugealign import trust
+from hugealign.errors import HugealignError
+from hugealign.machine import kernel
 from hugealign.regular import opened
 from hugealign.stage import copies, namespace
 from hugealign.stage.copies import StageError
-from hugealign.units import format_size
+from hugealign.units import format_size, printable
 
 DEFAULT = "/run/hugealign"
-_LINKS = "path"
+_LINKS, _LOCK = "path", "lock"
 _PATIENCE = 60.0  # seconds that a starter waits for others that copy
 _PAUSE = 0.01
-_NO_MOUNT = "nothing is mounted there"
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 #: What became of a file.
 MADE, THERE, NO_WINDOW = "made", "there", "no-window"
@@ -56,31 +59,31 @@ class Entry:
     fixed: bool
 
 
-def stage(paths: Sequence[str], place: str = DEFAULT, fix: bool = False, limit: int = 0) -> Iterator[Staged]:
-    """Put a huge copy of each of the files *paths* into the store at *place*, and yield what became of it.
+def stage(path: str, place: str = DEFAULT, fix: bool = False, limit: int = 0) -> Staged:
+    """Put a huge copy of the file *path* into the store at *place*, with *fix* a fixed one if it has no window.
 
-    *limit* bounds the bytes of all copies; 0 is half of the memory, the default of tmpfs.  Raises HugealignError for
-    the file that it stops at; what was staged before stays.
+    *limit* bounds the bytes of all copies; 0 is half of the memory, the default of tmpfs.  Raises HugealignError.
     """
-    store = _opened_store(place)
-    try:
-        for path in paths:
-            real = os.path.realpath(path)
+    real = os.path.realpath(path)
+    with _changing(place) as store:
+        try:
             with opened(real) as fd:
-                yield _staged(store, place, real, fd, fix, limit)
-    finally:
-        os.close(store)
+                return _staged(store, place, real, fd, fix, limit)
+        except BaseException:
+            # Whatever went wrong: a link to the copy of an older file must not stay.
+            _unlink(_link(place, real))
+            raise
 
 
 def entries(place: str = DEFAULT) -> list[Entry]:
     """Return the copies in the store, by path; none if there is no store."""
     found = []
     for link in _links(place):
-        identity = os.path.basename(os.readlink(link))
         path = link[len(os.path.join(place, _LINKS)) :]
         with contextlib.suppress(OSError):
+            identity = os.path.basename(os.readlink(link))
             size = os.stat(os.path.join(place, identity)).st_blocks * 512
-            found.append(Entry(path, identity, size, _is_current(path, identity), identity.endswith("-fixed")))
+            found.append(Entry(path, identity, size, _is_current(path, identity), identity.endswith(copies.FIXED)))
     return sorted(found, key=lambda entry: entry.path)
 
 
@@ -92,55 +95,67 @@ def drop(paths: Sequence[str] = (), place: str = DEFAULT) -> list[Entry]:
     wanted = {os.path.realpath(path) for path in paths}
     there = entries(place)
     if missing := wanted - {entry.path for entry in there}:
-        raise StageError(f"{min(missing)}: not in the store")
+        raise StageError(f"{printable(min(missing))}: not in the store")
     if not there:
         return []
     dropped = [entry for entry in there if not wanted or entry.path in wanted]
-    store = _opened_store(place)
-    try:
-        with _locked(store):
-            for entry in dropped:
-                os.unlink(_link(place, entry.path))
-            _remove_unnamed(store, place)
-    finally:
-        os.close(store)
+    with _changing(place) as store:
+        for entry in dropped:
+            _unlink(_link(place, entry.path))
+        _remove_unnamed(store, place)
     return dropped
 
 
-def find(path: str, fd: int, place: str = DEFAULT) -> str:
-    """Return the copy in the store of the open file at the real *path*, as it is or fixed; empty if there is none."""
-    link = _link(place, path)
+@contextlib.contextmanager
+def found(origin: copies.Source, place: str = DEFAULT) -> Iterator[int | None]:
+    """Yield the open copy of *origin* in the store at *place*; None if there is none, or no store to be trusted."""
+    fd = -1
+    with contextlib.suppress(OSError, HugealignError):
+        store = os.open(place, _DIRECTORY)
+        try:
+            _check(store, place)
+            fd = os.open(origin.identity, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=store)
+        finally:
+            os.close(store)
     try:
-        identity = os.path.basename(os.readlink(link))
-        trusted = os.lstat(place)
-    except OSError:
-        return ""
-    if trusted.st_uid != 0 or _writable_by_others(trusted) or not stat.S_ISDIR(trusted.st_mode):
-        return ""
-    info = os.fstat(fd)
-    mine = f"{info.st_dev:x}-{info.st_ino:x}-{info.st_ctime_ns:x}-{info.st_size:x}"
-    copy = os.path.join(place, identity)
-    return copy if identity in (mine, f"{mine}-fixed") and os.path.exists(copy) else ""
+        yield fd if fd >= 0 else None
+    finally:
+        if fd >= 0:
+            os.close(fd)
 
 
 def _staged(store: int, place: str, real: str, fd: int, fix: bool, limit: int) -> Staged:
+    _remove_stale(store, place)
     origin = copies.source(real, fd, fix)
     if origin is None:
+        _unlink(_link(place, real))
         return Staged(real, NO_WINDOW)
-    if namespace.privileged(fd) and namespace.nosuid(fd):
-        raise StageError("it lies on a file system with nosuid, which its copy would not")
+    copies.check(origin)
+    if namespace.privileged(fd):
+        # A copy would give them after the file lost them, by an upgrade that closed a hole.
+        raise StageError("it gives privileges, which its copy would still give when the file no longer does")
+    _check_reachable(real)
     identity = origin.identity
-    with _locked(store):
-        made = not _exists(store, identity)
-        if made:
-            _remove_stale(store, place)
-            _make_room(store, origin, limit)
-            _copy(store, origin, identity)
-        _point(place, real, identity)
+    made = not _exists(store, identity)
+    if made:
+        _make_room(store, origin, limit)
+        _copy(store, origin, identity)
+    _point(place, real, identity)
     with opened(os.path.join(place, identity)) as copy:
         huge, size = copies.huge_windows(copy), os.fstat(copy).st_blocks * 512
     state = MADE if made else THERE
     return Staged(real, state, origin.windows, huge, size, _link(place, real), origin.output is not None)
+
+
+def _check_reachable(real: str) -> None:
+    """Check that everybody may come to the file at *real*, as to its copy.  Raises StageError."""
+    directory = os.path.dirname(real)
+    while True:
+        if not os.stat(directory).st_mode & stat.S_IXOTH:
+            raise StageError(f"not all may enter {printable(directory)}, and all could read the copy")
+        if directory == "/":
+            return
+        directory = os.path.dirname(directory)
 
 
 def _copy(store: int, origin: copies.Source, identity: str) -> None:
@@ -162,7 +177,7 @@ def _copy(store: int, origin: copies.Source, identity: str) -> None:
 
 
 def _make_room(store: int, origin: copies.Source, limit: int) -> None:
-    used = sum(os.stat(name, dir_fd=store).st_blocks * 512 for name in os.listdir(store) if name != _LINKS)
+    used = sum(os.stat(name, dir_fd=store).st_blocks * 512 for name in _copies(store))
     if limit and used + origin.size > limit:
         raise StageError(f"the store would hold more than {format_size(limit)}; see: hugealign stage --list")
 
@@ -176,24 +191,30 @@ def _point(place: str, real: str, identity: str) -> None:
         if os.readlink(link) == target:
             return
     fresh = f"{link}.{os.getpid()}.new"
+    _unlink(fresh)
     os.symlink(target, fresh)
     os.rename(fresh, link)
 
 
 def _remove_stale(store: int, place: str) -> None:
     """Remove the copies of files that are others by now, and links that a killed one left behind."""
-    for entry in entries(place):
-        if not entry.current:
-            os.unlink(_link(place, entry.path))
+    for link in _links(place):
+        identity = os.path.basename(os.readlink(link))
+        if not _exists(store, identity) or not _is_current(link[len(os.path.join(place, _LINKS)) :], identity):
+            _unlink(link)
     _remove_unnamed(store, place)
 
 
 def _remove_unnamed(store: int, place: str) -> None:
     """Remove the copies that no link leads to."""
     named = {os.path.basename(os.readlink(link)) for link in _links(place)}
-    for name in os.listdir(store):
-        if name != _LINKS and name not in named:
+    for name in _copies(store):
+        if name not in named:
             os.unlink(name, dir_fd=store)
+
+
+def _copies(store: int) -> list[str]:
+    return [name for name in os.listdir(store) if name not in (_LINKS, _LOCK)]
 
 
 def _links(place: str) -> Iterator[str]:
@@ -208,13 +229,17 @@ def _link(place: str, real: str) -> str:
     return os.path.join(place, _LINKS) + real
 
 
+def _unlink(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        os.unlink(path)
+
+
 def _is_current(path: str, identity: str) -> bool:
     try:
         info = os.stat(path, follow_symlinks=False)
     except OSError:
         return False
-    now = f"{info.st_dev:x}-{info.st_ino:x}-{info.st_ctime_ns:x}-{info.st_size:x}"
-    return identity in (now, f"{now}-fixed")
+    return identity in (copies.identity(info, fixed=False), copies.identity(info, fixed=True))
 
 
 def _exists(store: int, name: str) -> bool:
@@ -225,50 +250,70 @@ def _exists(store: int, name: str) -> bool:
     return True
 
 
-def _opened_store(place: str) -> int:
-    """Open the store, mounted if it is not.  Raises StageError."""
+@contextlib.contextmanager
+def _changing(place: str) -> Iterator[int]:
+    """Yield the store, open, mounted if it was not, and changed by nobody else meanwhile.  Raises StageError."""
+    fd = -1
     try:
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(place, 0o755)
-        fd = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        _mount(place)
+        fd = os.open(place, _DIRECTORY)
+        _check(fd, place)
+        # A file of its own, which others cannot open, and so not lock.
+        lock = os.open(_LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=fd)
+        try:
+            with _locked(lock):
+                yield fd
+        finally:
+            os.close(lock)
     except OSError as error:
-        raise StageError(f"{place}: {error.strerror}; make one as root: hugealign stage FILE") from error
+        raise StageError(f"{printable(place)}: {error.strerror}") from error
+    finally:
+        if fd >= 0:
+            os.close(fd)
+
+
+def _mount(place: str) -> None:
+    """Mount a tmpfs at *place*, if nothing is mounted there.  Raises OSError, StageError, NamespaceError."""
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(place, 0o700)  # nobody else can lock it before it is mounted
+    fd = os.open(place, _DIRECTORY)
     try:
-        problem = _problem(fd, place)
-    except OSError as error:
-        problem = error.strerror or str(error)
-    if not problem:
-        return fd
-    os.close(fd)
-    if problem != _NO_MOUNT:
-        raise StageError(f"{place}: {problem}")
-    namespace.mount_huge_tmpfs(place, "mode=0755")
-    return os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        if not _is_mounted(fd):
+            with _locked(fd):
+                again = os.open(place, _DIRECTORY)
+                try:
+                    if not _is_mounted(again):
+                        namespace.mount_huge_tmpfs(f"/proc/self/fd/{again}", "mode=0755")
+                finally:
+                    os.close(again)
+    finally:
+        os.close(fd)
 
 
-def _problem(fd: int, place: str) -> str:
-    """Return why the open directory *place* is no store, empty if it is one: the root of a tmpfs with huge=always."""
-    if os.fstat(fd).st_dev == os.stat(os.path.dirname(os.path.abspath(place))).st_dev:
-        return _NO_MOUNT
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
-        rows = [line.split() for line in file]
-    mounts = [row for row in rows if row[4] == os.path.realpath(place)]
-    if not mounts or mounts[-1][mounts[-1].index("-") + 1] != "tmpfs" or "huge=always" not in mounts[-1][-1].split(","):
-        return "something else is mounted there"
-    return "others may write to it" if _writable_by_others(os.fstat(fd)) else ""
+def _is_mounted(fd: int) -> bool:
+    """Return whether the open directory is the root of a mount."""
+    return os.fstat(fd).st_dev != os.stat("..", dir_fd=fd).st_dev
 
 
-def _writable_by_others(info: os.stat_result) -> bool:
-    return info.st_uid not in (0, os.geteuid()) or bool(info.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+def _check(fd: int, place: str) -> None:
+    """Check that the open directory *place* is a store, and that others cannot change it.  Raises StageError."""
+    if not _is_mounted(fd):
+        raise StageError(f"{printable(place)}: nothing is mounted there")
+    if kernel.file_system_of(fd) != "tmpfs" or "huge=always" not in kernel.mount_options_of(fd):
+        raise StageError(f"{printable(place)}: something else is mounted there")
+    try:
+        trust.check_directory(fd, place)
+    except HugealignError as error:
+        raise StageError(f"{printable(place)}: others may write there, or to a directory above it") from error
 
 
 @contextlib.contextmanager
-def _locked(store: int) -> Iterator[None]:
-    """Let one at a time change the store.  Raises StageError."""
+def _locked(fd: int) -> Iterator[None]:
+    """Let one at a time go on.  Raises StageError."""
     end = time.monotonic() + _PATIENCE
     while True:
         try:
-            fcntl.flock(store, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             break
         except BlockingIOError:
             if time.monotonic() > end:
@@ -277,4 +322,4 @@ def _locked(store: int) -> Iterator[None]:
     try:
         yield
     finally:
-        fcntl.flock(store, fcntl.LOCK_UN)
+        fcntl.flock(fd, fcntl.LOCK_UN)

@@ -56,7 +56,8 @@ def test_environment_name_and_status_are_the_commands_own(tmp_path: Path) -> Non
     environ = {"A": "1", "LC_ALL": "C", "PATH": "/bin", "PWD": str(tmp_path), "B": "\n\udcff"}
     plain = subprocess.run(words, check=False, capture_output=True, text=True, env=environ, cwd=tmp_path)
     ours = hugealign_run("--", *words, env=environ, cwd=tmp_path)
-    assert (ours.returncode, ours.stderr) == (41, "")
+    assert (ours.returncode, ours.stderr.count("\n")) == (41, 1)
+    assert ours.stderr.endswith("of text huge: no whole window; run: hugealign run --fix -- COMMAND\n")
     assert ours.stdout == plain.stdout
     assert hugealign_run(sys.executable, "-c", "print(5)").stdout == "5\n"
     assert hugealign_run("-v", "--libs", "--", sys.executable, "-c", "print(5)").stdout == "5\n"
