@@ -9,9 +9,9 @@ import importlib
 import os
 import sys
 
-from hugealign import __version__
 from hugealign.errors import HugealignError
 from hugealign.settings import VARIABLES
+from hugealign.version import __version__
 
 #: command -> one line for ``--help``; the module of the same name in this package does the work.
 COMMANDS = {
