@@ -53,7 +53,7 @@ check: $(CHECKERS)/installed ## lint, format, imports, types, spelling, sh and C
 	@$(call if-installed,clang-format-14 --dry-run -Werror $$(git ls-files '*.c' '*.cc' '*.cpp' '*.h'))
 
 # Says so where the checker is missing; CI must have it.
-if-installed = if command -v $(firstword $(1)) >/dev/null; then set -x; $(1); \
+if-installed = if command -v $(firstword $(1)) >/dev/null; then echo '$(firstword $(1))'; $(1); \
 	else echo 'check: not checked: $(firstword $(1)) is not installed'; test -z "$$CI"; fi
 
 format: $(CHECKERS)/installed ## format the Python
