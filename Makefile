@@ -2,6 +2,7 @@
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
+CHECKERS := build/checkers
 # xunit1: the family in which tests may record what they saw.
 JUNIT := -o junit_family=xunit1 --junitxml=
 SHELL_FILES := bin/hugealign bin/hugealign-gcc hugealign/libexec/ld tests/setup.sh .ci/run $(wildcard examples/*/*.sh)
@@ -9,7 +10,7 @@ SHELL_FILES := bin/hugealign bin/hugealign-gcc hugealign/libexec/ld tests/setup.
 # What only test-kernels needs, 90 MB of it: `make test` does not install it.
 KERNEL_PACKAGES := qemu-system-x86 busybox-static xfsprogs btrfs-progs kmod cpio debian-archive-keyring
 
-.PHONY: help demo test test-links test-live test-kernels test-postgres test-mysql test-prebuilt check format bench docs docs-live tables pad wheel setup clean
+.PHONY: help demo test test-links test-live test-kernels test-postgres test-mysql test-prebuilt check coverage format bench docs docs-live tables pad wheel setup clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -42,16 +43,28 @@ test-prebuilt: setup ## fix what Debian and others built, run it; writes docs/pr
 	$(PYTHON) -m tests.prebuilt --write docs/prebuilt.md
 	$(PYTHON) -m pytest -q -m matrix tests/prebuilt
 
-check: setup ## lint, format, types, shell
-	$(VENV)/bin/ruff check
-	$(VENV)/bin/ruff format --check
-	$(VENV)/bin/mypy
-	shellcheck -x -P SCRIPTDIR -P . $(SHELL_FILES)
-	clang-format-14 --dry-run -Werror $$(git ls-files '*.c' '*.cc' '*.cpp' '*.h')
+check: $(CHECKERS)/installed ## lint, format, imports, types, spelling, sh and C; needs Python alone
+	$(CHECKERS)/bin/ruff check
+	$(CHECKERS)/bin/ruff format --check
+	$(CHECKERS)/bin/lint-imports --no-logo
+	$(CHECKERS)/bin/mypy
+	git ls-files -z | xargs -0 $(CHECKERS)/bin/codespell
+	@$(call if-installed,shellcheck -x -P SCRIPTDIR -P . $(SHELL_FILES))
+	@$(call if-installed,clang-format-14 --dry-run -Werror $$(git ls-files '*.c' '*.cc' '*.cpp' '*.h'))
 
-format: setup ## format the Python
-	$(VENV)/bin/ruff check --fix
-	$(VENV)/bin/ruff format
+# Says so where the checker is missing; CI must have it.
+if-installed = if command -v $(firstword $(1)) >/dev/null; then echo '$(firstword $(1))'; $(1); \
+	else echo 'check: not checked: $(firstword $(1)) is not installed'; test -z "$$CI"; fi
+
+format: $(CHECKERS)/installed ## format the Python
+	$(CHECKERS)/bin/ruff check --fix
+	$(CHECKERS)/bin/ruff format
+
+coverage: setup ## lines and branches that tests/unit and tests/commands run, child processes too
+	rm -f build/coverage/.coverage*
+	$(VENV)/bin/coverage run -m pytest -q -m 'not matrix and not kernels' tests/unit tests/commands $(ARGS)
+	$(VENV)/bin/coverage combine -q
+	$(VENV)/bin/coverage report --skip-covered --show-missing
 
 bench: setup ## benchmarks: ratios, side by side
 	$(PYTHON) -m tests.bench
@@ -77,9 +90,15 @@ wheel: setup ## build the wheel
 
 setup: $(VENV)/installed
 
-# Debian's packages and the Python packages of pyproject.toml's extras; done again when either list changes.
-$(VENV)/installed: pyproject.toml tests/setup.sh
+# Debian's packages and the Python packages of pyproject.toml's groups; done again when either list changes.
+$(VENV)/installed: pyproject.toml tests/setup.sh tests/requirements.py
 	tests/setup.sh $(VENV)
+	@touch $@
+
+$(CHECKERS)/installed: pyproject.toml tests/requirements.py
+	python3 -m venv $(CHECKERS)
+	python3 tests/requirements.py check >$(CHECKERS)/requirements.txt
+	$(CHECKERS)/bin/python -m pip install -q --disable-pip-version-check -r $(CHECKERS)/requirements.txt
 	@touch $@
 
 clean: ## remove what was built

@@ -1,12 +1,12 @@
 # find_package(hugealign 0.1): the version of the package that these files lie in; a newer one of the same major serves.
-if(EXISTS "${CMAKE_CURRENT_LIST_DIR}/../__init__.py")
-  set(_hugealign_init "${CMAKE_CURRENT_LIST_DIR}/../__init__.py") # installed: inside the Python package
+if(EXISTS "${CMAKE_CURRENT_LIST_DIR}/../version.py")
+  set(_hugealign_version "${CMAKE_CURRENT_LIST_DIR}/../version.py") # installed: inside the Python package
 else()
-  set(_hugealign_init "${CMAKE_CURRENT_LIST_DIR}/../hugealign/__init__.py") # in a checkout: beside it
+  set(_hugealign_version "${CMAKE_CURRENT_LIST_DIR}/../hugealign/version.py") # in a checkout: beside it
 endif()
-file(STRINGS "${_hugealign_init}" PACKAGE_VERSION REGEX "^__version__ = ")
+file(STRINGS "${_hugealign_version}" PACKAGE_VERSION REGEX "^__version__ = ")
 string(REGEX REPLACE ".*\"(.*)\".*" "\\1" PACKAGE_VERSION "${PACKAGE_VERSION}")
-unset(_hugealign_init)
+unset(_hugealign_version)
 string(REGEX MATCH "^[0-9]+" _hugealign_major "${PACKAGE_VERSION}")
 if(PACKAGE_FIND_VERSION VERSION_LESS_EQUAL PACKAGE_VERSION AND PACKAGE_FIND_VERSION_MAJOR EQUAL _hugealign_major)
   set(PACKAGE_VERSION_COMPATIBLE TRUE)

@@ -1,7 +1,5 @@
 """hugealign: a program's text on huge pages, from the link to the running process."""
 
-__version__ = "0.1.0"
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hugealign.doctor.diagnosis import diagnose
@@ -13,6 +11,7 @@ if TYPE_CHECKING:
     from hugealign.verification.rules import Policy
     from hugealign.verification.selection import Selection
     from hugealign.verification.verify import compare, verify
+    from hugealign.version import __version__
 
 #: What other programs may use, and the module that it is in; imported when it is used.
 _API = {
@@ -21,6 +20,7 @@ _API = {
     "PsOptions": "hugealign.ps.looking",
     "Selection": "hugealign.verification.selection",
     "WarmOptions": "hugealign.pagecache.text",
+    "__version__": "hugealign.version",
     "budget_of": "hugealign.ordering.budget",
     "compare": "hugealign.verification.verify",
     "cool": "hugealign.pagecache.text",

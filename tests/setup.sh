@@ -60,10 +60,6 @@ fi
 python=/usr/bin/python3
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || python=python3
 "$python" -m venv "$venv"
-# The extras alone, read from pyproject.toml: hugealign itself runs from the checkout.
-"$venv/bin/python" - >"$venv/requirements.txt" <<'LIST'
-import tomllib
-extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]
-print("\n".join(extras["test"] + extras["check"]))
-LIST
+# The groups alone: hugealign itself runs from the checkout.
+"$venv/bin/python" tests/requirements.py test check coverage >"$venv/requirements.txt"
 "$venv/bin/python" -m pip install -q --disable-pip-version-check -r "$venv/requirements.txt"

@@ -9,10 +9,10 @@ import importlib
 import os
 import sys
 
-from hugealign import __version__
 from hugealign.environment import reserve_standard_descriptors
 from hugealign.errors import HugealignError
 from hugealign.settings import VARIABLES
+from hugealign.version import __version__
 
 #: command -> one line for ``--help``; the module of the same name in this package does the work.
 COMMANDS = {

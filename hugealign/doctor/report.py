@@ -3,8 +3,8 @@
 import json
 from collections import Counter
 
-from hugealign import __version__
 from hugealign.doctor.checks import NOTE, OBSTACLE, OK, UNKNOWN, Finding
+from hugealign.version import __version__
 
 #: The version of the JSON's shape; ``doctor-1.schema.json`` beside this file describes it.
 SCHEMA = "hugealign.doctor/1"

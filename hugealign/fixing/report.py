@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hugealign import __version__
 from hugealign.fixing.fix import NOTHING, UNDO, Fixed
 from hugealign.fixing.gains import Gain
 from hugealign.fixing.plan import Edit, Plan
 from hugealign.units import format_size, printable
+from hugealign.version import __version__
 
 SCHEMA, REPORT_SCHEMA = "hugealign.fix/1", "hugealign.fix-report/1"
 _SHOWN = 40

@@ -3,10 +3,10 @@
 import json
 from collections.abc import Iterator
 
-from hugealign import __version__
 from hugealign.map.layout import CELLS, PARTS, Layout, Map
 from hugealign.map.scale import NONE, plain, scale
 from hugealign.units import format_size, printable
+from hugealign.version import __version__
 
 SCHEMA = "hugealign.map/1"
 #: From the hottest step to cells of text without samples.

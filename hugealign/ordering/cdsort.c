@@ -1,5 +1,5 @@
 /* The merging of chains that cdsort.py defines, by the same floating-point operations in the same order, so that the
-   result is the same to the last function; tests/unit/ordering/test_cdsort.py compares.
+   result is the same to the last function; tests/commands/test_cdsort.py compares.
 
    compiled.py sees to it that indices are below the count, that no arc goes from a function to itself, that *counts*
    add up, that sums of sizes and offsets fit into 63 bits, and that sums of weights are far from the end of a double.

@@ -3,13 +3,13 @@
 import json
 from collections.abc import Iterator
 
-from hugealign import __version__
 from hugealign.orderfile import COLD, FILL, HOT
 from hugealign.ordering import misses
 from hugealign.ordering.order import Order
 from hugealign.ordering.windows import Plan
 from hugealign.profile.match import Matched
 from hugealign.units import format_size, printable
+from hugealign.version import __version__
 
 SCHEMA = "hugealign.order-report/1"
 _NAME_SHOWN = 100  # characters of a name

@@ -4,9 +4,9 @@ import itertools
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from hugealign import __version__
 from hugealign.pagecache.text import CachedText
 from hugealign.units import format_size, printable
+from hugealign.version import __version__
 
 SCHEMA = "hugealign.warm/1"
 _SHOWN = 4  # ranges or names in a line

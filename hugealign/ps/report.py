@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from hugealign import __version__
 from hugealign.process.pagemap import State
 from hugealign.process.smaps import Mapping, coverage
 from hugealign.ps.verdict import Run, Verdict, why_none
 from hugealign.units import format_size, printable
+from hugealign.version import __version__
 
 SCHEMA = "hugealign.ps/1"
 

@@ -4,9 +4,9 @@ import json
 import shlex
 from collections.abc import Sequence
 
-from hugealign import __version__
 from hugealign.stage.store import NO_WINDOW, THERE, Entry, Staged
 from hugealign.units import format_size, printable
+from hugealign.version import __version__
 
 SCHEMA = "hugealign.stage/1"
 

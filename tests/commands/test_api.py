@@ -20,6 +20,13 @@ def test_importing_imports_nothing_else() -> None:
     assert done.stdout.split() == ["hugealign"]
 
 
+def test_a_link_imports_nothing_slow() -> None:
+    """Each of them takes longer than the check of a link."""
+    code = "import sys; import hugealign.link.shim, hugealign.link.attempt, hugealign.link.check; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-SE", "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
+    assert not {"dataclasses", "enum", "pathlib", "re", "typing"} & set(done.stdout.split())
+
+
 def test_fix_and_back(tmp_path: Path) -> None:
     fixed, back = str(tmp_path / "fixed"), str(tmp_path / "back")
     done = hugealign.fix(PYTHON, hugealign.FixOptions(page_size=1 << 16, output=fixed))

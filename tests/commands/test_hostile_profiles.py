@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.commands.limits import Cost, hugealign
+from tests.commands.profiles import build
 from tests.support import HUGEALIGN, run
-from tests.unit.profiles import build
 
 PEAK = 256 << 20
 SECONDS = 5

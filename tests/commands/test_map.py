@@ -17,9 +17,9 @@ from hugealign.errors import HugealignError
 from hugealign.lab import tracefile
 from hugealign.lab.files import describe
 from hugealign.map import picture, report
+from tests.commands.profiles import SAMPLES, build
 from tests.support import HUGEALIGN, ROOT, run
 from tests.unit.map.test_map import SVG, drawn, matched, parse
-from tests.unit.profiles import SAMPLES, build
 
 SCHEMA = json.loads((ROOT / "hugealign/map/map-1.schema.json").read_text())
 

@@ -16,8 +16,8 @@ from hugealign.elf.symbols import read_functions
 from hugealign.errors import HugealignError
 from hugealign.orderfile import FILL, HOT
 from hugealign.ordering import report
+from tests.commands.profiles import SAMPLES, build
 from tests.support import HUGEALIGN, ROOT, run
-from tests.unit.profiles import SAMPLES, build
 
 # The command.
 

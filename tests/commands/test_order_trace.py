@@ -22,7 +22,7 @@ from hugealign.ordering.sorting import Sorted
 from hugealign.ordering.windows import Room
 from hugealign.profile.match import Matched
 from tests.support import HUGEALIGN, ROOT, run
-from tests.unit.traces import write_trace
+from tests.traces import write_trace
 
 REPORT = json.loads((ROOT / "hugealign/ordering/order-report-1.schema.json").read_text())
 

@@ -1,6 +1,6 @@
 """perf.data with branch stacks, read by the real perf, by addresses and by names.
 
-The recordings are made by tests/unit/branchdata.py.
+The recordings are made by tests/commands/branchdata.py.
 """
 
 import shutil
@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from hugealign.elf.symbols import read_functions
-from tests.unit import branchdata
-from tests.unit.profiles import arcs, build, functions_of, load, named
+from tests.commands import branchdata
+from tests.commands.profiles import arcs, build, functions_of, load, named
 
 BASE = 0x5555_5555_4000
 pytestmark = pytest.mark.skipif(not shutil.which("perf"), reason="no perf")

@@ -12,8 +12,8 @@ import pytest
 from hugealign.elf.symbols import Functions
 from hugealign.profile import detect, library, read
 from hugealign.profile.model import Profile, ProfileError
+from tests.commands.profiles import SAMPLES, arcs, build, functions_of, load, named
 from tests.support import HUGEALIGN, run
-from tests.unit.profiles import SAMPLES, arcs, build, functions_of, load, named
 
 ODD = r"odd name\(x)"
 

@@ -10,8 +10,8 @@ import pytest
 
 from hugealign.profile.model import ProfileError
 from tests.commands import test_profile_branches, test_profile_tools
+from tests.commands.profiles import SAMPLES, functions_of, load, named
 from tests.link import newer
-from tests.unit.profiles import SAMPLES, functions_of, load, named
 
 pytestmark = pytest.mark.matrix
 

@@ -13,8 +13,8 @@ import pytest
 
 from hugealign.profile import model, perf_addresses
 from hugealign.profile.model import ProfileError
+from tests.commands.profiles import build, functions_of, load
 from tests.support import HUGEALIGN
-from tests.unit.profiles import build, functions_of, load
 
 SIZE = int(os.environ.get("HUGEALIGN_TEST_STREAM", str(300 << 20)))  # bytes
 #: Of address space, Python's own 40 MiB included, and what is remembered of samples without symbols.

@@ -13,8 +13,8 @@ import pytest
 
 from hugealign.profile import profdata, tools
 from hugealign.profile.model import ProfileError
+from tests.commands.profiles import SAMPLES, arcs, functions_of, load, named
 from tests.support import HUGEALIGN, run
-from tests.unit.profiles import SAMPLES, arcs, functions_of, load, named
 
 ODD = r"odd name\(x)"
 

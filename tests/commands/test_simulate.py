@@ -10,7 +10,7 @@ import pytest
 from hugealign.lab import tracefile
 from hugealign.lab.files import describe
 from tests.support import HUGEALIGN, ROOT, run
-from tests.unit.traces import write_trace
+from tests.traces import write_trace
 
 SMALL = "--cpu=4k=2,2m=1,l2=4"
 

@@ -9,8 +9,8 @@ import pytest
 
 from hugealign.elf.symbols import read_functions
 from hugealign.errors import HugealignError, MalformedElfError, NotElfError
+from tests.commands.profiles import build
 from tests.support import Elf
-from tests.unit.profiles import build
 
 AARCH64 = "aarch64-linux-gnu-"
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import hugealign.cli
 from hugealign.elf.symbols import read_functions
+from tests.commands.profiles import build
 from tests.fuzz import elf as linked
 from tests.fuzz import profiles as samples
-from tests.unit.profiles import build
 
 Chance = random.Random
 

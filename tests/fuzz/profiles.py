@@ -31,8 +31,8 @@ from hugealign.profile.lines import lines
 from hugealign.profile.match import Matched, match
 from hugealign.profile.model import Profile
 from hugealign.profile.ran import Ran
+from tests.commands.profiles import SAMPLES, build
 from tests.fuzz import command
-from tests.unit.profiles import SAMPLES, build
 
 SECONDS_LIMIT, MEMORY_LIMIT = 2.0, 400 << 20
 WHOLE = 0.1  # the share of files that an order is made of

@@ -17,7 +17,7 @@ from hugealign.lab.files import describe
 from hugealign.lab.tracefile import BLOCK, LAST, Description
 from hugealign.profile import read
 from tests.fuzz import files, profiles
-from tests.unit.traces import encode
+from tests.traces import encode
 
 Words = tuple[tuple[str, ...], ...]
 _FORMS = (

@@ -17,7 +17,7 @@ from hugealign.elf.symbols import read_functions
 from hugealign.lab.ran import profile
 from hugealign.lab.tracefile import Trace, open_trace
 from tests.support import HUGEALIGN, environment, run
-from tests.unit.traces import executed, heat
+from tests.traces import executed, heat
 
 QEMU = shutil.which("qemu-x86_64")
 PLUGINS = QEMU and "\n-plugin" in subprocess.run([QEMU, "-h"], capture_output=True, text=True, check=False).stdout

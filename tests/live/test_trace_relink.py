@@ -14,7 +14,7 @@ from hugealign.lab.tracefile import Trace, open_trace
 from hugealign.processor.table import find
 from tests.live import relinking
 from tests.support import HUGEALIGN, LLVM, run
-from tests.unit.traces import heat
+from tests.traces import heat
 
 pytestmark = [pytest.mark.matrix, pytest.mark.timeout(900)]
 

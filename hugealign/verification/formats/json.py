@@ -2,11 +2,11 @@
 
 import json
 
-from hugealign import __version__
 from hugealign.elf.coverage import Coverage
 from hugealign.units import printable
 from hugealign.verification.result import FileResult, Verification
 from hugealign.verification.rules import Finding
+from hugealign.version import __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

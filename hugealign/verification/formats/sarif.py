@@ -8,12 +8,12 @@ import json
 import os
 from urllib.parse import quote
 
-from hugealign import __version__
 from hugealign.units import printable
 from hugealign.verification.formats.words import relative
 from hugealign.verification.model import UNKNOWN, FileReport
 from hugealign.verification.result import FileResult, Verification
 from hugealign.verification.rules import RULES, Finding, Rule
+from hugealign.version import __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

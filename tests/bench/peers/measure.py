@@ -19,7 +19,7 @@ from tests.bench.peers import builds, figures, live, profiles
 from tests.bench.peers.builds import Build
 from tests.bench.peers.programs import LINKERS, Program
 from tests.support import HUGEALIGN, run
-from tests.unit.traces import executed
+from tests.traces import executed
 
 _SHOWN = 8  # windows: the budget of the build that is run and looked at, of those that are made for each
 _LINKS, _JOBS = 6, 24  # rounds

@@ -5,7 +5,6 @@ import os
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -22,7 +21,6 @@ from hugealign.verification.model import FileReport
 from hugealign.verification.result import Verification
 from hugealign.verification.rules import RULES, Finding, Policy
 from hugealign.verification.selection import Selection
-from tests.support import HUGEALIGN, run
 
 M = 2 << 20
 #: No slash: each is also made on a real file system below.
@@ -136,16 +134,6 @@ def test_hostile_names(form: str, name: str) -> None:
     output = render(outcome(report(name, "HA001"), report(name, reason=f"what is {name}?")))
     assert read(output) == [shown(name), shown(name)]
     assert all(line.isprintable() for line in output.split("\n"))
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_hostile_names_of_real_files(form: str, tmp_path: Path) -> None:
-    for name in NAMES:
-        (tmp_path / name).write_text("no program")
-    done = run(HUGEALIGN, "verify", "--format", form, "--", *NAMES, cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (3, "")
-    _, read, shown = FORMS[form]
-    assert read(done.stdout) == [shown(name) for name in NAMES]
 
 
 def test_hostile_messages() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from hugealign.elf.image import read_file
 from hugealign.errors import MalformedElfError
-from tests.unit.test_image import is_elf
+from tests.unit.elf.test_image import is_elf
 
 _BATCH = 100  # files of one readelf
 

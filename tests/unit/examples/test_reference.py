@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 PACKAGES = {"libc6": "2.36-9", "qemu-user": "7.2"}
 ORDER = b"# hugealign.order/1\n# windows: 1\nmain\tsamples=3\n"
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "report.py"
+SCRIPT = Path(__file__).resolve().parents[3] / "examples" / "report.py"
 # What would end an element, an attribute, a cell, a fence or a line, and what hides or turns writing.
 HOSTILE = "</title></pre><script>alert(1)</script>\"'><b x=`|\r\n```\r\n# h\n| a |\n"
 HOSTILE += "<!-- ]]> & \\ [x](http://a.b) \x1b[2J\u202e\ud800\0"

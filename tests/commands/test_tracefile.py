@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hugealign.errors import HugealignError
 from hugealign.lab.replay import Replay
 from hugealign.lab.tracefile import MAGIC, TraceError, open_trace
-from tests.unit.reference import decode
-from tests.unit.traces import FILES, write_trace
+from tests.commands.reference import decode
+from tests.traces import FILES, write_trace
 
 BLOCKS = [(0x1000 + 64 * n, 1, 60, 9) for n in range(20)]
 IDS = st.lists(st.integers(1, len(BLOCKS)), max_size=60)

@@ -13,7 +13,7 @@ from hugealign.elf.dynamic import Dynamic, read_dynamic
 from hugealign.elf.image import read_image
 from hugealign.elf.notes import Notes, read_notes
 from tests.support import run
-from tests.unit.test_image import SYSTEM, is_elf
+from tests.unit.elf.test_image import SYSTEM, is_elf
 
 
 def ours(path: Path) -> tuple[Dynamic, Notes]:

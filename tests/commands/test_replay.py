@@ -17,9 +17,9 @@ from hugealign.lab.replay import BEGINS, ELSEWHERE, ENDS, FUNCTION, Replay
 from hugealign.lab.simulate import best, simulate
 from hugealign.lab.tracefile import open_trace
 from hugealign.processor.table import CPUS, find
-from tests.unit.reference import calls, decode, part
-from tests.unit.reference import simulate as reference
-from tests.unit.traces import FILES, MIB, heat, write_trace
+from tests.commands.reference import calls, decode, part
+from tests.commands.reference import simulate as reference
+from tests.traces import FILES, MIB, heat, write_trace
 
 TABLES = st.builds(Table, st.sampled_from([1, 2, 3, 4, 8]), st.integers(1, 5))
 LEVELS = st.builds(Level, TABLES, st.none() | TABLES)

@@ -1,0 +1,36 @@
+"""`hugealign explain`: the pages that it prints name commands and options that exist."""
+
+import re
+
+import pytest
+
+from hugealign.cli import COMMANDS
+from hugealign.verification import pages
+from hugealign.verification.rules import RULES
+from tests.support import HUGEALIGN, run
+
+
+@pytest.fixture(scope="module")
+def helps() -> dict[str, str]:
+    return {command: run(HUGEALIGN, command, "--help", check=True).stdout for command in COMMANDS} | {
+        "": run(HUGEALIGN, "--help", check=True).stdout
+    }
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_commands_exist(rule: str, helps: dict[str, str]) -> None:
+    lines = [line for line in pages.page(rule).splitlines() if line.startswith("    ")]
+    for line in (*lines, RULES[rule].fix):
+        for command, rest in re.findall(r"\bhugealign ([a-z-]+)([^\"&;|()]*)", line):
+            assert command in helps or command in ("gcc", "clang"), line
+            for option in re.findall(r"(?<!\S)--?[a-z][a-z-]*", rest):
+                assert option in helps[command], line
+        for variable in re.findall(r"HUGEALIGN_[A-Z_]+", line):
+            assert variable in helps[""], line
+
+
+def test_explain_lists_all_and_prints_one() -> None:
+    listed = run(HUGEALIGN, "explain", check=True).stdout
+    assert [line.split()[0] for line in listed.splitlines()] == list(RULES)
+    assert run(HUGEALIGN, "explain", "ha004", check=True).stdout == pages.page("HA004") + "\n"
+    assert run(HUGEALIGN, "explain", "HA999").returncode == 2

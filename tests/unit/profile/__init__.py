@@ -1,1 +1,0 @@
-"""profile: its parts alone, without a compiler."""
