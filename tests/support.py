@@ -6,8 +6,6 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from elftools.elf.elffile import ELFFile
-
 ROOT = Path(__file__).resolve().parents[1]
 BIN = ROOT / "bin"
 HUGEALIGN = BIN / "hugealign"
@@ -98,6 +96,8 @@ class Elf:
     """An ELF file as pyelftools sees it: nothing here goes through hugealign's own reader."""
 
     def __init__(self, path: Path) -> None:
+        from elftools.elf.elffile import ELFFile
+
         with path.open("rb") as stream:
             elf = ELFFile(stream)
             self.type: str = elf["e_type"]
@@ -123,6 +123,8 @@ class Elf:
 
     def guards(self) -> dict[str, object]:
         """What guards the program: equal for two links that are guarded alike."""
+        from elftools.elf.elffile import ELFFile
+
         with self.path.open("rb") as stream:
             elf = ELFFile(stream)
             dynamic = elf.get_section_by_name(".dynamic")

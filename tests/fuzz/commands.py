@@ -2,353 +2,124 @@
 
 Each case is a file, made from its kind, the seed and its number, and a command line of `hugealign`.  The commands run
 whole, from their words to their status, in children of a process that has everything imported: a few milliseconds each.
-The kernel holds them to their bounds, and each must end as it is documented: see `_verdict`.  Status 1 if one does not;
+The kernel holds them to their bounds, and each must end as it is documented: see `runner`.  Status 1 if one does not;
 what broke it is made smaller and kept in ``tests/fuzz/corpus/KIND``, which `test_commands.py` runs again.
 
-A new kind is a row in `KINDS`.
+Python, a C compiler and the GNU binutils are all that it needs.
 """
 
 import argparse
 import contextlib
-import gc
 import hashlib
-import importlib
-import io
+import importlib.util
 import math
 import multiprocessing
 import os
-import pkgutil
-import random
-import resource
-import select
 import shutil
-import signal
+import subprocess
 import sys
 import tempfile
 import time
-import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 import hugealign
-import hugealign.cli
-from tests.fuzz import archives, files, readers
+from tests.fuzz import files
+from tests.fuzz.kinds import KINDS, Case, case
+from tests.fuzz.runner import Runner, smaller
 
 CORPUS = Path(__file__).parent / "corpus"
-MEMORY = 256 << 20  # bytes of addresses above those of the process that is forked
-SECONDS = 5  # of processor time, and `Kind.rate` more
-SECONDS_PER_MEBIBYTE = 10.0  # docs/verify.md
-TEMPORARY = 320 << 20  # bytes of one temporary file, holes too, and `TEMPORARY_TIMES` the input: docs/verify.md
-TEMPORARY_TIMES = 600
-STDERR = 4096  # bytes
-_HANG = 60.0  # seconds until a case counts as one that hangs
-_NAME, OUT = "x", "out"
 _BATCH = 100  # cases in one child
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of file, and what is done with it.
-
-    *make* makes one.  Of *commands*, one is chosen; ``@`` stands for the file.  *statuses* are the documented ones;
-    those of *silent* print nothing on standard output.  *beside* are files that lie there as well.  A command that ends
-    with status 0 may leave `OUT`.
-    """
-
-    make: Callable[[random.Random], bytes]
-    commands: tuple[tuple[str, ...], ...]
-    statuses: frozenset[int] = frozenset({0, 1, 2, 3})
-    silent: frozenset[int] = frozenset({2})
-    rate: float = SECONDS_PER_MEBIBYTE
-    beside: Callable[[], dict[str, bytes]] = dict
-
-
-_VERIFY = (
-    ("verify", "@"),
-    ("verify", "-q", "@"),
-    ("verify", "-v", "--kernels", "@"),
-    ("verify", "--format=json", "@"),
-    ("verify", "--format=sarif", "--strict", "@"),
-    ("verify", "--format=github", "@"),
-    ("verify", "--format=junit", "@"),
-    ("verify", "--format=gcc", "--min-text=0", "@"),
-    ("verify", "--max-unpacked=1M", "@"),
-    ("verify", "-r", "."),
-    ("verify", "@", "--", "@"),
-)
-_FIX = (
-    ("fix", "--dry-run", "@"),
-    ("fix", "--dry-run", "--format=json", "--level=merge", "@"),
-    ("fix", "-o", OUT, "@"),
-    ("fix", "-o", OUT, "--level=align", "@"),
-    ("fix", "-o", OUT, "--undo", "@"),
-    ("fix", "--report", "@"),
-)
-_PROFILE = (
-    ("order", "@", "-b", "prog"),
-    ("order", "@", "-b", "prog", "--force", "-o", OUT),
-    ("order", "@", "folded", "-b", "prog", "--emit=json", "--force", "--format=json", "-o", OUT),
-    ("map", "prog", "--profile", "@", "--force"),
-    ("map", "prog", "--profile", "@", "--force", "--svg", OUT),
-)
-_ORDER = (
-    ("order", "--diff", "@", "good.order"),
-    ("order", "--diff", "good.order", "@"),
-    ("order", "@", "-b", "prog"),
-    ("map", "prog", "--order", "@"),
-)
-_OF_ELF = (
-    ("warm", "--check", "@"),
-    ("warm", "--check", "--libs", "@"),
-    ("order", "folded", "-b", "@"),
-    ("order", "folded", "-b", "@", "--force", "-o", OUT),
-    ("map", "@", "--profile", "folded", "--force"),
-)
-KINDS: dict[str, Kind] = {name: Kind(make, _VERIFY) for name, make in archives.KINDS.items()} | {
-    "elf": Kind(files.elf, _VERIFY),
-    "elf-fix": Kind(files.elf, _FIX),
-    "elf-others": Kind(files.elf, _OF_ELF, beside=files.beside),
-    "profile": Kind(files.profile, _PROFILE, beside=files.beside),
-    "order": Kind(files.order, _ORDER, beside=files.beside),
-    **{name: Kind(make, words, beside=files.beside) for name, (make, words) in readers.KINDS.items()},
-    "baseline": Kind(files.baseline, (("verify", "--baseline", "@", "/bin/true"),)),
-}
-
-
-@dataclass
-class Case:
-    """One command line on one file."""
-
-    kind: str
-    command: tuple[str, ...]
-    data: bytes
-
-
-def case(kind: str, seed: int, number: int) -> Case:
-    """Return the case of that *number*: always the same."""
-    chance = random.Random(f"{kind}/{seed}/{number}")
-    return Case(kind, chance.choice(KINDS[kind].commands), KINDS[kind].make(chance))
-
-
-class Runner:
-    """Runs cases, each in a child of this process, one after the other, in the directory *work*."""
-
-    def __init__(self, work: Path) -> None:
-        self._work = work / "work"
-        self._temporary = work / "tmp"
-        self._work.mkdir()
-        self._temporary.mkdir()
-        self._out, self._err = (os.memfd_create(name) for name in ("out", "err"))
-        for module in pkgutil.walk_packages(hugealign.__path__, "hugealign."):
-            if not module.name.endswith("__main__"):
-                importlib.import_module(module.name)
-        for name in ("bz2", "lzma", "zlib", "json", "tempfile", "subprocess"):
-            importlib.import_module(name)
-        gc.freeze()
-        status = Path("/proc/self/status").read_text()
-        self._addresses = int(status.partition("VmSize:")[2].split()[0]) << 10
-        self.slowest = 0.0
-        self._last = ""
-
-    def run(self, cases: list[Case]) -> list[str]:
-        """Return for each of *cases* what was wrong with the way in which it ended; empty if nothing was.
-
-        They run in one child, as long as nothing is wrong; the one that something is wrong with runs in one of its own.
-        """
-        problems: list[str] = []
-        while len(problems) < len(cases):
-            done = self._try(cases[len(problems) :])
-            problems += [""] * done
-            if len(problems) < len(cases):
-                one = cases[len(problems)]
-                together = self._last
-                problems.append(self._last if self._try([one]) == 0 else f"only after others: {together}")
-        return problems
-
-    def _try(self, cases: list[Case]) -> int:
-        """Run *cases* in one child; return how many ended well until one did not, and put what is wrong in `_last`."""
-        answers, theirs = os.pipe2(os.O_CLOEXEC)
-        child = os.fork()
-        if not child:
-            self._child(cases, theirs)
-        os.close(theirs)
-        said = b""
-        before = self._last = ""
-        while True:
-            if not select.select([answers], [], [], _HANG)[0]:
-                before = "hangs"
-                os.kill(child, signal.SIGKILL)
-            data = os.read(answers, 1 << 16)
-            if not data:
-                break
-            said += data
-        os.close(answers)
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        ended = said.decode().split("\n")[:-1]
-        self.slowest = max([self.slowest, *(float(line.partition(" ")[0]) for line in ended)])
-        wrong = next((at for at, line in enumerate(ended) if line.partition(" ")[2]), len(ended))
-        if wrong < len(ended):
-            self._last = ended[wrong].partition(" ")[2]
-        elif wrong < len(cases):
-            self._last = before or (f"ended by {signal.Signals(-status).name}" if status < 0 else f"died: {status}")
-        self._clean({})
-        return wrong
-
-    def _clean(self, beside: dict[str, bytes]) -> list[str]:
-        known = {_NAME, *beside}
-        left = [path for path in (*self._work.iterdir(), *self._temporary.iterdir()) if path.name not in known]
-        for path in left:
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-        return [path.name for path in left]
-
-    def _child(self, cases: list[Case], answers: int) -> None:
-        status = 70
-        try:
-            os.dup2(self._out, 1)
-            os.dup2(self._err, 2)
-            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-            os.chdir(self._work)
-            os.environ["TMPDIR"] = str(self._temporary)
-            for number in (signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, signal.SIG_DFL)
-            resource.setrlimit(resource.RLIMIT_AS, (self._addresses + MEMORY,) * 2)
-            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-            for case in cases:
-                seconds, problem = self._one(case)
-                os.write(answers, f"{seconds:.3f} {problem}\n".encode("ascii", "backslashreplace"))
-                if problem:
-                    break
-            status = 0
-        finally:
-            os._exit(status)
-
-    def _one(self, case: Case) -> tuple[float, str]:
-        """Run *case* in this process; return its seconds of processor time and what is wrong."""
-        kind = KINDS[case.kind]
-        self._clean(kind.beside())  # what lay beside a case of another kind
-        (self._work / _NAME).write_bytes(case.data)
-        for name, data in kind.beside().items():
-            if not (self._work / name).exists():
-                (self._work / name).write_bytes(data)
-        for fd in (self._out, self._err):
-            os.ftruncate(fd, 0)
-            os.lseek(fd, 0, os.SEEK_SET)
-        sys.stdout, sys.stderr = (io.TextIOWrapper(open(fd, "wb", closefd=False), "utf-8") for fd in (1, 2))  # noqa: SIM115
-        bound = SECONDS + kind.rate * len(case.data) / (1 << 20)
-        began = _seconds()
-        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(began + bound) + 1, resource.RLIM_INFINITY))
-        size = TEMPORARY + TEMPORARY_TIMES * len(case.data)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
-        status = 1
-        try:
-            status = hugealign.cli.main([_NAME if word == "@" else word for word in case.command])
-        except SystemExit as end:
-            status = end.code if isinstance(end.code, int) else 1
-        except BaseException:  # noqa: BLE001  # whatever it is, it is what is looked for
-            os.write(2, traceback.format_exc().encode("utf-8", "replace"))
-        for stream in (sys.stdout, sys.stderr):  # as the interpreter does when it ends
-            stream.flush()
-        seconds = _seconds() - began
-        problem = _verdict(kind, status, *(os.pread(fd, 64 << 20, 0) for fd in (self._out, self._err)))
-        if not problem and seconds > bound:
-            problem = f"more than {bound:.0f} s of processor time"
-        left = self._clean(kind.beside())
-        if not problem and left not in ([], [OUT] if status == 0 else []):
-            problem = f"status {status} and leaves files behind"
-        if not problem and (self._work / _NAME).read_bytes() != case.data:
-            problem = "changes the file"
-        return seconds, problem
-
-
-def _seconds() -> float:
-    """The processor time of this process and of its children that ended."""
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
-
-
-def _verdict(kind: Kind, status: int, out: bytes, err: bytes) -> str:
-    """Return what is wrong with the way in which a command of *kind* ended."""
-    text = err.decode("utf-8", "replace")
-    if "Traceback" in text:
-        return f"traceback: {text.strip().splitlines()[-1][:200]}"
-    if "not enough memory" in text:
-        return f"more than {MEMORY >> 20} MiB of memory"
-    if status not in kind.statuses:
-        return f"status {status}"
-    if status in kind.silent and out:
-        return f"status {status} and something on standard output"
-    if len(err) > STDERR:
-        return f"{len(err)} bytes on stderr"
-    for stream, said in (("stdout", out.decode("utf-8", "replace")), ("stderr", text)):
-        if not all(line.isprintable() for line in said.split("\n")):
-            return f"{stream} is not printable"
-    return ""
-
-
-def smaller(runner: Runner, broken: Case, problem: str, tries: int = 400) -> Case:
-    """Return the smallest case that ends with the same *problem*, found by leaving out pieces."""
-    data = broken.data
-    piece = len(data) // 2
-    while piece and tries > 0:
-        at = 0
-        while at < len(data) and tries > 0:
-            shorter = data[:at] + data[at + piece :]
-            tries -= 1
-            if runner.run([Case(broken.kind, broken.command, shorter)]) == [problem]:
-                data = shorter
-            else:
-                at += piece
-        piece //= 2
-    return Case(broken.kind, broken.command, data)
+_ROOM = 512 << 20  # bytes that one process may need for its files
 
 
 @dataclass
 class Result:
-    """What a run showed."""
+    """What the cases of a kind showed: bytes, seconds of processor time, and for each problem what showed it."""
 
     count: int = 0
+    peak: int = 0
     slowest: float = 0.0
-    failures: dict[str, Case] = field(default_factory=dict)
+    findings: dict[str, Path] = field(default_factory=dict)
 
     def add(self, more: "Result") -> None:
         """Take up the result of further cases."""
         self.count += more.count
+        self.peak = max(self.peak, more.peak)
         self.slowest = max(self.slowest, more.slowest)
-        self.failures = more.failures | self.failures
+        self.findings = more.findings | self.findings
 
 
-def fuzz(kind: str, seed: int, numbers: range) -> Result:
-    """Run the cases of *numbers* in this process's children."""
-    result = Result()
-    with _directory() as work:
+@dataclass(frozen=True)
+class Task:
+    """What one of *jobs* processes does: every *jobs*-th hundred of the cases, kind by kind in turn."""
+
+    kinds: tuple[str, ...]
+    seed: int
+    count: int
+    until: float  # time.monotonic()
+    keep: Path
+    jobs: int
+    number: int
+
+
+def fuzz(task: Task) -> dict[str, Result]:
+    """Run the cases of *task* in this process's children."""
+    results = {kind: Result() for kind in task.kinds}
+    with _directory(task.jobs) as work:
         runner = Runner(work)
-        for first in numbers[::_BATCH]:
-            cases = [case(kind, seed, number) for number in range(first, min(first + _BATCH, numbers.stop))]
-            for one, problem in zip(cases, runner.run(cases), strict=True):
-                result.count += 1
-                if problem and f"{kind}: {problem}" not in result.failures:
-                    result.failures[f"{kind}: {problem}"] = smaller(runner, one, problem)
-        result.slowest = runner.slowest
+        for turn in count():
+            first = _BATCH * (turn * task.jobs + task.number)
+            numbers = range(first, min(first + _BATCH, task.count))
+            if not numbers:
+                break
+            for kind in task.kinds:
+                if time.monotonic() > task.until:
+                    return results
+                cases = [case(kind, task.seed, number) for number in numbers]
+                results[kind].add(_batch(runner, cases, task))
+    return results
+
+
+def _batch(runner: Runner, cases: list[Case], task: Task) -> Result:
+    runner.peak, runner.slowest = 0, 0.0
+    findings: dict[str, Path] = {}
+    problems = runner.run(cases)
+    result = Result(len(cases), runner.peak, runner.slowest, findings)
+    for one, problem in zip(cases, problems, strict=True):
+        if problem and problem not in findings:
+            findings[problem] = keep(problem, one, task.keep)  # at once: making it smaller may take long
+            small = smaller(runner, one, problem, until=task.until)
+            if small != one:
+                _remove(findings[problem])
+                findings[problem] = keep(problem, small, task.keep)
     return result
 
 
 @contextlib.contextmanager
-def _directory() -> Iterator[Path]:
-    """A directory in memory, if there is one: the files are many and short-lived."""
-    memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
-    with tempfile.TemporaryDirectory(prefix="hugealign-fuzz-", dir=memory) as work:
+def _directory(jobs: int) -> Iterator[Path]:
+    """A directory in memory, if there is one with room: the files are many and short-lived."""
+    memory = "/dev/shm"
+    fits = os.path.isdir(memory) and shutil.disk_usage(memory).free > jobs * _ROOM
+    with tempfile.TemporaryDirectory(prefix="hugealign-fuzz-", dir=memory if fits else None) as work:
         yield Path(work)
 
 
-def keep(failure: str, broken: Case) -> Path:
-    """Write *broken* into the corpus: the file, and beside it the command and what was wrong."""
-    directory = CORPUS / broken.kind
-    directory.mkdir(parents=True, exist_ok=True)
-    path = directory / hashlib.sha256(broken.data).hexdigest()[:12]
+def keep(problem: str, broken: Case, directory: Path = CORPUS) -> Path:
+    """Write *broken* below *directory*: the file, and beside it the command and what was wrong."""
+    path = directory / broken.kind / hashlib.sha256(broken.data).hexdigest()[:12]
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(broken.data)
-    path.with_suffix(".txt").write_text(f"{' '.join(broken.command)}\n{failure}\n")
+    path.with_suffix(".txt").write_text(f"{' '.join(broken.command)}\n{broken.kind}: {problem}\n")
     return path
+
+
+def _remove(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.with_suffix(".txt").unlink(missing_ok=True)
 
 
 def corpus() -> list[tuple[Path, Case]]:
@@ -361,13 +132,41 @@ def corpus() -> list[tuple[Path, Case]]:
     return found
 
 
+def _here(kinds: list[str]) -> list[str]:
+    """Return those of *kinds* that this machine can run, and say which it cannot, and what it does not have."""
+    lacking = {name: KINDS[name].needs for name in kinds if not importlib.util.find_spec(KINDS[name].needs or "os")}
+    for name, module in lacking.items():
+        print(f"skipped: {name}, which needs Python's {module}")
+    if not shutil.which("zstd"):
+        print("no zstd here: what it packed is refused unread")
+    if missing := files.prepare():
+        print(f"no ELF files of {', '.join(missing)}: their tools are not here")
+    return [name for name in kinds if name not in lacking]
+
+
+def _commit() -> str:
+    """Name the code: the commit if git is here, and a checksum of the package's Python."""
+    root = Path(hugealign.__path__[0])
+    code = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(root.rglob("*.py")))).hexdigest()[:12]
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return f"code {code}"
+    return f"commit {done.stdout.strip() or 'unknown'}, code {code}"
+
+
 def main() -> int:
     """Run it from the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.commands", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--kind", default="all", help=f"with commas between them: {', '.join(KINDS)} (default: all)")
-    parser.add_argument("--count", type=int, default=1000, help="cases of each kind")
+    parser.add_argument("--count", type=int, help="cases of each kind (default: 1000, or no limit with --seconds)")
+    parser.add_argument("--seconds", type=float, help="start no case after this time")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument(
+        "--jobs", type=int, default=len(os.sched_getaffinity(0)), help="processes (default: %(default)s)"
+    )
+    parser.add_argument("--keep", type=Path, default=CORPUS, help="directory for what is found (default: the corpus)")
     parser.add_argument("--only", type=int, metavar="N", help="write case N of the kind to standard output")
     args = parser.parse_args()
     kinds = list(KINDS) if args.kind == "all" else args.kind.split(",")
@@ -376,28 +175,29 @@ def main() -> int:
         print(*one.command, file=sys.stderr)
         sys.stdout.buffer.write(one.data)
         return 0
-    failures: dict[str, Case] = {}
-    total = 0
-    step = -(-args.count // args.jobs)
-    for kind in kinds:
-        began = time.monotonic()
-        parts = [(kind, args.seed, range(first, min(first + step, args.count))) for first in range(0, args.count, step)]
-        result = Result()
-        with multiprocessing.get_context("spawn").Pool(args.jobs) as pool:
-            for part in pool.starmap(fuzz, parts):
-                result.add(part)
-        seconds = time.monotonic() - began
-        print(
-            f"{kind}: {result.count} cases in {seconds:.0f} s, slowest {result.slowest:.2f} s of processor time, "
-            f"{len(result.failures)} failures",
-            flush=True,
-        )
-        for failure, broken in result.failures.items():
-            print(f"  {failure}: {keep(failure, broken)} ({len(broken.data)} bytes): {' '.join(broken.command)}")
-        failures |= result.failures
-        total += result.count
-    print(f"{total} cases of {len(kinds)} kinds, seed {args.seed}: {len(failures)} failures")
-    return 1 if failures else 0
+    began = time.monotonic()
+    print(f"Python {sys.version.split()[0]}, {args.jobs} processes, seed {args.seed}, {_commit()}")
+    kinds = _here(kinds)
+    print(flush=True)
+    limit = args.count or (1000 if args.seconds is None else 1 << 40)
+    until = began + (args.seconds or math.inf)
+    tasks = [Task(tuple(kinds), args.seed, limit, until, args.keep, args.jobs, job) for job in range(args.jobs)]
+    results = {kind: Result() for kind in kinds}
+    # Forked: the program and the samples are made, and everything is imported, once.
+    with ProcessPoolExecutor(args.jobs, multiprocessing.get_context("fork")) as pool:
+        for part in pool.map(fuzz, tasks):
+            for kind, result in part.items():
+                results[kind].add(result)
+    print(f"{'kind':24}{'inputs':>9}{'findings':>10}{'peak, MiB':>11}{'slowest, s':>12}")
+    for kind, result in results.items():
+        cost = f"{result.peak / (1 << 20):11.0f}{result.slowest:12.2f}"
+        print(f"{kind:24}{result.count:9}{len(result.findings):10}{cost}")
+        for problem, path in result.findings.items():
+            command = path.with_suffix(".txt").read_text().partition("\n")[0]
+            print(f"  {problem}: {path} ({path.stat().st_size} bytes): {command}")
+    total, found = (sum(values) for values in zip(*((r.count, len(r.findings)) for r in results.values()), strict=True))
+    print(f"{total} inputs of {len(kinds)} kinds in {time.monotonic() - began:.0f} s: {found} findings")
+    return 1 if found else 0
 
 
 if __name__ == "__main__":

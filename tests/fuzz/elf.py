@@ -56,6 +56,8 @@ _COMMANDS = (
     "aarch64-linux-gnu-as bare.s -o bare64.o",
     "aarch64-linux-gnu-ld bare64.o -o aarch64",
 )
+#: The files of the corpus.
+NAMES = frozenset(words.rpartition(" ")[2] for words in _COMMANDS) - {"bare32.o", "bare64.o"}
 
 
 def corpus() -> dict[str, bytes]:

@@ -20,13 +20,25 @@ Chance = random.Random
 
 
 @cache
-def _subjects() -> list[linked.Subject]:
-    return linked.subjects(linked.corpus())
+def _linked() -> dict[str, bytes]:
+    return linked.corpus()
+
+
+@cache
+def _subjects(_: int) -> list[linked.Subject]:
+    return linked.subjects(_linked())
+
+
+def prepare() -> list[str]:
+    """Make what all cases share; return the ELF files that the tools of this machine cannot make."""
+    _profiles()
+    _report()
+    return sorted(linked.NAMES - _linked().keys())
 
 
 def elf(chance: Chance) -> bytes:
     """Return a linked file with one to five pieces of damage."""
-    subject = chance.choice(_subjects())
+    subject = chance.choice(_subjects(os.getpid()))  # a process of its own mutates files of its own
     linked.Mutator(chance, subject).mutate()
     data = os.pread(subject.fd, os.fstat(subject.fd).st_size, 0)
     subject.restore()

@@ -11,24 +11,26 @@ import pytest
 
 import hugealign.cli
 from hugealign.verification.verify import verify
-from tests.fuzz import archives, commands
-from tests.fuzz.commands import KINDS, Case, Kind, Runner, case, corpus, smaller
+from tests.fuzz import archives, runner
+from tests.fuzz.commands import corpus
+from tests.fuzz.kinds import KINDS, Case, Kind, case
+from tests.fuzz.runner import Runner, smaller
 
 
 @pytest.fixture(scope="module")
-def runner(tmp_path_factory: pytest.TempPathFactory) -> Runner:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Runner:
     return Runner(tmp_path_factory.mktemp("fuzz"))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_hundred_of_each_kind(kind: str, runner: Runner) -> None:
-    assert runner.run([case(kind, 1, number) for number in range(100)]) == [""] * 100
+def test_a_hundred_of_each_kind(kind: str, running: Runner) -> None:
+    assert running.run([case(kind, 1, number) for number in range(100)]) == [""] * 100
 
 
-def test_what_was_found_once(runner: Runner) -> None:
+def test_what_was_found_once(running: Runner) -> None:
     kept = corpus()
     assert kept
-    found = runner.run([one for _, one in kept])
+    found = running.run([one for _, one in kept])
     assert {str(path): problem for (path, _), problem in zip(kept, found, strict=True) if problem} == {}
 
 
@@ -78,9 +80,9 @@ def test_what_is_wrong_is_seen(code: str, problem: str, tmp_path: Path, monkeypa
         return 0
 
     monkeypatch.setattr(hugealign.cli, "main", main)
-    monkeypatch.setattr(commands, "SECONDS", 0)
-    monkeypatch.setattr(commands, "_HANG", 1.0 if problem == "hangs" else 60.0)
-    monkeypatch.setitem(commands.KINDS, "x", Kind(lambda _: b"", (("x",),)))
+    monkeypatch.setattr(runner, "SECONDS", 0)
+    monkeypatch.setattr(runner, "_HANG", 1.0 if problem == "hangs" else 60.0)
+    monkeypatch.setitem(KINDS, "x", Kind(lambda _: b"", (("x",),)))
     cases = [Case("x", ("x",), b"abc")]
     assert Runner(tmp_path).run(cases) == [problem]
 
@@ -90,6 +92,6 @@ def test_only_what_is_needed_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
         return 77 if b"needle" in Path("x").read_bytes() else 0
 
     monkeypatch.setattr(hugealign.cli, "main", main)
-    runner = Runner(tmp_path)
+    running = Runner(tmp_path)
     broken = Case("ar", ("verify", "@"), b"hay" * 50 + b"needle" + b"hay" * 50)
-    assert smaller(runner, broken, "status 77").data == b"needle"
+    assert smaller(running, broken, "status 77").data == b"needle"
