@@ -15,29 +15,13 @@ from typing import Any
 import pytest
 
 from tests.live import stock as stocks
-from tests.live.filesystems import MissingError
-from tests.live.programs import ROOT, WINDOW, WINDOWS, Programs, huge_kib
+from tests.live.programs import ROOT, WINDOW, WINDOWS, huge_kib
 from tests.live.stock import USER, command, mounts
 from tests.support import environment
 
 ALL = WINDOWS * WINDOW >> 10
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="root is needed to mount a file system without huge folios")
 pytestmark = needs_root
-
-
-@pytest.fixture(scope="module")
-def stock(built: Programs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with contextlib.ExitStack() as stack:
-        try:
-            # Not pytest's own directory, which an ordinary user could not enter.
-            work = built.directory / "stock"
-            work.mkdir()
-            at = stack.enter_context(stocks.stock(built, work))
-        except MissingError as error:
-            pytest.skip(str(error))
-        if subprocess.run([built.directory / "probe", at / "good"], check=False).returncode == 0:
-            pytest.skip("btrfs keeps huge folios on this kernel")
-        yield at
 
 
 @pytest.fixture(params=[False, True], ids=["root", "user"])
@@ -104,7 +88,7 @@ def state(stdout: str) -> list[str]:
 
 
 @pytest.mark.parametrize("extra", [(), ("--nnp",)], ids=["", "no-new-privs"])
-def test_everything_is_as_without(stock: Path, tmp_path: Path, user: bool, extra: tuple[str, ...]) -> None:
+def test_everything_is_as_without(stock: Path, user: bool, extra: tuple[str, ...]) -> None:
     program = stock / "state"
     given = os.open("/etc/passwd", os.O_RDONLY)
     prefix = ("setpriv", *extra) if extra else ()
@@ -156,7 +140,7 @@ def test_libraries_by_origin_and_dlopen(stock: Path, user: bool) -> None:
     assert "dlopen 1\n" in done.stdout
 
 
-def test_script_status_signal_and_closed_streams(stock: Path, tmp_path: Path, user: bool) -> None:
+def test_script_status_signal_and_closed_streams(stock: Path, user: bool) -> None:
     script = stock / "script"
     script.write_text(f"#!{stock}/good 5\n")
     script.chmod(0o755)
@@ -172,7 +156,7 @@ def test_script_status_signal_and_closed_streams(stock: Path, tmp_path: Path, us
     assert said(command("run", "--how=stage", "--", shell, "-c", "exit 7", user=user)).returncode == 7
 
 
-def test_deleted_working_directory(stock: Path, tmp_path: Path, user: bool) -> None:
+def test_deleted_working_directory(stock: Path, user: bool) -> None:
     gone = stock / "gone"
     gone.mkdir()
     words = command("run", "--how=stage", "--", stock / "state", user=user)
@@ -278,7 +262,7 @@ def test_name_exchanged_between_copy_and_mount(stock: Path) -> None:
         assert "not staged: another file took its name" in child.stderr.read()
 
 
-def test_symbolic_link_in_place_of_the_name(stock: Path, tmp_path: Path) -> None:
+def test_symbolic_link_in_place_of_the_name(stock: Path) -> None:
     """Root is not led to cover another file."""
     program, target = stock / "linked", stock / "target"
     shutil.copy(stock / "good", program)
