@@ -269,7 +269,6 @@ def test_stage_that_fails_or_dies(
     calls: tuple[str, ...],
     numbers: tuple[int, ...],
     fault: str,
-    tmp_path: Path,
 ) -> None:
     """Under the name there is a whole copy of the file as it is now, or none; and the next one puts all in order."""
     old, new = (stock / "good").read_bytes(), (stock / "state").read_bytes()
