@@ -22,6 +22,7 @@ COMMANDS = {
     "cool": "bring a file's text back into small pages, to compare",
     "run": "make a command's text huge, by the best way there is here, then run the command",
     "stage": "huge copies of files for services, where the file system keeps no huge pages",
+    "adopt": "let a systemd service run from huge text, now and after each upgrade",
     "order": "profile in, order of functions and number of windows out",
     "map": "draw where the heat of a profile lies: window by window, before and after",
     "fix": "make the text of a finished program or library whole by editing its headers",

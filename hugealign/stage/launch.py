@@ -135,18 +135,20 @@ def _staged(texts: Sequence[Text], options: LaunchOptions) -> list[Text]:
         for text in texts:
             if text.windows and text.whole:
                 continue
+            windows = text.windows
             try:
                 origin = copies.source(text.path, stack.enter_context(opened(text.path)), options.fix)
                 if origin is None:
                     if options.fix and not text.windows:
                         found[text.path] = Text(text.path, IN_PLACE, problem="no window can be made of it")
                     continue
+                windows = origin.windows
                 copies.check(origin)
                 if os.geteuid() and namespace.privileged(origin.fd):
                     raise StageError("it gives privileges, which its copy would not")
                 origins.append(origin)
             except HugealignError as error:
-                found[text.path] = _unstaged(text, text.windows, error)
+                found[text.path] = _unstaged(text, windows, error)
         try:
             if origins and (reason := namespace.refusal()):
                 raise namespace.NamespaceError(reason)

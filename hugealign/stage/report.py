@@ -53,5 +53,5 @@ def entries_document(place: str, entries: Sequence[Entry]) -> str:
 
 
 def _document(place: str, more: dict[str, object]) -> str:
-    found = {"schema": SCHEMA, "tool": {"version": __version__}, "store": printable(place)} | more
+    found = {"schema": SCHEMA, "tool": {"name": "hugealign", "version": __version__}, "store": printable(place)} | more
     return json.dumps(found, indent=1)

@@ -65,9 +65,9 @@ def stage(path: str, place: str = DEFAULT, fix: bool = False, limit: int = 0) ->
     *limit* bounds the bytes of all copies; 0 is half of the memory, the default of tmpfs.  Raises HugealignError.
     """
     real = os.path.realpath(path)
-    with _changing(place) as store:
+    with _opened(place) as store:
         try:
-            with opened(real) as fd:
+            with _alone(store), opened(real) as fd:
                 return _staged(store, place, real, fd, fix, limit)
         except BaseException:
             # Whatever went wrong: a link to the copy of an older file must not stay.
@@ -99,7 +99,7 @@ def drop(paths: Sequence[str] = (), place: str = DEFAULT) -> list[Entry]:
     if not there:
         return []
     dropped = [entry for entry in there if not wanted or entry.path in wanted]
-    with _changing(place) as store:
+    with _opened(place) as store, _alone(store):
         for entry in dropped:
             _unlink(_link(place, entry.path))
         _remove_unnamed(store, place)
@@ -251,20 +251,14 @@ def _exists(store: int, name: str) -> bool:
 
 
 @contextlib.contextmanager
-def _changing(place: str) -> Iterator[int]:
-    """Yield the store, open, mounted if it was not, and changed by nobody else meanwhile.  Raises StageError."""
+def _opened(place: str) -> Iterator[int]:
+    """Yield the store, open, mounted if it was not.  Raises StageError."""
     fd = -1
     try:
         _mount(place)
         fd = os.open(place, _DIRECTORY)
         _check(fd, place)
-        # A file of its own, which others cannot open, and so not lock.
-        lock = os.open(_LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=fd)
-        try:
-            with _locked(lock):
-                yield fd
-        finally:
-            os.close(lock)
+        yield fd
     except OSError as error:
         raise StageError(f"{printable(place)}: {error.strerror}") from error
     finally:
@@ -272,10 +266,25 @@ def _changing(place: str) -> Iterator[int]:
             os.close(fd)
 
 
+@contextlib.contextmanager
+def _alone(store: int) -> Iterator[None]:
+    """Let nobody else change the store meanwhile.  Raises OSError, StageError."""
+    # A file of its own, which others cannot open, and so not lock.
+    fd = os.open(_LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=store)
+    try:
+        with _locked(fd):
+            yield
+    finally:
+        os.close(fd)
+
+
 def _mount(place: str) -> None:
     """Mount a tmpfs at *place*, if nothing is mounted there.  Raises OSError, StageError, NamespaceError."""
-    with contextlib.suppress(FileExistsError):
+    try:
         os.mkdir(place, 0o700)  # nobody else can lock it before it is mounted
+    except OSError:
+        if not os.path.isdir(place):
+            raise
     fd = os.open(place, _DIRECTORY)
     try:
         if not _is_mounted(fd):

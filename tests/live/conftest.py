@@ -1,5 +1,7 @@
 """The programs of tests.live.programs, built once."""
 
+import contextlib
+import os
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -7,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.live import stock as stocks
+from tests.live.filesystems import MissingError
 from tests.live.programs import WINDOW, Programs
 
 
@@ -30,3 +34,21 @@ def programs(built: Programs) -> Programs:
     if status:
         pytest.skip(f"no huge folios on the file system of {tempfile.gettempdir()}")
     return built
+
+
+@pytest.fixture(scope="module")
+def stock(built: Programs) -> Iterator[Path]:
+    """A file system that keeps no huge folios, with the programs; the test is skipped without root."""
+    if os.geteuid():
+        pytest.skip("root is needed to mount a file system without huge folios")
+    with contextlib.ExitStack() as stack:
+        try:
+            # Not pytest's own directory, which an ordinary user could not enter.
+            work = built.directory / "stock"
+            work.mkdir()
+            at = stack.enter_context(stocks.stock(built, work))
+        except MissingError as error:
+            pytest.skip(str(error))
+        if subprocess.run([built.directory / "probe", at / "good"], check=False).returncode == 0:
+            pytest.skip("btrfs keeps huge folios on this kernel")
+        yield at

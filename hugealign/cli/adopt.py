@@ -1,0 +1,67 @@
+"""``hugealign adopt``: let a systemd service run from huge text."""
+
+import argparse
+import sys
+
+from hugealign.errors import HugealignError, UsageError
+from hugealign.units import printable
+
+_EPILOG = """\
+Writes two files into /etc/systemd/system for each UNIT: a service that makes the
+text huge before UNIT starts, and a drop-in by which UNIT waits for it. Where the
+file system keeps huge pages the text is warmed in place; elsewhere a copy in
+/run/hugealign is bound over the file, in the mount namespace of UNIT only. What
+the package installed stays as it is, and each start looks at it anew, so an
+upgrade that restarts UNIT needs nothing more. If anything fails, UNIT starts as
+before.
+
+UNIT gets a mount namespace of its own: what it mounts is not seen outside. Do
+not adopt services that mount for others, such as dockerd.
+
+examples:
+  hugealign adopt --dry-run mariadb     show what would be written
+  hugealign adopt --fix mariadb && systemctl restart mariadb
+  hugealign ps mariadbd
+  hugealign adopt --undo mariadb && systemctl restart mariadb
+
+exit status: 0 done; 2 wrong usage; 3 a UNIT was left as it is.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _EPILOG
+    add = parser.add_argument
+    add("units", nargs="+", metavar="UNIT", help="a service, with or without .service")
+    add("--dry-run", action="store_true", help="only print what would be written")
+    add("--undo", action="store_true", help="remove what was written")
+    add("--fix", action="store_true", help="run from a fixed copy where a file has no whole window")
+    add("--libs", action="store_true", help="shared libraries, too; of a running service all that it has loaded")
+    add("--file", metavar="FILE", action="append", default=[], help="a program or library that the service runs, too")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Adopt, show or undo, and return the exit status."""
+    from hugealign.stage import adopt
+
+    if args.undo and (args.dry_run or args.fix or args.libs or args.file):
+        raise UsageError("--undo: goes with no other option")
+    options = adopt.AdoptOptions(args.file, args.libs, args.fix)
+    status = 0
+    for unit in args.units:
+        try:
+            if args.undo:
+                for path in adopt.undo(unit):
+                    print(f"removed {printable(path)}")
+                continue
+            done = (adopt.plan if args.dry_run else adopt.adopt)(unit, options)
+        except HugealignError as error:
+            status = max(status, error.exit_status)
+            print(f"hugealign: error: {error}", file=sys.stderr)
+            continue
+        for path, text in done.texts.items():
+            print(f"# {printable(path)}\n{text}" if args.dry_run else f"wrote {printable(path)}")
+        if not args.dry_run:
+            print(f"now: systemctl restart {done.name}")
+    return status

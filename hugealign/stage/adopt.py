@@ -1,0 +1,193 @@
+"""`hugealign adopt` as functions: let a systemd service run from huge text, and let it be as it was."""
+
+import contextlib
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hugealign import replacing, trust
+from hugealign.elf.image import PT_INTERP, read_image
+from hugealign.errors import HugealignError, NotElfError
+from hugealign.machine import children, libraries
+from hugealign.pagecache.text import WarmOptions, warm
+from hugealign.process import processes
+from hugealign.regular import opened
+from hugealign.resources import PACKAGE
+from hugealign.stage import copies, dropins, services, store
+from hugealign.stage.services import Service, ServiceError
+from hugealign.units import printable
+
+_LOADERS = ("/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/")
+_SECONDS = 10.0  # that a loader gets to list its tunables
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptOptions:
+    """What to adopt: *files* beside the service's own program; with its shared libraries (*libs*); fixed (*fix*)."""
+
+    files: Sequence[str] = ()
+    libs: bool = False
+    fix: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """The service *name*: *texts* are its files by path; *staged* and *warmed* are what it runs from, and how."""
+
+    name: str
+    texts: dict[str, str]
+    staged: Sequence[str]
+    warmed: Sequence[str]
+
+
+def plan(unit: str, options: AdoptOptions) -> Adopted:
+    """Return what is to be written for the service *unit*; nothing is changed.  Raises HugealignError."""
+    service = services.look(unit)
+    staged: list[str] = []
+    warmed: list[str] = []
+    for path in _files(service, options):
+        place = _place(path, options.fix)
+        (warmed if place == "warm" else staged if place else []).append(path)
+    if not staged and not warmed:
+        hint = "" if options.fix else "; try: --fix"
+        raise ServiceError(f"{service.name}: nothing that it starts has a whole window of text{hint}")
+    tunable = "GLIBC_TUNABLES" not in service.environment and _has_tunable((*staged, *warmed)[0])
+    adoption = dropins.Adoption(service.name, staged, warmed, options.fix, tunable, store.DEFAULT)
+    return Adopted(service.name, dropins.texts(adoption, _command()), staged, warmed)
+
+
+def adopt(unit: str, options: AdoptOptions) -> Adopted:
+    """Write what `plan` returns; the service is as before until it is started again.  Raises HugealignError."""
+    adopted = plan(unit, options)
+    for path in adopted.texts:
+        _check_ours(path)
+    try:
+        for path, text in adopted.texts.items():
+            os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+            replacing.write(path, text.encode())
+    except OSError as error:
+        for path in adopted.texts:
+            with contextlib.suppress(OSError, HugealignError):
+                _remove(path)
+        raise ServiceError(f"{printable(error.filename or path)}: {error.strerror}") from error
+    _reload()
+    return adopted
+
+
+def undo(unit: str) -> list[str]:
+    """Remove what `adopt` wrote for the service *unit*, and return the paths.  Raises HugealignError."""
+    found = [path for path in dropins.paths(services.full_name(unit)) if os.path.lexists(path)]
+    if not found:
+        raise ServiceError(f"{services.full_name(unit)}: not adopted")
+    for path in found:
+        _check_ours(path)
+    try:
+        for path in found:
+            _remove(path)
+    except OSError as error:
+        raise ServiceError(f"{printable(path)}: {error.strerror}") from error
+    _reload()
+    return found
+
+
+def _files(service: Service, options: AdoptOptions) -> list[str]:
+    """Return the real paths of the ELF files that the *service* runs from, the program first."""
+    found = [os.path.realpath(path) for path in (*options.files, *service.programs)]
+    if service.pid:
+        running = processes.look(service.pid, libraries=options.libs)
+        found.append(running.exe)
+        found += [mapping.path for mapping in running.text(libraries=options.libs) if not mapping.deleted]
+    programs = [path for path in dict.fromkeys(found) if _is_elf(path, path in options.files)]
+    if not programs:
+        raise ServiceError(f"{service.name}: it starts a script; name what that runs: --file FILE, or start it first")
+    if options.libs:
+        for path in tuple(programs):
+            programs += libraries.resolve(path).paths
+    return list(dict.fromkeys(programs))
+
+
+def _is_elf(path: str, asked: bool) -> bool:
+    try:
+        with opened(path) as fd:
+            read_image(fd)
+    except NotElfError:
+        return False
+    except HugealignError:
+        if asked:
+            raise
+        return False
+    return True
+
+
+def _place(path: str, fix: bool) -> str:
+    """Return ``warm`` if the file at *path* can be huge in place, ``stage`` if by a copy, nothing if not at all."""
+    done = warm(path, WarmOptions())
+    if done.offsets and done.huge == len(done.offsets):
+        return "warm"
+    with opened(path) as fd:
+        origin = copies.source(path, fd, fix)
+        if origin is None:
+            return ""
+        copies.check(origin)
+    return "stage"
+
+
+def _has_tunable(path: str) -> bool:
+    """Return whether the loader of the program at *path* lists glibc.elf.thp."""
+    with opened(path) as fd:
+        segment = next((s for s in read_image(fd).segments if s.p_type == PT_INTERP), None)
+        loader = (
+            os.fsdecode(os.pread(fd, min(segment.p_filesz, 4096), segment.p_offset)).rstrip("\0") if segment else ""
+        )
+    if not os.path.normpath(loader).startswith(_LOADERS):  # what a file names elsewhere is not executed for that
+        return False
+    child = children.command([loader, "--list-tunables"])
+    if child is None:
+        return False
+    children.collect([child], _SECONDS)
+    return any(line.startswith("glibc.elf.thp:") for line in child.text.splitlines())
+
+
+def _command() -> str:
+    """Return the path of hugealign itself, which the system will start as root.  Raises HugealignError."""
+    beside = os.path.join(os.path.dirname(PACKAGE), "bin", "hugealign")
+    path = beside if os.path.exists(beside) else shutil.which("hugealign")
+    if path is None:
+        raise ServiceError("hugealign is not on the PATH; install it first")
+    for directory in (os.path.dirname(os.path.realpath(path)), PACKAGE):
+        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            trust.check_directory(fd, directory)
+        except HugealignError as error:
+            raise ServiceError(
+                f"{printable(directory)}: others may write there; install hugealign elsewhere"
+            ) from error
+        finally:
+            os.close(fd)
+    return os.path.abspath(path)
+
+
+def _check_ours(path: str) -> None:
+    """Check that the file at *path* is one of ours, or not there.  Raises ServiceError."""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            if file.readline().rstrip("\n") != dropins.MARK:
+                raise ServiceError(f"{printable(path)}: somebody else wrote it; it is left as it is")
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise ServiceError(f"{printable(path)}: {error.strerror}") from error
+
+
+def _remove(path: str) -> None:
+    _check_ours(path)
+    os.unlink(path)
+    if os.path.dirname(path) != dropins.PLACE:
+        with contextlib.suppress(OSError):  # others have something in it
+            os.rmdir(os.path.dirname(path))
+
+
+def _reload() -> None:
+    if services.manager_runs():
+        services.systemctl("daemon-reload")

@@ -1,0 +1,408 @@
+"""``hugealign run`` by staged copies, on a file system that keeps no huge folios: as without us, but huge."""
+
+import contextlib
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.live import stock as stocks
+from tests.live.programs import ROOT, WINDOW, WINDOWS, huge_kib
+from tests.live.stock import USER, command, mounts
+from tests.support import environment
+
+ALL = WINDOWS * WINDOW >> 10
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="root is needed to mount a file system without huge folios")
+pytestmark = needs_root
+
+
+@pytest.fixture(params=[False, True], ids=["root", "user"])
+def user(request: pytest.FixtureRequest) -> bool:
+    """Whether an ordinary user starts the command."""
+    as_user = bool(request.param)
+    if as_user:
+        done = subprocess.run([*USER, "unshare", "--user", "--mount", "true"], check=False, capture_output=True)
+        if done.returncode:
+            pytest.skip(f"no user namespaces here: {done.stderr.decode().strip()}")
+    return as_user
+
+
+@contextlib.contextmanager
+def running(words: list[str], **settings: Any) -> Iterator[subprocess.Popen[str]]:
+    """Run *words* until they say that they are ready."""
+    settings.setdefault("env", environment())
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True, **settings) as child:
+        try:
+            assert child.stdout
+            for line in child.stdout:
+                if line == "ready\n":
+                    break
+            yield child
+        finally:
+            child.kill()
+
+
+def said(words: list[str], **settings: Any) -> subprocess.CompletedProcess[str]:
+    settings.setdefault("env", environment())
+    return subprocess.run(
+        words, check=False, capture_output=True, text=True, errors="surrogateescape", timeout=30, **settings
+    )
+
+
+def one_line(done: subprocess.CompletedProcess[str], *parts: str) -> None:
+    """Check that the command ran all the same, and that one line says why it is not huge."""
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (0, "", 1), done
+    for part in parts:
+        assert part in done.stderr
+
+
+def peculiar() -> None:
+    """Have everything that a process can have from its parent in a way of its own."""
+    import ctypes
+
+    os.umask(0o027)
+    os.nice(3)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (123, 456))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.pthread_sigmask(signal.SIG_SETMASK, [signal.SIGUSR1, signal.SIGRTMIN])
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    Path("/proc/self/oom_score_adj").write_text("123", encoding="ascii")
+    Path("/proc/self/timerslack_ns").write_text("70000", encoding="ascii")
+    prctl = ctypes.CDLL(None).prctl
+    prctl(24, ctypes.c_ulong(25), 0, 0, 0)  # PR_CAPBSET_DROP, CAP_SYS_TIME
+    prctl(24, ctypes.c_ulong(13), 0, 0, 0)  # CAP_NET_RAW
+
+
+def state(stdout: str) -> list[str]:
+    """Return what ``state`` said, but for numbers of what is not there twice; sh puts variables into another order."""
+    return sorted(re.sub(r"(pipe|socket):\[\d+\]", r"\1", line) for line in stdout.splitlines())
+
+
+@pytest.mark.parametrize("extra", [(), ("--nnp",)], ids=["", "no-new-privs"])
+def test_everything_is_as_without(stock: Path, user: bool, extra: tuple[str, ...]) -> None:
+    program = stock / "state"
+    given = os.open("/etc/passwd", os.O_RDONLY)
+    prefix = ("setpriv", *extra) if extra else ()
+    environ = {"PATH": "/usr/bin:/bin", "A": "1", "LC_ALL": "C", "PWD": str(stock), "ODD": "\n\udcff"}
+    settings: dict[str, Any] = {
+        "cwd": stock,
+        "env": environ,
+        "pass_fds": (given,),
+        "preexec_fn": peculiar,
+        "stdin": subprocess.DEVNULL,
+        "start_new_session": True,
+    }
+    words = ["./state", "a b", "--", "-v"]
+    plain = said([*prefix, *(USER if user else ()), *words], **settings)
+    ours = said([*prefix, *command("run", "--how=stage", "--", *words, user=user)], **settings)
+    os.close(given)
+    assert (ours.returncode, ours.stderr) == (plain.returncode, "")
+    assert "ready" in plain.stdout
+    assert state(ours.stdout) == state(plain.stdout)
+    with running(command("run", "--how=stage", "--", program, "x", "wait", user=user)) as child:
+        assert huge_kib(child.pid, program) == ALL
+        assert os.readlink(f"/proc/{child.pid}/exe") == str(program)
+
+
+def test_auto_takes_a_copy_where_the_file_system_has_none(stock: Path, user: bool) -> None:
+    for how, kib in (("auto", ALL), ("in-place", 0)):
+        with running(command("run", f"--how={how}", "--", stock / "good", "5", user=user)) as child:
+            assert huge_kib(child.pid, stock / "good") == kib
+    done = said(command("run", "--how=in-place", "--", stock / "good", user=user))
+    one_line(done, "0 of 3 windows huge: btrfs gives this file no huge folios; run: hugealign run -- COMMAND")
+
+
+def test_copy_in_memory(stock: Path, user: bool) -> None:
+    with running(command("run", "-v", "--how=copy", "--", stock / "good", "5", user=user)) as child:
+        smaps = Path(f"/proc/{child.pid}/smaps").read_text(encoding="utf-8")
+        huge = sum(int(n) for n in re.findall(r"ShmemPmdMapped: +(\d+)", smaps))
+        assert os.readlink(f"/proc/{child.pid}/exe") == "/memfd:good (deleted)"
+        assert Path(f"/proc/{child.pid}/cmdline").read_bytes() == f"{stock}/good\x005\0".encode()
+        assert sorted(os.listdir(f"/proc/{child.pid}/fd")) == ["0", "1", "2"]
+        child.kill()
+        assert child.stderr
+        assert (huge, child.stderr.read().count("(copy)")) == (ALL, 1)
+
+
+def test_libraries_by_origin_and_dlopen(stock: Path, user: bool) -> None:
+    with running(command("run", "--libs", "--", stock / "user", user=user)) as child:
+        assert huge_kib(child.pid, stock / "lib/libused.so") == ALL
+    done = said(command("run", "--", stock / "state", stock / "lib/libused.so", user=user))
+    assert "dlopen 1\n" in done.stdout
+
+
+def test_script_status_signal_and_closed_streams(stock: Path, user: bool) -> None:
+    script = stock / "script"
+    script.write_text(f"#!{stock}/good 5\n")
+    script.chmod(0o755)
+    with running(command("run", "--", script, user=user)) as child:
+        assert huge_kib(child.pid, stock / "good") == ALL
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(10) == -signal.SIGTERM
+    shell = stock / "shell"
+    shutil.copy("/bin/sh", shell)
+    for redirection in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
+        line = f'exec {" ".join(command("run", "--how=stage", "--", user=user))} "$0" {redirection}'
+        assert said(["/bin/sh", "-c", line, str(stock / "good")]).returncode == 0
+    assert said(command("run", "--how=stage", "--", shell, "-c", "exit 7", user=user)).returncode == 7
+
+
+def test_deleted_working_directory(stock: Path, user: bool) -> None:
+    gone = stock / "gone"
+    gone.mkdir()
+    words = command("run", "--how=stage", "--", stock / "state", user=user)
+    line = f'rmdir "{gone}"; exec "$@"'
+    done = said(["/bin/sh", "-c", line, "sh", *words], cwd=gone)
+    assert f"/proc/self/cwd -> {gone} (deleted)" in done.stdout
+    assert "hugealign" not in done.stderr  # the shell of the test says something
+
+
+def test_nothing_is_left_mounted(stock: Path, user: bool) -> None:
+    """The caller's mounts are shared, so a mount that is not kept to ourselves would show."""
+    words = " ".join(command("run", "--how=stage", "--", stock / "good", user=user))
+    line = f"mount --make-rshared / && cat /proc/self/mountinfo && echo here && {words} && cat /proc/self/mountinfo"
+    before, after = said(["unshare", "--mount", "sh", "-ec", line]).stdout.split("here\n")
+    assert before == after
+    assert "shared:" in before
+
+
+def test_program_that_gives_privileges(stock: Path, user: bool) -> None:
+    program = stock / "privileged"
+    shutil.copy(stock / "state", program)
+    os.chown(program, 1234, 1234)
+    program.chmod(0o6755)
+    plain = said([*(USER if user else ()), str(program)])
+    done = said(command("run", "--how=stage", "--", program, user=user))
+    assert (done.returncode, state(done.stdout)) == (0, state(plain.stdout))
+    assert re.search(r"^Uid:\t\d+\t1234\t1234", done.stdout, re.MULTILINE)
+    if user:
+        assert done.stderr.endswith("not staged: it gives privileges, which its copy would not\n")
+    else:
+        assert done.stderr == ""
+
+
+def test_program_with_capabilities(stock: Path, user: bool) -> None:
+    if not shutil.which("setcap"):
+        pytest.skip("setcap is not installed")
+    program = stock / "capable"
+    shutil.copy(stock / "state", program)
+    subprocess.run(["setcap", "cap_net_bind_service=ep", program], check=True)
+    plain = said([*(USER if user else ()), str(program)])
+    done = said(command("run", "--how=stage", "--", program, user=user))
+    assert state(done.stdout) == state(plain.stdout)
+    assert done.stderr.count("it gives privileges") == user
+    # The copy has them, too: root may leave what it is before it executes the program.
+    words = command("run", "--how=stage", "--", program, "x", "wait")
+    with running(words) as child:
+        there = os.getxattr(f"/proc/{child.pid}/root{program}", "security.capability")
+        assert there == os.getxattr(program, "security.capability")
+        assert huge_kib(child.pid, program) == ALL
+
+
+@pytest.mark.parametrize("option", ["nosuid", "noexec"])
+def test_mount_options_stay_in_force(stock: Path, option: str) -> None:
+    program = stock / "set-user-id"
+    shutil.copy(stock / "good", program)
+    os.chown(program, 1234, -1)
+    program.chmod(0o4755)
+    words = " ".join(command("run", "--how=stage", "--", program))
+    line = f"mount --bind {stock} {stock} && mount -o remount,bind,{option} {stock} && exec {words}"
+    done = said(["unshare", "--mount", "sh", "-ec", line])
+    if option == "noexec":
+        assert done.returncode == 126
+        assert "Permission denied" in done.stderr
+    else:
+        one_line(done, "not staged: it lies on a file system with nosuid")
+
+
+def test_unreadable_program(stock: Path) -> None:
+    program = stock / "unreadable"
+    shutil.copy(stock / "good", program)
+    program.chmod(0o711)
+    done = said(command("run", "--", program, user=True))
+    assert (done.returncode, done.stderr) == (0, "")
+    done = said(command("run", "-v", "--", program, user=True))
+    one_line(done, "Permission denied")
+
+
+_EXCHANGE = """
+import os, sys
+from hugealign import cli
+from hugealign.stage import copies
+measure = copies.huge_windows
+def exchanged(copy):
+    os.rename({other!r}, {program!r})
+    return measure(copy)
+copies.huge_windows = exchanged
+sys.exit(cli.main(["run", "--how=stage", "--", {program!r}, "5"]))
+"""
+
+
+def test_name_exchanged_between_copy_and_mount(stock: Path) -> None:
+    """The owner of the directory puts another file there: it is not covered, and no copy of the old one is executed."""
+    program, other = stock / "exchanged", stock / "other"
+    shutil.copy(stock / "good", program)
+    shutil.copy(stock / "plain", other)
+    inode = other.stat().st_ino
+    code = _EXCHANGE.format(program=str(program), other=str(other))
+    with running([sys.executable, "-c", code], cwd=ROOT) as child:
+        assert Path(f"/proc/{child.pid}/exe").stat().st_ino == inode
+        assert huge_kib(child.pid, program) == 0
+        child.kill()
+        assert child.stderr
+        assert "not staged: another file took its name" in child.stderr.read()
+
+
+def test_symbolic_link_in_place_of_the_name(stock: Path) -> None:
+    """Root is not led to cover another file."""
+    program, target = stock / "linked", stock / "target"
+    shutil.copy(stock / "good", program)
+    shutil.copy(stock / "plain", target)
+    other = stock / "other"
+    other.symlink_to(target)
+    code = _EXCHANGE.format(program=str(program), other=str(other))
+    with running([sys.executable, "-c", code], cwd=ROOT) as child:
+        assert (Path(f"/proc/{child.pid}/root") / target.relative_to("/")).stat().st_ino == target.stat().st_ino
+        assert os.readlink(f"/proc/{child.pid}/exe") == str(target)
+
+
+def test_limits_that_prevent_a_copy(stock: Path, user: bool) -> None:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+
+    done = said(command("run", "--how=stage", "--", stock / "good", user=user), preexec_fn=limit)
+    one_line(done, "0 of 3 windows huge: not staged: cannot be copied: File too large")
+
+
+_NO_NAMESPACES = """
+import ctypes, os, sys
+go, told = os.pipe(), os.pipe()
+child = os.fork()
+if not child:
+    ctypes.CDLL(None).unshare(0x10000000)
+    os.write(told[1], b"x")
+    os.read(go[0], 1)
+    open("/proc/sys/user/max_user_namespaces", "w").write("0")
+    os.execvp(sys.argv[1], sys.argv[1:])
+os.read(told[0], 1)
+for name in ("uid_map", "gid_map"):
+    open(f"/proc/{child}/{name}", "w").write("0 0 65535")
+os.write(go[1], b"x")
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_no_user_namespaces(stock: Path) -> None:
+    user = ("setpriv", "--reuid=1000", "--regid=1000", "--clear-groups")
+    words = [sys.executable, "-c", _NO_NAMESPACES, *user, *command("run", "--", stock / "good")]
+    one_line(said(words), "not staged: cannot make a user namespace: No space left on device")
+
+
+def test_root_without_the_right_to_mount(stock: Path) -> None:
+    """As in a container: a user namespace would take from root what it may outside, so it gets none."""
+    words = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin", *command("run", "--", stock / "good")]
+    one_line(said(words), "not staged: no right to mount")
+
+
+def test_capabilities_of_the_caller_are_kept(stock: Path) -> None:
+    """An ordinary user with a capability, as systemd gives it: rather small pages than without it."""
+    ambient = ("--inh-caps=+net_bind_service", "--ambient-caps=+net_bind_service")
+    words = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *ambient]
+    plain = said([*words, str(stock / "state")])
+    done = said([*words, *command("run", "--", stock / "state")])
+    assert state(done.stdout) == state(plain.stdout)
+    assert "CapAmb:\t0000000000000400" in done.stdout
+    assert done.stderr.count("not staged: no right to mount, and a user namespace would take privileges") == 1
+
+
+def test_chroot(stock: Path, tmp_path: Path) -> None:
+    """Where the root is no mount point nothing can be kept to ourselves: nothing is mounted then."""
+    inside = tmp_path / "root"
+    places = [p for p in ("/usr", "/bin", "/lib", "/lib64", "/proc", "/dev", str(ROOT), str(stock)) if Path(p).exists()]
+    lines = [f"mkdir -p {inside}{p} && mount --rbind {p} {inside}{p}" for p in places]
+    words = " ".join(command("run", "--", stock / "good"))
+    line = "\n".join([*lines, f"chroot {inside} {words}"])
+    one_line(said(["unshare", "--mount", "sh", "-ec", line]), "not staged: cannot keep mounts to ourselves")
+
+
+def test_copy_cannot_be_written_to(stock: Path, user: bool) -> None:
+    """What a program writes to its own libraries must not be lost, nor reach others: it is refused."""
+    with running(command("run", "--how=stage", "--libs", "--", stock / "user", user=user)) as child:
+        path = f"/proc/{child.pid}/root{stock}/lib/libused.so"
+        with pytest.raises(OSError, match="Read-only file system"):
+            os.close(os.open(path, os.O_WRONLY))
+
+
+def test_fixed_copy(stock: Path, user: bool) -> None:
+    program = stock / "plain"
+    before = program.read_bytes()
+    with running(command("run", "--fix", "--", program, "5", user=user)) as child:
+        huge = huge_kib(child.pid, program)
+        assert huge >= 2 * WINDOW >> 10
+    done = said(command("run", "--", program, user=user))
+    one_line(done, "none of 5.0 MiB of text huge: no whole window; run: hugealign run --fix -- COMMAND")
+    assert program.read_bytes() == before
+
+
+#: The system calls of `run` that stage a copy; each fails once, and kills once.
+_CALLS = ("unshare", "mount", "umount2", "copy_file_range", "ftruncate", "fchown", "fchmod", "utimensat", "fork,clone3")
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+@pytest.mark.parametrize("fault", ["error=EIO", "signal=KILL"])
+@pytest.mark.parametrize(
+    ("calls", "numbers"),
+    [
+        (("mount", "copy_file_range"), (1, 3)),
+        pytest.param(_CALLS, range(1, 12), marks=[pytest.mark.matrix, pytest.mark.timeout(3600)]),
+    ],
+    ids=["some", "all"],
+)
+def test_run_that_fails_or_dies(stock: Path, calls: tuple[str, ...], numbers: Any, fault: str, tmp_path: Path) -> None:
+    program = stock / "good"
+    content, before = program.read_bytes(), mounts()
+    for call in calls:
+        for number in numbers:
+            inject = f"inject={call}:{fault}:when={number}"
+            words = ["strace", "-f", "-o", str(tmp_path / "trace"), "-e", f"trace={call}", "-e", inject]
+            done = said([*words, *stocks.module("run", "--how=stage", "--", program)])
+            if fault.startswith("error"):
+                assert done.returncode == 0, (call, number, done)
+                assert done.stderr.count("\n") <= 1
+            assert "Traceback" not in done.stderr
+            assert mounts() == before, (call, number)
+            assert program.read_bytes() == content
+
+
+def test_every_check_of_a_copy(stock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What changes while it is copied is not executed from half of it."""
+    from hugealign import replacing
+    from hugealign.regular import opened
+    from hugealign.stage import copies
+
+    program = stock / "changing"
+    shutil.copy(stock / "good", program)
+    copy: Callable[[int, int, int], None] = replacing.copy_data
+
+    def slowly(source: int, target: int, size: int) -> None:
+        copy(source, target, size)
+        with program.open("r+b") as file:
+            file.write(b"\x7f")
+
+    monkeypatch.setattr(replacing, "copy_data", slowly)
+    with opened(str(program)) as fd:
+        origin = copies.source(str(program), fd)
+        assert origin is not None
+        target = os.memfd_create("copy")
+        with pytest.raises(copies.StageError, match="changed while it was copied"):
+            copies.write(origin, target)
+        os.close(target)

@@ -1,0 +1,306 @@
+"""``hugealign stage``: the store that services share, which nobody else may change."""
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from tests.live import stock as stocks
+from tests.live.programs import ROOT, WINDOW, WINDOWS, huge_kib, hugealign, running
+from tests.live.stock import USER, command, mounts
+
+ALL = WINDOWS * WINDOW >> 10
+SCHEMA = json.loads((ROOT / "hugealign/stage/stage-1.schema.json").read_text(encoding="utf-8"))
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root is needed to make a store")
+
+
+@pytest.fixture
+def store(built: Any) -> Iterator[Path]:
+    with stocks.store(built.directory) as place:
+        yield place
+
+
+@pytest.fixture
+def program(stock: Path, tmp_path: Path) -> Path:
+    """A program that is this test's own."""
+    path = stock / tmp_path.name
+    shutil.copy(stock / "good", path)
+    return path
+
+
+def stage(store: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    return hugealign("stage", "--store", store, *words)
+
+
+def document(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(done.stdout)
+    jsonschema.validate(found, SCHEMA)
+    return found
+
+
+def copies(store: Path) -> list[str]:
+    return sorted(name for name in os.listdir(store) if name not in ("path", "lock"))
+
+
+def link(store: Path, program: Path) -> Path:
+    return Path(f"{store}/path{program}")
+
+
+def test_a_copy_that_services_can_bind(store: Path, program: Path) -> None:
+    done = stage(store, program)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"{program}: 3 of 3 windows huge (10.0 MiB, copied)\n"
+    copy = link(store, program)
+    assert copy.read_bytes() == program.read_bytes()
+    before, after = program.stat(), copy.stat()
+    for what in ("st_mode", "st_uid", "st_gid", "st_size", "st_mtime_ns"):
+        assert getattr(before, what) == getattr(after, what)
+    assert after.st_blocks <= before.st_blocks + (3 * WINDOW >> 9)  # holes stay holes
+    with running(copy, "5") as child:
+        assert huge_kib(child.pid, copy.resolve()) == ALL
+    assert stage(store, program).stdout.endswith("there already)\n")
+    assert (store.stat().st_mode & 0o7777, store.stat().st_uid) == (0o755, 0)
+
+
+def test_run_takes_it(store: Path, program: Path) -> None:
+    stage(store, program)
+    inode = link(store, program).stat().st_ino
+    for user in (False, True):
+        words = command("run", "--store", store, "--how=stage", "--", program, "5", user=user)
+        with running(*words) as child:
+            there = Path(f"/proc/{child.pid}/exe").stat()
+            assert (there.st_dev, there.st_ino) == (store.stat().st_dev, inode)
+            assert huge_kib(child.pid, program) == ALL
+
+
+def test_file_that_changed_gets_another_copy(store: Path, stock: Path, program: Path) -> None:
+    stage(store, program)
+    old = copies(store)
+    new = program.with_suffix(".new")
+    shutil.copy(stock / "state", new)
+    new.replace(program)
+    listed = document(stage(store, "--list", "--format=json"))["copies"]
+    assert [(entry["path"], entry["current"]) for entry in listed] == [(str(program), False)]
+    assert stage(store, "--list").stdout.endswith(", out of date\n")
+    assert stage(store, program).returncode == 0
+    assert link(store, program).read_bytes() == program.read_bytes()
+    assert len(copies(store)) == 1
+    assert copies(store) != old
+
+
+def test_old_copy_does_not_outlive_a_failure(store: Path, program: Path) -> None:
+    """After an upgrade, what cannot be staged starts as it is, not as it was."""
+    stage(store, program)
+    program.unlink()
+    program.write_text("#!/bin/sh\n")
+    done = stage(store, program)
+    assert done.returncode == 3
+    assert not link(store, program).exists()
+    program.unlink()
+    assert stage(store, program).stderr.endswith("No such file or directory\n")
+    assert copies(store) == []
+
+
+def test_drop(store: Path, program: Path, stock: Path) -> None:
+    stage(store, program, stock / "good")
+    assert document(stage(store, "--drop", program, "--format=json"))["copies"][0]["path"] == str(program)
+    assert stage(store, "--drop", program).stderr == f"hugealign: error: {program}: not in the store\n"
+    assert len(copies(store)) == 1
+    assert stage(store, "--drop").stdout == f"{stock}/good: 10.0 MiB, dropped\n"
+    assert copies(store) == []
+    assert stage(store, "--list").stdout == ""
+    assert stage(store / "none", "--list").stdout == ""
+
+
+def test_no_window_and_fixed(store: Path, stock: Path) -> None:
+    done = stage(store, stock / "plain")
+    assert (done.returncode, copies(store)) == (1, [])
+    assert f"no whole window of text; try: hugealign stage --fix {stock}/plain" in done.stdout
+    found = document(stage(store, "--fix", "--format=json", stock / "plain"))["files"][0]
+    assert found["fixed"] is True
+    assert found["windows_huge"] == found["windows"] > 0
+    assert stage(store, "--fix", stock / "plain").stdout.endswith("there already)\n")
+
+
+def test_size_is_bounded(store: Path, program: Path, stock: Path) -> None:
+    assert stage(store, "--max", "12M", program).returncode == 0
+    done = stage(store, "--max", "12M", stock / "good")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.endswith("the store would hold more than 12.0 MiB; see: hugealign stage --list\n")
+    assert copies(store) == [os.readlink(link(store, program)).rpartition("/")[2]]
+
+
+def test_full_store(store: Path, program: Path) -> None:
+    store.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "huge=always,size=4M,mode=755", "none", store], check=True)
+    done = stage(store, program)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.endswith("cannot be copied: No space left on device\n")
+    assert (copies(store), link(store, program).exists()) == ([], False)
+
+
+@pytest.mark.parametrize(
+    ("options", "mode", "reason"),
+    [
+        ("huge=never,mode=755", 0o755, "something else is mounted there"),
+        ("huge=always,mode=777", 0o755, "others may write there"),
+        ("huge=always,mode=755,uid=65534", 0o755, "others may write there"),
+        ("huge=always,mode=755", 0o777, "or to a directory above it"),
+    ],
+)
+def test_store_of_others_is_refused(built: Any, program: Path, options: str, mode: int, reason: str) -> None:
+    above = built.directory / "above"
+    above.mkdir(exist_ok=True)
+    above.chmod(0o755)
+    with stocks.store(above) as store:
+        store.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", store], check=True)
+        above.chmod(mode)
+        done = stage(store, program)
+        assert (done.returncode, done.stdout) == (3, "")
+        assert reason in done.stderr
+        # A copy that lies in wait there, by the right name, is not executed.
+        info = program.stat()
+        name = f"{info.st_dev:x}-{info.st_ino:x}-{info.st_ctime_ns:x}-{info.st_size:x}"
+        shutil.copy("/bin/false", store / name)
+        with running(*command("run", "--store", store, "--how=stage", "--", program, "5")) as child:
+            assert Path(f"/proc/{child.pid}/exe").stat().st_dev != store.stat().st_dev
+            assert huge_kib(child.pid, program) == ALL
+
+
+def test_link_in_place_of_a_store_is_refused(built: Any, program: Path) -> None:
+    place = built.directory / "linked-store"
+    place.symlink_to("/tmp")
+    done = stage(place, program)
+    assert (done.returncode, done.stderr.count("\n")) == (3, 1)
+    place.unlink()
+
+
+def test_ordinary_user_makes_none(built: Any, program: Path) -> None:
+    done = hugealign("stage", "--store", built.directory / "store", program, prefix=USER)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
+    assert "Permission denied" in done.stderr
+
+
+def test_user_cannot_lock_it(store: Path, program: Path) -> None:
+    stage(store, program)
+    for path in (store / "lock", *(store / name for name in ("path", "."))):
+        holder = [*USER, "flock", "--exclusive", str(path), "sleep", "20"]
+        with subprocess.Popen(holder, stderr=subprocess.DEVNULL) as child:
+            time.sleep(0.1)
+            started = time.monotonic()
+            assert stage(store, program).returncode == 0
+            assert time.monotonic() - started < 10
+            child.terminate()
+
+
+def test_privileges_and_secrets_are_refused(store: Path, program: Path) -> None:
+    """A copy would still give what an upgrade took away, and show what a directory hides."""
+    program.chmod(0o4755)
+    assert "it gives privileges" in stage(store, program).stderr
+    program.chmod(0o755)
+    hidden = program.with_suffix(".d")
+    hidden.mkdir(mode=0o700)
+    shutil.copy(program, hidden / "program")
+    assert f"not all may enter {hidden}" in stage(store, hidden / "program").stderr
+    assert copies(store) == []
+
+
+def test_attributes_are_carried(store: Path, program: Path) -> None:
+    if not shutil.which("setfacl"):
+        pytest.skip("setfacl is not installed")
+    subprocess.run(["setfacl", "-m", "u:1234:r-x", program], check=True)
+    os.setxattr(program, "trusted.note", b"kept")
+    os.utime(program, ns=(1, 2))
+    assert stage(store, program).returncode == 0
+    copy = link(store, program).resolve()
+    for name in ("system.posix_acl_access", "trusted.note"):
+        assert os.getxattr(copy, name) == os.getxattr(program, name)
+    assert copy.stat().st_mtime_ns == 2
+
+
+def test_starters_at_once_make_one_copy(store: Path, program: Path) -> None:
+    """The store is not there yet either: one of them mounts it."""
+    words = stocks.module("stage", "-q", "--store", store, program)
+    children = [subprocess.Popen(words, stderr=subprocess.PIPE, text=True) for _ in range(20)]
+    for child in children:
+        _, errors = child.communicate(timeout=120)
+        assert (child.returncode, errors) == (0, "")
+    assert len(copies(store)) == 1
+    assert mounts().count(f" {store} ") == 1
+    assert link(store, program).read_bytes() == program.read_bytes()
+
+
+@pytest.mark.matrix
+def test_a_hundred_starters_at_once(store: Path, program: Path) -> None:
+    words = stocks.module("stage", "-q", "--store", store, program)
+    children = [subprocess.Popen(words) for _ in range(100)]
+    assert {child.wait(300) for child in children} == {0}
+    assert (len(copies(store)), mounts().count(f" {store} ")) == (1, 1)
+
+
+_CALLS = (
+    "mkdir mount flock copy_file_range ftruncate fchown fchmod utimensat linkat link symlink rename unlink fallocate"
+)
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+@pytest.mark.parametrize("fault", ["error=EIO", "error=ENOSPC", "signal=KILL"])
+@pytest.mark.parametrize(
+    ("calls", "numbers"),
+    [
+        (("mount", "copy_file_range", "linkat", "rename"), (1,)),
+        pytest.param(_CALLS.split(), (1, 2, 3, 5, 8), marks=[pytest.mark.matrix, pytest.mark.timeout(3600)]),
+    ],
+    ids=["some", "all"],
+)
+def test_stage_that_fails_or_dies(
+    store: Path,
+    stock: Path,
+    program: Path,
+    calls: tuple[str, ...],
+    numbers: tuple[int, ...],
+    fault: str,
+) -> None:
+    """Under the name there is a whole copy of the file as it is now, or none; and the next one puts all in order."""
+    old, new = (stock / "good").read_bytes(), (stock / "state").read_bytes()
+    for call in calls:
+        for number in numbers:
+            for upgraded in (False, True):
+                with contextlib.suppress(FileNotFoundError):
+                    program.unlink()
+                shutil.copy(stock / "good", program)
+                if upgraded:
+                    assert stage(store, program).returncode == 0
+                    program.unlink()
+                    shutil.copy(stock / "state", program)
+                content = new if upgraded else old
+                inject = f"inject={call}:{fault}:when={number}"
+                words = ["strace", "-f", "-o", "/dev/null", "-e", f"trace={call}", "-e", inject]
+                done = subprocess.run(
+                    [*words, *stocks.module("stage", "--store", store, program)],
+                    check=False,
+                    capture_output=True,
+                    text=True,
+                )
+                assert "Traceback" not in done.stderr, (call, number)
+                assert done.returncode in (0, 1, 3, -9, 137), done
+                assert program.read_bytes() == content
+                path = link(store, program)
+                if path.exists():
+                    kept = path.read_bytes()
+                    # Killed before it could look: then `adopt` has removed the name before (see there).
+                    assert kept == content or (fault == "signal=KILL" and kept == old), (call, number)
+                assert stage(store, program).returncode == 0, (call, number)
+                assert path.read_bytes() == content
+                assert len(copies(store)) == 1
+                if not upgraded:
+                    subprocess.run(["umount", "--lazy", store], check=False, capture_output=True)
