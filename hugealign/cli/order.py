@@ -2,6 +2,7 @@
 
 import argparse
 import gc
+import sys
 
 from hugealign.cli import profiled
 from hugealign.errors import UsageError
@@ -54,7 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("profiles", nargs="*", metavar="PROFILE", help="what ran; several are added up")
     add("--trace", metavar="TRACE", help="what ran, as `hugealign trace` recorded it, instead of profiles")
     add("-b", "--binary", metavar="EXE", help="the program or library, or its debug file, that the profile is of")
-    add("-o", "--output", metavar="FILE", help="write the order to FILE, whole or not at all")
+    add("-o", "--output", metavar="FILE", help="write the order to FILE, whole or not at all; - is stdout")
     add(
         "--emit",
         choices=("order", "lld", "list", "json"),
@@ -142,7 +143,10 @@ def _finish(made: "Order", args: argparse.Namespace) -> int:
         if unnamed:
             binary = printable(made.ran.binary)
             profiled.warn(f"{binary}: {unnamed} functions have no name; give the binary before strip (-b)")
-    output.write(text, None, utf8=json)
+    if args.output == "-":
+        print(text, end="", file=sys.stderr)
+    else:
+        output.write(text, None, utf8=json)
     return 0
 
 

@@ -105,7 +105,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     printed = parser.add_argument_group("what is printed")
     add = printed.add_argument
     add("--format", choices=_FORMS, default="text", help="form of the report (default: text)")
-    add("-o", "--output", metavar="FILE", help="write the report to FILE, whole or not at all")
+    add("-o", "--output", metavar="FILE", help="write the report to FILE, whole or not at all; - is stdout")
     volume = printed.add_mutually_exclusive_group()
     volume.add_argument("-q", "--quiet", action="store_true", help="text: only files that are not ok")
     volume.add_argument(
@@ -144,9 +144,8 @@ def run(args: argparse.Namespace) -> int:
         args.cpu or "",
     )
     jobs, unpacked = parse_jobs(args.jobs), parse_size(args.max_unpacked, "--max-unpacked")
-    style = Style(
-        args.quiet, args.verbose, args.kernels, output.colour_wanted(args.color, bool(args.output), os.environ)
-    )
+    to_file = args.output not in (None, "-")
+    style = Style(args.quiet, args.verbose, args.kernels, output.colour_wanted(args.color, to_file, os.environ))
     if old:
         compared = compare(new, old, policy, selection, recursive=args.recursive, jobs=jobs, max_unpacked=unpacked)
         text, status = formats.render_comparison(args.format, compared, style), compared.status

@@ -1,6 +1,7 @@
 """Which rules count in a run, and what they make of a file's report.  Pure."""
 
 from hugealign.errors import UsageError
+from hugealign.near import hint
 from hugealign.units import printable
 from hugealign.verification.model import FileReport
 from hugealign.verification.result import FileResult
@@ -36,5 +37,13 @@ class Selection:
 def _ids(words: list[str], option: str) -> set[str]:
     ids = {part.strip().upper() for word in words for part in word.split(",") if part.strip()}
     if unknown := sorted(ids - set(RULES)):
-        raise UsageError(f"{option}: no rule {printable(unknown[0])}; `hugealign explain` lists them")
+        raise UsageError(f"{option}: {no_rule(unknown[0])}")
     return ids
+
+
+def no_rule(word: str) -> str:
+    """Return what is said of *word*, which is the id of no rule: which one may be meant, and where they are listed."""
+    digits = word.upper().removeprefix("HA").lstrip("0")
+    short = f"HA{digits:0>3}" if digits.isascii() else ""
+    meant = f"; did you mean {short}?" if short in RULES else hint(word, RULES)
+    return f"no rule {printable(word)}{meant or '; `hugealign explain` lists them'}"
