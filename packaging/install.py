@@ -40,7 +40,7 @@ def sources(top: str) -> Iterator[str]:
 
 
 def put(source: str, target: str) -> None:
-    """Copy a file under its final name in one step, with a mode that no umask changes."""
+    """Copy a file under its final name in one step."""
     temporary = os.path.join(os.path.dirname(target), f".{os.path.basename(target)}.new")
     shutil.copyfile(source, temporary)
     os.chmod(temporary, 0o755 if os.access(source, os.X_OK) else 0o644)
@@ -56,7 +56,6 @@ def directories(path: str, made: list[str]) -> None:
     if not os.path.isdir(path):
         directories(os.path.dirname(path), made)
         os.mkdir(path)
-        os.chmod(path, 0o755)  # noqa: S103 - for everybody, whatever the umask
         made.append(path)
 
 
@@ -156,12 +155,11 @@ def write_list(tree: str, files: Iterable[str], made: list[str]) -> None:
     text = "".join(f"{line}\n" for line in (*files, *(f"{path}/" for path in made)))
     with open(f"{path}.new", "w", encoding="utf-8", errors="surrogateescape") as file:
         file.write(text)
-    os.chmod(f"{path}.new", 0o644)
     os.rename(f"{path}.new", path)
 
 
 def uninstall(destdir: str, prefix: str) -> None:
-    """Remove what ``install`` put below *destdir* + *prefix*, and the directories that it made, where they are empty."""
+    """Remove what ``install`` put below *destdir* + *prefix*, and the directories that it made, if they are empty."""
     target = destdir + prefix
     if not os.path.isfile(os.path.join(target, LIST)):
         raise InstallError(f"{target}: nothing of `make install` is here; give its PREFIX and DESTDIR")
@@ -191,6 +189,7 @@ def main() -> int:
     prefix, destdir = os.environ.get("PREFIX", "/usr/local"), os.environ.get("DESTDIR", "")
     if not os.path.isabs(prefix):
         parser.error(f"PREFIX: {prefix!r} is not an absolute path")
+    os.umask(0o022)  # what is installed is for everybody
     try:
         prefix = os.path.normpath(prefix)
         destdir = os.path.abspath(destdir) if destdir else ""

@@ -41,7 +41,9 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     for group in parser._action_groups:  # noqa: SLF001 - argparse has no other way to the options that it was given
         for action in group._group_actions:  # noqa: SLF001
             if "--format" in action.option_strings and "json" in (action.choices or ()):
-                group.add_argument("--json", action="store_const", dest="format", const="json", help="the same as --format json")
+                group.add_argument(
+                    "--json", action="store_const", dest="format", const="json", help="the same as --format json"
+                )
                 return
 
 

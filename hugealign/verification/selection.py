@@ -1,7 +1,6 @@
 """Which rules count in a run, and what they make of a file's report.  Pure."""
 
 from hugealign.errors import UsageError
-from hugealign.near import hint
 from hugealign.units import printable
 from hugealign.verification.model import FileReport
 from hugealign.verification.result import FileResult
@@ -43,7 +42,7 @@ def _ids(words: list[str], option: str) -> set[str]:
 
 def no_rule(word: str) -> str:
     """Return what is said of *word*, which is the id of no rule: which one may be meant, and where they are listed."""
-    digits = word.upper().removeprefix("HA").lstrip("0")
-    short = f"HA{digits:0>3}" if digits.isascii() else ""
-    meant = f"; did you mean {short}?" if short in RULES else hint(word, RULES)
-    return f"no rule {printable(word)}{meant or '; `hugealign explain` lists them'}"
+    number = "".join(char for char in word if char in "0123456789").lstrip("0")
+    meant = f"HA{number:0>3}"
+    near = f"did you mean {meant}?" if meant in RULES else "`hugealign explain` lists them"
+    return f"no rule {printable(word)}; {near}"

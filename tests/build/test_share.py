@@ -106,7 +106,9 @@ def env_of(place: Path) -> dict[str, str]:
 @pytest.mark.usefixtures("process")
 @pytest.mark.parametrize("typed", TYPED)
 def test_bash(place: Path, typed: str) -> None:
-    script = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _hugealign; printf "%s\\n" "${COMPREPLY[@]}"'
+    script = (
+        'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _hugealign; printf "%s\\n" "${COMPREPLY[@]}"'
+    )
     file = SHARE / "bash-completion/completions/hugealign"
     done = run(needs("bash"), "--norc", "-c", script, "bash", file, *typed.split(" "), cwd=place, env=env_of(place))
     assert TYPED[typed] <= {word.strip() for word in done.stdout.splitlines()}, done.stderr
