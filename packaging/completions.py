@@ -110,7 +110,7 @@ def main() -> None:
     parser = whole()
     describe(parser)
     for shell, place in PLACES.items():
-        text = shtab.complete(parser, shell, preamble=PREAMBLES)  # type: ignore[arg-type]  # it takes both
+        text = shtab.complete(parser, shell, preamble=PREAMBLES.get(shell, ""))
         if shell == "bash":
             text = text.rpartition("\ncomplete ")[0] + _BASH_END.format(
                 commands=" ".join(cli.COMMANDS), wrapping="|".join(WRAPPING)

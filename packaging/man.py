@@ -16,7 +16,8 @@ from collections.abc import Iterator
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.append(ROOT)
 
-from hugealign import __version__, cli, settings  # noqa: E402 - this is a script of the checkout
+from hugealign import cli, settings  # noqa: E402 - this is a script of the checkout
+from hugealign.version import __version__  # noqa: E402
 
 PLACE = os.path.join(ROOT, "share", "man")
 DATE = "2026-11-23"  # of these texts: a page is the same bytes whenever it is made
@@ -157,13 +158,20 @@ def options(parser: argparse.ArgumentParser) -> list[str]:
                 tag = ", ".join(names) + (f" {value}" if value else "")
             else:
                 tag = f"\\fI{escape(str(action.metavar or action.dest))}\\fR"
-            out += [".TP", tag, *filled(sentence((action.help or "The form of the report") % {"prog": parser.prog}))]
+            out += [".TP", tag, *filled(sentence(expanded(parser, action)))]
     return out
 
 
 def helped(action: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str) -> str:
     """Return the one line that stands beside the command *name*."""
     return next((each.help or "" for each in action._choices_actions if each.dest == name), "")  # noqa: SLF001
+
+
+def expanded(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
+    """Return the help of *action* with its default in it."""
+    if not action.help:
+        return "the form of the report"
+    return str(parser._get_formatter()._expand_help(action))  # noqa: SLF001
 
 
 def nested(parser: argparse.ArgumentParser) -> list[str]:

@@ -170,11 +170,11 @@ def source(place: Path, version: str) -> Path:
         copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
         place.mkdir(exist_ok=True)
         copy(ROOT / part, place / part)
-    init = place / "hugealign/__init__.py"
+    init = place / "hugealign/version.py"
     init.write_text(init.read_text().replace('__version__ = "', f'__version__ = "{version}+'))
     main = place / "hugealign/cli/help.py"
     main.write_text(
-        f"from hugealign import __version__\nassert __version__.startswith({version!r})\n" + main.read_text()
+        f"from hugealign.version import __version__\nassert __version__.startswith({version!r})\n" + main.read_text()
     )
     return place
 
