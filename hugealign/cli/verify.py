@@ -69,6 +69,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="give up on an archive that unpacks to more than this (default: 16G)",
     )
+    add("--allow-empty", action="store_true", help="archives and directories without a program in them are fine")
     add = parser.add_argument_group("what is asked of it").add_argument
     add(
         "--page-size",
@@ -158,8 +159,9 @@ def run(args: argparse.Namespace) -> int:
             jobs=jobs,
             max_unpacked=unpacked,
             baseline=read(args.baseline) if args.baseline else None,
+            allow_empty=args.allow_empty,
         )
-        if not found.files:
+        if not found.files and not found.empty:
             print("hugealign: error: no files on standard input", file=sys.stderr)
         base = os.getcwd() if args.format in formats.WITH_BASE else ""
         text, status = formats.render(args.format, found, style, base), found.status

@@ -73,7 +73,7 @@ TYPED = {
     "hugealign verify --ignore HA01": {name for name in RULES if name.startswith("HA01")},
     "hugealign order --cpu skyl": {"skylake"},
     "hugealign help expl": {"explain"},
-    "hugealign plugin bui": {"build"},
+    "hugealign plugin buil": {"build"},
     "hugealign verify a-ser": {"a-server"},
     "hugealign run -- hugealign-completion-te": {"hugealign-completion-test"},
     "hugealign ps a-runn": {"a-runner"},
