@@ -15,9 +15,9 @@ from tests.support import BIN, HUGEALIGN, ROOT, environment, run
 TEXT = ROOT / "README.md"
 
 
-def said(*words: object, **settings: str) -> tuple[int, str]:
+def said(*words: object, path: str = "") -> tuple[int, str]:
     """The status and the last line on standard error."""
-    done = run(HUGEALIGN, *words, **settings)
+    done = run(HUGEALIGN, *words, PATH=path or environment()["PATH"])
     assert "Traceback" not in done.stderr
     return done.returncode, done.stderr.rstrip("\n").rpartition("\n")[2]
 
@@ -54,7 +54,7 @@ def test_a_word_close_to_a_command(typed: str, meant: str) -> None:
 def test_other_words_are_compilers_that_are_missing(typed: str, tmp_path: Path) -> None:
     sh = tmp_path / "sh"
     sh.symlink_to("/bin/sh")
-    assert said(typed, "-c", "x.c", PATH=f"{BIN}:{tmp_path}") == (127, f"hugealign: error: {typed}: command not found")
+    assert said(typed, "-c", "x.c", path=f"{BIN}:{tmp_path}") == (127, f"hugealign: error: {typed}: command not found")
 
 
 def test_a_program_of_such_a_name_is_run(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_a_fixed_file_on_standard_output(tmp_path: Path) -> None:
     source = os.path.realpath("/usr/bin/python3")
     done = run(HUGEALIGN, "fix", source, "-o", tmp_path / "fixed")
     assert done.returncode == 0, done.stderr
-    words = [HUGEALIGN, "fix", source, "-o", "-"]
+    words = [str(HUGEALIGN), "fix", source, "-o", "-"]
     piped = subprocess.run(words, capture_output=True, env=environment(), cwd=tmp_path, check=True)
     assert piped.stdout == (tmp_path / "fixed").read_bytes()
     assert b"windows" in piped.stderr
