@@ -10,7 +10,7 @@ SHELL_FILES := bin/hugealign bin/hugealign-gcc hugealign/libexec/ld tests/setup.
 # What only test-kernels needs, 90 MB of it: `make test` does not install it.
 KERNEL_PACKAGES := qemu-system-x86 busybox-static xfsprogs btrfs-progs kmod cpio debian-archive-keyring
 
-.PHONY: help demo test test-links test-live test-kernels test-postgres test-mysql test-prebuilt check coverage format bench docs docs-live tables pad wheel setup clean
+.PHONY: help demo test test-links test-live test-kernels test-postgres test-mysql test-prebuilt check coverage format bench docs docs-live tables share pad install uninstall wheel setup clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -81,9 +81,25 @@ docs-live: setup ## write docs/huge.md: what this kernel does, by file system; a
 tables: ## write what hugealign/sh has of Python's tables
 	$(PYTHON) -m hugealign.sh.tables
 
+share: setup ## write the manual pages and the completions in share/
+	$(PYTHON) packaging/man.py
+	$(PYTHON) packaging/completions.py
+
 pad: ## write ld-scripts/pad-x86_64.o
 	python3 -c 'from hugealign.elf import image, objectfile; import sys; \
 	  sys.stdout.buffer.write(objectfile.pad_object(image.EM_X86_64, ".hugealign.pad"))' >ld-scripts/pad-x86_64.o
+
+# PREFIX and DESTDIR go through the environment, so that no character in them means anything to make or to the shell.
+export PREFIX ?= /usr/local
+export DESTDIR ?=
+INSTALL = . hugealign/sh/python.sh; find_python hugealign || { echo 'no python3 of version 3.11 or newer found' >&2; exit 1; }; \
+    exec "$$python" -I -S packaging/install.py
+
+install: ## install below PREFIX (/usr/local), staged in DESTDIR; no network
+	@$(INSTALL) install $(INSTALL_OPTIONS)
+
+uninstall: ## remove what install put there
+	@$(INSTALL) uninstall
 
 wheel: setup ## build the wheel
 	$(PYTHON) -m build --no-isolation --wheel

@@ -7,10 +7,12 @@
 # STRICT lets warnings fail too; ARGS are further options of `hugealign verify`.  How the target is linked is not
 # changed: that is the toolchain file's business, or the compiler's.
 
-# The command that belongs to these files comes first: in a checkout, in a wheel's environment, in pip's --target.
+# The command that belongs to these files comes first: in a checkout, of `make install`, in a wheel's environment, in
+# pip's --target.
 find_program(
   HUGEALIGN_EXECUTABLE hugealign
-  HINTS "${CMAKE_CURRENT_LIST_DIR}/../bin" "${CMAKE_CURRENT_LIST_DIR}/../../../../../bin"
+  HINTS "${CMAKE_CURRENT_LIST_DIR}/../bin" "${CMAKE_CURRENT_LIST_DIR}/../../../bin"
+        "${CMAKE_CURRENT_LIST_DIR}/../../../../../bin"
         "${CMAKE_CURRENT_LIST_DIR}/../../bin"
   NO_CMAKE_FIND_ROOT_PATH # it runs here, also where the target does not
   DOC "The hugealign command")

@@ -9,9 +9,12 @@ import importlib
 import os
 import sys
 
+from hugealign.cli.arguments import add_json
 from hugealign.environment import reserve_standard_descriptors
 from hugealign.errors import HugealignError
+from hugealign.near import nearest
 from hugealign.settings import VARIABLES
+from hugealign.units import printable
 from hugealign.version import __version__
 
 #: command -> one line for ``--help``; the module of the same name in this package does the work.
@@ -33,6 +36,7 @@ COMMANDS = {
     "trace": "record which code a command runs, for `simulate`",
     "simulate": "instruction TLB misses of a trace, under any layout, on any processor",
     "explain": "print what a rule of `verify` means and how to mend it",
+    "help": "print the options of a command",
 }
 
 _EPILOG = """\
@@ -56,26 +60,37 @@ def _epilog() -> str:
     return _EPILOG + "".join(f"  {setting:<{width}}  {what}\n" for setting, what in rows)
 
 
-def _parser(command: str | None) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of what is no command, which lists them."""
+    made = argparse.ArgumentParser(
         prog="hugealign",
         description="Put a program's text on huge pages, and prove it.",
         epilog=_epilog(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("-V", "--version", action="version", version=f"hugealign {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    made.add_argument("-V", "--version", action="version", version=f"hugealign {__version__}")
+    commands = made.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, summary in COMMANDS.items():
-        sub = commands.add_parser(
-            name,
-            help=summary,
-            description=summary[0].upper() + summary[1:].rstrip("?") + ("?" if summary.endswith("?") else "."),
-        )
-        if name == command:
-            module = importlib.import_module(f"hugealign.cli.{name}")
-            module.configure(sub)
-            sub.set_defaults(run=module.run)
-    return parser
+        commands.add_parser(name, help=summary)
+    return made
+
+
+def command_parser(name: str) -> argparse.ArgumentParser:
+    """Return the parser of the command *name*; parsed arguments have its ``run``."""
+    summary = COMMANDS[name]
+    description = summary[0].upper() + summary[1:].rstrip("?") + ("?" if summary.endswith("?") else ".")
+    made = argparse.ArgumentParser(prog=f"hugealign {name}", description=description)
+    module = importlib.import_module(f"hugealign.cli.{name}")
+    module.configure(made)
+    add_json(made)
+    made.set_defaults(run=module.run)
+    return made
+
+
+def not_found(word: str) -> str:
+    """Return what is said of a first word that is neither a command nor a program, as the shell says it."""
+    near = nearest(word, COMMANDS)
+    return f"{printable(word)}: command not found{f'; did you mean: hugealign {near}' if near else ''}"
 
 
 def main(argv: list[str]) -> int:
@@ -83,8 +98,16 @@ def main(argv: list[str]) -> int:
     reserve_standard_descriptors()
     if sys.stdout is None:  # closed by our parent (`>&-`): the exit status still counts
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for as long as we live
-    command = next((word for word in argv if not word.startswith("-")), None)
-    args = _parser(command).parse_args(argv)
+    if not argv:
+        parser().print_help(sys.stderr)
+        return 2
+    if argv[0] in COMMANDS:
+        args = command_parser(argv[0]).parse_args(argv[1:])
+    elif argv[0].startswith("-"):
+        args = parser().parse_args(argv)
+    else:
+        print(f"hugealign: error: {not_found(argv[0])}", file=sys.stderr)
+        return 127
     try:
         status: int = args.run(args)
         sys.stdout.flush()

@@ -36,6 +36,17 @@ def split_at_dashes(parser: argparse.ArgumentParser) -> None:
     parser.__class__ = SplitParser
 
 
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Give *parser* ``--json``, short for ``--format json``, if it has that."""
+    for group in parser._action_groups:  # noqa: SLF001 - argparse has no other way to the options that it was given
+        for action in group._group_actions:  # noqa: SLF001
+            if "--format" in action.option_strings and "json" in (action.choices or ()):
+                group.add_argument(
+                    "--json", action="store_const", dest="format", const="json", help="the same as --format json"
+                )
+                return
+
+
 def window_size(text: str | None) -> int:
     """Return the window size: the kernel's, or the multiple of it that ``--page-size`` asks for.  Raises UsageError."""
     from hugealign.machine import kernel

@@ -5,6 +5,7 @@ import argparse
 from hugealign.errors import UsageError
 from hugealign.verification import pages
 from hugealign.verification.rules import RULES
+from hugealign.verification.selection import no_rule
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -19,7 +20,8 @@ def run(args: argparse.Namespace) -> int:
             print(f"{rule.id}  {rule.severity:7}  {rule.title}")
         return 0
     wanted = [name.upper() for name in args.rule]
-    if not set(wanted) <= set(RULES):
-        raise UsageError("no such rule; `hugealign explain` lists them")
+    for given, name in zip(args.rule, wanted, strict=True):
+        if name not in RULES:
+            raise UsageError(f"explain: {no_rule(given)}")
     print("\n\n".join(pages.page(rule_id) for rule_id in wanted))
     return 0

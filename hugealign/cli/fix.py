@@ -44,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("files", nargs="+", metavar="FILE", help="a program or shared library; with --report also DIR")
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("-o", "--output", metavar="OUT", help="write the result to OUT, with the mode of FILE")
+    what.add_argument("-o", "--output", metavar="OUT", help="write the result to OUT, with its mode; - is stdout")
     what.add_argument("--in-place", action="store_true", help="change FILE itself")
     what.add_argument("--dry-run", action="store_true", help="only print what would be done")
     what.add_argument("--report", action="store_true", help="rank programs and libraries by what they would gain")
@@ -74,6 +74,8 @@ def run(args: argparse.Namespace) -> int:
     from hugealign.fixing import report
     from hugealign.fixing.fix import FixOptions, OutputError, fix
 
+    if args.output == "-":
+        return _to_stdout(args, page_size)
     options = FixOptions(args.level, page_size, args.undo, args.output, args.in_place)
     fixed, failures = [], []
     status = 0
@@ -95,6 +97,34 @@ def run(args: argparse.Namespace) -> int:
     if args.format == "json":
         print(json.dumps(report.document(fixed, failures), indent=1))
     return status
+
+
+def _to_stdout(args: argparse.Namespace, page_size: int) -> int:
+    """Fix one file onto standard output, and say on standard error what was done.  Raises HugealignError."""
+    import os
+    import shutil
+    import tempfile
+    from dataclasses import replace
+
+    from hugealign.fixing import report
+    from hugealign.fixing.fix import FixOptions, fix
+
+    (path,) = args.files
+    if args.format == "json":
+        raise UsageError("fix: only one thing goes to standard output; give -o a file, or leave out --format json")
+    with tempfile.TemporaryDirectory(prefix="hugealign-") as directory:
+        result = os.path.join(directory, "fixed")
+        try:
+            done = fix(path, FixOptions(args.level, page_size, args.undo, result))
+        except HugealignError as error:
+            print(f"hugealign: error: {printable(path)}: {error}", file=sys.stderr)
+            return error.exit_status
+        sys.stdout.flush()
+        with open(result, "rb") as file:
+            shutil.copyfileobj(file, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+    print("\n".join(report.lines(replace(done, output="-"))), file=sys.stderr)
+    return 0
 
 
 def _report(args: argparse.Namespace, page_size: int) -> int:

@@ -42,8 +42,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add("--trace", metavar="TRACE", help="what ran, as `hugealign trace` recorded it")
     add("--order", metavar="ORDER", help="an order file; default: the order is made from the profile")
-    add("--svg", metavar="OUT", help="write a picture to OUT")
-    add("--png", metavar="OUT", help="write a picture to OUT")
+    add("--svg", metavar="OUT", help="write a picture to OUT; - is stdout")
+    add("--png", metavar="OUT", help="write a picture to OUT; - is stdout")
     add("--format", choices=("text", "json"), help="print this; default: text, nothing with --svg or --png")
     profiled.configure(parser)
 
@@ -55,6 +55,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("map: needs --profile or --trace; example: hugealign map ./server --profile perf.data")
     if args.trace is not None and args.type is not None:
         raise UsageError("map: --trace takes no --type")
+    if [args.svg, args.png, "-" if args.format else None].count("-") > 1:
+        raise UsageError("map: only one thing goes to standard output")
     from hugealign.map.draw import heat_map
 
     page_size = parse_page_size(args.page_size, "--page-size")

@@ -2,6 +2,7 @@
 
 import argparse
 import gc
+import sys
 
 from hugealign.cli import profiled
 from hugealign.errors import UsageError
@@ -44,7 +45,7 @@ usage; 3 could not read.
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.usage = (
-        "hugealign order [OPTION]... PROFILE... -b EXE [-o FILE]\n"
+        "hugealign order [OPTION]... PROFILE... [-b EXE] [-o FILE]\n"
         "       hugealign order [OPTION]... --trace TRACE [-b EXE] [-o FILE]\n"
         "       hugealign order --diff OLD NEW"
     )
@@ -53,8 +54,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("profiles", nargs="*", metavar="PROFILE", help="what ran; several are added up")
     add("--trace", metavar="TRACE", help="what ran, as `hugealign trace` recorded it, instead of profiles")
-    add("-b", "--binary", metavar="EXE", help="the program or library, or its debug file, that the profile is of")
-    add("-o", "--output", metavar="FILE", help="write the order to FILE, whole or not at all")
+    add(
+        "-b",
+        "--binary",
+        metavar="EXE",
+        help="the program or library, or its debug file, that the profile is of (default: the one program here that a "
+        "perf.data or callgrind profile names)",
+    )
+    add("-o", "--output", metavar="FILE", help="write the order to FILE, whole or not at all; - is stdout")
     add(
         "--emit",
         choices=("order", "lld", "list", "json"),
@@ -73,9 +80,26 @@ def run(args: argparse.Namespace) -> int:
         return _diff(args)
     if args.trace is not None:
         return _from_trace(args)
-    if not args.profiles or not args.binary:
-        raise UsageError("order: a PROFILE and -b EXE are needed; example: hugealign order perf.data -b ./server")
+    if not args.profiles:
+        raise UsageError("order: no profile; example: hugealign order perf.data -b ./server")
+    if not args.binary:
+        args.binary = _only_program(args.profiles)
     return _from_profiles(args)
+
+
+def _only_program(profiles: list[str]) -> str:
+    """Return the program that *profiles* name, and say so.  Raises UsageError unless there is exactly one."""
+    from hugealign.profile.programs import programs
+
+    found = programs(profiles)
+    if len(found) != 1:
+        known = f": {', '.join(map(printable, found[:3]))}{' ...' if len(found) > 3 else ''}" if found else ""
+        example = printable(found[0]) if found else "./server"
+        raise UsageError(f"order: which program ran{known}? give it with -b, as in: -b {example}")
+    print(
+        f"hugealign: order: of {printable(found[0])}, the one program in the profile; -b names another", file=sys.stderr
+    )
+    return found[0]
 
 
 def _from_profiles(args: argparse.Namespace) -> int:
@@ -142,7 +166,10 @@ def _finish(made: "Order", args: argparse.Namespace) -> int:
         if unnamed:
             binary = printable(made.ran.binary)
             profiled.warn(f"{binary}: {unnamed} functions have no name; give the binary before strip (-b)")
-    output.write(text, None, utf8=json)
+    if args.output == "-":
+        print(text, end="", file=sys.stderr)
+    else:
+        output.write(text, None, utf8=json)
     return 0
 
 

@@ -26,27 +26,31 @@ def colour_wanted(mode: str, to_file: bool, environ: "Mapping[str, str]") -> boo
 
 
 def write(text: str, path: str | None, utf8: bool = False) -> None:
-    """Write *text* to the file at *path*, or to standard output if that is None.
+    """Write *text* to the file at *path*, or to standard output if that is None or ``-``.
 
     A file is written in UTF-8; a terminal in its own encoding unless *utf8*, which programs expect.  Raises
     HugealignError if the file cannot be written, BrokenPipeError if the reader of standard output went away.
     """
     try:
-        if path is None:
+        encoding = sys.stdout.encoding if path is None and not utf8 else "utf-8"
+        write_bytes(text.encode(encoding, "backslashreplace"), path)
+    except ValueError as error:  # of a standard output that is closed
+        raise _unwritten("standard output", error) from None
+
+
+def write_bytes(data: bytes, path: str | None) -> None:
+    """Write *data* as `write` does its text: to a file whole or not at all, or to standard output."""
+    if path is None or path == "-":
+        try:
             sys.stdout.flush()
-            rest = memoryview(text.encode("utf-8" if utf8 else sys.stdout.encoding, "backslashreplace"))
+            rest = memoryview(data)
             while rest:  # without Python's buffer, which would be tried again at exit
                 rest = rest[os.write(sys.stdout.fileno(), rest) :]
-    except BrokenPipeError:
-        raise
-    except (OSError, ValueError) as error:
-        raise _unwritten("standard output", error) from None
-    if path is not None:
-        write_bytes(text.encode("utf-8", "backslashreplace"), path)
-
-
-def write_bytes(data: bytes, path: str) -> None:
-    """Write *data* to the file at *path*, whole or not at all.  Raises as `write` does."""
+        except BrokenPipeError:
+            raise
+        except (OSError, ValueError) as error:
+            raise _unwritten("standard output", error) from None
+        return
     from hugealign import replacing  # `re`, `secrets`: only where something is written
 
     try:

@@ -49,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     add = parser.add_argument
     add("-v", "--verbose", action="store_true", help="say on stderr what became of each file")
-    add("--how", choices=("auto", "in-place", "stage", "copy"), default="auto", help="see below (default: auto)")
+    add("--how", choices=("auto", "in-place", "stage", "copy"), default="auto", help="the way there (default: auto)")
     add("--libs", action="store_true", help="the shared libraries, too")
     add("--fix", action="store_true", help="stage a fixed copy of a file that has no whole window; the file stays")
     add("--store", metavar="DIR", default=store.DEFAULT, help=f"look for copies here (default: {store.DEFAULT})")

@@ -41,6 +41,8 @@ def run(args: argparse.Namespace) -> int:
     words = args.words[1:] if args.words[:1] == ["--"] else args.words
     if not words:
         raise UsageError("trace: no command; example: hugealign trace -o lua.trace -- lua bench.lua")
+    if args.output == "-":
+        raise UsageError("trace: standard output is COMMAND's; give -o a file")
     limit = parse_size(args.limit, "--limit")
     if limit < _LEAST:
         raise UsageError(f"--limit: less than {format_size(_LEAST)}")

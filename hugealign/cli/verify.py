@@ -69,6 +69,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="give up on an archive that unpacks to more than this (default: 16G)",
     )
+    add("--allow-empty", action="store_true", help="archives and directories without a program in them are fine")
     add = parser.add_argument_group("what is asked of it").add_argument
     add(
         "--page-size",
@@ -105,7 +106,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     printed = parser.add_argument_group("what is printed")
     add = printed.add_argument
     add("--format", choices=_FORMS, default="text", help="form of the report (default: text)")
-    add("-o", "--output", metavar="FILE", help="write the report to FILE, whole or not at all")
+    add("-o", "--output", metavar="FILE", help="write the report to FILE, whole or not at all; - is stdout")
     volume = printed.add_mutually_exclusive_group()
     volume.add_argument("-q", "--quiet", action="store_true", help="text: only files that are not ok")
     volume.add_argument(
@@ -144,9 +145,8 @@ def run(args: argparse.Namespace) -> int:
         args.cpu or "",
     )
     jobs, unpacked = parse_jobs(args.jobs), parse_size(args.max_unpacked, "--max-unpacked")
-    style = Style(
-        args.quiet, args.verbose, args.kernels, output.colour_wanted(args.color, bool(args.output), os.environ)
-    )
+    to_file = args.output not in (None, "-")
+    style = Style(args.quiet, args.verbose, args.kernels, output.colour_wanted(args.color, to_file, os.environ))
     if old:
         compared = compare(new, old, policy, selection, recursive=args.recursive, jobs=jobs, max_unpacked=unpacked)
         text, status = formats.render_comparison(args.format, compared, style), compared.status
@@ -159,8 +159,9 @@ def run(args: argparse.Namespace) -> int:
             jobs=jobs,
             max_unpacked=unpacked,
             baseline=read(args.baseline) if args.baseline else None,
+            allow_empty=args.allow_empty,
         )
-        if not found.files:
+        if not found.files and not found.empty:
             print("hugealign: error: no files on standard input", file=sys.stderr)
         base = os.getcwd() if args.format in formats.WITH_BASE else ""
         text, status = formats.render(args.format, found, style, base), found.status

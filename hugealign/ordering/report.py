@@ -63,7 +63,7 @@ def _elsewhere(matched: Matched) -> str:
 
 def _why(plan: Plan) -> str:
     if plan.whole:
-        return f"all of the text ({_windows(plan.text)}) is within the budget, whatever the order"
+        return f"all of the text ({_windows(plan.text)}) is within the budget: no order is needed"
     if not plan.budget:
         return "the order is for small pages"
     if plan.needed > plan.budget:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from hugealign.errors import HugealignError
+from hugealign.near import hint
 from hugealign.numbers import decimal
 from hugealign.process import pagemap, smaps
 from hugealign.units import printable
@@ -102,7 +103,17 @@ def find(target: str) -> list[int]:
         return [decimal(target, _PID_LIMIT, "PID")]
     found = [pid for pid in pids() if pid != os.getpid() and _has_name(pid, target)]
     if not found:
-        raise GoneError(f"no process is named {printable(target)}")
+        raise GoneError(f"no process is named {printable(target)}{hint(target, _names())}")
+    return found
+
+
+def _names() -> set[str]:
+    """Return the names of all programs that run and are not our own."""
+    found = set()
+    for pid in pids():
+        with contextlib.suppress(OSError):
+            if pid != os.getpid():
+                found.add(os.path.basename(os.readlink(f"{_PROC}/{pid}/exe").removesuffix(" (deleted)")))
     return found
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hugealign.errors import UsageError
+from hugealign.near import hint
 
 INTEL, AMD, ARM64 = "GenuineIntel", "AuthenticAMD", "aarch64"
 
@@ -298,12 +299,13 @@ def names() -> Iterator[str]:
 
 
 def find(name: str) -> Cpu:
-    """Return the processor called *name*, whatever its case.  Raises UsageError, which lists the names."""
+    """Return the processor called *name*, whatever its case.  Raises UsageError, which names what is near, or all."""
     wanted = name.lower()
     for cpu in CPUS:
         if wanted == cpu.name or wanted in cpu.aliases:
             return cpu
-    raise UsageError(f"unknown CPU; known are {', '.join(cpu.name for cpu in CPUS)}")
+    known = hint(name, names()) or f"; known are {', '.join(cpu.name for cpu in CPUS)}"
+    raise UsageError(f"unknown CPU{known}")
 
 
 def identify(vendor: str, family: int, model: int) -> Cpu | None:

@@ -41,6 +41,12 @@ def read(path: str, profile: Profile, functions: Functions, binary: str) -> None
         raise ProfileError("has no samples")
 
 
+def files(path: str) -> list[str]:
+    """Return the paths of the files that have samples in the file at *path*.  Raises ProfileError."""
+    listed = tools.text([tools.find("perf", package="linux-perf"), "buildid-list", "-i", path])
+    return [os.fsdecode(name) for name in _listed(listed)]
+
+
 def _name(binary: str) -> bytes:
     return os.fsencode(os.path.basename(binary))
 

@@ -17,8 +17,21 @@ check_command() {
             [ ! -d "$1" ] || fail 126 "$1: is a directory"
             [ -x "$1" ] || fail 126 "$1: not executable"
             ;;
-        *) command -v -- "$1" >/dev/null || fail 127 "$1: command not found" ;;
+        *) command -v -- "$1" >/dev/null || no_command "$1" ;;
     esac
+}
+
+# no_command WORD: say that there is none, and which command of ours it is close to: not of a compiler that is missing.
+no_command() {
+    is_compiler "$1" || case ${0##*/}/$1 in
+        hugealign/[!-]*)
+            # shellcheck source=hugealign/sh/python.sh
+            . "$package/sh/python.sh"
+            # shellcheck disable=SC2154
+            ! find_python "$package" || exec "$python" -I -S "$package/__main__.py" "$1"
+            ;;
+    esac
+    fail 127 "$1: command not found"
 }
 
 # check_size NAME VALUE: end with a message unless the value is empty or a number with a unit.
@@ -153,7 +166,7 @@ case $name in
         case ${1-} in
             # <<< commands: written by make tables
             '' | -h | --help | -V | --version | verify | ps | warm | cool | run | stage | adopt | order | map | fix | \
-                build | plugin | path | doctor | trace | simulate | explain)
+                build | plugin | path | doctor | trace | simulate | explain | help)
             # >>> commands
                 # shellcheck source=hugealign/sh/python.sh
                 . "$package/sh/python.sh"

@@ -19,6 +19,8 @@ from hugealign.verification.inputs import Task
 from hugealign.verification.model import FileReport
 from hugealign.verification.rules import Policy
 
+NO_PROGRAM = "no program or shared library in it"
+
 
 class Settings(NamedTuple):
     """What is the same for every file."""
@@ -91,4 +93,4 @@ def _cannot_open(path: str, error: OSError | ValueError) -> str:
 def nothing(counts: Counts) -> str:
     """Return the reason of what holds no program, with what was passed over in it, the *counts*."""
     skipped = counts.skipped()
-    return f"no program or shared library in it{f' ({skipped})' if skipped else ''}"
+    return f"{NO_PROGRAM}{f' ({skipped})' if skipped else ''}"

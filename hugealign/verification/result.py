@@ -37,13 +37,17 @@ class FileResult(NamedTuple):
 
 
 class Verification(NamedTuple):
-    """A whole run.  *fixed* are findings of the baseline that are gone; *skipped* says what a walk passed over."""
+    """A whole run.  *fixed* are findings of the baseline that are gone; *skipped* says what a walk passed over.
+
+    *empty* counts the archives and directories that hold no program, and need not.
+    """
 
     files: tuple[FileResult, ...]
     page_size: int
     fail_on: str = ERROR
     fixed: tuple[Key, ...] = ()
     skipped: str = ""
+    empty: int = 0
 
     def verdicts(self) -> dict[str, int]:
         """Return how many files have each verdict."""
@@ -73,7 +77,7 @@ class Verification(NamedTuple):
         verdicts = self.verdicts()
         if verdicts[FAILED] and self.fail_on != NEVER:
             return 1
-        return 3 if verdicts[UNKNOWN] or not self.files else 0
+        return 3 if verdicts[UNKNOWN] or not (self.files or self.empty) else 0
 
 
 def at_or_above(severity: str, level: str) -> bool:

@@ -36,5 +36,13 @@ class Selection:
 def _ids(words: list[str], option: str) -> set[str]:
     ids = {part.strip().upper() for word in words for part in word.split(",") if part.strip()}
     if unknown := sorted(ids - set(RULES)):
-        raise UsageError(f"{option}: no rule {printable(unknown[0])}; `hugealign explain` lists them")
+        raise UsageError(f"{option}: {no_rule(unknown[0])}")
     return ids
+
+
+def no_rule(word: str) -> str:
+    """Return what is said of *word*, which is the id of no rule: which one may be meant, and where they are listed."""
+    number = "".join(char for char in word if char in "0123456789").lstrip("0")
+    meant = f"HA{number:0>3}"
+    near = f"did you mean {meant}?" if meant in RULES else "`hugealign explain` lists them"
+    return f"no rule {printable(word)}; {near}"

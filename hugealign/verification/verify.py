@@ -13,7 +13,7 @@ from hugealign.units import printable
 from hugealign.verification.compare import Comparison, pairs
 from hugealign.verification.inputs import Begin, End, Step, steps
 from hugealign.verification.model import FileReport
-from hugealign.verification.opening import Settings, check_path, nothing
+from hugealign.verification.opening import NO_PROGRAM, Settings, check_path, nothing
 from hugealign.verification.result import FileResult, Verification
 from hugealign.verification.rules import Policy
 from hugealign.verification.selection import Selection
@@ -38,12 +38,14 @@ def verify(
     jobs: int = 1,
     max_unpacked: int = MAX_UNPACKED,
     baseline: "Baseline | None" = None,
+    allow_empty: bool = False,
 ) -> Verification:
     """Hold the programs and libraries in *paths* against the rules: files, archives, with *recursive* directories.
 
     *policy* says what is asked of a file, *selection* which rules count and which findings fail.  *jobs* processes
-    check at a time; an archive may unpack to *max_unpacked* bytes.  What keeps a file from being checked is the
-    `reason` of its result, never an exception.
+    check at a time; an archive may unpack to *max_unpacked* bytes.  With *allow_empty* archives and directories
+    without a program are only counted.  What keeps a file from being checked is the `reason` of its result, never an
+    exception.
     """
     policy, selection = policy or Policy(), selection or Selection()
     counts = Counts()
@@ -56,9 +58,15 @@ def verify(
         max_unpacked=max_unpacked,
         counts=counts,
     )
-    files = tuple(selection.judge(report, baseline) for report in reports)
+    empty, kept = 0, []
+    for report in reports:
+        if allow_empty and report.reason.startswith(NO_PROGRAM):
+            empty += 1
+        else:
+            kept.append(selection.judge(report, baseline))
+    files = tuple(kept)
     fixed = baseline.fixed([file.report.path for file in files], selection.rules) if baseline else []
-    return Verification(files, policy.page_size, selection.fail_on, tuple(fixed), counts.skipped())
+    return Verification(files, policy.page_size, selection.fail_on, tuple(fixed), counts.skipped(), empty)
 
 
 def compare(

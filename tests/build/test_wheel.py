@@ -1,5 +1,7 @@
 """The wheel, built and installed into a fresh environment, and used from there alone."""
 
+import shutil
+import subprocess
 import sys
 import venv
 from pathlib import Path
@@ -9,14 +11,29 @@ import pytest
 from tests.support import ROOT, Elf, environment, run
 
 
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The bin directory of an environment that holds nothing but our wheel."""
-    directory = tmp_path_factory.mktemp("wheel")
-    done = run(sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", directory, ROOT)
+def built(directory: Path) -> list[Path]:
+    """The wheel, built from a copy of the checkout whose files have other times."""
+    source = directory / "source"
+    words = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    for name in subprocess.run(words, capture_output=True, text=True, check=True).stdout.split("\0"):
+        if name and not name.startswith(("tests/", "docs/", "examples/")) and (ROOT / name).is_file():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, source / name)
+    done = run(sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", directory, source)
     assert done.returncode == 0, done.stdout + done.stderr
-    (wheel,) = directory.glob("hugealign-*-py3-none-any.whl")
-    home = directory / "home"
+    return list(directory.glob("hugealign-*-py3-none-any.whl"))
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    (wheel,) = built(tmp_path_factory.mktemp("wheel"))
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bin directory of an environment that holds nothing but our wheel."""
+    home = tmp_path_factory.mktemp("environment") / "home"
     venv.create(home, with_pip=False, symlinks=True)
     # This environment's pip installs into the other; no dependency is looked for, since there is none.
     pip = [sys.executable, "-m", "pip", "--python", home / "bin" / "python", "install", "-q", "--no-index", "--no-deps"]
@@ -62,6 +79,30 @@ def test_links_to_the_commands_elsewhere(env: dict[str, str], installed: Path, t
         (tmp_path / name).symlink_to(installed / name)
     assert run(tmp_path / "hugealign", "gcc", "-dumpmachine", env=env).stdout == "x86_64-linux-gnu\n"
     assert run(tmp_path / "hugealign-gcc", "-dumpmachine", env=env).stdout == "x86_64-linux-gnu\n"
+
+
+def test_names_with_a_space(env: dict[str, str], installed: Path) -> None:
+    """Configure scripts that quote their $CC call these."""
+    assert run(installed / "hugealign gcc", "-dumpmachine", env=env).stdout == "x86_64-linux-gnu\n"
+
+
+def test_all_of_the_checkout_is_there(installed: Path) -> None:
+    """The launchers, the pages and the completions; and of the package all but what Python leaves behind."""
+    assert {file.name for file in (ROOT / "bin").iterdir()} <= {file.name for file in installed.iterdir()}
+    share = installed.parent / "share"
+    for file in sorted((ROOT / "share").rglob("*")):
+        assert file.is_dir() or (share / file.relative_to(ROOT / "share")).read_bytes() == file.read_bytes()
+    (package,) = installed.parent.glob("lib/python3*/site-packages/hugealign")
+    for place, target in (("hugealign", package), ("ld-scripts", package / "ld-scripts"), ("cmake", package / "cmake")):
+        for file in (ROOT / place).rglob("*"):
+            if file.is_file() and "__pycache__" not in file.parts:
+                assert (target / file.relative_to(ROOT / place)).read_bytes() == file.read_bytes()
+
+
+def test_two_builds_are_the_same_bytes(wheel: Path, tmp_path: Path) -> None:
+    (other,) = built(tmp_path)
+    assert other.name == wheel.name
+    assert other.read_bytes() == wheel.read_bytes()
 
 
 def test_cmake_files_of_the_wheel(env: dict[str, str], installed: Path, bulk: Path, tmp_path: Path) -> None:

@@ -1,0 +1,46 @@
+"""Which programs a profile itself says that it is of: perf.data and callgrind know the files that ran."""
+
+import os
+import shutil
+from collections.abc import Iterable
+
+from hugealign.profile import perf
+from hugealign.profile.detect import detect
+from hugealign.profile.model import ProfileError
+from hugealign.profile.packed import HEAD
+
+_MOST = 1000  # files of a profile that are looked for
+
+
+def programs(profiles: Iterable[str]) -> list[str]:
+    """Return the paths of the programs named in *profiles* that are here; libraries and perf itself are left out.
+
+    A profile that cannot be read, or that names no files, adds none: whoever reads it says what is wrong with it.
+    """
+    found: dict[str, None] = {}
+    for profile in profiles:
+        for name in _named(profile)[:_MOST]:
+            base = os.path.basename(name)
+            if os.path.isabs(name) and ".so" not in base and base != "perf" and os.path.isfile(name):
+                found[name] = None
+    return list(found)
+
+
+def _named(profile: str) -> list[str]:
+    if not os.path.isfile(profile):  # what comes through a pipe is there once
+        return []
+    try:
+        with open(profile, "rb") as file:
+            head = file.read(HEAD)
+        form = detect(head)
+        if form == "perf.data":
+            return perf.files(profile)
+    except (OSError, ProfileError):
+        return []
+    if form == "callgrind":
+        for line in head.splitlines():
+            if line.startswith(b"cmd: "):
+                words = os.fsdecode(line[5:]).split()
+                where = shutil.which(words[0]) if words else None
+                return [os.path.abspath(where)] if where else []
+    return []

@@ -1,0 +1,136 @@
+"""``make share``, second half: the completions of share/, from the command line's own parsers, by shtab.
+
+What is not in a parser is said here: which arguments are files, and the commands that list processes and programs.
+A completion starts no Python: rules and processors are in it.  ``--check`` says which files are stale.
+"""
+
+import argparse
+import os
+import sys
+
+import shtab
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.append(ROOT)
+
+from hugealign import cli  # noqa: E402 - this is a script of the checkout
+from hugealign.processor import table  # noqa: E402
+from hugealign.verification.rules import RULES  # noqa: E402
+
+PLACES = {
+    "bash": "share/bash-completion/completions/hugealign",
+    "zsh": "share/zsh/site-functions/_hugealign",
+    "fish": "share/fish/vendor_completions.d/hugealign.fish",
+}
+FILES = "FILE PROFILE TRACE ORDER EXE OUT BINARY".split()
+WRAPPING = ("build", "ps", "run", "trace")
+DIRECTORIES = ("DIR", "PATH")
+PROCESSES = {
+    "bash": "_hugealign_processes",
+    "zsh": "_hugealign_processes",
+    "fish": "(__fish_complete_proc)",
+}
+PROGRAMS = {"bash": "_hugealign_programs", "zsh": "_command_names -e", "fish": "(__fish_complete_command)"}
+PREAMBLES = {
+    "bash": """\
+_hugealign_processes() {
+    compgen -W "$(ps -Ao pid=,comm= 2>/dev/null)" -- "$1"
+}
+_hugealign_programs() {
+    compgen -c -- "$1"
+}
+""",
+    "zsh": """\
+_hugealign_processes() {
+    local -a found
+    found=(${(f)"$(ps -Ao pid=,comm= 2>/dev/null | sed 's/^ *//; s/ /:/')"})
+    _describe process found
+    found=(${(fu)"$(ps -Ao comm= 2>/dev/null)"})
+    compadd -a found
+}
+""",
+}
+#: Behind a compiler, or behind the command of `run` and the like, its own completion counts (bash-completion has it).
+_BASH_END = """
+_hugealign() {{
+  local at=1 word=${{COMP_WORDS[1]}}
+  case " {commands} " in
+    *" $word "*)
+      case $word in {wrapping}) ;; *) at=$COMP_CWORD ;; esac
+      while ((at < COMP_CWORD)) && [[ ${{COMP_WORDS[at]}} != -- ]]; do ((at += 1)); done
+      ((at += 1))
+      ;;
+  esac
+  if ((at < COMP_CWORD)) && [[ $word != -* ]] && declare -F _command_offset >/dev/null; then
+    _command_offset "$at"
+  else
+    _shtab_hugealign
+  fi
+}}
+
+complete -o bashdefault -F _hugealign hugealign
+"""
+
+
+def whole() -> argparse.ArgumentParser:
+    """Return one parser with every command's options."""
+    made = argparse.ArgumentParser(prog="hugealign")
+    made.add_argument("-V", "--version", action="version", version="")
+    commands = made.add_subparsers(dest="command", metavar="COMMAND")
+    for name in cli.COMMANDS:
+        commands.add_parser(name, parents=[cli.command_parser(name)], add_help=False, help=cli.COMMANDS[name])
+    return made
+
+
+def describe(parser: argparse.ArgumentParser, name: str = "") -> None:
+    """Say of each argument of *parser*, the command *name*, what completes it."""
+    for action in parser._actions:  # noqa: SLF001 - argparse has no other way to them
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            for command, sub in action.choices.items():
+                describe(sub, f"{name} {command}".strip())
+        elif action.nargs == argparse.REMAINDER:
+            action.complete = PROGRAMS  # type: ignore[attr-defined]
+        elif action.dest == "targets":
+            action.complete = PROCESSES  # type: ignore[attr-defined]
+        elif action.dest in ("rule", "select", "ignore"):
+            action.choices = list(RULES)
+        elif action.dest == "cpu":
+            action.choices = list(table.names())
+        elif action.dest == "topic":
+            action.choices = list(cli.COMMANDS)
+        elif action.nargs != 0 and action.metavar in FILES:
+            action.complete = shtab.FILE  # type: ignore[attr-defined]
+        elif action.nargs != 0 and action.metavar in DIRECTORIES:
+            action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+
+
+def main() -> None:
+    """Write the completions, or say which are stale."""
+    stale = []
+    parser = whole()
+    describe(parser)
+    for shell, place in PLACES.items():
+        text = shtab.complete(parser, shell, preamble=PREAMBLES.get(shell, ""))
+        if shell == "bash":
+            text = text.rpartition("\ncomplete ")[0] + _BASH_END.format(
+                commands=" ".join(cli.COMMANDS), wrapping="|".join(WRAPPING)
+            )
+        path = os.path.join(ROOT, place)
+        try:
+            with open(path, encoding="utf-8") as file:
+                same = file.read() == text
+        except FileNotFoundError:
+            same = False
+        if same:
+            continue
+        stale.append(place)
+        if "--check" not in sys.argv:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+    if stale and "--check" in sys.argv:
+        sys.exit(f"stale: {' '.join(stale)}; run: make share")
+
+
+if __name__ == "__main__":
+    main()

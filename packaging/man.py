@@ -1,0 +1,325 @@
+"""``make share``, first half: the manual pages of share/man, from the command line's own parsers.
+
+A page's options, usage and texts are those of ``--help``; what help has no room for is written here: the description of
+hugealign(1), the variables at length and the format of the order file.  ``--check`` says which pages are stale.
+argparse-manpage was tried: it prints an epilog as one paragraph, and knows no EXAMPLES and no EXIT STATUS in it.
+"""
+
+import argparse
+import itertools
+import os
+import re
+import sys
+import textwrap
+from collections.abc import Iterator
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.append(ROOT)
+
+from hugealign import cli, settings  # noqa: E402 - this is a script of the checkout
+from hugealign.version import __version__  # noqa: E402
+
+PLACE = os.path.join(ROOT, "share", "man")
+DATE = "2026-11-23"  # of these texts: a page is the same bytes whenever it is made
+_WIDTH = 62  # mandoc's lint wants lines below 80 bytes, escapes included
+
+_DESCRIPTION = """\
+A processor finds the code of a large program through its instruction TLB, which reaches far further with 2 MiB pages
+than with 4 KiB ones. Linux maps the text of a file with such pages only if whole, aligned 2 MiB windows of it lie
+inside the executable segment, and if the page cache holds them in one piece.
+
+hugealign sees to both. As one word in front of the compiler it lays out each link for it. Its commands check files,
+prepare finished binaries, bring their text into memory in huge pages, put the hot functions of a profile first, and
+show what the kernel has mapped.
+
+"hugealign help COMMAND" prints the options of a command; hugealign-COMMAND(1) is its manual.
+"""
+_COMPILER = """\
+Words in front of the compiler change this one link: --page-size=SIZE as HUGEALIGN_PAGE_SIZE does, --profile=FILE as
+HUGEALIGN_PROFILE does. If the compiler of a build cannot be changed, hugealign-build(1) runs the build. If our
+additions make a link fail, or if the output would lack a protection that the plain link has, the link is done again
+without them, and one line on standard error says so.
+"""
+_FILES = (
+    ("/run/hugealign", "the store of hugealign-stage(1)"),
+    ("~/.cache/hugealign", "what is compiled on demand: the LLVM plugin, the parts of trace and order that are in C"),
+)
+_ORDER_FILE = """\
+An order file says which functions of a program come first, in which order, and how many leading windows they fill.
+"hugealign order" writes it. A link with HUGEALIGN_PROFILE or --profile follows it; hugealign-map(1) and
+hugealign-simulate(1) read it. It is text of one entry a line, at most 256 MiB.
+
+The first line is "# hugealign.order/1". Lines "# key: value" before the first symbol say what the order was made from:
+"""
+_ORDER_KEYS = (
+    ("# windows: N", "the leading windows that are to be huge"),
+    ("# page-size: BYTES", "the size of a window"),
+    ("# budget: TEXT", "how many windows the processor can keep, and how that is known"),
+    ("# profile: FILE", "the profiles"),
+    ("# binary: FILE", "the program that they are of"),
+    ("# build-id: HEX", "its build-id"),
+    ("# matched: TEXT", "the share of the samples that was found in it"),
+)
+_ORDER_ENTRIES = """\
+"# window: N" stands where window N begins. Any other line that begins with # is a comment. All other lines are
+functions: the name of a symbol, or @ and the address in hexadecimal digits of a function without one. Fields follow,
+with a tab before each:
+"""
+_ORDER_FIELDS = (
+    ("samples=N", "the samples in the function"),
+    ("file=NAME", "the source file of a local symbol whose name others have, too"),
+    ("kind=cold", "the function did not run"),
+    ("kind=fill", "the profile missed the function, but it probably runs"),
+    ("of=NAME", "the line is another name of the function before it, since a section may bear either"),
+)
+_ORDER_ESCAPES = """\
+In names and values a backslash is written twice, a tab as \\t and a newline as \\n; each byte that does not print is
+\\xNN, and so are # and @ at the beginning of a name, and spaces at its ends.
+"""
+_ORDER_EXAMPLE = """\
+# hugealign.order/1
+# windows: 1
+# window: 1
+parse\tsamples=1203
+init\tsamples=12\tfile=parser.c
+@401136\tsamples=3
+usage\tkind=fill
+"""
+
+
+def escape(text: str) -> str:
+    """Return *text* for roff: no escape, no ligature, no request."""
+    text = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq").replace("`", "\\(ga")
+    text = text.replace("^", "\\(ha").replace("~", "\\(ti")
+    return f"\\&{text}" if text.startswith(".") else text
+
+
+def filled(text: str) -> list[str]:
+    """Return a paragraph in lines that are short enough; roff fills them again."""
+    words = " ".join(text.split())
+    return [escape(line) for line in textwrap.wrap(words, _WIDTH, break_long_words=False, break_on_hyphens=False)]
+
+
+def literal(lines: list[str]) -> list[str]:
+    """Return *lines* as they are, indented."""
+    return [".RS 4", ".nf", *(escape(line) for line in lines), ".fi", ".RE"]
+
+
+def blocks(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the paragraphs of an epilog, each with the title of its section, empty for the description."""
+    section = ""
+    for block in re.split(r"\n\s*\n", text.strip("\n")):
+        lines = block.splitlines()
+        if block.startswith("exit status: "):
+            yield "EXIT STATUS", [lines[0].removeprefix("exit status: "), *lines[1:]]
+            continue
+        head = re.fullmatch(r"(examples?|layouts|levels|by hand)\b.*:", lines[0]) if lines else None
+        if head:
+            section = "EXAMPLES" if head[1].startswith(("example", "by hand")) else head[1].upper()
+            lines = lines[1:]
+        if lines:
+            yield section, lines
+        section = ""
+
+
+def paragraph(lines: list[str]) -> list[str]:
+    """Return a paragraph: what is indented or a table as it is, else filled."""
+    if lines[0].startswith(" ") or re.search(r"[^.\s:]\s{2,}\S", lines[0]):
+        return literal(textwrap.dedent("\n".join(lines)).splitlines())
+    out: list[str] = []
+    for indented, group in itertools.groupby(lines, lambda line: line.startswith("  ")):
+        part = [line.strip() for line in group]
+        out += literal(part) if indented else filled(" ".join(part))
+    return out
+
+
+def sentence(text: str) -> str:
+    """Return the help of an option as a sentence begins."""
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '?')) else '.'}"
+
+
+def options(parser: argparse.ArgumentParser) -> list[str]:
+    """Return the arguments and options of *parser*, group by group."""
+    out: list[str] = []
+    for group in parser._action_groups:  # noqa: SLF001 - argparse has no other way to them
+        actions = [action for action in group._group_actions if action.help is not argparse.SUPPRESS]  # noqa: SLF001
+        if not actions:
+            continue
+        if group.title not in ("options", "positional arguments"):
+            out.append(f".SS {escape(sentence(group.title or '').rstrip('.'))}")
+        for action in actions:
+            if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+                for name, sub in action.choices.items():
+                    out += [".TP", f".B {escape(name)}", *filled(sentence(helped(action, name))), *nested(sub)]
+                continue
+            value = value_of(action)
+            if action.option_strings:
+                names = [f"\\fB{escape(name)}\\fR" for name in action.option_strings]
+                tag = ", ".join(names) + (f" {value}" if value else "")
+            else:
+                tag = f"\\fI{escape(str(action.metavar or action.dest))}\\fR"
+            out += [".TP", tag, *filled(sentence(expanded(parser, action)))]
+    return out
+
+
+def helped(action: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str) -> str:
+    """Return the one line that stands beside the command *name*."""
+    return next((each.help or "" for each in action._choices_actions if each.dest == name), "")  # noqa: SLF001
+
+
+def expanded(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
+    """Return the help of *action* with its default in it."""
+    if not action.help:
+        return "the form of the report"
+    return str(parser._get_formatter()._expand_help(action))  # noqa: SLF001
+
+
+def nested(parser: argparse.ArgumentParser) -> list[str]:
+    """Return the options of an action of a command, indented."""
+    found = options(parser)
+    return [".RS", *found[3:], ".RE"] if len(found) > 3 else []  # without its --help
+
+
+def value_of(action: argparse.Action) -> str:
+    """Return how the value of an option is shown."""
+    if action.nargs == 0:
+        return ""
+    if action.choices:
+        return escape("|".join(map(str, action.choices)))
+    return f"\\fI{escape(str(action.metavar or action.dest.upper()))}\\fR"
+
+
+def usage(parser: argparse.ArgumentParser) -> list[str]:
+    """Return the synopsis."""
+    text = parser.format_usage().removeprefix("usage: ")
+    text = re.sub(r"\n +(?!hugealign)", " ", text).strip()
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    out = [".nh"]
+    for number, line in enumerate(lines):
+        out += [".br"] if number else []
+        out += filled(line)
+    return [*out, ".hy"]
+
+
+def page(name: str, section: int, summary: str, body: list[str]) -> str:
+    """Return a whole page."""
+    head = [
+        '.\\" Written by `make share` (packaging/man.py).',
+        f'.TH {escape(name.upper())} {section} {DATE} "hugealign {__version__}" "hugealign manual"',
+        ".SH NAME",
+        *(line.replace("\\-\\-", "\\-") for line in filled(f"{name} -- {summary}")),
+    ]
+    return "\n".join([*head, *body]) + "\n"
+
+
+def command_page(name: str) -> str:
+    """Return the page of a command."""
+    parser = cli.command_parser(name)
+    body = [".SH SYNOPSIS", *usage(parser)]
+    sections: dict[str, list[str]] = {"DESCRIPTION": filled(parser.description or "")}
+    for section, lines in blocks(parser.epilog or ""):
+        into = sections.setdefault(section or "DESCRIPTION", [])
+        into += [".PP"] if into else []
+        into += paragraph(lines)
+    body += [".SH DESCRIPTION", *sections.pop("DESCRIPTION"), ".SH OPTIONS", *options(parser)]
+    last = ("EXAMPLES", "EXIT STATUS")
+    for title in sorted(sections, key=lambda title: last.index(title) if title in last else -1):
+        body += [f".SH {title}", *sections[title]]
+    return page(f"hugealign-{name}", 1, cli.COMMANDS[name], [*body, ".SH SEE ALSO", *see_also(name)])
+
+
+def see_also(name: str) -> list[str]:
+    """Return the pages beside this one."""
+    others = {"order": ("hugealign.order(5)", "perf-record(1)"), "map": ("hugealign.order(5)",)}.get(name, ())
+    return [", ".join(f"\\fB{escape(page.partition('(')[0])}\\fR({page[-2]})" for page in ("hugealign(1)", *others))]
+
+
+def main_page() -> str:
+    """Return hugealign(1)."""
+    body = [".SH SYNOPSIS", ".nh"]
+    for number, line in enumerate(
+        (
+            "hugealign COMMAND [ARGUMENT ...]",
+            "hugealign [--page-size=SIZE] [--profile=FILE] COMPILER [ARGUMENT ...]",
+            "hugealign-gcc|-g++|-clang|-clang++|-cc|-c++ [ARGUMENT ...]",
+        )
+    ):
+        body += [".br"] if number else []
+        body += filled(line)
+    body += [".hy", ".SH DESCRIPTION"]
+    for number, block in enumerate(_DESCRIPTION.split("\n\n")):
+        body += ([".PP"] if number else []) + filled(block)
+    body += [".SH COMMANDS"]
+    for name, summary in cli.COMMANDS.items():
+        body += [".TP", f"\\fBhugealign\\-{escape(name)}\\fR(1)", *filled(sentence(summary))]
+    body += [".SH AS A COMPILER", *filled(_COMPILER), ".SH ENVIRONMENT"]
+    body += filled("Booleans are 0 or 1; sizes take K, M and G; an empty variable is as good as none.")
+    for name, (kind, _, example, what) in settings.VARIABLES.items():
+        default = f" The default is {example}." if kind in (settings.SIZE, settings.PAGE_SIZE_KIND) else ""
+        form = f"{name}={example}"
+        body += [".TP", f".B {escape(form)}", *filled(sentence(what) + default)]
+    body += [".SH FILES"]
+    for path, what in _FILES:
+        body += [".TP", f".I {escape(path)}", *filled(sentence(what))]
+    status = "0 met; 1 findings; 2 wrong usage; 3 could not check."
+    compiler = "As a compiler: the compiler's own, or 125 (hugealign failed), 126 (compiler not executable) or 127 "
+    body += [".SH EXIT STATUS", *filled(status), ".PP", *filled(f"{compiler}(compiler not found).")]
+    body += [".SH EXAMPLES", *literal(_EXAMPLES.splitlines()), ".SH SEE ALSO"]
+    body += ["\\fBhugealign.order\\fR(5), \\fBld\\fR(1), \\fBperf\\-record\\fR(1), \\fBmadvise\\fR(2)"]
+    return page("hugealign", 1, "put a program's text on huge pages, and prove it", body)
+
+
+_EXAMPLES = """\
+./configure CC=hugealign-gcc CXX=hugealign-g++ && make
+hugealign verify ./server
+hugealign run -- ./server
+hugealign ps -v server
+"""
+
+
+def order_page() -> str:
+    """Return hugealign.order(5)."""
+    body = [".SH DESCRIPTION"]
+    for number, block in enumerate(_ORDER_FILE.split("\n\n")):
+        body += ([".PP"] if number else []) + filled(block)
+    for key, what in _ORDER_KEYS:
+        body += [".TP", f".B {escape(key)}", *filled(sentence(what))]
+    body += [".PP", *filled(_ORDER_ENTRIES)]
+    for key, what in _ORDER_FIELDS:
+        body += [".TP", f".B {escape(key)}", *filled(sentence(what))]
+    body += [".PP", *filled(_ORDER_ESCAPES)]
+    body += [".SH EXAMPLES", *literal(_ORDER_EXAMPLE.expandtabs(12).splitlines())]
+    body += [".SH SEE ALSO", "\\fBhugealign\\fR(1), \\fBhugealign\\-order\\fR(1)"]
+    return page("hugealign.order", 5, "order of functions for a link", body)
+
+
+def pages() -> dict[str, str]:
+    """Return every page by its path below share/man."""
+    found = {"man1/hugealign.1": main_page(), "man5/hugealign.order.5": order_page()}
+    return found | {f"man1/hugealign-{name}.1": command_page(name) for name in cli.COMMANDS}
+
+
+def main() -> None:
+    """Write the pages, or say which are stale."""
+    stale = []
+    os.environ["COLUMNS"] = "100"  # argparse wraps the usage by it
+    for name, text in pages().items():
+        path = os.path.join(PLACE, name)
+        try:
+            with open(path, encoding="utf-8") as file:
+                same = file.read() == text
+        except FileNotFoundError:
+            same = False
+        if same:
+            continue
+        stale.append(name)
+        if "--check" not in sys.argv:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+    if stale and "--check" in sys.argv:
+        sys.exit(f"stale: {' '.join(stale)}; run: make share")
+
+
+if __name__ == "__main__":
+    main()

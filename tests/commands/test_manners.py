@@ -1,0 +1,222 @@
+"""What the command line says to somebody who half knows it: help, suggestions, --json, - for standard output."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from hugealign.cli import COMMANDS
+from tests.support import BIN, HUGEALIGN, ROOT, environment, run
+
+TEXT = ROOT / "README.md"
+
+
+def said(*words: object, path: str = "") -> tuple[int, str]:
+    """The status and the last line on standard error."""
+    done = run(HUGEALIGN, *words, PATH=path or environment()["PATH"])
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stderr.rstrip("\n").rpartition("\n")[2]
+
+
+def test_help_lists_the_commands() -> None:
+    done = run(HUGEALIGN, "help")
+    assert done.returncode == 0
+    assert done.stdout == run(HUGEALIGN, "--help").stdout
+    assert all(f"    {name} " in done.stdout for name in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command_is_its_own(command: str) -> None:
+    done = run(HUGEALIGN, "help", command)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == run(HUGEALIGN, command, "--help").stdout
+    assert done.stdout.startswith(f"usage: hugealign {command}")
+
+
+def test_without_a_word_the_help_is_shown() -> None:
+    done = run(HUGEALIGN)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == run(HUGEALIGN, "help").stdout
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("verfy", "verify"), ("verfiy", "verify"), ("ordre", "order")])
+def test_a_word_close_to_a_command(typed: str, meant: str) -> None:
+    wanted = f"hugealign: error: {typed}: command not found; did you mean: hugealign {meant}"
+    assert said(typed, "-r", "x") == (127, wanted)
+    assert said("help", typed) == (127, f"{wanted}; `hugealign help` lists the commands")
+
+
+@pytest.mark.parametrize("typed", ["no-such-compiler", "x86_64-none-gcc", "mpicc", "/x/verfy", "verfy/x"])
+def test_other_words_are_compilers_that_are_missing(typed: str, tmp_path: Path) -> None:
+    sh = tmp_path / "sh"
+    sh.symlink_to("/bin/sh")
+    assert said(typed, "-c", "x.c", path=f"{BIN}:{tmp_path}") == (127, f"hugealign: error: {typed}: command not found")
+
+
+def test_a_program_of_such_a_name_is_run(tmp_path: Path) -> None:
+    program = tmp_path / "verfy"
+    program.write_text('#!/bin/sh\necho "ran $*"\n')
+    program.chmod(0o755)
+    done = run(HUGEALIGN, "verfy", "-c", "x.c", PATH=f"{BIN}:{tmp_path}:{os.environ['PATH']}")
+    assert (done.returncode, done.stdout) == (0, "ran -c x.c\n")
+
+
+def test_a_name_with_escapes_reaches_no_terminal() -> None:
+    assert said("verif\x1by") == (
+        127,
+        "hugealign: error: verif\\x1by: command not found; did you mean: hugealign verify",
+    )
+
+
+def test_an_unknown_option_gets_the_usage_of_its_command() -> None:
+    done = run(HUGEALIGN, "doctor", "--jsn")
+    assert done.returncode == 2
+    assert done.stderr.startswith("usage: hugealign doctor")
+    assert done.stderr.endswith("hugealign doctor: error: unrecognized arguments: --jsn\n")
+
+
+def with_json() -> list[str]:
+    return [name for name in COMMANDS if "--format" in run(HUGEALIGN, "help", name).stdout]
+
+
+def test_json_is_short_for_format_json_everywhere() -> None:
+    names = with_json()
+    assert {"verify", "ps", "warm", "doctor", "fix", "order", "map", "stage", "simulate"} <= set(names)
+    for name in names:
+        assert "--json" in run(HUGEALIGN, "help", name).stdout, name
+    short, long = (run(HUGEALIGN, "verify", *words, "/bin/sh").stdout for words in (["--json"], ["--format", "json"]))
+    assert json.loads(short) == json.loads(long)
+
+
+@pytest.mark.parametrize(
+    ("typed", "wanted"),
+    [
+        ("4", "did you mean HA004?"),
+        ("HA4", "did you mean HA004?"),
+        ("ha-016", "did you mean HA016?"),
+        ("HA999", "`hugealign explain` lists them"),
+        ("x", "`hugealign explain` lists them"),
+    ],
+)
+def test_rules(typed: str, wanted: str) -> None:
+    assert said("explain", typed) == (2, f"hugealign: error: explain: no rule {typed}; {wanted}")
+    status, line = said("verify", "--select", typed, "/bin/sh")
+    assert (status, line.lower()) == (2, f"hugealign: error: --select: no rule {typed}; {wanted}".lower())
+
+
+def test_processors() -> None:
+    assert said("verify", "--cpu", "skylak", "/bin/sh") == (2, "hugealign: error: unknown CPU; did you mean skylake?")
+    status, line = said("verify", "--cpu", "8086", "/bin/sh")
+    assert status == 2
+    assert line.startswith("hugealign: error: unknown CPU; known are ")
+
+
+def test_processes() -> None:
+    name = os.path.basename(os.path.realpath(sys.executable))
+    status, line = said("ps", f"{name}x")
+    assert status == 3
+    assert line.startswith(f"hugealign: error: no process is named {name}x; did you mean ")
+    assert said("ps", "qqqqqqqq") == (3, "hugealign: error: no process is named qqqqqqqq")
+
+
+def test_order_asks_for_the_program_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "names").write_text("main\n")
+    line = "hugealign: error: order: which program ran? give it with -b, as in: -b ./server"
+    assert said("order", tmp_path / "names") == (2, line)
+    assert said("order", tmp_path / "missing") == (2, line)
+
+
+@pytest.fixture(scope="module")
+def ordered(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("order")
+    (place / "main.c").write_text("int f(int x) { return x * 3; }\nint main(void) { return f(0); }\n")
+    run("gcc", "-O0", place / "main.c", "-o", place / "program", check=True)
+    return place
+
+
+def callgrind(place: Path, program: object) -> Path:
+    """A callgrind profile of *program*, as its beginning says."""
+    path = place / "callgrind.out"
+    lines = f"# callgrind format\nversion: 1\ncmd: {program} args\npositions: line\nevents: Ir\n"
+    path.write_text(f"{lines}\nob={program}\nfn=main\n1 10\nfn=f\n1 5\n")
+    return path
+
+
+def test_order_finds_the_program_that_the_profile_names(ordered: Path) -> None:
+    profile = callgrind(ordered, ordered / "program")
+    done = run(HUGEALIGN, "order", profile, "-o", "-")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("# hugealign.order/1\n")
+    first = f"hugealign: order: of {ordered}/program, the one program in the profile; -b names another"
+    assert done.stderr.splitlines()[0] == first
+    assert "matched" in done.stderr  # the report: standard output has the order
+
+
+@pytest.mark.parametrize("program", ["/nowhere/program", "", "\x1b[2J"])
+def test_order_takes_no_program_that_is_not_there(ordered: Path, program: str) -> None:
+    status, line = said("order", callgrind(ordered, program))
+    assert status == 2
+    assert line == "hugealign: error: order: which program ran? give it with -b, as in: -b ./server"
+
+
+def test_dash_is_standard_output(ordered: Path, tmp_path: Path) -> None:
+    """Where a file is written, and no file of that name is left behind."""
+    program = ordered / "program"
+    profile = callgrind(ordered, program)
+    run(HUGEALIGN, "order", profile, "-b", program, "-o", tmp_path / "order", cwd=tmp_path, check=True)
+    order = run(HUGEALIGN, "order", profile, "-b", program, "-o", "-", cwd=tmp_path, check=True).stdout
+    assert order == (tmp_path / "order").read_text()
+    report = run(HUGEALIGN, "verify", "--json", "-o", "-", "/bin/sh", cwd=tmp_path).stdout
+    assert json.loads(report)["schema"].startswith("hugealign.verify/")
+    svg = run(HUGEALIGN, "map", program, "--profile", profile, "--svg", "-", cwd=tmp_path, check=True).stdout
+    assert svg.startswith(("<?xml", "<svg"))
+    status, line = said("map", program, "--profile", profile, "--svg", "-", "--format", "text")
+    assert (status, line) == (2, "hugealign: error: map: only one thing goes to standard output")
+    status, line = said("trace", "-o", "-", "--", "true")
+    assert (status, line) == (2, "hugealign: error: trace: standard output is COMMAND's; give -o a file")
+    assert [path.name for path in tmp_path.iterdir()] == ["order"]
+
+
+def test_a_fixed_file_on_standard_output(tmp_path: Path) -> None:
+    source = os.path.realpath("/usr/bin/python3")
+    done = run(HUGEALIGN, "fix", source, "-o", tmp_path / "fixed")
+    assert done.returncode == 0, done.stderr
+    words = [str(HUGEALIGN), "fix", source, "-o", "-"]
+    piped = subprocess.run(words, capture_output=True, env=environment(), cwd=tmp_path, check=True)
+    assert piped.stdout == (tmp_path / "fixed").read_bytes()
+    assert b"windows" in piped.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["fixed"]
+    status, line = said("fix", "--json", source, "-o", "-")
+    assert status == 2
+    assert "only one thing goes to standard output" in line
+    status, line = said("fix", source, TEXT, "-o", "-")
+    assert (status, line) == (2, "hugealign: error: -o takes one FILE; several are changed with --in-place")
+    status, line = said("fix", TEXT, "-o", "-")
+    assert status == 3
+
+
+def test_inputs_without_a_program_can_be_fine(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    assert run(HUGEALIGN, "verify", "-r", tmp_path).returncode == 3
+    for words in ((), ("/bin/sh",), ("--json",)):
+        assert run(HUGEALIGN, "verify", "--allow-empty", "-r", tmp_path, *words).returncode == 0
+    assert run(HUGEALIGN, "verify", "--allow-empty", "-r", tmp_path, tmp_path / "gone").returncode == 3
+    assert run(HUGEALIGN, "verify", "--allow-empty", TEXT).returncode == 3
+
+
+def test_help_is_quick() -> None:
+    """Sixty milliseconds on a quiet machine; at the best of ten, and against Python's own start on this one."""
+
+    def best(words: list[str]) -> float:
+        took = []
+        for _ in range(10):
+            began = time.perf_counter()
+            subprocess.run(words, stdout=subprocess.DEVNULL, env=environment(), check=True)
+            took.append(time.perf_counter() - began)
+        return min(took)
+
+    assert best([str(HUGEALIGN), "help"]) < 8 * best(["/usr/bin/python3", "-I", "-S", "-c", "pass"])
