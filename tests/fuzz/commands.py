@@ -27,7 +27,7 @@ from itertools import count
 from pathlib import Path
 
 import hugealign
-from tests.fuzz import files
+from tests.fuzz import files, room
 from tests.fuzz.kinds import KINDS, Case, case
 from tests.fuzz.runner import Runner, smaller
 
@@ -141,6 +141,8 @@ def _here(kinds: list[str]) -> list[str]:
         print("no zstd here: what it packed is refused unread")
     if missing := files.prepare():
         print(f"no ELF files of {', '.join(missing)}: their tools are not here")
+    if not room.possible():
+        print("temporary files are bounded one by one, not together: no tmpfs can be mounted here")
     return [name for name in kinds if name not in lacking]
 
 

@@ -1,41 +1,24 @@
-"""Fuzzing `verify` with structured mutations of really linked files.
-
-``python -m tests.fuzz.elf --count 200000 --seed 1`` prints how many files it made, how long the slowest took and how
-much memory it needed; status 1 if one raised what the command line would not catch, or took too much.  Each number of
-count and seed always makes the same file, so that ``--only N`` does one again.
-"""
+"""Really linked files, and structured damage to them."""
 
 import os
 import random
-import resource
 import struct
 import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from hugealign.elf.image import Image, read_image
 from hugealign.elf.notes import BuildNote
-from hugealign.verification import checking
-from hugealign.verification.formats import gcc, github, json, junit, sarif, text
-from hugealign.verification.kernels import eligibility
-from hugealign.verification.model import FileReport
-from hugealign.verification.result import FileResult, Verification
-from hugealign.verification.rules import Policy
-from tests.fuzz import command
 
-SECONDS_LIMIT, MEMORY_LIMIT = 2.0, 200 << 20
-_PAGE = 1 << 16  # small windows, so that the files are small
-_POLICY = Policy(page_size=_PAGE, min_text=0, cpu="any", itlb_2m=1)
+PAGE = 1 << 16  # small windows, so that the files are small
 
 _SOURCES = {
     "main.c": '#include <stdio.h>\nint main(void) { return puts("") < 0; }\nint used(void) { return puts("x"); }\n',
     "text.s": ".text\n.fill 100000, 1, 0xc3\n",
     "note.s": '.section .note.hugealign,"a",@note\n.balign 4\n.byte '
-    + ",".join(map(str, BuildNote(_PAGE, _PAGE, 2 * _PAGE, 1, padded=True, profile=b"id").pack()))
+    + ",".join(map(str, BuildNote(PAGE, PAGE, 2 * PAGE, 1, padded=True, profile=b"id").pack()))
     + "\n",
     "pad.s": '.section .hugealign.pad,"ax"\n.byte 0xcc\n',
     "pad.ld": "SECTIONS { .hugealign.pad : { KEEP(*(.hugealign.pad)) . = ALIGN(0x10000); } =0xcccccccc }"
@@ -114,12 +97,6 @@ def subjects(files: dict[str, bytes]) -> list[Subject]:
         os.write(fd, data)
         found.append(Subject(name, data, read_image(fd), fd))
     return found
-
-
-def close(made: list[Subject]) -> None:
-    """Give the memory of *made* back."""
-    for subject in made:
-        os.close(subject.fd)
 
 
 class Mutator:
@@ -241,93 +218,3 @@ class Mutator:
         width = 56 if self.image.is64 else 32
         self.subject.write(first, self.subject.data[second : second + width])
         self.subject.write(second, self.subject.data[first : first + width])
-
-
-_FORMS: tuple[tuple[str, Callable[[Verification], str]], ...] = (
-    ("text", lambda outcome: text.render(outcome, text.Style(verbose=True, kernels=True))),
-    ("json", json.render),
-    ("gcc", gcc.render),
-    ("github", lambda outcome: github.render(outcome, "/")),
-    ("junit", junit.render),
-    ("sarif", lambda outcome: sarif.render(outcome, "/")),
-)
-
-
-def check(fd: int, name: str) -> FileReport:
-    """Do all that `verify` does with the file behind *fd*.  Raises AssertionError if a form prints an escape."""
-    report = checking.check_fd(fd, name, _POLICY)
-    if not report.reason and not report.debug:
-        image = read_image(fd)
-        for kind in ("fixed", "pie", "static-pie", "library"):
-            eligibility(image, _PAGE, kind)
-    outcome = Verification((FileResult(report, report.findings, (), "error"),), _POLICY.page_size)
-    for form, render in _FORMS:
-        printed = render(outcome)
-        bad = {c for c in printed if not c.isprintable() and c != "\n"}
-        assert not bad, f"{form} prints {bad}"
-        printed.encode("utf-8")
-    return report
-
-
-@dataclass(slots=True)
-class Result:
-    """What a run showed.  Times in seconds, memory in bytes."""
-
-    count: int = 0
-    checked: int = 0
-    found: int = 0
-    seconds: float = 0.0
-    slowest: float = 0.0
-    slowest_case: int = 0
-    memory: int = 0
-    failures: list[str] = field(default_factory=list)
-
-    @property
-    def failed(self) -> bool:
-        """Whether anything is not as it must be."""
-        return bool(self.failures) or not self.checked or self.slowest > SECONDS_LIMIT or self.memory > MEMORY_LIMIT
-
-
-def run(count: int, seed: int, first: int = 0, files: dict[str, bytes] | None = None) -> Result:
-    """Make and check *count* files, numbered from *first*."""
-    made = subjects(files or corpus())
-    result = Result()
-    started = time.perf_counter()
-    for case in range(first, first + count):
-        chance = random.Random(f"{seed}/{case}")
-        subject = made[case % len(made)]
-        Mutator(chance, subject).mutate()
-        before = time.perf_counter()
-        try:
-            report = check(subject.fd, subject.name)
-        except Exception as error:  # noqa: BLE001  # that is what is looked for
-            result.failures.append(f"case {case} ({subject.name}): {type(error).__name__}: {error}")
-        else:
-            result.checked += not report.reason
-            result.found += bool(report.findings)
-        took = time.perf_counter() - before
-        if took > result.slowest:
-            result.slowest, result.slowest_case = took, case
-        subject.restore()
-        result.count += 1
-    result.seconds = time.perf_counter() - started
-    result.memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-    close(made)
-    return result
-
-
-def main() -> int:
-    """Run from the command line."""
-    count, seed, first = command.cases(__doc__)
-    result = run(count, seed, first)
-    command.show(result.failures)
-    print(
-        f"{result.count} files in {result.seconds:.1f} s, seed {seed}: {result.checked} checked, "
-        f"{result.found} with findings, {len(result.failures)} failures; slowest {result.slowest * 1000:.1f} ms "
-        f"(case {result.slowest_case}); peak memory {result.memory >> 20} MiB"
-    )
-    return int(result.failed)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -11,9 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import hugealign.cli
-from hugealign.elf.symbols import read_functions
+from hugealign.elf.fixrecord import LEVELS, MAGIC
+from hugealign.elf.symbols import Functions, read_functions
 from tests.commands.profiles import build
+from tests.fuzz import archives
 from tests.fuzz import elf as linked
+from tests.fuzz import fix as fixes
 from tests.fuzz import profiles as samples
 
 Chance = random.Random
@@ -25,20 +28,30 @@ def _linked() -> dict[str, bytes]:
 
 
 @cache
-def _subjects(_: int) -> list[linked.Subject]:
-    return linked.subjects(_linked())
+def _subjects(_: int, to_fix: bool) -> list[linked.Subject]:
+    return linked.subjects(fixes.corpus() if to_fix else _linked())
 
 
 def prepare() -> list[str]:
     """Make what all cases share; return the ELF files that the tools of this machine cannot make."""
-    _profiles()
+    profiles()
     _report()
+    _fixed()
     return sorted(linked.NAMES - _linked().keys())
 
 
 def elf(chance: Chance) -> bytes:
     """Return a linked file with one to five pieces of damage."""
-    subject = chance.choice(_subjects(os.getpid()))  # a process of its own mutates files of its own
+    return _damaged(chance, to_fix=False)
+
+
+def elf_to_fix(chance: Chance) -> bytes:
+    """Return a damaged file of 64 bits."""
+    return _damaged(chance, to_fix=True)
+
+
+def _damaged(chance: Chance, to_fix: bool) -> bytes:
+    subject = chance.choice(_subjects(os.getpid(), to_fix))  # a process of its own mutates files of its own
     linked.Mutator(chance, subject).mutate()
     data = os.pread(subject.fd, os.fstat(subject.fd).st_size, 0)
     subject.restore()
@@ -46,29 +59,70 @@ def elf(chance: Chance) -> bytes:
 
 
 @cache
-def _profiles() -> tuple[bytes, dict[str, bytes]]:
+def program() -> tuple[dict[str, bytes], Functions]:
+    """Return the program that the profiles are of and its objects, and its functions."""
     with tempfile.TemporaryDirectory(prefix="hugealign-fuzz-") as work:
-        program = build(Path(work))
-        return program.read_bytes(), samples.corpus(read_functions(program))
+        path = build(Path(work))
+        names = (path.name, "main.o", "other.o")
+        return {name: (Path(work) / name).read_bytes() for name in names}, read_functions(path)
+
+
+@cache
+def profiles() -> dict[str, bytes]:
+    """Return a profile of each form."""
+    return samples.corpus(program()[1])
 
 
 def beside() -> dict[str, bytes]:
     """Return the program that the profiles are of, a profile, and an order of it."""
-    program, made = _profiles()
-    return {"prog": program, "folded": made["folded"], "good.order": made["order"]}
+    made = profiles()
+    return {"prog": program()[0]["prog"], "folded": made["folded"], "good.order": made["order"]}
 
 
 def profile(chance: Chance) -> bytes:
     """Return a profile of any form, damaged."""
-    made = _profiles()[1]
+    made = profiles()
     one, other = (made[chance.choice(sorted(made))] for _ in range(2))
     return samples.mutate(one, other, chance)
 
 
 def order(chance: Chance) -> bytes:
-    """Return an order file, damaged."""
-    made = _profiles()[1]
-    return samples.mutate(made["order"], made["symbols"], chance)
+    """Return an order file, damaged; most of them below a first line that says so."""
+    made = profiles()
+    head, _, rest = made["order"].partition(b"\n") if chance.random() < 0.8 else (b"", b"", made["order"])
+    return head + b"\n" * bool(head) + samples.mutate(rest, made["symbols"], chance)
+
+
+@cache
+def _fixed() -> tuple[bytes, ...]:
+    """Fixed files, with the record that undoes it."""
+    made = []
+    with tempfile.TemporaryDirectory(prefix="hugealign-fuzz-") as work, redirect_stdout(io.StringIO()):
+        for name, data in fixes.corpus().items():
+            (Path(work) / name).write_bytes(data)
+            for level in LEVELS:
+                words = ["fix", "--page-size=64K", f"--level={level}", "-o", f"{work}/out", f"{work}/{name}"]
+                if hugealign.cli.main(words) == 0 and MAGIC in (data := Path(work, "out").read_bytes()):
+                    made.append(data)
+    return tuple(dict.fromkeys(made))
+
+
+def fixed(chance: Chance) -> bytes:
+    """Return a fixed file whose record is damaged, or what lies about it."""
+    data = chance.choice(_fixed())
+    at = data.rindex(MAGIC) + chance.choice((0, len(MAGIC)))
+    end = data.index(b"}", at) + 1
+    what = chance.random()
+    if what < 0.1:
+        return data
+    if what < 0.7:
+        record = samples.mutate(data[at:end], b"-1e400", chance)
+        room = chance.choice((end - at, len(record)))
+        return data[:at] + record.ljust(end - at)[:room] + data[end:]
+    if what < 0.85:
+        return archives.wounded(chance, data, 1.0)
+    place = chance.randrange(at, len(data))
+    return data[:place] + chance.randbytes(chance.choice((1, 2, 8))) + data[place + 1 :]
 
 
 @cache

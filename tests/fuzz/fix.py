@@ -1,19 +1,9 @@
-"""Fuzzing `fix` with the mutations of `tests.fuzz.elf`: ``python -m tests.fuzz.fix --count 50000 --seed 1``.
-
-Each mutated file is planned for, written and undone.  Status 1 if anything but an error of ours was raised, if the
-output is not the input but for what was planned, or if undoing does not give the input back.  ``--only N`` does one
-case again.
-"""
+"""What a fix must be: the input but for what was planned, every byte at its address, and undone without a trace."""
 
 import os
-import random
-import resource
 import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from hugealign.elf.fixrecord import LEVELS, Piece, reader
@@ -22,11 +12,9 @@ from hugealign.errors import HugealignError
 from hugealign.fixing import examine, writing
 from hugealign.fixing.output import Output, fixed, original
 from hugealign.fixing.plan import moved
-from tests.fuzz import command, elf
+from tests.fuzz import elf
 
-SECONDS_LIMIT, MEMORY_LIMIT = 2.0, 300 << 20
-_PAGE = 1 << 16  # small windows, so that the files are small
-
+__all__ = ["LEVELS", "check", "corpus"]
 
 #: Files with two texts: in one window, as GNU ld makes them of a .text aligned to more than a page, and apart.
 _TWO = """\
@@ -74,7 +62,7 @@ def check(fd: int, level: str) -> str:
     """Fix the file behind *fd* in memory and undo that; return what became of it.  Raises AssertionError."""
     try:
         image = examine.read(fd)
-        plan = examine.plan(fd, image, _PAGE, level)
+        plan = examine.plan(fd, image, elf.PAGE, level)
         if not plan.edits:
             return "nothing to do"
         output = fixed(reader(fd), image, plan)
@@ -133,60 +121,3 @@ def assert_same_addresses(old: Image, new: Image, pieces: Sequence[Piece]) -> No
 def contents(fd: int) -> bytes:
     """Return the file behind *fd*."""
     return os.pread(fd, os.fstat(fd).st_size, 0)
-
-
-@dataclass(slots=True)
-class Result:
-    """What a run showed.  Times in seconds of the processor, which others do not prolong; memory in bytes."""
-
-    counts: dict[str, int] = field(default_factory=dict)
-    slowest: float = 0.0
-    slowest_case: int = 0
-    memory: int = 0
-    failures: list[str] = field(default_factory=list)
-
-    @property
-    def failed(self) -> bool:
-        """Whether anything is not as it must be."""
-        return bool(self.failures) or self.slowest > SECONDS_LIMIT or self.memory > MEMORY_LIMIT
-
-
-def run(count: int, seed: int, first: int = 0) -> Result:
-    """Make and check *count* files, numbered from *first*."""
-    made = elf.subjects(corpus())
-    result = Result()
-    for case in range(first, first + count):
-        chance = random.Random(f"{seed}/{case}")
-        subject = made[case % len(made)]
-        elf.Mutator(chance, subject).mutate()
-        before = time.process_time()
-        try:
-            kind = check(subject.fd, chance.choice(LEVELS))
-        except Exception as error:  # noqa: BLE001  # that is what is looked for
-            result.failures.append(f"case {case} ({subject.name}): {type(error).__name__}: {error}")
-            kind = "failed"
-        result.counts[kind] = result.counts.get(kind, 0) + 1
-        took = time.process_time() - before
-        if took > result.slowest:
-            result.slowest, result.slowest_case = took, case
-        subject.restore()
-    result.memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-    elf.close(made)
-    return result
-
-
-def main() -> int:
-    """Run from the command line."""
-    count, seed, first = command.cases(__doc__)
-    result = run(count, seed, first)
-    command.show(result.failures)
-    counts = ", ".join(f"{number} {kind}" for kind, number in sorted(result.counts.items()))
-    print(
-        f"seed {seed}: {counts}; slowest {result.slowest * 1000:.1f} ms (case {result.slowest_case}); "
-        f"peak memory {result.memory >> 20} MiB"
-    )
-    return int(result.failed)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

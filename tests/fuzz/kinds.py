@@ -1,13 +1,49 @@
 """The kinds of input, and the commands that are run on them: a new kind is a row in `KINDS`."""
 
+import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
-from tests.fuzz import archives, files, readers
+import hugealign.cli
+from hugealign.elf.fixrecord import LEVELS
+from tests.fuzz import archives, files, links, profiles, readers
+from tests.fuzz import fix as fixes
 
 SECONDS_PER_MEBIBYTE = 10.0  # docs/verify.md
-OUT = "out"
+NAME, OUT = "x", "out"
+
+
+def command(words: list[str]) -> int:
+    """Run ``hugealign WORDS``, and return its status."""
+    return hugealign.cli.main(words)
+
+
+def _fix_and_back(words: list[str]) -> int:
+    """Fix `NAME` into `OUT` by *words*; what was fixed must be the same after ``--undo``."""
+    status = command(words)
+    if status == 0 and os.path.exists(OUT):
+        assert command(["fix", "--undo", "-o", "back", OUT]) == 0
+        assert Path("back").read_bytes() == Path(NAME).read_bytes(), "undoing gives another file"
+        os.unlink("back")
+    return status
+
+
+def _plan(words: list[str]) -> int:
+    """Hold what `fix` writes at a level against its plan."""
+    fd = os.open(words[0], os.O_RDONLY)
+    try:
+        fixes.check(fd, words[1])
+    finally:
+        os.close(fd)
+    return 0
+
+
+def _order(words: list[str]) -> int:
+    """Make an order and a map of a profile, and hold them against each other."""
+    profiles.check(Path(words[0]), files.program()[1], *words[1:])
+    return 0
 
 
 @dataclass(frozen=True)
@@ -17,6 +53,9 @@ class Kind:
     *make* makes one.  Of *commands*, one is chosen; ``@`` stands for the file.  *statuses* are the documented ones;
     those of *silent* print nothing on standard output.  *beside* are files that lie there as well.  A command that ends
     with status 0 may leave `OUT`.  Without the module that it *needs*, all would be refused unread.
+
+    *run* runs the words of a command and returns its status.  *rate* is seconds of processor time for each MiB of the
+    file above `runner.SECONDS`, *temporary* bytes of temporary files: so many, and so many times the file.
     """
 
     make: Callable[[random.Random], bytes]
@@ -26,6 +65,8 @@ class Kind:
     rate: float = SECONDS_PER_MEBIBYTE
     beside: Callable[[], dict[str, bytes]] = dict
     needs: str = ""
+    run: Callable[[list[str]], int] = command
+    temporary: tuple[int, int] = (64 << 20, 4)
 
 
 _VERIFY = (
@@ -46,8 +87,15 @@ _FIX = (
     ("fix", "--dry-run", "--format=json", "--level=merge", "@"),
     ("fix", "-o", OUT, "@"),
     ("fix", "-o", OUT, "--level=align", "@"),
-    ("fix", "-o", OUT, "--undo", "@"),
+    ("fix", "-o", OUT, "--level=merge", "--page-size=64K", "@"),
     ("fix", "--report", "@"),
+)
+_FIX_AGAIN = (
+    ("fix", "--undo", "-o", OUT, "@"),
+    ("fix", "--undo", "--format=json", "-o", OUT, "@"),
+    ("fix", "-o", OUT, "--level=merge", "--page-size=64K", "@"),
+    ("fix", "--report", "@"),
+    ("verify", "@"),
 )
 _PROFILE = (
     ("order", "@", "-b", "prog"),
@@ -56,6 +104,7 @@ _PROFILE = (
     ("map", "prog", "--profile", "@", "--force"),
     ("map", "prog", "--profile", "@", "--force", "--svg", OUT),
 )
+_MADE = (("@",), *(("@", form) for form in profiles.WITHOUT_TOOLS))
 _ORDER = (
     ("order", "--diff", "@", "good.order"),
     ("order", "--diff", "good.order", "@"),
@@ -69,15 +118,32 @@ _OF_ELF = (
     ("order", "folded", "-b", "@", "--force", "-o", OUT),
     ("map", "@", "--profile", "folded", "--force"),
 )
-KINDS: dict[str, Kind] = {name: Kind(make, _VERIFY) for name, make in archives.KINDS.items()} | {
+#: docs/verify.md: what is unpacked, and what of it is copied, together.
+_UNPACKED = (256 + 64 + 1) << 20, 500 + 100
+#: docs/order.md
+_UNPACKED_PROFILE = 65 << 20, 128
+KINDS: dict[str, Kind] = {name: Kind(make, _VERIFY, temporary=_UNPACKED) for name, make in archives.KINDS.items()} | {
     "elf": Kind(files.elf, _VERIFY),
-    "elf-fix": Kind(files.elf, _FIX),
+    "elf-fix": Kind(files.elf, _FIX, run=_fix_and_back),
+    "elf-plan": Kind(files.elf_to_fix, tuple(("@", level) for level in LEVELS), run=_plan),
+    "elf-fixed": Kind(files.fixed, _FIX_AGAIN),
     "elf-others": Kind(files.elf, _OF_ELF, beside=files.beside),
-    "profile": Kind(files.profile, _PROFILE, beside=files.beside),
+    "profile": Kind(files.profile, _PROFILE, beside=files.beside, temporary=_UNPACKED_PROFILE),
+    "profile-made": Kind(files.profile, _MADE, run=_order, beside=files.beside),
     "order": Kind(files.order, _ORDER, beside=files.beside),
     **{
-        name: Kind(make, words, beside=files.beside, needs="yaml" if name == "profile-prog.yaml" else "")
+        name: Kind(
+            make,
+            words,
+            beside=files.beside,
+            temporary=_UNPACKED_PROFILE,
+            needs="yaml" if name == "profile-prog.yaml" else "",
+        )
         for name, (make, words) in readers.KINDS.items()
+    },
+    **{
+        name: Kind(make, words, links.STATUSES, beside=links.beside, run=run)
+        for name, (make, words, run) in links.KINDS.items()
     },
     "baseline": Kind(files.baseline, (("verify", "--baseline", "@", "/bin/true"),)),
 }

@@ -1,23 +1,12 @@
-"""Fuzzing the readers of profiles, and the order that is made of them, with mutations of samples of each format.
-
-``python -m tests.fuzz.profiles --count 1100000 --seed 1`` prints how many files it made of each sample, how long the
-slowest took and how much memory this process had at most meanwhile; status 1 if one raised what the command line would
-not catch, or took too much.  Each file is read and matched; of one in ten the order and all that is printed is made.
-Each number of count and seed always makes the same file, so that ``--only N`` does one again.
-"""
+"""Profiles of each text format, damage to them, and what must hold for the order and the map that are made of them."""
 
 import io
 import random
-import sys
-import tempfile
-import time
-from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from hugealign import orderfile
 from hugealign.elf.calls import Calls
-from hugealign.elf.symbols import Functions, read_functions
+from hugealign.elf.symbols import Functions
 from hugealign.errors import HugealignError
 from hugealign.map import layout, picture
 from hugealign.map import report as heat
@@ -31,11 +20,8 @@ from hugealign.profile.lines import lines
 from hugealign.profile.match import Matched, match
 from hugealign.profile.model import Profile
 from hugealign.profile.ran import Ran
-from tests.commands.profiles import SAMPLES, build
-from tests.fuzz import command
+from tests.commands.profiles import SAMPLES
 
-SECONDS_LIMIT, MEMORY_LIMIT = 2.0, 400 << 20
-WHOLE = 0.1  # the share of files that an order is made of
 _PAGE = 1 << 16
 _NUMBERS = (
     *(
@@ -57,7 +43,7 @@ _EVIL = (
     *(b"[unknown]", b"_[k]", b"\xe2\x80\xae", b"PERF_RECORD_", b"%s%n", b"- &a [*a]", b"{", b"]", b"x" * 5000),
 )
 #: Formats whose readers start a tool are left out: that tool is not ours.
-_WITHOUT_TOOLS = tuple(form for form in read.FORMATS if form not in read._FILES)
+WITHOUT_TOOLS = tuple(form for form in read.FORMATS if form not in read._FILES)
 
 
 def corpus(functions: Functions) -> dict[str, bytes]:
@@ -119,12 +105,12 @@ def mutate(data: bytes, other: bytes, chance: random.Random) -> bytes:
     return data[: 1 << 18]
 
 
-def check(data: bytes, functions: Functions, path: Path, form: str | None, whole: bool) -> str:
-    """Read a profile without its tools and match it; return the format that was read, or ``refused``."""
-    found = form or detect(data[: 1 << 16])
+def check(path: Path, functions: Functions, form: str | None = None) -> str:
+    """Read a profile without its tools, match it, and make all that comes of it; return its format, or ``refused``."""
+    with path.open("rb") as file:
+        found = form or detect(file.read(1 << 16))
     if found in read._FILES or found in ("gzip", "zstd"):
         return "tool"
-    path.write_bytes(data)
     profile = Profile()
     try:
         found = read.add(str(path), profile, functions, "/srv/prog", form)
@@ -134,8 +120,7 @@ def check(data: bytes, functions: Functions, path: Path, form: str | None, whole
         return "refused"
     matched = match(profile, functions)
     assert 0 <= matched.found <= matched.total
-    if whole:
-        made_of(path.name, found, matched, functions)
+    made_of(path.name, found, matched, functions)
     return found
 
 
@@ -172,103 +157,3 @@ def made_of(name: str, form: str, matched: Matched, functions: Functions) -> Non
     printed = report.text(made) + report.to_json(made) + heat.text(shown) + heat.to_json(shown) + picture.svg(shown)
     bad = {c for c in printed if not c.isprintable() and c != "\n"}
     assert not bad, f"prints {bad}"
-
-
-@dataclass(slots=True)
-class Sample:
-    """What the mutations of one sample showed.  Times in seconds, memory in bytes."""
-
-    name: str
-    count: int = 0
-    slowest: float = 0.0
-    slowest_case: int = 0
-    memory: int = 0
-
-
-@dataclass(slots=True)
-class Result:
-    """What a run showed, by sample; *read* counts the formats that files were taken for."""
-
-    samples: list[Sample] = field(default_factory=list)
-    read: Counter[str] = field(default_factory=Counter)
-    seconds: float = 0.0
-    failures: list[str] = field(default_factory=list)
-
-    @property
-    def count(self) -> int:
-        """The number of files."""
-        return sum(sample.count for sample in self.samples)
-
-    @property
-    def slowest(self) -> Sample:
-        """The sample with the file that took longest."""
-        return max(self.samples, key=lambda sample: sample.slowest)
-
-    @property
-    def memory(self) -> int:
-        """The most that this process had."""
-        return max(sample.memory for sample in self.samples)
-
-    @property
-    def failed(self) -> bool:
-        """Whether anything is not as it must be."""
-        return bool(self.failures) or self.slowest.slowest > SECONDS_LIMIT or self.memory > MEMORY_LIMIT
-
-
-def run(count: int, seed: int, first: int = 0) -> Result:
-    """Make and check *count* files, numbered from *first*."""
-    result = Result()
-    with tempfile.TemporaryDirectory(prefix="hugealign-fuzz-") as name:
-        functions = read_functions(build(Path(name)))
-        files = corpus(functions)
-        names = sorted(files)
-        began = time.perf_counter()
-        # Sample by sample, so that the memory that each needs can be told.
-        for number, kind in enumerate(names):
-            cases = range(first + (number - first) % len(names), first + count, len(names))
-            if cases:
-                result.samples.append(_mutations(kind, cases, seed, files, functions, Path(name) / "profile", result))
-        result.seconds = time.perf_counter() - began
-    return result
-
-
-def _mutations(
-    kind: str, cases: range, seed: int, files: dict[str, bytes], functions: Functions, path: Path, result: Result
-) -> Sample:
-    """Make and check the files of *cases* from the sample *kind*; others give pieces to it."""
-    sample = Sample(kind, len(cases))
-    names = sorted(files)
-    Path("/proc/self/clear_refs").write_text("5")  # proc(5): forgets the most memory that there was
-    for case in cases:
-        chance = random.Random(f"{seed}/{case}")
-        data = mutate(files[kind], files[chance.choice(names)], chance)
-        form = chance.choice(_WITHOUT_TOOLS) if chance.random() < 0.2 else None
-        whole = chance.random() < WHOLE
-        before = time.process_time()  # of this process: others may be busy
-        try:
-            result.read[check(data, functions, path, form, whole)] += 1
-        except Exception as error:  # noqa: BLE001  # that is what is looked for
-            result.failures.append(f"case {case} ({kind}, {form}): {type(error).__name__}: {error}")
-        took = time.process_time() - before
-        if took > sample.slowest:
-            sample.slowest, sample.slowest_case = took, case
-    status = Path("/proc/self/status").read_text()
-    sample.memory = int(status.partition("VmHWM:")[2].split(maxsplit=1)[0]) << 10
-    return sample
-
-
-def main() -> int:
-    """Run from the command line."""
-    count, seed, first = command.cases(__doc__)
-    result = run(count, seed, first)
-    command.show(result.failures)
-    print("sample                files   slowest, ms  (its case)  peak MiB")
-    for s in result.samples:
-        print(f"{s.name:18} {s.count:8} {s.slowest * 1000:13.1f} {s.slowest_case:11} {s.memory >> 20:9}")
-    print(f"{result.count} files in {result.seconds:.0f} s, seed {seed}: {len(result.failures)} failures")
-    print("read as", ", ".join(f"{form} {number}" for form, number in result.read.most_common()))
-    return int(result.failed)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

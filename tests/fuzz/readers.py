@@ -15,7 +15,6 @@ from typing import Any
 from hugealign.lab import tracefile
 from hugealign.lab.files import describe
 from hugealign.lab.tracefile import BLOCK, LAST, Description
-from hugealign.profile import read
 from tests.fuzz import files, profiles
 from tests.traces import encode
 
@@ -25,13 +24,12 @@ _FORMS = (
     *("prog.yaml", "stacks.txt", "symbols.txt", "folded", "symbols", "order", "callgrind", "preaggregated"),
     *("addresses", "chains", "branch-files", "branches", "pprof", "gcov", "profdata"),
 )
-#: Formats whose readers start a tool are left out: that tool is not ours.
-_TYPES = tuple(form for form in read.FORMATS if form not in read._FILES)
+_TYPES = profiles.WITHOUT_TOOLS
 _ODD: tuple[Any, ...] = (None, -1, 0, 1, 1 << 31, (1 << 63) - 1, 1 << 64, 1e999, "", "x", "\x1b[31m\n", [], {}, True)
 
 
 def _profile(form: str, chance: random.Random) -> bytes:
-    made = files._profiles()[1]
+    made = files.profiles()
     data = profiles.mutate(made[form], made[chance.choice(sorted(made))], chance)
     if chance.random() < 0.05:
         data = gzip.compress(data, mtime=0)
@@ -42,7 +40,7 @@ def _profile(form: str, chance: random.Random) -> bytes:
 @cache
 def _good() -> tuple[Description, list[tuple[int, int, int, int]]]:
     """Return the description of a trace of the program, and blocks of it."""
-    program = files._profiles()[0]
+    program = files.program()[0]["prog"]
     with TemporaryDirectory() as work:
         (Path(work) / "prog").write_bytes(program)
         file = describe(f"{work}/prog")
@@ -83,11 +81,6 @@ def trace(chance: random.Random) -> bytes:
     return profiles.mutate(data, data, chance) if chance.random() < 0.2 else data
 
 
-def order(chance: random.Random) -> bytes:
-    """Return an order file, damaged."""
-    return _profile("order", chance)
-
-
 _PROFILE: Words = (
     ("order", "@", "-b", "prog", "--force"),
     (
@@ -110,7 +103,7 @@ _PROFILE: Words = (
 KINDS: dict[str, tuple[Callable[[random.Random], bytes], Words]] = {
     **{f"profile-{form}": (partial(_profile, form), _PROFILE) for form in _FORMS},
     "order-file": (
-        order,
+        files.order,
         (
             ("order", "--diff", "@", "good.order", "--format=json"),
             ("map", "prog", "--profile", "folded", "--order", "@"),

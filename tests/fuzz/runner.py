@@ -1,5 +1,6 @@
 """Running cases: each in a child, held to its bounds by the kernel, and judged by how it ended."""
 
+import contextlib
 import gc
 import importlib
 import io
@@ -16,16 +17,13 @@ import traceback
 from pathlib import Path
 
 import hugealign
-import hugealign.cli
-from tests.fuzz.kinds import KINDS, OUT, Case, Kind
+from tests.fuzz import room
+from tests.fuzz.kinds import KINDS, NAME, OUT, Case, Kind
 
 MEMORY = 256 << 20  # bytes of addresses above those of the process that is forked
 SECONDS = 5  # of processor time, and `Kind.rate` more
-TEMPORARY = 320 << 20  # bytes of one temporary file, holes too, and `TEMPORARY_TIMES` the input: docs/verify.md
-TEMPORARY_TIMES = 600
 STDERR = 4096  # bytes
 _HANG = 60.0  # seconds until a case counts as one that hangs
-_NAME = "x"
 
 
 class Runner:
@@ -46,6 +44,7 @@ class Runner:
         status = Path("/proc/self/status").read_text()
         self._addresses = int(status.partition("VmSize:")[2].split()[0]) << 10
         self.slowest = 0.0
+        self.together = False  # in a child: whether the temporary files are bounded together, not one by one only
         self.peak = 0  # bytes that a case needed above what this process has
         self._last = ""
 
@@ -97,7 +96,7 @@ class Runner:
         return wrong
 
     def _clean(self, beside: dict[str, bytes]) -> list[str]:
-        known = {_NAME, *beside}
+        known = {NAME, *beside}
         left = [path for path in (*self._work.iterdir(), *self._temporary.iterdir()) if path.name not in known]
         for path in left:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -115,6 +114,9 @@ class Runner:
                 signal.signal(number, signal.SIG_DFL)
             resource.setrlimit(resource.RLIMIT_AS, (self._addresses + MEMORY,) * 2)
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            with contextlib.suppress(OSError):
+                room.bound(str(self._temporary), 1 << 20)
+                self.together = True
             for case in cases:
                 seconds, problem = self._one(case)
                 os.write(answers, f"{seconds:.3f} {problem}\n".encode("ascii", "backslashreplace"))
@@ -128,10 +130,11 @@ class Runner:
         """Run *case* in this process; return its seconds of processor time and what is wrong."""
         kind = KINDS[case.kind]
         self._clean(kind.beside())  # what lay beside a case of another kind
-        (self._work / _NAME).write_bytes(case.data)
+        (self._work / NAME).write_bytes(case.data)
         for name, data in kind.beside().items():
             if not (self._work / name).exists():
                 (self._work / name).write_bytes(data)
+                (self._work / name).chmod(0o755)
         for fd in (self._out, self._err):
             os.ftruncate(fd, 0)
             os.lseek(fd, 0, os.SEEK_SET)
@@ -139,11 +142,14 @@ class Runner:
         bound = SECONDS + kind.rate * len(case.data) / (1 << 20)
         began = _seconds()
         resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(began + bound) + 1, resource.RLIM_INFINITY))
-        size = TEMPORARY + TEMPORARY_TIMES * len(case.data)
+        fixed, times = kind.temporary
+        size = fixed + times * len(case.data)
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+        if self.together:
+            room.resize(str(self._temporary), size)
         status = 1
         try:
-            status = hugealign.cli.main([_NAME if word == "@" else word for word in case.command])
+            status = kind.run([NAME if word == "@" else word for word in case.command])
         except SystemExit as end:
             status = end.code if isinstance(end.code, int) else 1
         except BaseException:  # noqa: BLE001  # whatever it is, it is what is looked for
@@ -157,7 +163,7 @@ class Runner:
         left = self._clean(kind.beside())
         if not problem and left not in ([], [OUT] if status == 0 else []):
             problem = f"status {status} and leaves files behind"
-        if not problem and (self._work / _NAME).read_bytes() != case.data:
+        if not problem and (self._work / NAME).read_bytes() != case.data:
             problem = "changes the file"
         return seconds, problem
 
@@ -173,8 +179,12 @@ def _verdict(kind: Kind, status: int, out: bytes, err: bytes) -> str:
     text = err.decode("utf-8", "replace")
     if "Traceback" in text:
         return f"traceback: {text.strip().splitlines()[-1][:200]}"
+    if "No space left" in text or b"No space left" in out:
+        return f"more than {kind.temporary[0] >> 20} MiB and {kind.temporary[1]} times the file of temporary files"
     if "not enough memory" in text:
         return f"more than {MEMORY >> 20} MiB of memory"
+    if "hugealign failed" in text:  # a link goes on without us
+        return f"caught: {text.strip().splitlines()[-1][-200:]}"
     if status not in kind.statuses:
         return f"status {status}"
     if status in kind.silent and out:

@@ -79,7 +79,8 @@ def load(path: str) -> bytes:
         raise HugealignError(f"{printable(path)}: not a regular file")
     try:
         with open(path, "rb") as file:
-            data = file.read(_LIMIT + 1)
+            # Python takes the memory for what is asked for, whether it is there or not.
+            data = file.read(min(os.fstat(file.fileno()).st_size, _LIMIT) + 1)
     except OSError as error:
         raise HugealignError(f"{printable(path)}: {error.strerror}") from error
     if len(data) > _LIMIT:
