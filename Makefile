@@ -5,7 +5,7 @@ PYTHON := $(VENV)/bin/python
 CHECKERS := build/checkers
 # xunit1: the family in which tests may record what they saw.
 JUNIT := -o junit_family=xunit1 --junitxml=
-SHELL_FILES := bin/hugealign bin/hugealign-gcc hugealign/libexec/ld tests/setup.sh .ci/run $(wildcard examples/*/*.sh)
+SHELL_FILES := bin/hugealign bin/hugealign-gcc hugealign/libexec/ld tests/setup.sh tests/installed.sh .ci/run $(wildcard examples/*/*.sh)
 
 # What only test-kernels needs, 90 MB of it: `make test` does not install it.
 KERNEL_PACKAGES := qemu-system-x86 busybox-static xfsprogs btrfs-progs kmod cpio debian-archive-keyring
