@@ -27,7 +27,7 @@ done
 
 step link, verify, run
 printf 'int bulk(void); int main(void) { return bulk() != 42; }\n' >main.c
-{ echo 'asm(".text\n.skip 5000000, 0xcc");'; echo 'int bulk(void) { return 42; }'; } >bulk.c
+echo 'asm(".text; .skip 5000000, 0xcc"); int bulk(void) { return 42; }' >bulk.c
 gcc main.c bulk.c -o plain
 hugealign gcc main.c bulk.c -o server
 hugealign-gcc main.c bulk.c -o server2
