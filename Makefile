@@ -5,7 +5,7 @@ PYTHON := $(VENV)/bin/python
 CHECKERS := build/checkers
 # xunit1: the family in which tests may record what they saw.
 JUNIT := -o junit_family=xunit1 --junitxml=
-SHELL_FILES := bin/hugealign bin/hugealign-gcc hugealign/libexec/ld tests/setup.sh .ci/run $(wildcard examples/*/*.sh)
+SHELL_FILES := bin/hugealign bin/hugealign-gcc hugealign/libexec/ld tests/setup.sh tests/installed.sh .ci/run $(wildcard examples/*/*.sh)
 
 # What only test-kernels needs, 90 MB of it: `make test` does not install it.
 KERNEL_PACKAGES := qemu-system-x86 busybox-static xfsprogs btrfs-progs kmod cpio debian-archive-keyring
@@ -69,8 +69,9 @@ coverage: setup ## lines and branches that tests/unit and tests/commands run, ch
 bench: setup ## benchmarks: ratios, side by side
 	$(PYTHON) -m tests.bench
 
-docs: setup ## write docs/rules.md, renew the samples, and write docs/links.md from a run of the link tests
+docs: setup ## write docs/rules.md and docs/api.md, renew the samples, and write docs/links.md from a run of the link tests
 	python3 -c 'from hugealign.verification import pages; print(pages.markdown(), end="")' >docs/rules.md
+	$(PYTHON) -m tests.api >docs/api.md
 	$(PYTHON) -m tests.samples docs/verify.md README.md
 	$(PYTHON) -m pytest -q -m 'not matrix' $(JUNIT)build/junit.xml tests/link
 	$(PYTHON) -m tests.table docs/links.md build/junit.xml $(wildcard build/matrix.xml)

@@ -12,11 +12,11 @@ from hugealign.errors import MalformedElfError, NotElfError
 
 ET_REL, ET_EXEC, ET_DYN, ET_CORE = 1, 2, 3, 4
 EM_X86_64, EM_AARCH64 = 62, 183
-PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_TLS = 1, 2, 3, 7
+PT_LOAD, PT_DYNAMIC, PT_INTERP = 1, 2, 3
 PT_GNU_STACK, PT_GNU_RELRO, PT_GNU_PROPERTY = 0x6474E551, 0x6474E552, 0x6474E553
 PF_X, PF_W, PF_R = 1, 2, 4
 SHT_NOBITS = 8
-SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR = 1, 2, 4
+SHF_ALLOC, SHF_EXECINSTR = 2, 4
 PN_XNUM = 0xFFFF
 _SHN_XINDEX = 0xFFFF
 _NAMES_LIMIT = 1 << 20  # bytes of section names that are read; real tables are far smaller

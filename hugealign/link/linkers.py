@@ -29,6 +29,12 @@ SCRIPT, SYMBOLS, SECTIONS, COPIES = "script", "symbols", "sections", "copies"
 class Linker:
     """A linker and its recipe.  The default: flags, a pad object, and an edit of the linked file."""
 
+    #: What the linker's file is called: one of the *names*, or something that begins or ends so.
+    names: tuple[str, ...] = ()
+    begins: tuple[str, ...] = ()
+    ends: tuple[str, ...] = ()
+    #: What the first line of its ``--version`` calls it.
+    mark = ""
     #: The section of the pad object, named so that the linker puts it last in the text.
     pad_section = ".hugealign.pad"
     #: Whether the linker pads by a script, so that the linked file is expected to need no edit.
@@ -76,6 +82,8 @@ class Linker:
 class Bfd(Linker):
     """GNU ld."""
 
+    ends = ("ld.bfd",)
+    mark = "GNU ld"
     script = True
 
     def dense(self, machine: int) -> bool:
@@ -90,6 +98,9 @@ class Bfd(Linker):
 class Lld(Linker):
     """LLVM's linker."""
 
+    names = ("lld", "ld.lld")
+    begins = ("lld-", "ld.lld-")
+    mark = "LLD"
     script = True
 
     def order_form(self, machine: int) -> str:
@@ -109,6 +120,8 @@ class Lld(Linker):
 class Mold(Linker):
     """mold reads no scripts.  It sorts sections of code by name, so ``~`` comes last."""
 
+    names = ("mold", "ld.mold", "ld64.mold", "sold")
+    mark = "mold"
     pad_section = "~hugealign.pad"
 
     def order_form(self, _machine: int) -> str:
@@ -139,6 +152,8 @@ class Gold(Linker):
     begins at the very next byte of the file, so the pad must have its full size in the link.
     """
 
+    ends = ("gold",)
+    mark = "GNU gold"
     two_pass = True
 
     def order_form(self, _machine: int) -> str:
@@ -160,21 +175,13 @@ def identify(path: str, version: str | None = None) -> Linker | None:
     *version* is the first line of its ``--version``; None means that it has not been asked for.
     """
     name = os.path.basename(os.path.realpath(path))
-    if name.endswith("ld.bfd"):
-        return named("bfd")
-    if name in ("lld", "ld.lld") or name.startswith(("lld-", "ld.lld-")):
-        return named("lld")
-    if name in ("mold", "ld.mold", "ld64.mold", "sold"):
-        return named("mold")
-    if name.endswith(("ld.gold", "gold")):
-        return named("gold")
+    for kind, known in KINDS.items():
+        if name in known.names or name.startswith(known.begins) or name.endswith(known.ends):
+            return known(kind)
     if version is None:
         return None
     claimed = version.partition("(")[0]  # what follows may name another that it is compatible with
-    for mark, kind in (("GNU ld", "bfd"), ("GNU gold", "gold"), ("LLD", "lld"), ("mold", "mold")):
-        if mark in claimed:
-            return named(kind)
-    return Linker("unknown")
+    return next((known(kind) for kind, known in KINDS.items() if known.mark in claimed), Linker("unknown"))
 
 
 def named(kind: str) -> Linker:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import hugealign
+from hugealign.errors import HugealignError
+from tests import api
 from tests.support import ROOT
 
 PYTHON = str(Path(sys.executable).resolve())
@@ -42,6 +45,29 @@ def test_fix_and_back(tmp_path: Path) -> None:
     assert (dry.output, dry.after) == ("", done.after)
 
 
+def test_verify_and_compare(tmp_path: Path) -> None:
+    fixed = tmp_path / "fixed"
+    hugealign.fix(PYTHON, hugealign.FixOptions(output=str(fixed), level="merge"))
+    found = hugealign.verify(
+        [fixed, tmp_path / "absent"], hugealign.Policy(2 << 20), hugealign.Selection(fail_on="error")
+    )
+    assert [file.verdict for file in found.files] == ["ok", "unknown"]
+    assert (found.status, found.files[1].reason) == (3, "No such file or directory")
+    assert found.coverage().windows
+    assert hugealign.compare([PYTHON], [fixed]).status == 1
+    assert hugealign.compare([fixed], [PYTHON]).status == 0
+
+
+def test_order(tmp_path: Path) -> None:
+    profile = tmp_path / "names"
+    profile.write_text("PyObject_Call\nPyList_New\n")
+    made = hugealign.order(PYTHON, [str(profile)], budget=hugealign.budget_of("skylake"))
+    assert made.budget.windows == 7
+    assert [entry.name for entry in made.file().entries if entry.samples] == ["PyObject_Call", "PyList_New"]
+    with pytest.raises(HugealignError, match=r"^absent: No such file or directory$"):
+        hugealign.order("absent", [str(profile)])
+
+
 def test_processes() -> None:
     seen = hugealign.processes([str(os.getpid()), "no such program"])
     (verdict,) = seen.verdicts
@@ -68,3 +94,12 @@ def test_diagnose(tmp_path: Path) -> None:
 def test_name_that_is_none() -> None:
     with pytest.raises(AttributeError, match="no attribute 'frobnicate'"):
         _ = hugealign.frobnicate
+
+
+def test_the_document_is_up_to_date() -> None:
+    assert (ROOT / "docs" / "api.md").read_text(encoding="utf-8") == api.document(), "run: make docs"
+
+
+@pytest.mark.parametrize("name", api.names(functions=True))
+def test_the_document_has_what_a_function_returns(name: str) -> None:
+    assert set(re.findall(r"[A-Z]\w+", api.returned(name))) <= set(api.RESULTS)

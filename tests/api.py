@@ -1,0 +1,158 @@
+"""Write docs/api.md, what other programs may use of hugealign, from the docstrings: run by ``make docs``.
+
+It reads the source, not the objects, so that every version of Python writes the same.
+"""
+
+import ast
+import inspect
+from importlib import import_module
+from types import ModuleType
+
+import hugealign
+
+HEAD = """\
+# From Python
+
+Each command is a function that takes typed arguments, returns a record and prints nothing. Importing `hugealign` costs
+nothing: what a function needs is loaded when it is first used. Python 3.11 or newer is enough, with a checkout on its
+path or the wheel installed.
+
+```python
+import hugealign
+
+found = hugealign.verify("build/server")
+if found.status:
+    print([finding.message for file in found.files for finding in file.findings])
+
+hugealign.fix("/opt/server", hugealign.FixOptions(in_place=True))
+text = hugealign.warm("/opt/server")
+print(text.huge, "of", len(text.offsets), "windows are huge;", text.obstacle)
+print([(verdict.process.pid, verdict.reason) for verdict in hugealign.processes(["server"]).verdicts])
+```
+
+Every error is a `hugealign.errors.HugealignError`. Its text is one line for people, safe to print; its `exit_status`
+is that of the command. Sizes, addresses and offsets are integers, in bytes. What is not on this page may change in any
+release; what is on it changes as [RELEASING.md](../RELEASING.md) says. For pytest and unittest there is
+`hugealign.testing.assert_huge_text` ([verify.md](verify.md)).
+
+Written by `make docs` from the docstrings.
+"""
+
+#: The records that come back, in the order of the page, with their modules.
+RESULTS = {
+    "Verification": "verification.result",
+    "FileResult": "verification.result",
+    "FileReport": "verification.model",
+    "Coverage": "elf.coverage",
+    "Comparison": "verification.compare",
+    "Pair": "verification.compare",
+    "Fixed": "fixing.fix",
+    "CachedText": "pagecache.text",
+    "Obstacle": "pagecache.obstacles",
+    "Seen": "ps.looking",
+    "Verdict": "ps.verdict",
+    "Order": "ordering.order",
+    "Budget": "ordering.budget",
+    "Finding": "doctor.checks",
+}
+
+
+def names(*, functions: bool) -> list[str]:
+    """Return the public functions, or the public classes."""
+    found = {name: getattr(hugealign, name) for name in hugealign.__all__ if not name.startswith("_")}
+    return [name for name, value in found.items() if inspect.isfunction(value) == functions]
+
+
+def document() -> str:
+    """Return docs/api.md."""
+    parts = [HEAD, "## Functions\n", *map(_public, names(functions=True))]
+    parts += ["## Options\n", *map(_public, names(functions=False))]
+    parts += ["## Results\n", *(_entry(import_module(f"hugealign.{module}"), name) for name, module in RESULTS.items())]
+    return "\n".join(parts)
+
+
+def returned(name: str) -> str:
+    """Return the annotation of what the function *name* returns."""
+    node = _node(import_module(getattr(hugealign, name).__module__), name)
+    assert isinstance(node, ast.FunctionDef)
+    assert node.returns
+    return _annotation(node.returns)
+
+
+def _public(name: str) -> str:
+    return _entry(import_module(getattr(hugealign, name).__module__), name)
+
+
+def _node(module: ModuleType, name: str) -> ast.FunctionDef | ast.ClassDef:
+    tree = ast.parse(inspect.getsource(module))
+    found = (node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef))
+    return next(node for node in found if node.name == name)
+
+
+def _entry(module: ModuleType, name: str) -> str:
+    node = _node(module, name)
+    if isinstance(node, ast.FunctionDef):
+        returns = f" -> {_annotation(node.returns)}" if node.returns else ""
+        return f"### {name}\n\n```python\n{_call(name, _parameters(module, node))}{returns}\n```\n\n{_text(node)}\n"
+    methods = [part for part in node.body if isinstance(part, ast.FunctionDef)]
+    maker = next((part for part in methods if part.name == "__init__"), None)
+    parameters = _parameters(module, maker) if maker else _fields(module, node)
+    lines = [f"### {name}\n\n```python\n{_call(name, parameters)}\n```\n", _text(node)]
+    if maker and ast.get_docstring(maker):
+        lines.append(f"\n{_text(maker)}")
+    shown = [part for part in methods if not part.name.startswith("_")]
+    if shown:
+        lines.append("")
+    for part in shown:
+        is_property = any(ast.unparse(decorator) == "property" for decorator in part.decorator_list)
+        call = part.name if is_property else f"{part.name}({', '.join(_parameters(module, part))})"
+        returns = _annotation(part.returns) if part.returns else "None"
+        lines.append(
+            f"- `{call}: {returns}`: {_text(part)}" if is_property else f"- `{call} -> {returns}`: {_text(part)}"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _call(name: str, parameters: list[str]) -> str:
+    line = f"{name}({', '.join(parameters)})"
+    if len(line) <= 90:
+        return line
+    return f"{name}(\n" + "".join(f"    {parameter},\n" for parameter in parameters) + ")"
+
+
+def _parameters(module: ModuleType, node: ast.FunctionDef) -> list[str]:
+    args = node.args
+    plain = [arg for arg in args.args if arg.arg != "self"]
+    defaults: list[ast.expr | None] = [None] * (len(plain) - len(args.defaults)) + list(args.defaults)
+    found = [
+        _parameter(module, arg, default) for arg, default in zip(plain, defaults, strict=True) if arg.arg != "self"
+    ]
+    if args.kwonlyargs:
+        pairs = zip(args.kwonlyargs, args.kw_defaults, strict=True)
+        found += ["*", *(_parameter(module, arg, default) for arg, default in pairs)]
+    return found
+
+
+def _parameter(module: ModuleType, arg: ast.arg, default: ast.expr | None) -> str:
+    typed = f"{arg.arg}: {_annotation(arg.annotation)}" if arg.annotation else arg.arg
+    if default is None:
+        return typed
+    value = getattr(module, default.id) if isinstance(default, ast.Name) else None
+    return f"{typed} = {value!r}" if isinstance(value, str | int) else f"{typed} = {ast.unparse(default)}"
+
+
+def _fields(module: ModuleType, node: ast.ClassDef) -> list[str]:
+    found = [part for part in node.body if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)]
+    return [_parameter(module, ast.arg(ast.unparse(part.target), part.annotation), part.value) for part in found]
+
+
+def _annotation(node: ast.expr) -> str:
+    return ast.unparse(node).replace('"', "").replace("'", "")
+
+
+def _text(node: ast.FunctionDef | ast.ClassDef) -> str:
+    return ast.get_docstring(node) or ""
+
+
+if __name__ == "__main__":
+    print(document(), end="")
