@@ -266,8 +266,8 @@ def svg(plot: Plot) -> str:
     y_at, y_ticks = (_logarithmic if plot.log_y else _from_zero)(ys, _HEIGHT - _BOTTOM, _TOP)
     bottom, right = _HEIGHT - _BOTTOM, _WIDTH - _RIGHT
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}"'
-        ' font-size="12" font-family="sans-serif">',
+        '<svg xmlns="http://www.w3.org/2000/svg" font-size="12" font-family="sans-serif"',
+        f' viewBox="0 0 {_WIDTH} {_HEIGHT}">',
         f"<title>{_label(f'{plot.y} by {plot.x}')}</title>",
         f'<path d="M0 0H{_WIDTH}V{_HEIGHT}H0z" fill="#fff"/>',
     ]
