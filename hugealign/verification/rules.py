@@ -175,7 +175,7 @@ RULES = {
         (
             "HA021",
             ERROR,
-            "an alignment is no power of two",
+            "an alignment is not a power of two",
             "maximum_alignment, fs/binfmt_elf.c (Linux 5.10): other values are skipped; glibc refuses to load the file",
             "link the file again; no linker writes this, so another tool has",
         ),
