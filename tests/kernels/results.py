@@ -115,9 +115,9 @@ def document(runs: Sequence[dict[str, Any]]) -> str:
         f"""\
 # Kernels that are tested
 
-Written by `make test-kernels`, not by hand; the days are below. Kernels of Debian's boot in a virtual machine, in
-software emulation. In it run programs with 5 MiB of text, linked by GNU ld, and `hugealign warm` and `hugealign ps` as
-an ordinary user; their claims are held against `smaps`. Linked by hugealign the text is three windows.
+Written by `make test-kernels`, not by hand; the days are below. Debian's kernels boot in a virtual machine, in
+software emulation. There programs with 5 MiB of text run, linked by GNU ld, and an ordinary user calls `hugealign warm`
+and `hugealign ps`, whose claims are checked against `smaps`. Linked by hugealign, the text is three windows.
 
 ## Windows on huge pages, by file system
 
