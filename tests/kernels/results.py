@@ -122,7 +122,7 @@ and `hugealign ps`, whose claims are checked against `smaps`. Linked by hugealig
 ## Windows on huge pages, by file system
 
 The program is a PIE linked by `hugealign gcc`. `a → b`: a windows of 3 are on huge pages in a process that starts after
-`cp`, b in one after `hugealign warm`. THP is `madvise`.{f" With {' and '.join(same)} it is the same." if same else ""}
+`cp`, b in one after `hugealign warm`. THP is `madvise`.{f" {' and '.join(same)} give the same." if same else ""}
 """,
         coverage(ran, "madvise"),
         *(f"With THP `{mode}`:\n\n{coverage(ran, mode)}" for mode in others),
