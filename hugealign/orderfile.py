@@ -34,7 +34,7 @@ ALIASES = 16  # other names of a function; linkers that make functions one (--ic
 
 
 class OrderFileError(HugealignError):
-    """The file is no order file; the message does not name it."""
+    """The file is not an order file; the message does not name it."""
 
 
 @dataclass(slots=True)
@@ -150,7 +150,7 @@ def parse(lines: Iterable[bytes]) -> OrderFile:
         line = raw.decode("utf-8", "surrogateescape")
         if number == 1:
             if line.rstrip() != MAGIC:
-                raise OrderFileError(f"is no order file: the first line is not `{MAGIC}`")
+                raise OrderFileError(f"is not an order file: the first line is not `{MAGIC}`")
         elif line.startswith("#"):
             if found := _HEADER.match(line):
                 key, value = found.groups()

@@ -38,7 +38,7 @@ class ReplaceError(HugealignError):
 
 
 def write(path: str, data: bytes) -> None:
-    """Put *data* under *path*, whole or not at all; straight into what is no regular file (``/dev/stdout``, a pipe).
+    """Put *data* under *path*, whole or not at all; straight into what is not a regular file (``/dev/stdout``, a pipe).
 
     Whatever file had that name loses it.  Symbolic links are followed.  Raises OSError, ValueError.
     """

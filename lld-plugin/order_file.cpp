@@ -83,7 +83,7 @@ bool OrderFile::parse(StringRef Text) {
     StringRef Line;
     std::tie(Line, Text) = Text.split('\n');
     if (Line.rtrim() != "# hugealign.order/1") {
-        Error = "is no order file: the first line is not `# hugealign.order/1`";
+        Error = "is not an order file: the first line is not `# hugealign.order/1`";
         return false;
     }
     for (size_t Number = 2; !Text.empty(); ++Number) {

@@ -41,7 +41,7 @@ def find(files: tuple[File, ...], path: str) -> int:
     """
     wanted = describe(path)
     if not wanted.identity:
-        raise HugealignError(f"{printable(path)}: is no ELF file that can be read")
+        raise HugealignError(f"{printable(path)}: is not an ELF file that can be read")
     for number, file in enumerate(files):
         if file.identity == wanted.identity:
             return number

@@ -29,7 +29,7 @@ _SEGMENTS_LIMIT = 64
 
 
 class TraceError(HugealignError):
-    """The file is no trace, or it is damaged; the message does not name it."""
+    """The file is not a trace, or it is damaged; the message does not name it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ def open_trace(path: str) -> Trace:
 def _open(path: str) -> BinaryIO:
     stream = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115
     if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-        raise TraceError("is no trace: not a regular file")
+        raise TraceError("is not a trace: not a regular file")
     return stream
 
 
@@ -161,9 +161,9 @@ def _part(stream: BinaryIO, offset: int, size: int) -> bytes:
 def _read(path: str, stream: BinaryIO) -> Trace:
     size = os.fstat(stream.fileno()).st_size
     if not size:
-        raise TraceError("is no trace: it is empty")
+        raise TraceError("is not a trace: it is empty")
     if os.pread(stream.fileno(), len(MAGIC), 0) != MAGIC:
-        raise TraceError("is no trace (hugealign trace -o FILE -- COMMAND writes one)")
+        raise TraceError("is not a trace (hugealign trace -o FILE -- COMMAND writes one)")
     footer = _part(stream, max(0, size - _FOOTER.size), _FOOTER.size) if size >= len(MAGIC) + _FOOTER.size else b""
     if not footer.endswith(_END):
         raise TraceError("is cut short: its end is missing; record it again")
@@ -198,13 +198,13 @@ def _inflate(packed: bytes, limit: int) -> bytes:
 
 def _number(value: Any, limit: int = 1 << 63) -> int:
     if type(value) is not int or not 0 <= value < limit:
-        raise TraceError("is damaged: a number of its description is none, or is out of range")
+        raise TraceError("is damaged: a number in its description is malformed or out of range")
     return value
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TraceError("is damaged: a text of its description is none")
+        raise TraceError("is damaged: a text in its description is not one")
     return value
 
 

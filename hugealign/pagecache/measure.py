@@ -103,7 +103,7 @@ def text_windows(fd: int, page_size: int, limit: int | None = None, all_text: bo
 def windows_meant(fd: int, page_size: int) -> int | None:
     """Return how many leading windows the link of the file meant to be huge, None if it meant all.
 
-    Raises HugealignError if the file is no ELF file.
+    Raises HugealignError if the file is not an ELF file.
     """
     note = read_notes(fd, read_image(fd)).build
     return note.windows or None if note and note.page_size == page_size else None

@@ -30,7 +30,7 @@ def read(stream: BinaryIO, profile: Profile) -> None:
             _function(function, place, calls, profile, number)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         where = getattr(error, "problem_mark", None)
-        raise ProfileError(f"is no YAML{f' (line {where.line + 1})' if where else ''}") from None
+        raise ProfileError(f"is not YAML{f' (line {where.line + 1})' if where else ''}") from None
     if not number:
         raise ProfileError("has no functions")
     for (place, fid), count in calls.items():

@@ -265,7 +265,7 @@ if [ -n "$profile" ] && [ "$does" != nothing ]; then
         sections=-ffunction-sections
     elif [ "$does" = compile ]; then # of a link the shim says so
         case $profile in *[[:cntrl:]]*) profile=HUGEALIGN_PROFILE ;; esac
-        printf 'hugealign: warning: %s: no order file: compiled without -ffunction-sections; make one: %s\n' "$profile" \
+        printf 'hugealign: warning: %s: not an order file: compiled without -ffunction-sections; make one: %s\n' "$profile" \
             'hugealign order PROFILE -b PROGRAM -o FILE' >&2
     fi
 fi

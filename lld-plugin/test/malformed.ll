@@ -1,4 +1,4 @@
-; A file that is no order file: one warning that says why, and nothing is changed.
+; A file that is not an order file: one warning that says why, and nothing is changed.
 ; DEFINE: %{never} = --implicit-check-not=warning --implicit-check-not='section "'
 ; RUN: rm -rf %t && split-file %s %t
 ; RUN: mkfifo %t/pipe
@@ -18,7 +18,7 @@
 ; RUN: env HUGEALIGN_PROFILE=%t/missing %hot %t/code.ll 2>&1 | FileCheck %s --check-prefixes=MISSING,CHECK %{never}
 
 ; GOOD: define void @hot() section
-; MAGIC: warning: hugealign: {{.*}}: is no order file: the first line is not `# hugealign.order/1`; no section was changed
+; MAGIC: warning: hugealign: {{.*}}: is not an order file: the first line is not `# hugealign.order/1`; no section was changed
 ; LINE: warning: hugealign: {{.*}}: line 3: not a symbol of an order file; no section was changed
 ; KIND: warning: hugealign: {{.*}}: not a file of at most 256 MiB; no section was changed
 ; MISSING: warning: hugealign: {{.*}}/missing: No such file or directory; no section was changed

@@ -472,7 +472,7 @@ def test_same_as_the_bare_compiler(form: str, built: Built, tmp_path: Path) -> N
     ("data", "said"),
     [
         (b"# hugealign.order/1\nhot\nhot\tkind=warm\n", "line 3: not a symbol of an order file"),
-        (b"hot\n", "is no order file: the first line is not"),
+        (b"hot\n", "is not an order file: the first line is not"),
     ],
 )
 def test_a_bad_order_is_no_error(data: bytes, said: str, built: Built, work: Work) -> None:
@@ -490,7 +490,7 @@ def test_a_bad_order_is_no_error(data: bytes, said: str, built: Built, work: Wor
 
 
 def test_a_missing_order_is_no_error(built: Built, work: Work) -> None:
-    said = "no order file: compiled without -ffunction-sections; make one: hugealign order"
+    said = "not an order file: compiled without -ffunction-sections; make one: hugealign order"
     assert work.compile(built.clang, "-Werror", said=said, HUGEALIGN_PROFILE="/nowhere") == {".text"}
     assert work.compile(built.clang, said=said, HUGEALIGN_PROFILE=str(work.directory)) == {".text"}
 

@@ -146,7 +146,7 @@ def test_a_tool_that_fails_leaves_nothing(prog: Path, tmp_path: Path) -> None:
     [
         ([], 2, "needs --profile or --trace"),
         (["--profile", "list", "--trace", "list"], 2, "needs --profile or --trace"),
-        (["--trace", "list"], 3, "list: is no trace"),
+        (["--trace", "list"], 3, "list: is not a trace"),
         (["--trace", "list", "--type", "fdata"], 2, "--trace takes no --type"),
         (["--profile", "absent"], 3, "absent: No such file"),
         (["--profile", "foreign"], 1, "nothing in the profile is of prog"),

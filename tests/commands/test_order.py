@@ -166,7 +166,7 @@ def test_another_program(prog: Path, tmp_path: Path) -> None:
         (["order", "list", "-b", "prog", "-o", "none/o"], 3, "cannot be written"),
         (["order", "bad", "-b", "prog"], 0, "1 line is not folded"),
         (["order", "--diff", "list"], 2, "two order files"),
-        (["order", "--diff", "list", "list"], 3, "no order file"),
+        (["order", "--diff", "list", "list"], 3, "not an order file"),
     ],
 )
 def test_what_the_command_refuses(prog: Path, words: list[str], status: int, message: str) -> None:

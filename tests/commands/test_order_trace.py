@@ -178,7 +178,7 @@ def test_a_program_without_symbols(program: Path, tmp_path: Path) -> None:
     ("words", "status", "message"),
     [
         (["--trace", "absent"], 3, "absent: No such file"),
-        (["--trace", "empty"], 3, "empty: is no trace: it is empty"),
+        (["--trace", "empty"], 3, "empty: is not a trace: it is empty"),
         (["--trace", "t", "t"], 2, "takes no PROFILE"),
         (["--trace", "t", "--type=fdata"], 2, "takes no PROFILE and no --type"),
         (["--trace", "t", "--page-size=64K"], 2, "simulates pages of 2M only"),

@@ -261,4 +261,4 @@ def test_a_part_that_is_not_there(words: list[str], message: str, threads: Path)
 def test_a_part_needs_the_program_as_it_was(threads: Path, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("hello")
     done = run(HUGEALIGN, "simulate", threads, "--binary", tmp_path / "text", "--from", "a")
-    assert (done.returncode, "is no ELF file" in done.stderr) == (3, True), done.stderr
+    assert (done.returncode, "is not an ELF file" in done.stderr) == (3, True), done.stderr

@@ -91,10 +91,10 @@ def _resealed(raw: bytes, change: dict[str, object]) -> bytes:
     ("change", "message"),
     [
         ({"events": 5}, "chunks are missing"),
-        ({"events": True}, "a number of its description"),
-        ({"program": 3}, "a number of its description"),
+        ({"events": True}, "a number in its description"),
+        ({"program": 3}, "a number in its description"),
         ({"files": []}, "names no files"),
-        ({"files": [{"path": 1, "identity": "", "segments": []}]}, "a text of its description"),
+        ({"files": [{"path": 1, "identity": "", "segments": []}]}, "a text in its description"),
         ({"files": [{"path": ""}]}, "another form"),
         ({"files": FILES[:1], "program": 0}, "a block is out of range"),
         ({"command": 7}, "another form"),
@@ -113,7 +113,7 @@ def test_a_description_that_lies(change: dict[str, object], message: str, tmp_pa
     ("content", "message"),
     [
         (b"", "it is empty"),
-        (b"\x7fELF" + bytes(100), "is no trace"),
+        (b"\x7fELF" + bytes(100), "is not a trace"),
         (MAGIC, "is cut short"),
         (MAGIC + bytes(5000), "is cut short"),
     ],

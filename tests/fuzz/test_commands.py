@@ -128,4 +128,4 @@ def test_most_links_are_laid_out(
             KINDS[kind].run(["x" if word == "@" else word for word in one.command])
     said = capfd.readouterr().err
     assert sum(said.count(f" as {name}: ") for name in linkers.KINDS) > 90
-    assert said.count("is no order file") < 20
+    assert said.count("is not an order file") < 20

@@ -98,7 +98,7 @@ def parse(data: bytes, path: str, identity: bytes = b"") -> Order:
 
 def _parse(data: bytes, identity: bytes) -> Order:
     if data.partition(b"\n")[0].rstrip() != MAGIC:
-        raise HugealignError(f"is no order file: the first line is not `{MAGIC.decode()}`")
+        raise HugealignError(f"is not an order file: the first line is not `{MAGIC.decode()}`")
     names: list[bytes] = []
     sources: dict[int, bytes] = {}
     hot = 0

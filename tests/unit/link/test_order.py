@@ -87,9 +87,9 @@ def test_identity_is_the_checksum(lines: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "is no order file"),
-        (b"main\n", "is no order file"),
-        (b"# hugealign.order/2\nmain\n", "is no order file"),
+        (b"", "is not an order file"),
+        (b"main\n", "is not an order file"),
+        (b"# hugealign.order/2\nmain\n", "is not an order file"),
         (b"# hugealign.order/1\nmain\tkind=tepid\n", "line 2"),
         (b"# hugealign.order/1\n# windows: many\n", "line 2"),
         (b"# hugealign.order/1\n# windows: 99999999999999999999\n", "line 2"),
