@@ -1,0 +1,185 @@
+"""``hugealign adopt`` with a systemd that boots, on a file system that keeps no huge folios; and what it writes."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hugealign.stage import dropins
+from tests.live import filesystems
+from tests.live.booted import System, booted
+from tests.live.filesystems import MissingError
+from tests.live.programs import Programs, hugealign
+
+NAME = "/opt/a b/100% demo"
+UNIT = """\
+[Unit]
+Description=A service
+[Service]
+ExecStart="/opt/a b/100%% demo" 5
+"""
+
+
+@pytest.fixture(scope="module")
+def system(built: Programs) -> Iterator[System]:
+    if os.geteuid():
+        pytest.skip("root is needed to boot a system")
+    work = built.directory / "booted"
+    work.mkdir()
+    try:
+        with filesystems.mounted("btrfs", work, size=2 << 30) as at, booted(at) as up:
+            yield up
+    except MissingError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def demo(system: System, built: Programs) -> Iterator[System]:
+    """The system with a service that runs ``good``, not adopted."""
+    install(system, built, "VERSION1")
+    system.write_unit("demo.service", UNIT)
+    assert system.run("systemctl", "restart", "demo").returncode == 0
+    yield system
+    system.hugealign("adopt", "--undo", "demo")
+    system.hugealign("stage", "--drop")
+    system.run("systemctl", "stop", "demo")
+
+
+def install(system: System, built: Programs, version: str) -> None:
+    """Install the program as a package manager does, by renaming; *version* are its last bytes."""
+    path = Path(f"{system.root}{NAME}")
+    path.parent.mkdir(exist_ok=True)
+    new = path.with_suffix(".new")
+    shutil.copy(built.good, new)
+    with new.open("ab") as file:
+        file.write(version.encode())
+    new.rename(path)
+
+
+def windows(system: System) -> str:
+    """Return what ``ps`` says of the service."""
+    return system.hugealign("ps", system.pid("demo")).stdout
+
+
+def version(system: System) -> str:
+    return system.run("tail", "-c", "8", f"/proc/{system.pid('demo')}/exe").stdout
+
+
+@pytest.mark.matrix
+def test_adopt_restart_upgrade_undo(demo: System, built: Programs) -> None:
+    assert "0 of 3 windows are huge" in windows(demo)
+    shown = demo.hugealign("adopt", "--dry-run", "demo")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert not (demo.root / "etc/systemd/system/demo.service.d").exists()
+    done = demo.hugealign("adopt", "demo")
+    assert (done.returncode, done.stderr, done.stdout.count("wrote")) == (0, "", 2)
+    assert demo.run("systemd-analyze", "verify", "demo.service").stderr == ""
+    assert "0 of 3 windows are huge" in windows(demo)  # it runs on as it was
+    demo.run("systemctl", "restart", "demo")
+    assert "all 3 windows are huge" in windows(demo)
+    # An upgrade: the old one runs on, and ps says what to do; the restart starts the new one, huge.
+    install(demo, built, "VERSION2")
+    assert "replaced" in windows(demo)
+    demo.run("systemctl", "restart", "demo")
+    assert (version(demo), "all 3 windows are huge" in windows(demo)) == ("VERSION2", True)
+    assert len(demo.hugealign("stage", "--list").stdout.splitlines()) == 1
+    # A crash and systemd's own restart.
+    demo.run("systemctl", "kill", "--signal=KILL", "demo")
+    demo.run("systemctl", "restart", "demo")
+    assert "all 3 windows are huge" in windows(demo)
+    undone = demo.hugealign("adopt", "--undo", "demo")
+    assert (undone.returncode, undone.stdout.count("removed")) == (0, 2)
+    names = sorted(name for name in os.listdir(demo.root / "etc/systemd/system") if "demo" in name)
+    assert names == ["demo.service"]
+    demo.run("systemctl", "restart", "demo")
+    assert (version(demo), "0 of 3 windows are huge" in windows(demo)) == ("VERSION2", True)
+
+
+@pytest.mark.matrix
+def test_service_starts_as_before_if_staging_fails(demo: System, built: Programs) -> None:
+    """Also after an upgrade: rather small pages than the old program."""
+    assert demo.hugealign("adopt", "demo").returncode == 0
+    demo.run("systemctl", "restart", "demo")
+    assert "all 3 windows are huge" in windows(demo)
+    install(demo, built, "VERSION3")
+    python = demo.root / "usr/bin/python3.11"
+    python.rename(python.with_name("away"))
+    try:
+        demo.run("systemctl", "restart", "demo")
+        assert version(demo) == "VERSION3"
+    finally:
+        python.with_name("away").rename(python)
+    assert "0 of 3 windows are huge" in windows(demo)
+    demo.run("systemctl", "restart", "demo")
+    assert (version(demo), "all 3 windows are huge" in windows(demo)) == ("VERSION3", True)
+
+
+@pytest.mark.matrix
+def test_before_the_start_the_copy_covers_the_file(demo: System, built: Programs) -> None:
+    """Why it is a service of its own: in ExecStartPre a new file would never be seen.  Should that change, it shows."""
+    demo.hugealign("stage", NAME)
+    unit = UNIT + f"ExecStartPre=+/bin/sh -c 'tail -c 8 \"{NAME.replace('%', '%%')}\" >/opt/seen'\n"
+    part = NAME.replace("%", "%%")
+    demo.write_unit("demo.service", f'{unit}BindReadOnlyPaths="-/run/hugealign/path{part}":"{part}"\n')
+    install(demo, built, "VERSION4")
+    demo.run("systemctl", "restart", "demo")
+    assert (demo.root / "opt/seen").read_text() == "VERSION1"
+
+
+@pytest.mark.matrix
+def test_files_of_others_and_names_that_are_none(demo: System) -> None:
+    theirs = demo.root / "etc/systemd/system/demo.service.d/hugealign.conf"
+    theirs.parent.mkdir()
+    theirs.write_text("[Service]\n")
+    for words in (("adopt", "demo"), ("adopt", "--undo", "demo")):
+        done = demo.hugealign(*words)
+        assert (done.returncode, done.stderr.count("\n")) == (3, 1)
+        assert "somebody else wrote it" in done.stderr
+    assert theirs.read_text() == "[Service]\n"
+    theirs.unlink()
+    theirs.parent.rmdir()
+    assert "no such unit" in demo.hugealign("adopt", "nothing").stderr
+    assert "not adopted" in demo.hugealign("adopt", "--undo", "demo").stderr
+
+
+def test_systemd_understands_what_is_written(tmp_path: Path, built: Programs) -> None:
+    """Every name that is not refused means itself."""
+    if not shutil.which("systemd-analyze"):
+        pytest.skip("systemd-analyze is not installed")
+    program = tmp_path / "100% $HOME:x"
+    shutil.copy(built.good, program)
+    written = dropins.texts(dropins.Adoption("demo.service", [str(program)]), "/bin/true")
+    (tmp_path / "demo.service").write_text("[Service]\nExecStart=/bin/true\n")
+    (tmp_path / "demo.service.d").mkdir()
+    names = []
+    for path, text in written.items():
+        place = tmp_path / path.removeprefix(dropins.PLACE + "/")
+        place.write_text(text)
+        names.append(place)
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", tmp_path / "demo.service", names[0]],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "SYSTEMD_UNIT_PATH": f"{tmp_path}:"},
+    )
+    assert (done.returncode, re.findall(r".*(?:demo|hugealign).*", done.stderr)) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        (("adopt",), 2, "required: UNIT"),
+        (("adopt", "--undo", "--fix", "x"), 2, "--undo: goes with no other option"),
+        (("adopt", "../../tmp/x"), 3, "not the name of a service"),
+        (("adopt", "--dry-run", "no-such-unit"), 3, "no such unit"),
+    ],
+)
+def test_wrong_usage(words: tuple[str, ...], status: int, message: str) -> None:
+    done = hugealign(*words)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert message in done.stderr
