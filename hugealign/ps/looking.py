@@ -9,7 +9,7 @@ from hugealign.machine import kernel
 from hugealign.process import processes as proc
 from hugealign.process import sampling
 from hugealign.process.processes import Process
-from hugealign.ps import mapped_files
+from hugealign.ps import mapped_files, staged
 from hugealign.ps.verdict import Verdict, judge, missing
 
 _PAUSE = 0.1  # seconds between looks while we wait
@@ -126,7 +126,8 @@ def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Ve
         for mapping in mappings:
             if addresses := missing(mapping, window):
                 cached |= mapped_files.behind(process, mapping, addresses, window)
-    return judge(process, mappings, window, options.min_coverage, cached, asked)
+    copies = staged.states(process, mappings) if explain else {}
+    return judge(process, mappings, window, options.min_coverage, cached, asked, copies)
 
 
 def _look(targets: Sequence[str], options: PsOptions) -> tuple[list[Process], Errors, bool]:

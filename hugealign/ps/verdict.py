@@ -8,9 +8,14 @@ from itertools import groupby
 from hugealign.process.pagemap import State
 from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping, coverage
+from hugealign.ps.staged import OLDER, REPLACED
 from hugealign.units import format_size, printable
 
 _RESTART = "start it again"
+_OUTDATED = {
+    REPLACED: "its file was deleted or replaced since it started: it runs from a staged copy of the old one",
+    OLDER: "its staged copy is of an older file",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +42,8 @@ class Verdict:
     builds of the files ask for, all unless an order says otherwise, and *held* the huge ones of these.  *met*: as asked
     for.
     *reasons* say why windows are not huge and what to do, with the number of windows, the most first; none if all
-    are.  *runs* are the windows of each mapping, or None where only counts are known.
+    are.  *runs* are the windows of each mapping, or None where only counts are known.  *staged* says of the mappings of
+    staged copies, by address, what these are (`hugealign.ps.staged`).
     """
 
     process: Process
@@ -51,6 +57,7 @@ class Verdict:
     met: bool
     reasons: tuple[tuple[int, str, str], ...]
     runs: tuple[tuple[Run, ...] | None, ...]
+    staged: MappingOf[int, str]
 
     @property
     def reason(self) -> str:
@@ -80,6 +87,9 @@ class Verdict:
             lines.append(f"  {count} {'window' if count == 1 else 'windows'}: {reason}" if several else f"  {reason}")
             if mend:
                 lines.append(f"  {mend}")
+        outdated = [_OUTDATED[state] for state in (REPLACED, OLDER) if state in self.staged.values()]
+        if outdated and not any(mend == _RESTART for _, _, mend in self.reasons):
+            lines += [f"  {outdated[0]}", f"  {_RESTART}"]
         return "\n".join(lines)
 
 
@@ -90,12 +100,14 @@ def judge(
     min_coverage: float | None = None,
     cached: MappingOf[int, bool] | None = None,
     asked: MappingOf[int, int] | None = None,
+    staged: MappingOf[int, str] | None = None,
 ) -> Verdict:
     """Return the verdict on *mappings* of *process*.
 
     It is met if there are windows of *page_size* bytes and all are huge; with *min_coverage*, if that many
     per cent of the bytes of text are.  *cached* says of windows, by address, whether the page cache has them huge,
-    *asked* of mappings, by address, how many of their leading windows have to be huge, if not all.
+    *asked* of mappings, by address, how many of their leading windows have to be huge, if not all; *staged* of which
+    what kind of copy they are.
     """
     asked = asked or {}
     text = sum(m.size for m in mappings)
@@ -115,7 +127,7 @@ def judge(
     if not full:
         exact = possible and None not in runs
         reasons = _grouped(runs) if exact else ((wanted - held, *_shortfall(process, mappings, page_size)),)
-    return Verdict(process, mappings, text, huge, windows, possible, wanted, held, met, reasons, runs)
+    return Verdict(process, mappings, text, huge, windows, possible, wanted, held, met, reasons, runs, staged or {})
 
 
 def missing(mapping: Mapping, page_size: int) -> list[int]:

@@ -406,3 +406,24 @@ def test_every_check_of_a_copy(stock: Path, monkeypatch: pytest.MonkeyPatch) -> 
         with pytest.raises(copies.StageError, match="changed while it was copied"):
             copies.write(origin, target)
         os.close(target)
+
+
+def test_ps_knows_copies(stock: Path, user: bool) -> None:
+    program = stock / f"seen-{user}"
+    shutil.copy(stock / "good", program)
+
+    def ps(pid: int) -> str:
+        return said(command("ps", str(pid))).stdout
+
+    with running(command("run", "--", program, "5", user=user)) as child:
+        assert "shmem THP, staged\n" in ps(child.pid)
+        assert ps(child.pid).endswith(": all 3 windows are huge\n")
+        # Changed in place, where only its copy is executed: no ETXTBSY keeps anybody from it.
+        with program.open("r+b") as file:
+            file.seek(0, os.SEEK_END)
+            file.write(b"more")
+        assert ps(child.pid).endswith("  its staged copy is of an older file\n  start it again\n")
+        program.unlink()
+        assert "staged\n" in ps(child.pid)
+        assert "  its file was deleted or replaced since it started" in ps(child.pid)
+        assert ps(child.pid).endswith("  start it again\n")
