@@ -87,11 +87,11 @@ class System:
 
 @contextlib.contextmanager
 def booted(directory: Path, packages: tuple[str, ...] = ()) -> Iterator[System]:
-    """Unpack Debian into the empty *directory*, once for each set of *packages*, and boot it."""
-    tar = _tar(packages)
-    subprocess.run(["tar", "-xf", tar, "-C", directory], check=True)
-    for name in _MASKED:
-        (directory / "etc/systemd/system" / name).symlink_to("/dev/null")
+    """Unpack Debian with *packages* into *directory*, if it is not there from the last time, and boot it."""
+    if not (directory / "etc").exists():
+        subprocess.run(["tar", "-xf", _tar(packages), "-C", directory], check=True)
+        for name in _MASKED:
+            (directory / "etc/systemd/system" / name).symlink_to("/dev/null")
     group = _cgroups() / f"hugealign-{os.getpid()}"
     group.mkdir(exist_ok=True)
     enter = 'echo $$ >"$1/cgroup.procs"; shift; exec "$@"'

@@ -131,6 +131,44 @@ def test_before_the_start_the_copy_covers_the_file(demo: System, built: Programs
 
 
 @pytest.mark.matrix
+@pytest.mark.timeout(1800)
+def test_mariadb_of_debian(built: Programs) -> None:
+    """As a new user would: install, adopt, upgrade by apt, boot again, undo; the package stays as it is."""
+    if os.geteuid():
+        pytest.skip("root is needed to boot a system")
+    work = built.directory / "mariadb"
+    work.mkdir()
+    work.chmod(0o755)
+
+    def checked(system: System, huge: str) -> None:
+        assert huge in system.hugealign("ps", "mariadbd").stdout
+        assert system.run("mariadb", "-N", "-e", "select 6 * 7").stdout == "42\n"
+        assert system.run("dpkg", "--verify", "mariadb-server-core").stdout == ""
+
+    try:
+        with filesystems.mounted("btrfs", work, size=4 << 30) as at:
+            with booted(at, ("mariadb-server",)) as system:
+                checked(system, "no window can be huge")
+                assert system.hugealign("adopt", "--fix", "mariadb").returncode == 0
+                assert system.run("systemctl", "restart", "mariadb").returncode == 0
+                checked(system, "all 5 windows are huge")
+                before = system.pid("mariadb")
+                shutil.copy("/etc/resolv.conf", at / "etc/resolv.conf")
+                install = "DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --reinstall mariadb-server{,-core}"
+                if system.run("bash", "-c", f"apt-get -qq update && {install}").returncode == 0:
+                    assert system.pid("mariadb") != before  # the package restarts it
+                checked(system, "all 5 windows are huge")
+                assert "current, fixed" in system.hugealign("stage", "--list").stdout
+            with booted(at) as system:
+                checked(system, "all 5 windows are huge")
+                assert system.hugealign("adopt", "--undo", "mariadb").returncode == 0
+                assert system.run("systemctl", "restart", "mariadb").returncode == 0
+                checked(system, "no window can be huge")
+    except MissingError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.matrix
 def test_files_of_others_and_names_that_are_none(demo: System) -> None:
     theirs = demo.root / "etc/systemd/system/demo.service.d/hugealign.conf"
     theirs.parent.mkdir()

@@ -67,6 +67,9 @@ def test_a_copy_that_services_can_bind(store: Path, program: Path) -> None:
     with running(copy, "5") as child:
         assert huge_kib(child.pid, copy.resolve()) == ALL
     assert stage(store, program).stdout.endswith("there already)\n")
+    # As the service that `adopt` writes does it: the name goes first, the copy is used again.
+    copy.unlink()
+    assert stage(store, program).stdout.endswith("there already)\n")
     assert (store.stat().st_mode & 0o7777, store.stat().st_uid) == (0o755, 0)
 
 
