@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.stage import dropins
+from hugealign.stage import adopt, dropins
 from tests.live import filesystems
 from tests.live.booted import System, booted
 from tests.live.filesystems import MissingError
-from tests.live.programs import Programs, hugealign
+from tests.live.programs import Programs, huge_kib, hugealign, running
 
 NAME = "/opt/a b/100% demo"
 UNIT = """\
@@ -182,6 +182,18 @@ def test_files_of_others_and_names_that_are_none(demo: System) -> None:
     theirs.parent.rmdir()
     assert "no such unit" in demo.hugealign("adopt", "nothing").stderr
     assert "not adopted" in demo.hugealign("adopt", "--undo", "demo").stderr
+
+
+def test_in_place_where_the_file_system_can(programs: Programs, stock: Path) -> None:
+    """Also while the service runs, in small pages: the next start can have them huge."""
+    cold = programs.copy("cold-service")
+    for path, place in ((cold, "warm"), (stock / "good", "stage")):
+        with running(path, "5") as child:
+            assert huge_kib(child.pid, path) == 0
+            assert adopt._place(str(path), fix=False) == place
+    assert adopt._place(str(stock / "plain"), fix=True) == "stage"
+    assert adopt._place(str(stock / "plain"), fix=False) == ""
+    assert not [name for name in os.listdir(cold.parent) if name.startswith(".")]
 
 
 def test_systemd_understands_what_is_written(tmp_path: Path, built: Programs) -> None:

@@ -17,6 +17,7 @@ import pytest
 from tests.live import stock as stocks
 from tests.live.programs import ROOT, WINDOW, WINDOWS, huge_kib
 from tests.live.stock import USER, command, mounts
+from tests.live.test_bad_input import in_group
 from tests.support import environment
 
 ALL = WINDOWS * WINDOW >> 10
@@ -281,6 +282,27 @@ def test_limits_that_prevent_a_copy(stock: Path, user: bool) -> None:
 
     done = said(command("run", "--how=stage", "--", stock / "good", user=user), preexec_fn=limit)
     one_line(done, "0 of 3 windows huge: not staged: cannot be copied: File too large")
+
+
+def test_control_group_without_the_memory(stock: Path) -> None:
+    """A tmpfs that grows over the limit would end processes, not fail: nothing is copied then."""
+    memory = Path("/sys/fs/cgroup/memory")
+    if not (memory / "memory.limit_in_bytes").exists():
+        memory = Path("/sys/fs/cgroup")
+    group = memory / f"hugealign-stage-{os.getpid()}"
+    try:
+        group.mkdir()
+        prefix = in_group(group, 60 << 20)
+    except OSError as error:
+        pytest.skip(f"no control group for memory: {error.strerror}")
+    program = stock / "long"
+    shutil.copy(stock / "good", program)
+    os.truncate(program, 100 << 20)
+    try:
+        done = said([*prefix, *command("run", "--how=stage", "--", program)])
+        one_line(done, "0 of 3 windows huge: not staged: its copy of 100.0 MiB does not fit into", "of memory")
+    finally:
+        group.rmdir()
 
 
 _NO_NAMESPACES = """

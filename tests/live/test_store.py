@@ -77,7 +77,7 @@ def test_run_takes_it(store: Path, program: Path) -> None:
     stage(store, program)
     inode = link(store, program).stat().st_ino
     for user in (False, True):
-        words = command("run", "--store", store, "--how=stage", "--", program, "5", user=user)
+        words = command("run", "--store", store, "--", program, "5", user=user)
         with running(*words) as child:
             there = Path(f"/proc/{child.pid}/exe").stat()
             assert (there.st_dev, there.st_ino) == (store.stat().st_dev, inode)
