@@ -4,13 +4,14 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from hugealign.stage import adopt, dropins
 from tests.live import filesystems
+from tests.live import stock as stocks
 from tests.live.booted import System, booted
 from tests.live.filesystems import MissingError
 from tests.live.programs import Programs, huge_kib, hugealign, running
@@ -184,6 +185,90 @@ def test_files_of_others_and_names_that_are_none(demo: System) -> None:
     assert "not adopted" in demo.hugealign("adopt", "--undo", "demo").stderr
 
 
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="root is needed to mount a directory for units")
+
+
+@pytest.fixture
+def units(tmp_path: Path, stock: Path) -> Path:
+    """A directory that stands for /etc/systemd/system, with a service; no manager runs."""
+    place = tmp_path / "system"
+    place.mkdir()
+    (place / "demo.service").write_text(f"[Service]\nExecStart={stock}/good 5\n")
+    return place
+
+
+def offline(units: Path, *words: str, prefix: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
+    """Run ``hugealign`` with *words* where *units* is /etc/systemd/system, as in the making of an image."""
+    line = f"""
+mkdir -p /etc/systemd/system
+mount --bind {units} /etc/systemd/system
+[ ! -d /run/systemd/system ] || mount -t tmpfs none /run/systemd
+exec "$@"
+"""
+    command = ["unshare", "--mount", "sh", "-ec", line, "sh", *prefix, *stocks.module(*words)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def written(units: Path) -> list[str]:
+    """Return what is below *units* beside the service, by relative path."""
+    return sorted(str(p.relative_to(units)) for p in units.rglob("*") if p.is_file() and p.name != "demo.service")
+
+
+HELPER, DROP_IN = "hugealign-for-demo.service", "demo.service.d/hugealign.conf"
+
+
+@needs_root
+def test_without_a_manager(units: Path, stock: Path) -> None:
+    done = offline(units, "adopt", "demo")
+    assert (done.returncode, done.stderr, written(units)) == (0, "", [DROP_IN, HELPER])
+    assert f"stage -- {stock}/good\n" in (units / HELPER).read_text()
+    assert f"BindReadOnlyPaths=-/run/hugealign/path{stock}/good:{stock}/good\n" in (units / DROP_IN).read_text()
+    again = offline(units, "adopt", "demo.service")
+    assert (again.returncode, again.stdout, written(units)) == (0, done.stdout, [DROP_IN, HELPER])
+    assert offline(units, "adopt", "--undo", "demo").returncode == 0
+    assert sorted(os.listdir(units)) == ["demo.service"]
+    (units / "script.service").write_text("[Service]\nExecStart=/usr/bin/ldd x\n")
+    assert "it starts a script; name what that runs: --file FILE" in offline(units, "adopt", "script").stderr
+    assert offline(units, "adopt", "--file", f"{stock}/good", "script").returncode == 0
+
+
+@needs_root
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+@pytest.mark.parametrize("fault", ["error=EIO", "error=ENOSPC", "signal=KILL"])
+@pytest.mark.parametrize(
+    ("calls", "numbers"),
+    [
+        (("rename", "unlink"), (1, 2)),
+        pytest.param(
+            ("mkdir", "pwrite64", "linkat", "rename", "unlink", "rmdir", "fchmod", "flock"),
+            (1, 2, 3, 4),
+            marks=[pytest.mark.matrix, pytest.mark.timeout(3600)],
+        ),
+    ],
+    ids=["some", "all"],
+)
+def test_adopt_that_fails_or_dies(units: Path, calls: tuple[str, ...], numbers: tuple[int, ...], fault: str) -> None:
+    """A drop-in is whole, and never without the service that renews its copy; what is left can be undone."""
+    for words in (("adopt", "demo"), ("adopt", "--undo", "demo")):
+        for call in calls:
+            for number in numbers:
+                assert offline(units, "adopt", "demo").returncode == 0
+                whole = {name: (units / name).read_text() for name in (DROP_IN, HELPER)}
+                if "--undo" not in words:
+                    assert offline(units, "adopt", "--undo", "demo").returncode == 0
+                prefix = ["strace", "-f", "-o", "/dev/null", "-e", f"trace={call}"]
+                done = offline(units, *words, prefix=[*prefix, "-e", f"inject={call}:{fault}:when={number}"])
+                left = [name for name in written(units) if not Path(name).name.startswith(".hugealign-")]
+                assert left in ([], [HELPER], [DROP_IN, HELPER]), (words, call, number)
+                assert all((units / name).read_text() == whole[name] for name in left)
+                assert done.stderr.count("\n") <= 1
+                if left:
+                    assert offline(units, "adopt", "--undo", "demo").returncode == 0
+
+
+@needs_root
 def test_in_place_where_the_file_system_can(programs: Programs, stock: Path) -> None:
     """Also while the service runs, in small pages: the next start can have them huge."""
     cold = programs.copy("cold-service")
