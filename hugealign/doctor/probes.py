@@ -16,13 +16,12 @@ from contextlib import suppress
 
 from hugealign.doctor.facts import Facts, Kernel, Loader, Memory, Perf, Place, Thp
 from hugealign.errors import HugealignError
-from hugealign.machine import children, kernel, memory
+from hugealign.machine import children, kernel, memory, namespace
 from hugealign.pagecache import measure, warming
 from hugealign.processor import local as processor
 from hugealign.processor.cpuid import Tlbs
 from hugealign.processor.local import Processor
 from hugealign.processor.table import Tlb, find
-from hugealign.stage import namespace
 
 #: Seconds for all commands together, and for all experiments.
 COMMANDS_LIMIT, TRIALS_LIMIT = 3.0, 10.0

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from hugealign.elf.coverage import coverage
 from hugealign.elf.image import read_image
 from hugealign.errors import HugealignError
-from hugealign.machine import children, kernel, libraries
+from hugealign.machine import children, kernel, libraries, namespace
 from hugealign.pagecache.programs import binary, warm_command
 from hugealign.regular import FileError, opened
 from hugealign.settings import MIN_TEXT
-from hugealign.stage import copies, namespace, store
+from hugealign.stage import copies, store
 from hugealign.stage.copies import StageError
 from hugealign.units import format_size, printable
 

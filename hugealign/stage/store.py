@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from hugealign import trust
 from hugealign.errors import HugealignError
-from hugealign.machine import kernel
+from hugealign.machine import kernel, namespace
 from hugealign.regular import opened
-from hugealign.stage import copies, namespace
+from hugealign.stage import copies
 from hugealign.stage.copies import StageError
 from hugealign.units import format_size, printable
 
