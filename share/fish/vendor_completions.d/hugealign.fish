@@ -50,8 +50,8 @@ function _shtab_hugealign_using
   test "$_shtab_hugealign_cmdpath" = "$argv"
 end
 
-set -g _shtab_hugealign_commands verify ps warm cool run stage order map fix build plugin 'plugin build' 'plugin path' 'plugin list' path doctor trace simulate explain help
-set -g _shtab_hugealign_opts_with_value --after --baseline --binary --cc --color --cpu --emit --fail-on --format --from --how --ignore --itlb-2m --jobs --layout --level --limit --max --max-unpacked --min-coverage --min-text --order --output --pad-threshold --page-size --png --profile --reserve --select --store --svg --trace --type --until --wait --watch --windows -b -j -o
+set -g _shtab_hugealign_commands verify ps warm cool run stage adopt order map fix build plugin 'plugin build' 'plugin path' 'plugin list' path doctor trace simulate explain help
+set -g _shtab_hugealign_opts_with_value --after --baseline --binary --cc --color --cpu --emit --fail-on --file --format --from --how --ignore --itlb-2m --jobs --layout --level --limit --max --max-unpacked --min-coverage --min-text --order --output --pad-threshold --page-size --png --profile --reserve --select --store --svg --trace --type --until --wait --watch --windows -b -j -o
 
 complete -c hugealign -e
 complete -c hugealign -f
@@ -131,6 +131,13 @@ complete -c hugealign -n '_shtab_hugealign_using stage' -s q -l quiet -d 'print 
 complete -c hugealign -n '_shtab_hugealign_using stage' -l format -xka "text json" -d 'json: schema hugealign.stage/1'
 complete -c hugealign -n '_shtab_hugealign_using stage' -l json -d 'the same as --format json'
 complete -c hugealign -n '_shtab_hugealign_using stage; and test $_shtab_hugealign_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'a program or shared library'
+complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a adopt -d 'let a systemd service run from huge text, now and after each upgrade'
+complete -c hugealign -n '_shtab_hugealign_using adopt' -s h -l help -d 'show this help message and exit'
+complete -c hugealign -n '_shtab_hugealign_using adopt' -l dry-run -d 'only print what would be written'
+complete -c hugealign -n '_shtab_hugealign_using adopt' -l undo -d 'remove what was written'
+complete -c hugealign -n '_shtab_hugealign_using adopt' -l fix -d 'run from a fixed copy where a file has no whole window'
+complete -c hugealign -n '_shtab_hugealign_using adopt' -l libs -d 'shared libraries, too; of a running service all that it has loaded'
+complete -c hugealign -n '_shtab_hugealign_using adopt' -l file -xka "(__fish_complete_path (commandline -ct))" -d 'a program or library that the service runs, too'
 complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a order -d 'profile in, order of functions and number of windows out'
 complete -c hugealign -n '_shtab_hugealign_using order' -s h -l help -d 'show this help message and exit'
 complete -c hugealign -n '_shtab_hugealign_using order' -l trace -xka "(__fish_complete_path (commandline -ct))" -d 'what ran, as `hugealign trace` recorded it, instead of profiles'
@@ -227,4 +234,4 @@ complete -c hugealign -n '_shtab_hugealign_using explain' -s h -l help -d 'show 
 complete -c hugealign -n '_shtab_hugealign_using explain; and test $_shtab_hugealign_npos -ge 0' -ka "HA001 HA002 HA003 HA004 HA005 HA006 HA007 HA008 HA009 HA010 HA011 HA012 HA013 HA014 HA015 HA016 HA017 HA018 HA019 HA020 HA021 HA022 HA023 HA024 HA025" -d 'the rule'"'"'s id; without one, all are listed'
 complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a help -d 'print the options of a command'
 complete -c hugealign -n '_shtab_hugealign_using help' -s h -l help -d 'show this help message and exit'
-complete -c hugealign -n '_shtab_hugealign_using help; and test $_shtab_hugealign_npos -eq 0' -ka "verify ps warm cool run stage order map fix build plugin path doctor trace simulate explain help" -d 'without one, all commands are listed'
+complete -c hugealign -n '_shtab_hugealign_using help; and test $_shtab_hugealign_npos -eq 0' -ka "verify ps warm cool run stage adopt order map fix build plugin path doctor trace simulate explain help" -d 'without one, all commands are listed'
