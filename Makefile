@@ -6,7 +6,7 @@ CHECKERS := build/checkers
 # xunit1: the family in which tests may record what they saw.
 JUNIT := -o junit_family=xunit1 --junitxml=
 SHELL_FILES := bin/hugealign bin/hugealign-gcc hugealign/libexec/ld packaging/deb.sh packaging/debian/tests/main-job \
-	tests/setup.sh tests/installed.sh .ci/run $(wildcard examples/*/*.sh)
+	tests/setup.sh tests/installed.sh tests/coverage.sh .ci/run $(wildcard examples/*/*.sh)
 
 # What only test-kernels needs, 90 MB of it: `make test` does not install it.
 KERNEL_PACKAGES := qemu-system-x86 busybox-static xfsprogs btrfs-progs kmod cpio debian-archive-keyring
@@ -61,11 +61,8 @@ format: $(CHECKERS)/installed ## format the Python
 	$(CHECKERS)/bin/ruff check --fix
 	$(CHECKERS)/bin/ruff format
 
-coverage: setup ## lines and branches that tests/unit and tests/commands run, child processes too
-	rm -f build/coverage/.coverage*
-	$(VENV)/bin/coverage run -m pytest -q -m 'not matrix and not kernels' tests/unit tests/commands $(ARGS)
-	$(VENV)/bin/coverage combine -q
-	$(VENV)/bin/coverage report --skip-covered --show-missing
+coverage: setup ## lines and branches that tests/unit and tests/commands reach, in child processes too
+	tests/coverage.sh $(VENV) $(or $(ARGS),tests/unit tests/commands)
 
 bench: setup ## benchmarks: ratios, side by side
 	$(PYTHON) -m tests.bench

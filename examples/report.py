@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Results as JSON become a report: ``report.py RESULTS.json -o DIR`` writes DIR/report.md and DIR/report.html.
+"""Results as JSON become a report: ``report.py RESULTS.json -o DIR`` writes DIR/report.md.
 
     {"title": "…", "date": "2026-11-21", "machine": {"CPU": "…", "kernel": "…"},
      "sections": [{"title": "…", "text": "paragraphs, an empty line between them", "command": "what made it",
@@ -7,8 +7,9 @@
                    "plot": {"x": "…", "y": "…", "log_y": true, "series": [{"name": "…", "points": [[0, 12]]}]}}]}
 
 Everything but the titles may be missing.  All words are taken as text: nothing in them becomes HTML, SVG or Markdown.
-The HTML is one file without scripts; its plots are SVG.  In Markdown a plot is the table of its points.  Exit status:
-0 written, 2 wrong usage, 3 the JSON cannot be read, is not of this form, or the report cannot be written.
+A plot is a picture beside the report, report-1.svg and so on, and the table of its points.  ``--name`` is another name
+than report.  Exit status: 0 written, 2 wrong usage, 3 the JSON cannot be read, is not of this form, or the report
+cannot be written.
 """
 
 import argparse
@@ -32,16 +33,6 @@ _WIDTH, _HEIGHT = 760, 380
 _LEFT, _RIGHT, _TOP, _BOTTOM = 96, 200, 16, 52  # margins; the legend is in the right one
 # Okabe and Ito's colours: told apart by the colour-blind too.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#777777", "#b8a800")
-
-_STYLE = """
-:root { color-scheme: light dark; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
-table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto; }
-th, td { border-bottom: 1px solid #8886; padding: .2rem .8rem .2rem 0; text-align: left; }
-td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
-pre { background: #8882; padding: .6rem .8rem; overflow-x: auto; font-size: .85rem; line-height: 1.35; }
-svg { max-width: 100%; height: auto; font: 12px system-ui, sans-serif; }
-"""
 
 
 class FormError(Exception):
@@ -202,8 +193,9 @@ def _visible(text: str) -> str:
 # ---- Markdown --------------------------------------------------------------------------------------------------------
 
 
-def markdown(report: Report) -> str:
-    """Return *report* as Markdown."""
+def markdown(report: Report, name: str) -> tuple[str, list[str]]:
+    """Return *report* as Markdown, and its pictures, which it names *name*-1.svg and so on."""
+    pictures: list[str] = []
     lines = [f"# {_plain(report.title)}", ""]
     if report.date:
         lines += [_plain(report.date), ""]
@@ -217,8 +209,10 @@ def markdown(report: Report) -> str:
         if section.table:
             lines += [*_markdown_table(section.table), ""]
         if section.plot:
-            lines += [*_markdown_table(_points(section.plot)), ""]
-    return "\n".join(lines).rstrip() + "\n"
+            pictures.append(svg(section.plot))
+            words = _inline(f"{section.plot.y} by {section.plot.x}")
+            lines += [f"![{words}]({name}-{len(pictures)}.svg)", "", *_markdown_table(_points(section.plot)), ""]
+    return "\n".join(lines).rstrip() + "\n", pictures
 
 
 def _plain(text: str) -> str:
@@ -261,52 +255,21 @@ def _paragraphs(text: str) -> list[str]:
     return [words.strip("\n") for words in re.split(r"\n\s*\n", text) if words.strip()]
 
 
-# ---- HTML ------------------------------------------------------------------------------------------------------------
-
-
-def page(report: Report) -> str:
-    """Return *report* as one HTML file."""
-    parts = [f"<h1>{html.escape(report.title)}</h1>"]
-    parts += [f"<p>{html.escape(report.date)}</p>"] if report.date else []
-    parts += [_html_table(report.machine)] if report.machine else []
-    for section in report.sections:
-        parts.append(f"<h2>{html.escape(section.title)}</h2>")
-        parts += [f"<p>{html.escape(words)}</p>" for words in _paragraphs(section.text)]
-        parts += [f"<pre>{html.escape(words)}</pre>" for words in (section.command, section.output) if words]
-        parts += [_html_table(section.table)] if section.table else []
-        parts += [svg(section.plot)] if section.plot else []
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f"<title>{html.escape(report.title)}</title>\n"
-        '<meta name="viewport" content="width=device-width">\n'
-        f"<style>{_STYLE}</style>\n</head>\n<body>\n" + "\n".join(parts) + "\n</body>\n</html>\n"
-    )
-
-
-def _html_table(table: Table) -> str:
-    head = _html_row(table.columns, "th", table.numeric)
-    return "\n".join(["<table>", head, *(_html_row(row, "td", table.numeric) for row in table.rows), "</table>"])
-
-
-def _html_row(cells: Sequence[str], tag: str, numeric: Sequence[bool]) -> str:
-    kinds = [' class="n"' if right else "" for right in numeric]
-    row = [f"<{tag}{kind}>{html.escape(cell)}</{tag}>" for cell, kind in zip(cells, kinds, strict=True)]
-    return f"<tr>{''.join(row)}</tr>"
-
-
 # ---- plots -----------------------------------------------------------------------------------------------------------
 
 
 def svg(plot: Plot) -> str:
-    """Return *plot* as an SVG element."""
+    """Return *plot* as an SVG document."""
     xs = [x for _, points in plot.series for x, _ in points]
     ys = [y for _, points in plot.series for _, y in points]
     x_at, x_ticks = _linear(min(xs), max(xs), _LEFT, _WIDTH - _RIGHT)
     y_at, y_ticks = (_logarithmic if plot.log_y else _from_zero)(ys, _HEIGHT - _BOTTOM, _TOP)
     bottom, right = _HEIGHT - _BOTTOM, _WIDTH - _RIGHT
     parts = [
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}" role="img" fill="currentColor">',
+        '<svg xmlns="http://www.w3.org/2000/svg" font-size="12" font-family="sans-serif"',
+        f' viewBox="0 0 {_WIDTH} {_HEIGHT}">',
         f"<title>{_label(f'{plot.y} by {plot.x}')}</title>",
+        f'<path d="M0 0H{_WIDTH}V{_HEIGHT}H0z" fill="#fff"/>',
     ]
     for value, word in y_ticks:
         y = y_at(value)
@@ -314,17 +277,17 @@ def svg(plot: Plot) -> str:
         parts.append(f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{_label(word)}</text>')
     for value, word in x_ticks:
         x = x_at(value)
-        parts.append(f'<path d="M{x:.1f} {bottom}v5" stroke="currentColor"/>')
+        parts.append(f'<path d="M{x:.1f} {bottom}v5" stroke="#000"/>')
         parts.append(f'<text x="{x:.1f}" y="{bottom + 20}" text-anchor="middle">{_label(word)}</text>')
     middle = (_TOP + bottom) // 2
     parts += [
-        f'<path d="M{_LEFT} {_TOP}V{bottom}H{right}" fill="none" stroke="currentColor"/>',
+        f'<path d="M{_LEFT} {_TOP}V{bottom}H{right}" fill="none" stroke="#000"/>',
         f'<text x="{(_LEFT + right) // 2}" y="{_HEIGHT - 10}" text-anchor="middle">{_label(plot.x)}</text>',
         f'<text x="14" y="{middle}" text-anchor="middle" transform="rotate(-90 14 {middle})">{_label(plot.y)}</text>',
     ]
     for number, (name, points) in enumerate(plot.series):
         parts += _line_of(number, name, [(x_at(x), y_at(y), x, y) for x, y in points])
-    return "\n".join([*parts, "</svg>"])
+    return "\n".join([*parts, "</svg>\n"])
 
 
 def _line_of(number: int, name: str, points: Sequence[tuple[float, float, float, float]]) -> Iterable[str]:
@@ -420,14 +383,17 @@ def write(directory: str, name: str, text: str) -> None:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Return the exit status."""
-    parser = argparse.ArgumentParser(description="Results as JSON become a report in Markdown and HTML.")
+    parser = argparse.ArgumentParser(description="Results as JSON become a report in Markdown, with its plots.")
     parser.add_argument("results", metavar="RESULTS.json")
     parser.add_argument("-o", "--output", metavar="DIR", required=True)
+    parser.add_argument("--name", default="report", help="of the file without .md (default: report)")
     args = parser.parse_args(words)
     try:
         report = read(args.results)
-        write(args.output, "report.md", markdown(report))
-        write(args.output, "report.html", page(report))
+        text, pictures = markdown(report, args.name)
+        for number, picture in enumerate(pictures, 1):
+            write(args.output, f"{args.name}-{number}.svg", picture)
+        write(args.output, f"{args.name}.md", text)
     except FormError as error:
         return _failed(args.results, str(error))
     except OSError as error:

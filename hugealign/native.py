@@ -27,7 +27,7 @@ _LOADED: dict[str, Any] = {}  # by source
 
 
 def library(source: str, *definitions: str) -> str:
-    """Return a path of the shared object of *source*, a C file of ours, compiled with -D *definitions*.
+    """Return a path of the shared object of *source*, one of our C files, compiled with -D *definitions*.
 
     It is that of a descriptor which stays open (proc(5), /proc/PID/fd), so that what was checked is what is loaded.
     Raises HugealignError without a C compiler, and if nothing can be compiled or kept.

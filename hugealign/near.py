@@ -4,7 +4,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_LONGEST = 64  # characters; a longer word is no slip of the pen
+_LONGEST = 64  # characters; a longer word is not a slip of the pen
 
 
 def nearest(word: str, known: "Iterable[str]") -> str:

@@ -12,7 +12,7 @@ _INTERVAL = 0.1  # seconds between two words
 
 
 class Progress:
-    """Called with what is done, of how much; writes to stderr, and only if that is a terminal."""
+    """Called with the amount done and the whole; writes to stderr if that is a terminal."""
 
     def __init__(self, title: str) -> None:
         self._title = title

@@ -1,4 +1,4 @@
-"""Putting a file in the place of another, whole or not at all: every atomic write of ours.
+"""Putting a file in the place of another, whole or not at all: all our atomic writes.
 
 The new file has no name until it is complete (``O_TMPFILE``, open(2)); then it gets one that only we give, and
 rename(2) puts it in its place.  A kill between these two leaves that name behind, and on a file system without
@@ -290,7 +290,7 @@ def copy_attributes(source: int, target: int, info: os.stat_result | None = None
 
 
 def sealed(fd: int) -> bool:
-    """Return whether fs-verity guards the open file: no copy of ours is guarded so."""
+    """Return whether fs-verity guards the open file: our copy would not be."""
     return bool(_flags(fd) & _VERITY)
 
 

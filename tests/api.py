@@ -138,6 +138,8 @@ def _parameter(module: ModuleType, arg: ast.arg, default: ast.expr | None) -> st
     if default is None:
         return typed
     value = getattr(module, default.id) if isinstance(default, ast.Name) else None
+    if isinstance(value, int) and value >= 1 << 20 and not value % (1 << 20):
+        return f"{typed} = {value >> 20} << 20"
     return f"{typed} = {value!r}" if isinstance(value, str | int) else f"{typed} = {ast.unparse(default)}"
 
 

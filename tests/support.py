@@ -10,6 +10,8 @@ ROOT = Path(__file__).resolve().parents[1]
 BIN = ROOT / "bin"
 HUGEALIGN = BIN / "hugealign"
 SRC = ROOT / "tests" / "link" / "src"
+#: A program with more than a window of text: the Python of the system, not one that a version manager built.
+PYTHON = Path("/usr/bin/python3").resolve()
 PAGE = 2 << 20
 #: What pyelftools calls the feature bits of IBT, SHSTK, BTI, PAC, GCS: of which linkers keep what all inputs have.
 FEATURES = ("GNU_PROPERTY_X86_FEATURE_1_AND", "GNU_PROPERTY_AARCH64_FEATURE_1_AND", 0xC0000000, 0xC0000002)

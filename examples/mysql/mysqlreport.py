@@ -15,7 +15,7 @@ _COMMAND = "examples/mysql/run.py"
 
 
 def document(build: Path, results: dict[str, Any]) -> dict[str, Any]:
-    """Return the document that examples/report.py turns into Markdown and HTML."""
+    """Return the document that examples/report.py turns into Markdown."""
     return {
         "title": f"MariaDB {results['version']} on huge pages",
         "date": f"{dt.datetime.now(dt.UTC).date().isoformat()}, by {_COMMAND}",

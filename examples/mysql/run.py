@@ -457,7 +457,7 @@ def check_text(example: Example, variant: str, text: dict[str, int]) -> None:
 
 
 def write_report(example: Example, results: dict[str, Any]) -> None:
-    """Write the report, in Markdown and HTML, and say where."""
+    """Write the report and say where."""
     steps = example.steps
     results["seconds"] = {
         path.name: int(path.read_text()) for path in sorted((example.build / "stamps").glob("[a-z]*"))
@@ -467,8 +467,8 @@ def write_report(example: Example, results: dict[str, Any]) -> None:
     path = steps.directory("results") / "report.json"
     path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     output = example.build / "report"
-    subprocess.run([sys.executable, ROOT / "examples" / "report.py", path, "-o", output], check=True)
-    steps.say(f"the report: {output}/report.md and report.html")
+    subprocess.run([sys.executable, ROOT / "examples" / "report.py", path, "-o", output, "--name", "mysql"], check=True)
+    steps.say(f"the report: {output}/mysql.md")
 
 
 def arguments() -> argparse.Namespace:

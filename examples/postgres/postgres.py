@@ -149,11 +149,14 @@ def write_report(example: Example, results: pgreport.Results, more: Mapping[str,
     directory.mkdir(exist_ok=True)
     (directory / "results.json").write_text(text)
     script = str(ROOT / "examples" / "report.py")
-    subprocess.run([sys.executable, script, str(directory / "results.json"), "-o", str(directory)], check=True)
+    subprocess.run(
+        [sys.executable, script, str(directory / "results.json"), "-o", str(directory), "--name", "postgres"],
+        check=True,
+    )
     print()
     for row in pgreport.table(results):
         print(f"{row[0]:34}" + "".join(f"{cell:>19}" for cell in row[1:]))
-    print(f"\nthe report: {directory}/report.html, report.md")
+    print(f"\nthe report: {directory}/postgres.md")
 
 
 @contextlib.contextmanager

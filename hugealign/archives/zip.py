@@ -18,7 +18,7 @@ _ENCRYPTED = "encrypted; unpack it first"
 
 
 class Checked(Source):
-    """What a member unpacks to, held against its checksum at the end."""
+    """What a member unpacks to, checked against its checksum at the end."""
 
     __slots__ = ("_crc", "_source", "_wanted")
 

@@ -118,12 +118,12 @@ def main(argv: list[str]) -> int:
         print("hugealign: error: not enough memory for this process; raise its limits (ulimit -v)", file=sys.stderr)
         return HugealignError.exit_status
     except BrokenPipeError:
-        # The reader went away (`hugealign verify … | head`): not an error of ours; keep the
+        # The reader went away (`hugealign verify … | head`): not our error; keep the
         # interpreter from complaining again when it flushes stdout at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except OSError as error:
-        # Commands turn those of files into errors of ours; what is left is standard output: a full disk, most often.
+        # Commands turn errors of files into HugealignError; what is left is standard output: a full disk, most often.
         print(f"hugealign: error: {error.strerror or error}", file=sys.stderr)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return HugealignError.exit_status

@@ -25,7 +25,7 @@ class SplitParser(argparse.ArgumentParser):
         for word in words[:end]:
             if word[:1] == "-" and word[2:].endswith("--"):
                 # Before Python 3.13 argparse would take it for the end of the options, and give an empty list.
-                self.error(f"{printable(word)}: -- is no value of an option")
+                self.error(f"{printable(word)}: an option cannot have -- as its value")
         namespace, rest = super().parse_known_args(words[:end], namespace)
         namespace.after = words[end + 1 :] if end < len(words) else None
         return namespace, rest

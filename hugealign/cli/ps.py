@@ -48,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--wait",
         metavar="SECONDS",
         type=seconds,
-        help="look again for up to SECONDS, until all is as asked for; end CMD",
+        help="look again for up to SECONDS, until enough is huge; end CMD",
     )
     times.add_argument("--watch", metavar="SECONDS", type=interval, help="look again every SECONDS until they end")
     parser.add_argument(

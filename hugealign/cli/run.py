@@ -48,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EPILOG
     add = parser.add_argument
-    add("-v", "--verbose", action="store_true", help="say on stderr what became of each file")
+    add("-v", "--verbose", action="store_true", help="say on stderr how much of each file is huge")
     add("--how", choices=("auto", "in-place", "stage", "copy"), default="auto", help="the way there (default: auto)")
     add("--libs", action="store_true", help="the shared libraries, too")
     add("--fix", action="store_true", help="stage a fixed copy of a file that has no whole window; the file stays")

@@ -64,7 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Warm or check ``args.files``, print what came of it and return the exit status."""
+    """Warm or check ``args.files``, print the result and return the exit status."""
     from hugealign.pagecache.text import WarmOptions
 
     page_size = window_size(args.page_size)

@@ -381,7 +381,7 @@ def _environment(facts: Facts) -> Iterator[Finding]:
     for name, value in sorted(facts.variables.items()):
         unset = f"unset {shlex.quote(name)}"
         if name not in settings.VARIABLES:
-            yield Finding("environment.unknown", OBSTACLE, f"{name} is no variable of hugealign", unset)
+            yield Finding("environment.unknown", OBSTACLE, f"{name} is not a variable of hugealign", unset)
         elif problem := _bad_value(name, value):
             yield Finding("environment.value", OBSTACLE, problem, unset)
         elif name == "HUGEALIGN_DISABLE" and value == "1":

@@ -7,7 +7,7 @@ from hugealign.processor.local import Processor
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What came of the experiment in one directory.
+    """The result of the experiment in one directory.
 
     *huge* of *windows* windows of a new file became huge, None if it could not be tried, for the *reason*.
     *tried_in* is another directory of the same file system, if *path* cannot be written to.

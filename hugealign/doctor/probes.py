@@ -161,7 +161,7 @@ def tunable(said: str) -> str | None:
 
 
 def _trial(path: str, page_size: int) -> bytes:
-    """Write a file of some windows on the file system of *path*, warm it, and return what came of it as JSON."""
+    """Write a file of some windows on the file system of *path*, warm it, and return the result as JSON."""
     found: dict[str, object] = {}
     try:
         info = os.stat(path)

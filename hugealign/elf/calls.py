@@ -21,7 +21,7 @@ from hugealign.elf.symbols import Functions
 _CHUNK = 1 << 24  # bytes of code that are looked at together
 _BEHIND = 4  # and those behind them that the last instruction can need
 _MOST = 1 << 29  # bytes of code in all
-_DENSE = 4  # of so many bytes, on average of a piece, one can be the first of a call, which has five
+_DENSE = 4  # bytes of a piece for each that can begin a call, on average; a call has five
 _PAIRS = 1 << 22  # calls that differ; the largest programs have two million
 _X86_64 = re.compile(rb"\xe8(?=(....))", re.DOTALL)
 _AARCH64 = re.compile(rb"[\x94-\x97]")  # the last byte of the instruction

@@ -1,6 +1,6 @@
 """Notes of an ELF file: the build-id, and the note in which a link says what it meant.
 
-System V ABI, chapter 5, "Note Section".  The note of ours (``.note.hugealign``, allocated, so that it survives strip):
+System V ABI, chapter 5, "Note Section".  Our note (``.note.hugealign``, allocated, so that it survives strip):
 name ``hugealign``, type 1, aligned to 4 bytes, and as its description, in the byte order of the file
 
 ==========  =====  ==============================================================

@@ -37,7 +37,7 @@ def drift(image: "Image") -> int:
 def load_alignment(image: "Image") -> int:
     """Return the alignment that the loader gives the whole file, in bytes: the largest of its ``PT_LOAD`` segments.
 
-    ``maximum_alignment`` in fs/binfmt_elf.c, which skips what is no power of two; glibc since 2.35 likewise
+    ``maximum_alignment`` in fs/binfmt_elf.c, which skips what is not a power of two; glibc since 2.35 likewise
     (``p_align_max`` in elf/dl-load.c).
     """
     return max((s.p_align for s in image.load_segments if s.p_align & (s.p_align - 1) == 0), default=0)

@@ -205,7 +205,7 @@ def _checked(image: Image, page_size: int) -> list[Segment]:
         if _page_end(before) > align_down(after.p_vaddr, BASE_PAGE) or _file_end(before) > after.p_offset:
             raise RefusalError(f"LOAD {before.index} and LOAD {after.index} overlap, or are not in order")
     if drift(image) % page_size:
-        raise RefusalError(f"its image base is no multiple of {format_size(page_size)}")
+        raise RefusalError(f"its image base is not a multiple of {format_size(page_size)}")
     end = end_of_contents(image)
     if end > image.file_size:
         raise RefusalError(f"it is truncated: {format_size(end - image.file_size)} are missing")

@@ -16,7 +16,7 @@ _SHOWN = 40
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why nothing became of *path*: *refused*, because of what the file is, or else it could not be read or written."""
+    """Why nothing was done to *path*: *refused*, for what the file is; otherwise it could not be read or written."""
 
     path: str
     message: str

@@ -17,7 +17,7 @@ from hugealign.errors import HugealignError
 from hugealign.lab.placement import WINDOW, Placement, original
 from hugealign.lab.tracefile import Trace
 
-_LEAST = 10  # of so many functions that ran, at most one may be another there
+_LEAST = 10  # functions that ran for each that may differ there
 
 
 def moves(before: Functions, after: Functions) -> list[int | None]:
@@ -78,7 +78,7 @@ def relinked(
     missing = sum(index < 0 or found[index] is None for index in ran)
     if missing * _LEAST > len(ran):
         lost = f"{missing} of {len(ran)} functions that ran are not in it as they were"
-        raise HugealignError(f"is no link of the same objects: {lost}")
+        raise HugealignError(f"is not a link of the same objects: {lost}")
     windows = -(-max(s.p_vaddr + s.p_memsz for s in segments) // WINDOW) - there // WINDOW
     return Placement(name, addresses, placed.first + there // WINDOW - here // WINDOW, windows)
 

@@ -171,7 +171,7 @@ def _read(path: str, stream: BinaryIO) -> Trace:
     if not len(MAGIC) <= end or end + text_size + table_size + _FOOTER.size != size:
         raise TraceError("is damaged: its parts do not add up")
     if max(text_size, table_size) > _PACKED_LIMIT:
-        raise TraceError("is damaged, or larger than any trace of ours")
+        raise TraceError("is damaged, or larger than any trace that hugealign writes")
     text, table = _part(stream, end, text_size), _part(stream, end + text_size, table_size)
     if zlib.crc32(table, zlib.crc32(text)) != checksum:
         raise TraceError("is damaged: the checksum of its description is wrong")
@@ -192,7 +192,7 @@ def _inflate(packed: bytes, limit: int) -> bytes:
     except zlib.error:
         raise TraceError("is damaged: its description cannot be unpacked") from None
     if not inflater.eof:
-        raise TraceError("is damaged, or larger than any trace of ours")
+        raise TraceError("is damaged, or larger than any trace that hugealign writes")
     return plain
 
 

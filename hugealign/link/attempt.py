@@ -32,7 +32,7 @@ class Recipe:
 
 
 class Attempt:
-    """What came of it: the *run*, the *image* and the *guards* of the output if there is one, *notes* for debugging.
+    """The result: the *run*, the *image* and the *guards* of the output if there is one, *notes* for debugging.
 
     *complaint* is what is to be said of the order, or None.
     """

@@ -52,7 +52,7 @@ class Linker:
     def arguments(self, user: list[str], page_size: int, pad: str, script: str | None) -> list[str]:
         """Return the linker arguments: those of the *user* with ours around them.
 
-        A script of ours comes before every other, since the last one inserted at a place lies nearest to it;
+        Our script comes before every other, since the last one inserted at a place lies nearest to it;
         our ``-z`` options come last, since the last one wins.  *pad* and *script* are paths.
         """
         before = ["-T", script] if script else []

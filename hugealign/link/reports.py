@@ -1,6 +1,6 @@
 """What a linker writes of its inputs, in the names of files that are there.
 
-Some inputs of ours are files in memory.  A build tool that reads their names in a dependency file, which CMake asks for
+Some of our inputs are files in memory.  A build tool that reads their names in a dependency file, which CMake asks for
 since 3.27 (``--dependency-file``), would link again each time, since they are gone.
 """
 
@@ -37,4 +37,4 @@ def mend(path: str, names: "Mapping[str, str]", dependencies: bool) -> None:
             file.write(renamed(text, names, dependencies))
             file.truncate()
     except (OSError, ValueError):
-        return  # it is none of ours
+        return  # not a file that we know

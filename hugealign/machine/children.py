@@ -90,7 +90,7 @@ def command(words: Sequence[str]) -> Child | None:
 
 
 def function(work: Callable[[], bytes]) -> Child:
-    """Start *work* in a child of ours; what it returns becomes the output.
+    """Start *work* in a child process; what it returns becomes the output.
 
     An exception, a signal or a hang there ends as an output of nothing.
     """
@@ -110,7 +110,7 @@ def function(work: Callable[[], bytes]) -> Child:
 
 
 def result(work: Callable[[], bytes]) -> bytes:
-    """Return what *work* returns in a child of ours, which a ^C ends with us; nothing where it fails."""
+    """Return what *work* returns in a child process, which ^C ends together with us; nothing where it fails."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:

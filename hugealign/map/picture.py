@@ -64,7 +64,7 @@ def _short(name: str) -> str:
 
 
 def _child(parent: ET.Element, tag: str, **attributes: float | str) -> ET.Element:
-    """Append an element; attributes are numbers and words of ours, with `_` for `-`."""
+    """Append an element; attributes are numbers and our own words, with `_` for `-`."""
     named = {key.replace("_", "-"): f"{v:g}" if isinstance(v, (int, float)) else v for key, v in attributes.items()}
     return ET.SubElement(parent, tag, named)
 

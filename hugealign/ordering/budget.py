@@ -53,7 +53,7 @@ def budget_of(cpu: str | None = None, entries: int | None = None, reserve: int =
 
 
 def of_entries(entries: int, reserve: int, why: str, cpu: str = "") -> Budget:
-    """Return the budget of so many entries.  Raises UsageError if *reserve* makes no sense."""
+    """Return the budget of *entries*.  Raises UsageError if *reserve* makes no sense."""
     if not 0 <= reserve <= _ENTRIES_LIMIT:
         raise UsageError(f"--reserve: not a number from 0 to {_ENTRIES_LIMIT}")
     return Budget(entries, reserve, why, cpu)

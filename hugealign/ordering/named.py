@@ -7,7 +7,7 @@ from hugealign.numbers import decimal
 from hugealign.orderfile import OrderFile
 from hugealign.units import printable
 
-_LEAST = 2  # one of so many names has to be there
+_LEAST = 2  # one name in this many has to be there
 _MOST_WINDOWS = 10**8 - 1
 
 

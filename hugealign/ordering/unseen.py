@@ -16,9 +16,9 @@ from hugealign.profile.match import Matched
 
 #: A profile is taken for complete if less than this share of what runs is in functions that it did not see.
 _COMPLETE = 1 / 1000
-#: Of so many functions that are likely to run, one does.
+#: One in this many of the functions that are likely to run does.
 _LIKELY = 4
-#: At most so many are taken for missed for each that was seen once, where none was seen twice.
+#: At most this many are taken for missed for each that was seen once, where none was seen twice.
 _MOST_MISSED = 4
 #: How much a call that the profile did not see weighs at most, of the least of those that it saw, if it saw any.
 _SHARE = 0.5

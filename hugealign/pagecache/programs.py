@@ -18,7 +18,7 @@ def warm_command(
 ) -> Iterator[tuple[str, CachedText | HugealignError]]:
     """Warm what is executed for *command*, with *libs* its shared libraries as well; khugepaged gets *wait* seconds.
 
-    Yield each path with what became of it; libraries without a whole window are passed over.  Raises HugealignError.
+    Yield each path with its result; libraries without a whole window are passed over.  Raises HugealignError.
     """
     program = binary(command)
     if program is None:

@@ -1,4 +1,4 @@
-"""Showing what became of text in the page cache: lines for people, JSON for programs.  Pure, no I/O."""
+"""How much text is huge in the page cache, shown: lines for people, JSON for programs.  Pure, no I/O."""
 
 import itertools
 from collections.abc import Collection, Sequence

@@ -31,7 +31,7 @@ class WarmOptions:
 
 @dataclass(frozen=True, slots=True)
 class CachedText:
-    """The windows of the file at *path* at the file offsets *offsets*, in bytes, and what became of them.
+    """The windows of the file at *path* at the file offsets *offsets*, in bytes, and which are huge.
 
     *obstacle* is what stood in the way of what was asked for.  *replaced*: a copy took the place of the file; *note*:
     what else people should know.

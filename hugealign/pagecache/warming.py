@@ -38,7 +38,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Warmth:
-    """What became of the windows: *huge* for each, in order.
+    """The state of the windows: *huge* for each, in order.
 
     *methods* are those that made a window huge.  *kept* is what of the windows was in the page cache after the
     eviction; None if nothing was evicted or the kernel does not tell us.  *collapse* is the error number with which the

@@ -87,7 +87,7 @@ def from_files(root: str = "") -> Processor:
 
 
 def executed() -> Leaf:
-    """Return a function that executes CPUID.  Raises Unavailable where the system allows no code of ours."""
+    """Return a function that executes CPUID.  Raises Unavailable where the system does not let us run our own code."""
     if struct.calcsize("P") != 8:
         raise Unavailable
     libc = ctypes.CDLL(None, use_errno=True)

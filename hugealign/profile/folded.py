@@ -39,7 +39,7 @@ def read(lines: Iterable[bytes], profile: Profile) -> None:
 
 
 def _place(frame: bytes, profile: Profile, known: dict[bytes, Place]) -> Place | None:
-    """Return None for a frame in no file of ours: the kernel, an unknown one, ``[libc.so.6]``."""
+    """Return None for a frame in another file: the kernel, an unknown one, ``[libc.so.6]``."""
     if frame.endswith(b"]"):
         if frame.endswith(_INLINED):
             return _NO_CALL

@@ -1,4 +1,4 @@
-"""An order file of ours as a profile: the functions that it has, with their samples."""
+"""One of our order files as a profile: the functions that it has, with their samples."""
 
 from collections.abc import Iterable, Iterator
 

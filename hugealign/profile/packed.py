@@ -14,7 +14,7 @@ from hugealign.profile import tools
 from hugealign.profile.model import ProfileError
 from hugealign.units import format_size
 
-#: What a command may unpack: so many bytes, and so many more for each packed byte.  perf's text shrinks to a fiftieth.
+#: What a command may unpack: bytes in any case, and bytes for each packed byte.  perf's text shrinks to a fiftieth.
 FREE, FACTOR = 64 << 20, 128
 HEAD = 1 << 16
 
@@ -34,7 +34,7 @@ class Allowance:
             self._left += FACTOR * size
 
     def unpacked(self, size: int) -> None:
-        """Note that *size* bytes came of them.  Raises ProfileError if that is too much."""
+        """Note that *size* bytes were unpacked.  Raises ProfileError if that is too much."""
         self._left -= size
         if self._left < 0:
             much = f"{FREE >> 20} MiB and {FACTOR} times its size" if self._most is None else format_size(self._most)

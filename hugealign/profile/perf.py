@@ -1,8 +1,8 @@
 """perf.data, read by ``perf script``: its format is perf's own business.
 
-If the profile has samples of the very build that is to be ordered (equal build-ids), functions are told by addresses;
-else by the names that perf finds where the program was.  Where it is no more, as on a machine that only builds, and no
-build-id says otherwise, a file of its name is taken for it, by addresses.
+If the profile has samples of the very build that is to be ordered (equal build-ids), functions are identified by
+addresses; otherwise by the names that perf finds in the program that ran.  If that program is gone, as on a machine
+that only builds, and no build-id says otherwise, a file of the same name is taken for it, by addresses.
 """
 
 import os

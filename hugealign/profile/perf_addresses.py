@@ -1,8 +1,8 @@
 """``perf script`` with addresses: resolved in the very binary that was sampled, so that no name is needed.
 
 perf prints addresses in two ways (measured with 6.1): those of a flat sample or of a branch stack are addresses of the
-process, those of a call chain offsets in the file.  Of a text alone, each is told by where it lies: in a mapping of the
-process, else in a text segment of the file; in a large program that is not moved, an offset can be both.
+process, those of a call chain offsets in the file.  In text alone, an address is recognised by where it lies: in a
+mapping of the process, else in a text segment of the file; in a large program that is not moved, an offset can be both.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""``perf script`` with symbols, as it comes by default: functions are told by their names.
+"""``perf script`` with symbols, as it comes by default: functions are identified by name.
 
 For a flat sample one line, ``comm pid time: period event: address symbol+0x1 (file)``; for a call chain a line without
 an address and then a line for each frame, innermost first; an empty line ends it.  ``brstacksym`` adds branches,

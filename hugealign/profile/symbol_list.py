@@ -1,4 +1,4 @@
-"""A list of symbols, one per line, ``#`` before a comment: all count the same.  An order file of ours is one, too."""
+"""A list of symbols, one per line, ``#`` before a comment: all count the same."""
 
 from collections.abc import Iterable
 

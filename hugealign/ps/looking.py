@@ -50,14 +50,14 @@ class Seen:
 
     @property
     def met(self) -> bool:
-        """Whether all processes that were seen are as asked for."""
+        """Whether all processes that were seen have enough huge text."""
         return all(verdict.met for verdict in self.verdicts)
 
 
 def processes(targets: Sequence[str], options: PsOptions | None = None, wait: float = 0.0) -> Seen:
     """Look at the processes that *targets* name, by PID or name.
 
-    Look again for at most *wait* seconds, until all are as asked for.  What cannot be seen is in the result.
+    Look again for at most *wait* seconds, until all have enough huge text.  What cannot be seen is in the result.
     """
     options = options or PsOptions()
     end = time.monotonic() + wait
@@ -76,7 +76,7 @@ def command(
 ) -> Seen:
     """Run the command *words* and return the last look at it, see `hugealign.process.sampling.sample`.
 
-    With *after*, look once, that many seconds later; with *wait*, look for up to that long, until it is as asked for.
+    With *after*, look once, that many seconds later; with *wait*, look for up to that long, until enough is huge.
     Raises ProcessError.
     """
     options = options or PsOptions()

@@ -41,7 +41,7 @@ class LaunchOptions:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """What became of one file: *huge* of *windows* windows, by *how*; *problem* says why not all."""
+    """The result for one file: *huge* of *windows* windows, by *how*; *problem* says why not all."""
 
     path: str
     how: str
@@ -56,7 +56,7 @@ class Text:
 
     @property
     def line(self) -> str:
-        """What became of it, for people."""
+        """The result, for people."""
         return f"{printable(self.path)}: {self.huge} of {self.windows} windows huge"
 
 

@@ -28,7 +28,7 @@ _PATIENCE = 60.0  # seconds that a starter waits for others that copy
 _PAUSE = 0.01
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
-#: What became of a file.
+#: The state of a file.
 MADE, THERE, NO_WINDOW = "made", "there", "no-window"
 
 

@@ -48,7 +48,7 @@ class Pair:
 
 
 class Comparison(NamedTuple):
-    """What came of holding files against older ones."""
+    """Files compared with older ones."""
 
     pairs: tuple[Pair, ...]
     page_size: int

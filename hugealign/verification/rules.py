@@ -180,7 +180,7 @@ RULES = {
         (
             "HA021",
             ERROR,
-            "an alignment is no power of two",
+            "an alignment is not a power of two",
             "maximum_alignment, fs/binfmt_elf.c (Linux 5.10): other values are skipped; glibc refuses to load the file",
             "link the file again; no linker writes this, so another tool has",
         ),
@@ -250,7 +250,7 @@ class Finding:
 def check(image: "Image", policy: Policy) -> list[Finding]:
     """Return what keeps the text of *image* from lying in whole windows; empty when all is well.
 
-    Text smaller than ``policy.min_text`` is not held against the placement rules: it fits the 4 KiB entries
+    Text smaller than ``policy.min_text`` is not checked against the placement rules: it fits the 4 KiB entries
     of every current iTLB (64 and more), so there is nothing to win.
     """
     findings = [finding for segment in image.text_segments for finding in _structure(image, segment)]

@@ -11,10 +11,10 @@ import pytest
 
 import hugealign
 from hugealign.errors import HugealignError
-from tests import api
+from tests import api, support
 from tests.support import ROOT
 
-PYTHON = str(Path(sys.executable).resolve())
+PYTHON = str(support.PYTHON)
 
 
 def test_importing_imports_nothing_else() -> None:

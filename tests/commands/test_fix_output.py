@@ -4,14 +4,11 @@ import json
 import os
 import shutil
 import stat
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support import HUGEALIGN, run
-
-PYTHON = Path(sys.executable).resolve()
+from tests.support import HUGEALIGN, PYTHON, run
 
 
 @pytest.mark.parametrize(

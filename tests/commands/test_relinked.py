@@ -112,7 +112,7 @@ def test_command(place: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("other", "is no link of the same objects: "),
+        ("other", "is not a link of the same objects: "),
         ("main.o", "not linked: give the executable or shared library"),
         ("a.c", "not an ELF file"),
         ("none", "No such file"),

@@ -125,14 +125,14 @@ def document(runs: Sequence[dict[str, Any]]) -> str:
         f"""\
 # Kernels that are tested
 
-Written by `make test-kernels`, not by hand; the days are below. Kernels of Debian's boot in a virtual machine, in
-software emulation. In it run programs with 5 MiB of text, linked by GNU ld, and `hugealign warm` and `hugealign ps` as
-an ordinary user; their claims are held against `smaps`. Linked by hugealign the text is three windows.
+Written by `make test-kernels`, not by hand; the days are below. Debian's kernels boot in a virtual machine, in
+software emulation. There programs with 5 MiB of text run, linked by GNU ld, and an ordinary user calls `hugealign warm`
+and `hugealign ps`, whose claims are checked against `smaps`. Linked by hugealign, the text is three windows.
 
 ## Windows on huge pages, by file system
 
 The program is a PIE linked by `hugealign gcc`. `a → b`: a windows of 3 are on huge pages in a process that starts after
-`cp`, b in one after `hugealign warm`. THP is `madvise`.{f" With {' and '.join(same)} it is the same." if same else ""}
+`cp`, b in one after `hugealign warm`. THP is `madvise`.{f" {' and '.join(same)} give the same." if same else ""}
 """,
         coverage(ran, "madvise"),
         *(f"With THP `{mode}`:\n\n{coverage(ran, mode)}" for mode in others),

@@ -276,7 +276,7 @@ for byte.
 - *running*: how much of the mapped text was on huge pages when the job was about to end.  The kernel maps a window when
   the program first touches it, so what a small job does not touch is missing.  Libraries have some before as well:
   this kernel puts large mappings of files on window boundaries, whatever `p_align` says (`thp_get_unmapped_area`);
-  other kernels and programs do without that.
+  other kernels do not.
 
 | file | text | windows | covered | executable | growth | running |
 |---|--:|--:|--:|--:|--:|--:|

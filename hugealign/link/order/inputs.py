@@ -109,7 +109,7 @@ def find(command: "Command", names: "Collection[bytes]", local: "Collection[tupl
 def _names(fd: int, base: int, size: int) -> bytes | None:
     """Return the section names of the object at *base*, None if its functions' sections are yet to be made."""
     table = relocatable.section_names(fd, base, size)
-    if table is None:  # a shared object, whose sections are none of ours; anything else may turn into code
+    if table is None:  # a shared object, whose sections do not matter; anything else may turn into code
         return b"" if os.pread(fd, 4, base) == b"\x7fELF" else None
     return None if b".gnu.lto_" in table else table
 

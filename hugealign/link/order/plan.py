@@ -211,7 +211,7 @@ class OrderedLink:
         )
 
     def summary(self) -> str:
-        """Return what became of the order, for HUGEALIGN_DEBUG."""
+        """Return how much of the order was placed, for HUGEALIGN_DEBUG."""
         names = self.order.names
         if self.found().complete:
             missing = sum(not self.choices().of(name) for name in names)

@@ -30,7 +30,7 @@ class SecondProcess:
             os._exit(status)  # whatever it was: it is this process's parent that will say so
 
     def result(self) -> "Any":
-        """Wait for the work and return what came of it; work that failed there is done here again."""
+        """Wait for the work and return its result; work that failed there is done again here."""
         with open(self.fd, "rb") as pipe:
             data = pipe.read()
         _, status = os.waitpid(self.pid, 0)

@@ -104,7 +104,7 @@ def test_nothing_in_the_way() -> None:
         ({"perf": Perf("/perf", 2, False)}, "perf.counters", NOTE, "no hardware counter"),
         ({"tools": {}}, "tools.linkers", NOTE, "no linkers"),
         ({"tools": {"cc": "?"}}, "tools.compilers", OK, "cc of unknown version"),
-        ({"variables": {"HUGEALIGN_CHEKC": "1"}}, "environment.unknown", OBSTACLE, "HUGEALIGN_CHEKC is no variable"),
+        ({"variables": {"HUGEALIGN_CHEKC": "1"}}, "environment.unknown", OBSTACLE, "HUGEALIGN_CHEKC is not a variable"),
         ({"variables": {"HUGEALIGN_CHECK": "no"}}, "environment.value", OBSTACLE, "not one of off, warn, error"),
         ({"variables": {"HUGEALIGN_PAGE_SIZE": "3M"}}, "environment.value", OBSTACLE, "not a huge page size"),
         ({"variables": {"HUGEALIGN_DISABLE": "yes"}}, "environment.value", OBSTACLE, "not 0 or 1"),

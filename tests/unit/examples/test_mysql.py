@@ -223,8 +223,9 @@ def test_the_report_is_one_that_can_be_written(
     modules: dict[str, ModuleType], tmp_path: Path, counters: dict[str, int] | None
 ) -> None:
     document = json.loads(json.dumps(modules["mysqlreport"].document(tmp_path, results(counters))))
-    text = modules["report"].markdown(modules["report"].parse(document))
-    assert modules["report"].page(modules["report"].parse(document)).endswith("</html>\n")
+    text, pictures = modules["report"].markdown(modules["report"].parse(document), "mysql")
+    assert all(picture.endswith("</svg>\n") for picture in pictures)
+    assert text.count(".svg)") == len(pictures)
     assert ("Not measured." in text) == (counters is None)
     assert text.count("The load average was 7.0 at most. So other work shared these processors") == 2
     assert "| skylake | 1,000 | 500 | 900 | 500 (5) | 900 | 500 (5) | 900 | 500 (5) |" in text  # the tables of misses
@@ -241,7 +242,7 @@ def test_the_report_says_that_two_recordings_are_the_same(modules: dict[str, Mod
     found["reference"] = None
     found["measure"]["load"] = 1.2
     document = json.loads(json.dumps(modules["mysqlreport"].document(tmp_path, found)))
-    text = modules["report"].markdown(modules["report"].parse(document))
+    text, _ = modules["report"].markdown(modules["report"].parse(document), "mysql")
     assert "| misses, all 4 KiB, zen4 | 1,000 | 1,000 | 0 |" in text
     assert "are the same to the digit" in text
     assert "They differ" not in text

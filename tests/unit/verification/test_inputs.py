@@ -152,7 +152,7 @@ def test_lists_of_names(data: bytes, null: bool, names: list[str]) -> None:
 
 
 def test_a_list_that_is_none() -> None:
-    with pytest.raises(UsageError, match="no list of names"):
+    with pytest.raises(UsageError, match="not a list of names"):
         list(names_from(io.BytesIO(b"x" * (1 << 20)), null=False))
 
 

@@ -1,12 +1,10 @@
-"""``hugealign order --trace``: heat and calls from a trace, and the number of windows by simulation."""
+"""How many windows miss least, and where a function can begin."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hugealign.elf.symbols import Functions
-from hugealign.lab.geometry import Level, Table, parse
-from hugealign.lab.simulate import without
 from hugealign.ordering import misses
 from hugealign.ordering.alignment import alignment, place
 from hugealign.ordering.misses import Misses
@@ -41,16 +39,6 @@ def test_table_of_the_choice() -> None:
     same = Misses(["c"], [[3], [5], [5]], 1)
     assert misses.why(same) == "5 misses, the fewest of 1 to 2 (none at all: 3); min(needed, budget): the same"
     assert [line.split() for line in misses.lines(same)][1:] == [["0", "3"], ["*", "1", "to", "2", "5"]]
-
-
-def test_entries_for_others() -> None:
-    """Of a table without sets as many as asked for; else whole ways; the last one stays."""
-    assert without(parse("4k=128/8,2m=8"), 3).first == Level(Table(16, 8), Table(1, 5))
-    assert without(parse("any=64"), 1).first == Level(Table(1, 63), None)
-    assert without(parse("4k=64,2m=32/8"), 1).first.huge == Table(4, 7)
-    assert without(parse("4k=64,2m=32/8"), 5).first.huge == Table(4, 6)
-    assert without(parse("4k=64,2m=8"), 0) == parse("4k=64,2m=8")
-    assert without(parse("4k=64,2m=8"), 9).first.huge == Table(1, 1)
 
 
 @pytest.mark.parametrize(("starts", "found"), [([0, 17, 33, 52], 1), ([0, 18, 34, 52], 2), ([0, 16, 32, 48, 50], 16)])
