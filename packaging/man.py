@@ -296,6 +296,9 @@ def order_page() -> str:
 def pages() -> dict[str, str]:
     """Return every page by its path below share/man."""
     found = {"man1/hugealign.1": main_page(), "man5/hugealign.order.5": order_page()}
+    for launcher in os.listdir(os.path.join(ROOT, "bin")):
+        if launcher != "hugealign" and " " not in launcher:
+            found[f"man1/{launcher}.1"] = ".so man1/hugealign.1\n"
     return found | {f"man1/hugealign-{name}.1": command_page(name) for name in cli.COMMANDS}
 
 

@@ -13,6 +13,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from hugealign.verification.result import FileResult, Verification
+
+_MOST_CURES = 50  # a tree of more has no one cure; each takes some milliseconds
 _FORMS = ("text", "json", "sarif", "github", "junit", "gcc")  # hugealign.verification.formats
 
 _EPILOG = """\
@@ -163,10 +166,34 @@ def run(args: argparse.Namespace) -> int:
         )
         if not found.files and not found.empty:
             print("hugealign: error: no files on standard input", file=sys.stderr)
+        if args.format == "text":
+            found = _cured(found, policy.page_size)
         base = os.getcwd() if args.format in formats.WITH_BASE else ""
         text, status = formats.render(args.format, found, style, base), found.status
     output.write(text, args.output, utf8=args.format != "text")
     return status
+
+
+def _cured(found: "Verification", page_size: int) -> "Verification":
+    """Return *found* with the cure of each file that lacks windows: of the first few, since it is found by trying."""
+    from hugealign.verification.rules import LACK_WINDOWS
+
+    lacking = [
+        file
+        for file in found.files
+        if not file.report.fix_level and any(finding.rule.id in LACK_WINDOWS for finding in file.findings)
+    ]
+    tried = {id(file) for file in lacking[:_MOST_CURES] if os.path.isfile(file.report.path)}
+    if not tried:
+        return found
+    from hugealign.fixing.cure import cure
+
+    def with_cure(file: "FileResult") -> "FileResult":
+        if id(file) not in tried:
+            return file
+        return file._replace(report=file.report._replace(cure=cure(file.report.path, page_size)))
+
+    return found._replace(files=tuple(map(with_cure, found.files)))
 
 
 def _sides(args: argparse.Namespace) -> tuple[list[str], list[str]]:

@@ -83,6 +83,17 @@ def run(args: argparse.Namespace) -> int:
     return 1 if 1 in work.statuses else max(work.statuses)
 
 
+def _with_cure(done: "CachedText") -> "CachedText":
+    """Return *done* with what gives the file windows, if it has none."""
+    from dataclasses import replace
+
+    if done.obstacle is None or done.obstacle.code != "no-window":
+        return done
+    from hugealign.fixing.cure import cure_or_relink
+
+    return replace(done, obstacle=replace(done.obstacle, mend=cure_or_relink(done.path, done.page_size)))
+
+
 class _Work:
     """The files one after the other, each reported when it is done."""
 
@@ -107,7 +118,7 @@ class _Work:
         options = replace(self._options, replace=False) if library else self._options
         try:
             with shown(path) as progress:
-                done = warm(path, options, progress)
+                done = _with_cure(warm(path, options, progress))
         except HugealignError as error:
             self.statuses.add(error.exit_status)
             self._errors.append((path, str(error)))

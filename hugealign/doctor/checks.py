@@ -50,6 +50,7 @@ def check(facts: Facts) -> list[Finding]:
         *_thp(facts),
         *_vendor(facts),
         *(_place(facts, place) for place in facts.places),
+        *_staging(facts),
         *_memory(facts),
         *_loader(facts),
         *_processor(facts),
@@ -233,8 +234,20 @@ def _mend_place(facts: Facts, place: Place) -> str:
         return f"echo 1 | sudo tee {_HUGETEXT}"
     if place.file_system == "tmpfs":
         return f"sudo mount -o remount,huge=always {shlex.quote(place.mount_point)}"
-    large = "XFS" if _release(facts) < (6, 16) else "ext4, XFS"
-    return f"keep the program on {large} or: sudo mount -t tmpfs -o huge=always tmpfs DIRECTORY"
+    if facts.no_mounts == "":
+        return "hugealign run -- COMMAND, or for a service: sudo hugealign adopt UNIT"
+    return "hugealign run --how=copy -- COMMAND"
+
+
+def _staging(facts: Facts) -> Iterator[Finding]:
+    if facts.no_mounts is None:
+        yield Finding("place.mounts", UNKNOWN, "whether this process may mount copies of its own could not be tried")
+    elif facts.no_mounts:
+        said = f"this process may mount no copies of its own ({facts.no_mounts}): hugealign run cannot stage"
+        yield Finding("place.mounts", NOTE, said)
+    else:
+        said = "this process may mount copies of its own: hugealign run makes text huge on any file system"
+        yield Finding("place.mounts", OK, said)
 
 
 def _memory(facts: Facts) -> Iterator[Finding]:

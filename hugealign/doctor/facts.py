@@ -82,7 +82,10 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Everything that `checks` judges.  Text is untrusted.  *tools*: name -> first line of its version."""
+    """Everything that `checks` judges.  Text is untrusted.  *tools*: name -> first line of its version.
+
+    *no_mounts* is why this process may mount no copies of its own; empty if it may, None if that could not be tried.
+    """
 
     kernel: Kernel
     python: str
@@ -90,6 +93,7 @@ class Facts:
     loader: Loader = field(default_factory=Loader)
     memory: Memory = field(default_factory=Memory)
     places: tuple[Place, ...] = ()
+    no_mounts: str | None = None
     processor: Processor | None = None
     perf: Perf | None = None
     tools: dict[str, str] = field(default_factory=dict)

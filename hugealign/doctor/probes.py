@@ -16,7 +16,7 @@ from contextlib import suppress
 
 from hugealign.doctor.facts import Facts, Kernel, Loader, Memory, Perf, Place, Thp
 from hugealign.errors import HugealignError
-from hugealign.machine import children, kernel, memory
+from hugealign.machine import children, kernel, memory, namespace
 from hugealign.pagecache import measure, warming
 from hugealign.processor import local as processor
 from hugealign.processor.cpuid import Tlbs
@@ -54,6 +54,7 @@ def look(paths: Sequence[str], root: str = "") -> Facts:
     page_size = kernel.huge_page_size(f"{root}{_THP}/hpage_pmd_size")
     trials = [children.function(lambda path=path: _trial(path, page_size)) for path in paths]  # type: ignore[misc]
     asked = children.function(lambda: _ask_processor(root))
+    mounting = children.function(lambda: json.dumps(namespace.refusal()).encode())
     loader = next((path for path in _LOADERS if os.access(path, os.X_OK)), "")
     musl = next(iter(sorted(glob.glob("/lib/ld-musl-*.so.1"))), "")
     perf = shutil.which("perf")
@@ -65,7 +66,7 @@ def look(paths: Sequence[str], root: str = "") -> Facts:
         **{name: [path, "--version"] for name in TOOLS if (path := shutil.which(name))},
     }
     started = {name: child for name, words in commands.items() if words[0] and (child := children.command(words))}
-    children.collect([asked, *started.values()], COMMANDS_LIMIT)
+    children.collect([asked, mounting, *started.values()], COMMANDS_LIMIT)
     children.collect(trials, TRIALS_LIMIT)
     said = {name: child.text for name, child in started.items()}
     config, config_from = kernel_config(root, os.uname().release)
@@ -88,6 +89,7 @@ def look(paths: Sequence[str], root: str = "") -> Facts:
         ),
         memory=Memory(memory.limit(), memory.used(), memory.free_huge_pages()),
         places=tuple(_place(path, trial.output) for path, trial in zip(paths, trials, strict=True)),
+        no_mounts=_no_mounts(mounting.output),
         processor=_processor(asked.output),
         perf=_perf(perf, started.get("perf"), read(f"{root}/proc/sys/kernel/perf_event_paranoid")),
         tools={
@@ -223,6 +225,12 @@ def _place(path: str, output: bytes) -> Place:
         return Place(path, **json.loads(output))
     except (ValueError, TypeError):
         return Place(path, reason=f"no answer from its file system in {TRIALS_LIMIT:.0f} s")
+
+
+def _no_mounts(output: bytes) -> str | None:
+    with suppress(ValueError):
+        return str(json.loads(output))
+    return None
 
 
 def _ask_processor(root: str) -> bytes:

@@ -9,8 +9,9 @@ from hugealign.machine import kernel
 from hugealign.process import processes as proc
 from hugealign.process import sampling
 from hugealign.process.processes import Process
-from hugealign.ps import mapped_files
-from hugealign.ps.verdict import Verdict, judge, missing
+from hugealign.ps import mapped_files, staged
+from hugealign.ps.verdict import Hints, Verdict, judge, missing
+from hugealign.units import format_size, printable
 
 _PAUSE = 0.1  # seconds between looks while we wait
 
@@ -126,7 +127,29 @@ def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Ve
         for mapping in mappings:
             if addresses := missing(mapping, window):
                 cached |= mapped_files.behind(process, mapping, addresses, window)
-    return judge(process, mappings, window, options.min_coverage, cached, asked)
+    copies = staged.states(process, mappings) if explain else {}
+    hints = _hints(window) if explain else None
+    return judge(process, mappings, window, options.min_coverage, cached, asked, copies, hints)
+
+
+def _hints(window: int) -> Hints:
+    def cure(path: str) -> str:
+        from hugealign.fixing.cure import cure_or_relink  # where there is something to cure
+
+        return cure_or_relink(path, window)
+
+    def libraries(process: Process) -> str:
+        try:
+            text = proc.look(process.pid, libraries=True).text(libraries=True)
+        except HugealignError:
+            return ""
+        largest = max(text, key=lambda mapping: mapping.size, default=None)
+        if largest is None or largest.size < window:
+            return ""
+        name = printable(largest.path.rpartition("/")[2])
+        return f"{name} has {format_size(largest.size)}; see: hugealign ps --libs {process.pid}"
+
+    return Hints(cure, libraries)
 
 
 def _look(targets: Sequence[str], options: PsOptions) -> tuple[list[Process], Errors, bool]:

@@ -26,6 +26,8 @@ def table(verdicts: Sequence[Verdict], page_size: int) -> list[str]:
             covered = f"{coverage(m.huge, m.size):.1f}%" if possible or m.huge else "--"
             windows = f"{m.windows_huge(page_size)}/{possible}"
             how = m.how or ("small pages" if possible else why_none(m, page_size))
+            if m.start in verdict.staged:
+                how += ", staged"
             name = printable(name) or "(anonymous)"
             rows.append((str(verdict.process.pid), name, format_size(m.size), windows, covered, how))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -103,7 +105,7 @@ def document(verdicts: Sequence[Verdict], errors: Sequence[tuple[str, str]], pag
                 "reasons": [
                     {"windows": count, "reason": reason, "mend": mend or None} for count, reason, mend in v.reasons
                 ],
-                "mappings": [_mapping(m, runs, page_size) for m, runs in zip(v.mappings, v.runs, strict=True)],
+                "mappings": [_mapping(m, runs, page_size, v) for m, runs in zip(v.mappings, v.runs, strict=True)],
             }
             for v in verdicts
         ],
@@ -111,7 +113,7 @@ def document(verdicts: Sequence[Verdict], errors: Sequence[tuple[str, str]], pag
     }
 
 
-def _mapping(m: Mapping, runs: tuple[Run, ...] | None, page_size: int) -> dict[str, Any]:
+def _mapping(m: Mapping, runs: tuple[Run, ...] | None, page_size: int, verdict: Verdict) -> dict[str, Any]:
     head, tail = ends(m, page_size)
     return {
         "path": printable(m.path),
@@ -126,6 +128,7 @@ def _mapping(m: Mapping, runs: tuple[Run, ...] | None, page_size: int) -> dict[s
         "windows_huge": m.windows_huge(page_size),
         "windows_possible": m.windows_possible(page_size),
         "how": m.how or None,
+        "staged": verdict.staged.get(m.start),
         "windows_source": "smaps" if runs is None else "pagemap_scan",
         "windows": None
         if runs is None

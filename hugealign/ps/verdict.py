@@ -1,6 +1,7 @@
 """Judging what smaps and the page map show of a process: pure functions, no I/O."""
 
 import shlex
+from collections.abc import Callable
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
 from itertools import groupby
@@ -8,9 +9,24 @@ from itertools import groupby
 from hugealign.process.pagemap import State
 from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping, coverage
+from hugealign.ps.staged import OLDER, REPLACED
 from hugealign.units import format_size, printable
 
 _RESTART = "start it again"
+_OUTDATED = {
+    REPLACED: "its file was deleted or replaced since it started: it runs from a staged copy of the old one",
+    OLDER: "its staged copy is of an older file",
+}
+#: What makes the code that a runtime compiles lie on huge pages, by the name of its process.
+_JIT = {"java": "start it with -XX:+UseTransparentHugePages -XX:LargePageSizeInBytes=2m"}
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """Where to look for what mends: *cure* in a file without a whole window, *libraries* in those of a process."""
+
+    cure: Callable[[str], str]
+    libraries: Callable[[Process], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +53,8 @@ class Verdict:
     builds of the files ask for, all unless an order says otherwise, and *held* the huge ones of these.  *met*: as asked
     for.
     *reasons* say why windows are not huge and what to do, with the number of windows, the most first; none if all
-    are.  *runs* are the windows of each mapping, or None where only counts are known.
+    are.  *runs* are the windows of each mapping, or None where only counts are known.  *staged* says of the mappings of
+    staged copies, by address, what these are (`hugealign.ps.staged`).
     """
 
     process: Process
@@ -51,6 +68,7 @@ class Verdict:
     met: bool
     reasons: tuple[tuple[int, str, str], ...]
     runs: tuple[tuple[Run, ...] | None, ...]
+    staged: MappingOf[int, str]
 
     @property
     def reason(self) -> str:
@@ -80,6 +98,9 @@ class Verdict:
             lines.append(f"  {count} {'window' if count == 1 else 'windows'}: {reason}" if several else f"  {reason}")
             if mend:
                 lines.append(f"  {mend}")
+        outdated = [_OUTDATED[state] for state in (REPLACED, OLDER) if state in self.staged.values()]
+        if outdated and not any(mend == _RESTART for _, _, mend in self.reasons):
+            lines += [f"  {outdated[0]}", f"  {_RESTART}"]
         return "\n".join(lines)
 
 
@@ -90,12 +111,15 @@ def judge(
     min_coverage: float | None = None,
     cached: MappingOf[int, bool] | None = None,
     asked: MappingOf[int, int] | None = None,
+    staged: MappingOf[int, str] | None = None,
+    hints: Hints | None = None,
 ) -> Verdict:
     """Return the verdict on *mappings* of *process*.
 
     It is met if there are windows of *page_size* bytes and all are huge; with *min_coverage*, if that many
     per cent of the bytes of text are.  *cached* says of windows, by address, whether the page cache has them huge,
-    *asked* of mappings, by address, how many of their leading windows have to be huge, if not all.
+    *asked* of mappings, by address, how many of their leading windows have to be huge, if not all; *staged* of which
+    what kind of copy they are.  With *hints* a process without a possible window is told what gives it one.
     """
     asked = asked or {}
     text = sum(m.size for m in mappings)
@@ -114,8 +138,8 @@ def judge(
     reasons: tuple[tuple[int, str, str], ...] = ()
     if not full:
         exact = possible and None not in runs
-        reasons = _grouped(runs) if exact else ((wanted - held, *_shortfall(process, mappings, page_size)),)
-    return Verdict(process, mappings, text, huge, windows, possible, wanted, held, met, reasons, runs)
+        reasons = _grouped(runs) if exact else ((wanted - held, *_shortfall(process, mappings, page_size, hints)),)
+    return Verdict(process, mappings, text, huge, windows, possible, wanted, held, met, reasons, runs, staged or {})
 
 
 def missing(mapping: Mapping, page_size: int) -> list[int]:
@@ -165,7 +189,9 @@ def _why(process: Process, mapping: Mapping, state: State, cached: bool | None) 
         return "it has written to the text: a breakpoint, a probe or a relocation", _RESTART
     if not mapping.is_file:
         untouched = state == State.UNTOUCHED
-        return "not touched yet" if untouched else "code in anonymous memory is on small pages", ""
+        if untouched:
+            return "not touched yet", ""
+        return "code in anonymous memory is on small pages", _JIT.get(process.comm, "")
     if mapping.deleted and not cached:
         return "its file was deleted or replaced since it started", _RESTART
     if state == State.UNTOUCHED:
@@ -184,6 +210,10 @@ def _there(process: Process, words: str) -> str:
     return f"in its container or mount namespace, {words}" if process.elsewhere else words
 
 
+def _base(mapping: Mapping) -> str:
+    return printable(mapping.path.rpartition("/")[2])
+
+
 def _name(mapping: Mapping) -> str:
     return printable(shlex.quote(mapping.path))
 
@@ -197,16 +227,23 @@ def _grouped(runs: tuple[tuple[Run, ...] | None, ...]) -> tuple[tuple[int, str, 
     return tuple((count, *words) for words, count in ordered)
 
 
-def _shortfall(process: Process, mappings: tuple[Mapping, ...], page_size: int) -> tuple[str, str]:
+def _shortfall(process: Process, mappings: tuple[Mapping, ...], page_size: int, hints: Hints | None) -> tuple[str, str]:
     """Return why windows are not huge and what mends it, where no window is possible or only counts are known."""
     short = [m for m in mappings if m.windows_huge(page_size) < m.windows_possible(page_size)]
-    worst = max(short or mappings, key=lambda m: (process.is_program(m), m.size), default=None)
+    # The program counts before its libraries, unless only those are large enough to have windows.
+    worst = max(short or mappings, key=lambda m: (m.size >= page_size, process.is_program(m), m.size), default=None)
     if worst is None:
         return "it maps no text of its program", "look with --all: other code may have taken its place"
     if not short:
         path = f"/proc/{process.pid}/root{worst.path}" if process.elsewhere else worst.path
-        mend = f"see: hugealign verify {printable(shlex.quote(path))}" if worst.size >= page_size else ""
-        return f"its text, {format_size(worst.size)}, is {why_none(worst, page_size)}", mend
+        if worst.size < page_size:
+            mend = hints.libraries(process) if hints and all(map(process.is_program, mappings)) else ""
+        elif hints and worst.is_file and not worst.deleted and not process.elsewhere:
+            mend = hints.cure(path)
+        else:
+            mend = f"see: hugealign verify {printable(shlex.quote(path))}"
+        whose = "its text" if process.is_program(worst) or not worst.path else _base(worst)
+        return f"{whose}, {format_size(worst.size)}, is {why_none(worst, page_size)}", mend
     if process.thp_disabled or worst.no_huge or worst.deleted:
         return _why(process, worst, State.SMALL, None)
     if not any(m.small for m in short):

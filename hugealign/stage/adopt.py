@@ -10,7 +10,8 @@ from hugealign import replacing, trust
 from hugealign.elf.image import PT_INTERP, read_image
 from hugealign.errors import HugealignError, NotElfError
 from hugealign.machine import children, libraries
-from hugealign.pagecache.text import WarmOptions, warm
+from hugealign.pagecache import measure, warming
+from hugealign.pagecache.text import CachedText, WarmOptions, warm
 from hugealign.process import processes
 from hugealign.regular import opened
 from hugealign.resources import PACKAGE
@@ -67,7 +68,7 @@ def adopt(unit: str, options: AdoptOptions) -> Adopted:
             os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
             replacing.write(path, text.encode())
     except OSError as error:
-        for path in adopted.texts:
+        for path in reversed(adopted.texts):
             with contextlib.suppress(OSError, HugealignError):
                 _remove(path)
         raise ServiceError(f"{printable(error.filename or path)}: {error.strerror}") from error
@@ -83,7 +84,7 @@ def undo(unit: str) -> list[str]:
     for path in found:
         _check_ours(path)
     try:
-        for path in found:
+        for path in reversed(found):  # first the drop-in: nothing binds a copy that nobody renews
             _remove(path)
     except OSError as error:
         raise ServiceError(f"{printable(path)}: {error.strerror}") from error
@@ -123,14 +124,37 @@ def _is_elf(path: str, asked: bool) -> bool:
 def _place(path: str, fix: bool) -> str:
     """Return ``warm`` if the file at *path* can be huge in place, ``stage`` if by a copy, nothing if not at all."""
     done = warm(path, WarmOptions())
-    if done.offsets and done.huge == len(done.offsets):
-        return "warm"
     with opened(path) as fd:
+        if done.offsets and (done.huge == len(done.offsets) or _could_be_warm(path, fd, done)):
+            return "warm"
         origin = copies.source(path, fd, fix)
         if origin is None:
             return ""
         copies.check(origin)
     return "stage"
+
+
+def _could_be_warm(path: str, fd: int, done: CachedText) -> bool:
+    """Return whether a file in use, which cannot be warmed now, could be else; tried with a copy beside it."""
+    if done.obstacle is None or done.obstacle.code == "file-system":
+        return False
+    try:
+        copy = os.open(os.path.dirname(path), os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return False
+    try:
+        replacing.copy_data(fd, copy, os.fstat(fd).st_size)
+        os.fsync(copy)
+        reading = os.open(f"/proc/self/fd/{copy}", os.O_RDONLY | os.O_CLOEXEC)
+    except (OSError, HugealignError):
+        return False
+    finally:
+        os.close(copy)
+    try:
+        with measure.huge_pages_allowed():
+            return all(warming.warm(reading, done.offsets, done.page_size).huge)
+    finally:
+        os.close(reading)
 
 
 def _has_tunable(path: str) -> bool:

@@ -9,10 +9,9 @@ from hugealign.errors import HugealignError
 from hugealign.fixing import examine, guarded, writing
 from hugealign.fixing.output import Output, fixed
 from hugealign.fixing.plan import RefusalError
-from hugealign.machine import kernel, memory
+from hugealign.machine import kernel, memory, namespace
 from hugealign.pagecache import measure, warming
 from hugealign.replacing import ReplaceError
-from hugealign.stage import namespace
 from hugealign.units import format_size
 
 #: How the identities of fixed copies end.

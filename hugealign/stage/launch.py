@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from hugealign.elf.coverage import coverage
 from hugealign.elf.image import read_image
 from hugealign.errors import HugealignError
-from hugealign.machine import children, kernel, libraries
+from hugealign.machine import children, kernel, libraries, namespace
 from hugealign.pagecache.programs import binary, warm_command
 from hugealign.regular import FileError, opened
 from hugealign.settings import MIN_TEXT
-from hugealign.stage import copies, namespace, store
+from hugealign.stage import copies, store
 from hugealign.stage.copies import StageError
 from hugealign.units import format_size, printable
 
@@ -86,7 +86,8 @@ def prepare(command: str, options: LaunchOptions) -> Launch:
     if options.how == COPY:
         return _copied(command, os.path.realpath(program), options)
     texts: Sequence[Text] = ()
-    if options.how in (AUTO, IN_PLACE):
+    # Who has staged it knew why, and the attempt in place reads the file anew.
+    if options.how == IN_PLACE or (options.how == AUTO and not _in_store(os.path.realpath(program), options)):
         texts = _in_a_child(command, options)
     if options.how == IN_PLACE or (texts and all(text.whole and (text.windows or not options.fix) for text in texts)):
         return Launch(texts)
@@ -108,6 +109,15 @@ def worth_saying(launch: Launch) -> str:
                 what = text.problem or "no whole window; run: hugealign run --fix -- COMMAND"
                 return f"{printable(text.path)}: none of {format_size(size)} of text huge: {what}"
     return ""
+
+
+def _in_store(path: str, options: LaunchOptions) -> bool:
+    with suppress(HugealignError), opened(path) as fd:
+        origin = copies.source(path, fd, options.fix)
+        if origin:
+            with store.found(origin, options.place) as copy:
+                return copy is not None
+    return False
 
 
 def _in_a_child(command: str, options: LaunchOptions) -> list[Text]:

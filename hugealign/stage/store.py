@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from hugealign import trust
 from hugealign.errors import HugealignError
-from hugealign.machine import kernel
+from hugealign.machine import kernel, namespace
 from hugealign.regular import opened
-from hugealign.stage import copies, namespace
+from hugealign.stage import copies
 from hugealign.stage.copies import StageError
 from hugealign.units import format_size, printable
 
@@ -125,8 +125,8 @@ def found(origin: copies.Source, place: str = DEFAULT) -> Iterator[int | None]:
 
 
 def _staged(store: int, place: str, real: str, fd: int, fix: bool, limit: int) -> Staged:
-    _remove_stale(store, place)
     origin = copies.source(real, fd, fix)
+    _remove_stale(store, place, origin.identity if origin else "")
     if origin is None:
         _unlink(_link(place, real))
         return Staged(real, NO_WINDOW)
@@ -196,18 +196,18 @@ def _point(place: str, real: str, identity: str) -> None:
     os.rename(fresh, link)
 
 
-def _remove_stale(store: int, place: str) -> None:
-    """Remove the copies of files that are others by now, and links that a killed one left behind."""
+def _remove_stale(store: int, place: str, wanted: str) -> None:
+    """Remove the copies of files that are others by now, but *wanted*, and links that a killed one left behind."""
     for link in _links(place):
         identity = os.path.basename(os.readlink(link))
         if not _exists(store, identity) or not _is_current(link[len(os.path.join(place, _LINKS)) :], identity):
             _unlink(link)
-    _remove_unnamed(store, place)
+    _remove_unnamed(store, place, wanted)
 
 
-def _remove_unnamed(store: int, place: str) -> None:
-    """Remove the copies that no link leads to."""
-    named = {os.path.basename(os.readlink(link)) for link in _links(place)}
+def _remove_unnamed(store: int, place: str, wanted: str = "") -> None:
+    """Remove the copies that no link leads to, but *wanted*."""
+    named = {wanted} | {os.path.basename(os.readlink(link)) for link in _links(place)}
     for name in _copies(store):
         if name not in named:
             os.unlink(name, dir_fd=store)

@@ -18,7 +18,8 @@ class FileReport(NamedTuple):
 
     *coverages* has an entry for each of *segments*, *coverage* is their sum; *file_size* in bytes.
     *kernels* says what each known kernel and loader would do with the text; *build_id* is hexadecimal, empty without
-    one; *debug*: a separate debug file, which has no text; *fix_level*: that of the `hugealign fix` which made it.
+    one; *debug*: a separate debug file, which has no text; *fix_level*: that of the `hugealign fix` which made it;
+    *cure*: the command that gives it windows as it is, if somebody has looked and there is one.
     """
 
     path: str
@@ -33,6 +34,7 @@ class FileReport(NamedTuple):
     build_id: str = ""
     debug: bool = False
     fix_level: str = ""
+    cure: str = ""
 
     @property
     def verdict(self) -> str:

@@ -20,6 +20,11 @@ ERROR, WARNING, NOTE = "error", "warning", "note"
 
 RELINK = 'relink with CC="hugealign gcc" (or hugealign clang, …)'
 
+#: The rules that say that windows are missing, which other headers may give a finished file; and one that such an edit
+#: brings about.
+LACK_WINDOWS = ("HA001", "HA003", "HA004", "HA005")
+DATA_IN_TEXT = "HA009"
+
 
 class Rule:
     """One rule: *condition* is what it rests on in the kernel or the loader, *fix* the command that mends it.

@@ -19,6 +19,11 @@ def faults(results: Sequence[Result]) -> list[str]:
     found = []
     for system in systems.values():
         found += [f"{system['fs']}, in use: {fault}" for fault in _in_use(system["in_use"])]
+        found += [
+            f"{system['fs']}: staged by {who}, {kib} KiB are huge"
+            for who, kib in system["staged"].items()
+            if kib != WINDOWS["pie"] * WINDOW_KIB
+        ]
     for cell in results:
         if "program" in cell:
             place = f"{cell['fs']}, THP {cell['thp']}, {cell['program']}"

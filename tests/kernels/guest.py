@@ -133,6 +133,18 @@ def measure_in_use(directory: Path) -> dict[str, Any]:
     return {"warm": said, "running_kib": running_kib, "next_kib": next_kib}
 
 
+def staged(directory: Path) -> dict[str, int]:
+    """Run a program from a staged copy, as root and as a user; return the KiB of its text on huge pages."""
+    path = copied("pie", directory)
+    found = {}
+    for who, prefix in (("root", ()), ("user", USER)):
+        words = (*prefix, sys.executable, "-m", "hugealign", "run", "--how=stage", "--", path, "5")
+        with running(*words) as child:
+            found[who] = huge_kib(child.pid, path)
+    path.unlink()
+    return found
+
+
 def copied(program: str, directory: Path) -> Path:
     """Copy *program* to *directory* as people do, with cp."""
     path = directory / program
@@ -150,7 +162,13 @@ def file_system(name: str, send: Any) -> None:
     for path in (probed, collapsed):
         shutil.copy(PROGRAMS / "pie", path)
     able = subprocess.run([PROGRAMS / "probe", probed], check=False).returncode == 0
-    send(fs=name, able=able, collapse=advise(MADV_COLLAPSE, collapsed), in_use=measure_in_use(directory))
+    send(
+        fs=name,
+        able=able,
+        collapse=advise(MADV_COLLAPSE, collapsed),
+        in_use=measure_in_use(directory),
+        staged=staged(directory),
+    )
     for mode, programs in MODES.items():
         THP.write_text(mode, encoding="ascii")
         for program in programs:

@@ -69,6 +69,16 @@ def coverage(runs: Sequence[dict[str, Any]], mode: str) -> str:
     return by_file_system(runs, cell)
 
 
+def staged(runs: Sequence[dict[str, Any]]) -> str:
+    """Return the table of windows that are huge in a program that `run` has staged."""
+
+    def cell(run: dict[str, Any], fs: str) -> str:
+        found = _system(run, fs)["staged"]
+        return f"{found['root'] // WINDOW_KIB}, {found['user'] // WINDOW_KIB}"
+
+    return by_file_system(runs, cell)
+
+
 def in_use(runs: Sequence[dict[str, Any]]) -> str:
     """Return the table of windows that ``warm`` makes huge in a process that runs, and in the next one."""
 
@@ -126,6 +136,13 @@ The program is a PIE linked by `hugealign gcc`. `a → b`: a windows of 3 are on
 """,
         coverage(ran, "madvise"),
         *(f"With THP `{mode}`:\n\n{coverage(ran, mode)}" for mode in others),
+        """\
+## Staged
+
+The same program, started by `hugealign run --how=stage`. `a, b`: a windows are on huge pages if root starts it, b if an
+ordinary user does. [stage.md](stage.md) says what that is.
+""",
+        staged(ran),
         """\
 ## Warming under a running program
 

@@ -17,6 +17,7 @@ _GOOD: list[dict[str, Any]] = [
         "fs": "xfs",
         "able": True,
         "collapse": "EINVAL",
+        "staged": {"root": 6144, "user": 6144},
         "in_use": {
             "warm": _WARM | {"status": 1, "windows_huge": 0, "code": "in-use", "text": "in use by process 7"},
             "running_kib": 0,
@@ -72,6 +73,7 @@ def test_what_is_right_is_no_fault() -> None:
         (changed(2, ps__status=1), "ps ends with status 1"),
         (changed(2, congruent=False), "not aligned in memory"),
         (changed(2, congruent=False, program="static-pie"), "not aligned in memory"),
+        (changed(1, staged__user=0), "staged by user, 0 KiB are huge"),
         (changed(1, in_use__next_kib=2048), "in use: warm promised 0 windows"),
         (changed(1, in_use__warm__code="file-system"), "in use: warm ends with status 1 and reason file-system"),
         (changed(1, in_use__warm__status=0), "in use: warm ends with status 0"),

@@ -504,16 +504,6 @@ def test_example_of_an_apt_hook() -> None:
     assert 'DPkg::Post-Invoke:: "/usr/local/sbin/hugealign-refix || true";' in said.splitlines()
 
 
-def test_example_of_systemd_units(tmp_path: Path) -> None:
-    if not shutil.which("systemd-analyze"):
-        pytest.skip("systemd is not installed")
-    for name in ("hugealign-refix.path", "hugealign-refix.service"):
-        text = (EXAMPLES / name).read_text().replace("/usr/local/sbin/hugealign-refix", "/bin/true")
-        (tmp_path / name).write_text(text)
-        done = run("systemd-analyze", "verify", tmp_path / name)
-        assert (done.returncode, done.stderr) == (0, "")
-
-
 def test_dpkg_sees_it(plain: Path, tmp_path: Path) -> None:
     """A package made for it, in a directory of its own: `dpkg -V` names the file until the fix is undone."""
     if not shutil.which("dpkg-deb"):

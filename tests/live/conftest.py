@@ -36,7 +36,7 @@ def programs(built: Programs) -> Programs:
     return built
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def stock(built: Programs) -> Iterator[Path]:
     """A file system that keeps no huge folios, with the programs; the test is skipped without root."""
     if os.geteuid():

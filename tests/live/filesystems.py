@@ -58,8 +58,8 @@ def kernel() -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def mounted(name: str, work: Path) -> Iterator[Path]:
-    """Mount the file system *name* below *work*, and unmount it afterwards."""
+def mounted(name: str, work: Path, size: int = 400 << 20) -> Iterator[Path]:
+    """Mount the file system *name* below *work*, of *size* bytes on a loop device, and unmount it afterwards."""
     if os.geteuid() != 0:
         raise MissingError("root is needed to mount")
     with contextlib.ExitStack() as stack:
@@ -79,7 +79,7 @@ def mounted(name: str, work: Path) -> Iterator[Path]:
             image = work / f"{kind}.image"
             stack.callback(image.unlink, missing_ok=True)
             with image.open("wb") as file:
-                file.truncate(400 << 20)
+                file.truncate(size)
             if not shutil.which(MKFS[kind][0]):
                 raise MissingError(f"{MKFS[kind][0]} is not installed")
             _do(*MKFS[kind], image)

@@ -250,7 +250,8 @@ KiB of text that PMDs map, in the process or in one that starts afterwards:
 Reading files evicts text that nobody maps. Memory that programs write to can evict whole windows, even those of a
 running process if it is idle. The kernel reads evicted text again in small folios. So warm a program before each start,
 and after each upgrade before the restart. An upgrade brings a new file; the old process keeps its own until it ends.
-`examples/systemd` has a drop-in that warms before each start, and a timer that warms again what has cooled meanwhile.
+`hugealign adopt UNIT` lets systemd do that. `examples/systemd` has such a drop-in by hand, and a timer that warms again
+what has cooled meanwhile.
 
 ## What it saves
 

@@ -79,7 +79,7 @@ def test_a_file_system_that_cannot(tmp_path: Path) -> None:
     lines = done.stdout.splitlines()
     number = next(n for n, line in enumerate(lines) if f"{tmp_path}: ramfs: 0 of 2 windows" in line)
     assert lines[number].startswith("✗ place")
-    assert lines[number + 1].strip().startswith("mend: keep the program on")
+    assert lines[number + 1].strip().startswith("mend: hugealign run -- COMMAND")
     assert lines[-1].endswith("in the way of huge text")  # nothing that `ls` found comes after it
 
 

@@ -114,7 +114,7 @@ def test_program_that_is_not_aligned(built: Programs) -> None:
             break
     assert done.returncode == 1
     assert f"plain[{child.pid}]: no window can be huge\n" in done.stdout
-    assert f"  see: hugealign verify {built.plain}\n" in done.stdout
+    assert f"  run: hugealign fix --in-place {built.plain} (0 -> " in done.stdout
     assert row(done.stdout, str(built.plain))[-2].strip() == "--"
 
 

@@ -17,6 +17,7 @@ import pytest
 from tests.live import stock as stocks
 from tests.live.programs import ROOT, WINDOW, WINDOWS, huge_kib
 from tests.live.stock import USER, command, mounts
+from tests.live.test_bad_input import in_group
 from tests.support import environment
 
 ALL = WINDOWS * WINDOW >> 10
@@ -283,6 +284,27 @@ def test_limits_that_prevent_a_copy(stock: Path, user: bool) -> None:
     one_line(done, "0 of 3 windows huge: not staged: cannot be copied: File too large")
 
 
+def test_control_group_without_the_memory(stock: Path) -> None:
+    """A tmpfs that grows over the limit would end processes, not fail: nothing is copied then."""
+    memory = Path("/sys/fs/cgroup/memory")
+    if not (memory / "memory.limit_in_bytes").exists():
+        memory = Path("/sys/fs/cgroup")
+    group = memory / f"hugealign-stage-{os.getpid()}"
+    try:
+        group.mkdir()
+        prefix = in_group(group, 60 << 20)
+    except OSError as error:
+        pytest.skip(f"no control group for memory: {error.strerror}")
+    program = stock / "long"
+    shutil.copy(stock / "good", program)
+    os.truncate(program, 100 << 20)
+    try:
+        done = said([*prefix, *command("run", "--how=stage", "--", program)])
+        one_line(done, "0 of 3 windows huge: not staged: its copy of 100.0 MiB does not fit into", "of memory")
+    finally:
+        group.rmdir()
+
+
 _NO_NAMESPACES = """
 import ctypes, os, sys
 go, told = os.pipe(), os.pipe()
@@ -406,3 +428,24 @@ def test_every_check_of_a_copy(stock: Path, monkeypatch: pytest.MonkeyPatch) -> 
         with pytest.raises(copies.StageError, match="changed while it was copied"):
             copies.write(origin, target)
         os.close(target)
+
+
+def test_ps_knows_copies(stock: Path, user: bool) -> None:
+    program = stock / f"seen-{user}"
+    shutil.copy(stock / "good", program)
+
+    def ps(pid: int) -> str:
+        return said(command("ps", str(pid))).stdout
+
+    with running(command("run", "--", program, "5", user=user)) as child:
+        assert "shmem THP, staged\n" in ps(child.pid)
+        assert ps(child.pid).endswith(": all 3 windows are huge\n")
+        # Changed in place, where only its copy is executed: no ETXTBSY keeps anybody from it.
+        with program.open("r+b") as file:
+            file.seek(0, os.SEEK_END)
+            file.write(b"more")
+        assert ps(child.pid).endswith("  its staged copy is of an older file\n  start it again\n")
+        program.unlink()
+        assert "staged\n" in ps(child.pid)
+        assert "  its file was deleted or replaced since it started" in ps(child.pid)
+        assert ps(child.pid).endswith("  start it again\n")

@@ -67,6 +67,9 @@ def test_a_copy_that_services_can_bind(store: Path, program: Path) -> None:
     with running(copy, "5") as child:
         assert huge_kib(child.pid, copy.resolve()) == ALL
     assert stage(store, program).stdout.endswith("there already)\n")
+    # As the service that `adopt` writes does it: the name goes first, the copy is used again.
+    copy.unlink()
+    assert stage(store, program).stdout.endswith("there already)\n")
     assert (store.stat().st_mode & 0o7777, store.stat().st_uid) == (0o755, 0)
 
 
@@ -74,7 +77,7 @@ def test_run_takes_it(store: Path, program: Path) -> None:
     stage(store, program)
     inode = link(store, program).stat().st_ino
     for user in (False, True):
-        words = command("run", "--store", store, "--how=stage", "--", program, "5", user=user)
+        words = command("run", "--store", store, "--", program, "5", user=user)
         with running(*words) as child:
             there = Path(f"/proc/{child.pid}/exe").stat()
             assert (there.st_dev, there.st_ino) == (store.stat().st_dev, inode)
@@ -298,7 +301,7 @@ def test_stage_that_fails_or_dies(
                 if path.exists():
                     kept = path.read_bytes()
                     # Killed before it could look: then `adopt` has removed the name before (see there).
-                    assert kept == content or (fault == "signal=KILL" and kept == old), (call, number)
+                    assert kept == content or (fault == "signal=KILL" and kept in (old, new)), (call, number)
                 assert stage(store, program).returncode == 0, (call, number)
                 assert path.read_bytes() == content
                 assert len(copies(store)) == 1

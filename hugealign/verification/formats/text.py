@@ -8,7 +8,7 @@ from hugealign.units import format_size, printable
 from hugealign.verification.formats.words import count, log_lines, percent, summary, totals
 from hugealign.verification.model import FAILED, OK, UNKNOWN
 from hugealign.verification.result import FileResult, Verification
-from hugealign.verification.rules import Finding
+from hugealign.verification.rules import DATA_IN_TEXT, LACK_WINDOWS, Finding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _file(file: FileResult, style: Style) -> "Iterator[str]":
         yield from finding_lines(finding, style)
         if following is None or following.segment is not finding.segment:
             yield segment_line(finding.segment)
-    for fix in dict.fromkeys(finding.rule.fix for finding in file.findings):
+    for fix in dict.fromkeys(_fixes(file)):
         yield from _wrapped(f"fix: {fix}", 4, 9)
     if report.fix_level:
         yield f"  changed by hugealign fix --level={report.fix_level}; --undo gives the old file back"
@@ -74,6 +74,19 @@ def _file(file: FileResult, style: Style) -> "Iterator[str]":
             windows = count(kernel.windows, "window")
             yield f"  {kernel.title:40}  {kernel.answer:7}  {windows:>10}"
             yield from _wrapped(kernel.reason, 6, 6)
+
+
+def _fixes(file: FileResult) -> "Iterator[str]":
+    """Yield what mends each finding: who has only the finished file cannot link it, and one that was fixed is done."""
+    report = file.report
+    for finding in file.findings:
+        lacks_windows = finding.rule.id in LACK_WINDOWS
+        if report.fix_level and (lacks_windows or finding.rule.id == DATA_IN_TEXT):
+            continue
+        if lacks_windows and report.cure:
+            yield f"{report.cure}; or {finding.rule.fix}"
+        else:
+            yield finding.rule.fix
 
 
 def finding_lines(finding: Finding, style: Style, lead: str = "") -> list[str]:

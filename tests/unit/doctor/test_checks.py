@@ -34,6 +34,7 @@ GOOD = Facts(
     loader=Loader((2, 36), ""),
     memory=Memory(free_blocks=100),
     places=(Place(".", "/", "ext4", "", 2, 2),),
+    no_mounts="",
     processor=Processor("Some CPU", find("zen4"), Tlbs(l1_2m=Tlb(64)), guest=False, how="CPUID"),
     perf=Perf("/usr/bin/perf", 2, counts=True),
     tools={"gcc": "gcc (Debian 12.2.0-14) 12.2.0", "ld": "GNU ld 2.40"},
@@ -65,6 +66,9 @@ def test_nothing_in_the_way() -> None:
     ("changes", "name", "status", "words"),
     [
         ({"release": "5.4.0-1"}, "kernel.release", OBSTACLE, "before 5.10"),
+        ({"no_mounts": ""}, "place.mounts", OK, "on any file system"),
+        ({"no_mounts": "no right"}, "place.mounts", NOTE, "(no right)"),
+        ({"no_mounts": None}, "place.mounts", UNKNOWN, "could not be tried"),
         ({"release": "odd"}, "kernel.release", OK, "odd"),
         ({"modes": {}, "config": {"EXT4_FS": "y"}}, "kernel.thp", OBSTACLE, "no transparent huge pages"),
         ({"modes": {}, "config": None}, "kernel.thp", OBSTACLE, "no transparent huge pages"),
@@ -120,8 +124,9 @@ def test_finding(changes: dict[str, Any], name: str, status: str, words: str) ->
 @pytest.mark.parametrize(
     ("changes", "mend"),
     [
-        ({"places": (NO_FOLIOS,)}, "keep the program on ext4, XFS or: sudo mount -t tmpfs -o huge=always"),
-        ({"places": (NO_FOLIOS,), "release": "6.1.0-30"}, "keep the program on XFS or"),
+        ({"places": (NO_FOLIOS,)}, "hugealign run -- COMMAND, or for a service: sudo hugealign adopt UNIT"),
+        ({"places": (NO_FOLIOS,), "no_mounts": "why"}, "hugealign run --how=copy -- COMMAND"),
+        ({"places": (NO_FOLIOS,), "no_mounts": None}, "hugealign run --how=copy -- COMMAND"),
         ({"places": (dataclasses.replace(NO_FOLIOS, huge=1),)}, "compact_memory"),
         ({"places": (NO_FOLIOS,), "free_blocks": 0}, "compact_memory"),
         ({"places": (NO_FOLIOS,), "vendor": {HUGETEXT: "2"}}, f"echo 1 | sudo tee {HUGETEXT}"),
@@ -179,7 +184,7 @@ def test_marks(encoding: str, mark: str) -> None:
     assert re.search(r"\n\? kernel  .*\n", written)
     assert written.endswith("\n1 in the way of huge text, 1 not seen\n")
     # The line after an obstacle is its mend.
-    assert re.search(rf"\n{mark} place .*\n +mend: keep the program", written)
+    assert re.search(rf"\n{mark} place .*\n +mend: hugealign run", written)
 
 
 def test_the_list_of_variables_is_complete() -> None:

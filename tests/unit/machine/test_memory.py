@@ -45,3 +45,34 @@ def test_memory_limit(
     monkeypatch.setattr(memory, "_lines", lambda path: fake.get(path) or real(path))
     assert memory.limit() == expected
     assert memory.limit_hits() in {2 * len(files), 0}
+
+
+@pytest.mark.parametrize(
+    ("files", "room"),
+    [
+        (
+            {
+                "memory.max": "1000",
+                "memory.current": "900",
+                "memory.stat": "anon 5\nactive_file 100\ninactive_file 200",
+            },
+            400,
+        ),
+        ({"memory.max": "1000", "memory.current": "1100", "memory.stat": "inactive_file 50"}, 0),
+        ({"memory.max": "max", "memory.current": "900"}, None),
+        ({"memory.max": "1000"}, None),
+        (
+            {
+                "memory.limit_in_bytes": "1000",
+                "memory.usage_in_bytes": "700",
+                "memory.stat": "active_file 1\ntotal_active_file 10\ntotal_inactive_file 20",
+            },
+            330,
+        ),
+    ],
+)
+def test_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], room: int | None) -> None:
+    for name, value in files.items():
+        (tmp_path / name).write_text(f"{value}\n")
+    monkeypatch.setattr(memory, "_groups", lambda: [str(tmp_path)])
+    assert memory.room() == room

@@ -1,0 +1,56 @@
+"""Which text of a process comes from staged copies, and whether these are still of the files at their paths."""
+
+import contextlib
+import os
+import stat
+from collections.abc import Sequence
+
+from hugealign.process.processes import Process
+from hugealign.process.smaps import Mapping
+
+#: A copy of the file as it is; of an older state of it; of a file that is gone from its path, or another's by now.
+CURRENT, OLDER, REPLACED = "current", "older", "replaced"
+_SOURCE = b"hugealign"  # of the tmpfs that `run` and `stage` mount
+_LIMIT = 1 << 22  # bytes of a mount table
+
+
+def states(process: Process, mappings: Sequence[Mapping]) -> dict[int, str]:
+    """Return for the *mappings* of *process* that are of staged copies what these are, by address."""
+    points = _mounted(process.pid)
+    found = {}
+    for mapping in mappings:
+        if mapping.path == "/":
+            # When the file below it is renamed or removed elsewhere, a mount goes (detach_mounts in fs/namespace.c),
+            # and the path of a file that was mounted by itself is the root of nothing.
+            found[mapping.start] = REPLACED
+        elif os.fsencode(mapping.path) in points:
+            found[mapping.start] = REPLACED if mapping.deleted else _compared(process, mapping)
+    return found
+
+
+def _compared(process: Process, mapping: Mapping) -> str:
+    try:
+        original = os.stat(mapping.path)
+    except OSError:
+        return REPLACED
+    with contextlib.suppress(OSError):
+        copy = os.stat(f"/proc/{process.pid}/root{mapping.path}")
+        # The copy has the times of its original.  Where we see the copy itself, there is nothing to compare.
+        if stat.S_ISREG(original.st_mode) and not os.path.samestat(copy, original):
+            return CURRENT if copy.st_mtime_ns == original.st_mtime_ns else OLDER
+    return CURRENT
+
+
+def _mounted(pid: int) -> set[bytes]:
+    """Return the files over which *pid* sees something from a tmpfs of ours (proc(5), /proc/PID/mountinfo)."""
+    found = set()
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/mountinfo", "rb") as file:
+        for line in file.read(_LIMIT).splitlines():
+            mount, _, kind = line.partition(b" - ")
+            if kind.split(b" ")[:2] == [b"tmpfs", _SOURCE]:
+                # Space, tab, newline and backslash are in octal there (mangle in fs/proc_namespace.c).
+                path = mount.split(b" ")[4]
+                for code in (b" ", b"\t", b"\n", b"\\"):
+                    path = path.replace(b"\\%03o" % ord(code), code)
+                found.add(path)
+    return found

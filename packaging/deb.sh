@@ -1,0 +1,16 @@
+#!/bin/sh
+# make deb: the Debian package, source and binary, below build/deb.  Needs dpkg-dev, debhelper and dh-python.
+set -eu
+umask 022
+cd "$(dirname "$0")/.."
+out=${1:-build/deb}
+version=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' hugealign/version.py)
+tree=$out/hugealign-$version
+rm -rf "$out"
+mkdir -p "$tree"
+# What the package is made of, without what Python and editors leave behind.
+tar -c --exclude=__pycache__ --exclude='*.pyc' --exclude='*~' \
+    bin cmake hugealign ld-scripts lld-plugin packaging share LICENSE Makefile README.md | tar -xC "$tree"
+cp -R packaging/debian "$tree/debian"
+cd "$tree"
+dpkg-buildpackage -us -uc "${2:---build=full}"

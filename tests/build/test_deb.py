@@ -1,0 +1,80 @@
+"""The Debian package: what lintian says, what is in it, and that two builds are the same bytes.
+
+tests/prebuilt/test_package.py installs it.
+"""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hugealign.version import __version__
+from tests.support import ROOT, environment, run
+
+pytestmark = pytest.mark.skipif(
+    not (shutil.which("dpkg-buildpackage") and shutil.which("dh_python3")), reason="debhelper, dh-python: not installed"
+)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("deb") / "out")
+
+
+def build(place: Path) -> Path:
+    done = run(ROOT / "packaging/deb.sh", place)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return place
+
+
+def test_lintian_finds_nothing(built: Path) -> None:
+    if not shutil.which("lintian"):
+        pytest.skip("lintian is not installed")
+    (changes,) = built.glob("*.changes")
+    done = run("lintian", "--allow-root", "--fail-on", "error,warning", changes)
+    assert done.returncode == 0, done.stdout
+    assert not re.search("^[EW]:", done.stdout, re.MULTILINE)
+
+
+def test_the_changelog_has_this_version(built: Path) -> None:
+    done = run("dpkg-parsechangelog", "-l", ROOT / "packaging/debian/changelog", "-S", "Version", check=True)
+    assert done.stdout == f"{__version__}\n"
+    assert (built / f"hugealign_{__version__}_all.deb").exists()
+
+
+def test_all_that_is_installed_is_in_it(built: Path, tmp_path: Path) -> None:
+    """What `make install` puts below a prefix, but for the list of that and for bytecode; zsh has its own place."""
+    package, prefix = tmp_path / "package", tmp_path / "prefix"
+    run("dpkg-deb", "-x", next(built.glob("*.deb")), package, check=True)
+    run("make", "-s", "-C", ROOT, "install", PREFIX="/usr", DESTDIR=str(prefix), check=True)
+    moved = {"usr/share/zsh/site-functions/_hugealign": "usr/share/zsh/vendor-completions/_hugealign"}
+    for file in sorted(prefix.rglob("*")):
+        name = str(file.relative_to(prefix))
+        if not file.is_file() or name.endswith((".pyc", "/installed")):
+            continue
+        there = package / moved.get(name, name)
+        if "/man/" in name:
+            assert there.with_name(f"{there.name}.gz").is_symlink() or there.with_name(f"{there.name}.gz").exists()
+        else:
+            assert there.read_bytes() == file.read_bytes(), name
+            assert there.stat().st_mode == file.stat().st_mode, name
+    assert not list(package.rglob("*.pyc"))
+    assert not list(package.rglob("installed"))
+
+
+def test_what_examples_name_is_where_the_package_puts_it(built: Path) -> None:
+    contents = run("dpkg-deb", "-c", next(built.glob("*.deb")), check=True).stdout
+    files = [file for file in (ROOT / "examples").rglob("*") if file.suffix in (".service", ".conf", ".sh")]
+    named = {path for file in files for path in re.findall(r"/usr/bin/hugealign\S*", file.read_text())}
+    assert named == {"/usr/bin/hugealign"}
+    assert " ./usr/bin/hugealign\n" in contents
+
+
+def test_two_builds_are_the_same_bytes(built: Path, tmp_path: Path) -> None:
+    words = f"umask 077; exec '{ROOT}/packaging/deb.sh' '{tmp_path}/out'"
+    subprocess.run(["sh", "-c", words], env=environment(TZ="Asia/Tokyo"), capture_output=True, check=True)
+    for file in sorted(built.glob("hugealign_*")):
+        if file.suffix in (".deb", ".dsc", ".xz"):
+            assert (tmp_path / "out" / file.name).read_bytes() == file.read_bytes(), file.name

@@ -1,0 +1,127 @@
+"""The cure is named, found by trying: `fix` for a finished file if it gives windows, another link if it does not."""
+
+import re
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support import HUGEALIGN, environment, run
+
+FIX = re.compile(r"(hugealign fix --in-place .*?) \(0 -> [1-9]\d* windows?\)")
+SOURCE = 'int main(int c, char **v) { (void)v; if (c > 9) __asm__(".rept 3000000\\n nop\\n .endr"); return 0; }'
+
+
+def program(place: Path, *options: str) -> Path:
+    """A program of 3 MB of text, linked without hugealign."""
+    place.parent.mkdir(exist_ok=True)
+    done = subprocess.run(
+        ["gcc", "-xc", "-", "-o", place, *options], input=SOURCE, text=True, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return place
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return program(tmp_path_factory.mktemp("cure") / "it's a 'server'")
+
+
+@pytest.mark.parametrize("words", [["verify"], ["verify", "-q"], ["warm"]])
+def test_the_command_that_is_named_does_it(finished: Path, tmp_path: Path, words: list[str]) -> None:
+    copy = tmp_path / finished.name
+    copy.write_bytes(finished.read_bytes())
+    copy.chmod(0o755)
+    named = FIX.search(one_line(run(HUGEALIGN, *words, copy).stdout))
+    assert named
+    run("sh", "-c", named[1], check=True)
+    after = run(HUGEALIGN, *words, copy).stdout
+    assert "fix --in-place" not in after
+    assert "relink" not in after
+
+
+def test_a_fixed_file_is_not_told_to_link_again(finished: Path, tmp_path: Path) -> None:
+    run(HUGEALIGN, "fix", finished, "-o", tmp_path / "fixed", check=True)
+    text = run(HUGEALIGN, "verify", tmp_path / "fixed").stdout
+    assert "HA009" in text  # what the edit brought along
+    assert "--undo gives the old file back" in text
+    assert "relink" not in text
+
+
+def test_where_fix_refuses_the_link_is_named(tmp_path: Path) -> None:
+    """Relocations in the text are for the compiler to mend."""
+    (tmp_path / "more.s").write_text(".text\n.globl more\nmore: .quad main\n")
+    place = program(tmp_path / "refused", "-xassembler", str(tmp_path / "more.s"), "-pie", "-Wl,-z,notext")
+    assert run(HUGEALIGN, "fix", "--dry-run", place).returncode == 1
+    for command in ("verify", "warm"):
+        text = one_line(run(HUGEALIGN, command, place).stdout)
+        assert "hugealign fix" not in text
+        assert 'relink with CC="hugealign gcc"' in text, text
+
+
+def test_what_lies_in_an_archive_cannot_be_fixed_there(finished: Path, tmp_path: Path) -> None:
+    run("tar", "-C", finished.parent, "-cf", tmp_path / "a.tar", finished.name, check=True)
+    text = one_line(run(HUGEALIGN, "verify", tmp_path / "a.tar").stdout)
+    assert "hugealign fix" not in text
+    assert 'relink with CC="hugealign gcc"' in text
+
+
+def test_names_that_would_be_options_or_move_the_cursor(finished: Path, tmp_path: Path) -> None:
+    for name in ("-rf", "a\x1b[2Jb"):
+        (tmp_path / name).write_bytes(finished.read_bytes())
+        done = run(HUGEALIGN, "verify", "--", name, cwd=tmp_path)
+        assert "\x1b" not in done.stdout
+        if name == "-rf":
+            assert "hugealign fix --in-place ./-rf (0 -> " in one_line(done.stdout)
+
+
+def test_other_forms_are_as_they_were(finished: Path) -> None:
+    """Programs that read the report find the rule's own mend."""
+    for form in ("json", "sarif", "junit", "github", "gcc"):
+        assert "--in-place" not in run(HUGEALIGN, "verify", "--format", form, finished).stdout
+
+
+def test_a_large_tree_is_not_tried_file_by_file(finished: Path, tmp_path: Path) -> None:
+    for number in range(52):
+        shutil.copy(finished, tmp_path / f"{number}")
+    text = one_line(run(HUGEALIGN, "verify", "-r", tmp_path).stdout)
+    assert len(FIX.findall(text)) == 50
+
+
+def test_a_running_program(finished: Path) -> None:
+    """Its own file where that can be fixed; a library of it where only that has windows."""
+    library = finished.parent / "libbig.so"
+    source = 'void f(void) { __asm__(".rept 3000000\\n nop\\n .endr"); }'
+    subprocess.run(["gcc", "-shared", "-fPIC", "-xc", "-", "-o", library], input=source, text=True, check=True)
+    small = finished.parent / "small"
+    source = "#include <dlfcn.h>\n#include <unistd.h>\nint main(int c, char **v) { dlopen(v[c - 1], 2); sleep(60); }"
+    subprocess.run(["gcc", "-xc", "-", "-o", small], input=source, text=True, check=True)
+    with subprocess.Popen([small, library], env=environment()) as running:
+        try:
+            time.sleep(0.5)
+            text = run(HUGEALIGN, "ps", running.pid).stdout
+            assert f"libbig.so has 2.9 MiB; see: hugealign ps --libs {running.pid}" in text
+            text = run(HUGEALIGN, "ps", "--libs", running.pid).stdout
+            assert re.search(rf"run: hugealign fix --in-place \S*{library.name} \(0 -> ", text), text
+        finally:
+            running.kill()
+
+
+def test_small_programs_get_no_hint() -> None:
+    with subprocess.Popen(["sleep", "60"]) as running:
+        try:
+            time.sleep(0.2)
+            assert "libs" not in run(HUGEALIGN, "ps", running.pid).stdout
+        finally:
+            running.kill()
+
+
+@pytest.mark.parametrize("rule", ["HA001", "HA003", "HA004"])
+def test_pages_name_it(rule: str) -> None:
+    assert "hugealign fix --dry-run FILE" in run(HUGEALIGN, "explain", rule).stdout

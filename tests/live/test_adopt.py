@@ -1,0 +1,320 @@
+"""``hugealign adopt`` with a systemd that boots, on a file system that keeps no huge folios; and what it writes."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from hugealign.stage import adopt, dropins
+from tests.live import filesystems
+from tests.live import stock as stocks
+from tests.live.booted import System, booted
+from tests.live.filesystems import MissingError
+from tests.live.programs import Programs, huge_kib, hugealign, running
+
+NAME = "/opt/a b/100% demo"
+UNIT = """\
+[Unit]
+Description=A service
+[Service]
+ExecStart="/opt/a b/100%% demo" 5
+"""
+
+
+@pytest.fixture(scope="module")
+def system(built: Programs) -> Iterator[System]:
+    if os.geteuid():
+        pytest.skip("root is needed to boot a system")
+    work = built.directory / "booted"
+    work.mkdir()
+    try:
+        with filesystems.mounted("btrfs", work, size=2 << 30) as at, booted(at) as up:
+            yield up
+    except MissingError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def demo(system: System, built: Programs) -> Iterator[System]:
+    """The system with a service that runs ``good``, not adopted."""
+    install(system, built, "VERSION1")
+    system.write_unit("demo.service", UNIT)
+    assert system.run("systemctl", "restart", "demo").returncode == 0
+    yield system
+    system.hugealign("adopt", "--undo", "demo")
+    system.hugealign("stage", "--drop")
+    system.run("systemctl", "stop", "demo")
+
+
+def install(system: System, built: Programs, version: str) -> None:
+    """Install the program as a package manager does, by renaming; *version* are its last bytes."""
+    path = Path(f"{system.root}{NAME}")
+    path.parent.mkdir(exist_ok=True)
+    new = path.with_suffix(".new")
+    shutil.copy(built.good, new)
+    with new.open("ab") as file:
+        file.write(version.encode())
+    new.rename(path)
+
+
+def windows(system: System) -> str:
+    """Return what ``ps`` says of the service."""
+    return system.hugealign("ps", system.pid("demo")).stdout
+
+
+def version(system: System) -> str:
+    return system.run("tail", "-c", "8", f"/proc/{system.pid('demo')}/exe").stdout
+
+
+@pytest.mark.matrix
+def test_adopt_restart_upgrade_undo(demo: System, built: Programs) -> None:
+    assert "0 of 3 windows are huge" in windows(demo)
+    shown = demo.hugealign("adopt", "--dry-run", "demo")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert not (demo.root / "etc/systemd/system/demo.service.d").exists()
+    done = demo.hugealign("adopt", "demo")
+    assert (done.returncode, done.stderr, done.stdout.count("wrote")) == (0, "", 2)
+    assert demo.run("systemd-analyze", "verify", "demo.service").stderr == ""
+    assert "0 of 3 windows are huge" in windows(demo)  # it runs on as it was
+    demo.run("systemctl", "restart", "demo")
+    assert "all 3 windows are huge" in windows(demo)
+    # An upgrade: the old one runs on, and ps says what to do; the restart starts the new one, huge.
+    install(demo, built, "VERSION2")
+    assert "replaced" in windows(demo)
+    demo.run("systemctl", "restart", "demo")
+    assert (version(demo), "all 3 windows are huge" in windows(demo)) == ("VERSION2", True)
+    assert len(demo.hugealign("stage", "--list").stdout.splitlines()) == 1
+    # A crash and systemd's own restart.
+    demo.run("systemctl", "kill", "--signal=KILL", "demo")
+    demo.run("systemctl", "restart", "demo")
+    assert "all 3 windows are huge" in windows(demo)
+    undone = demo.hugealign("adopt", "--undo", "demo")
+    assert (undone.returncode, undone.stdout.count("removed")) == (0, 2)
+    names = sorted(name for name in os.listdir(demo.root / "etc/systemd/system") if "demo" in name)
+    assert names == ["demo.service"]
+    demo.run("systemctl", "restart", "demo")
+    assert (version(demo), "0 of 3 windows are huge" in windows(demo)) == ("VERSION2", True)
+
+
+@pytest.mark.matrix
+def test_service_starts_as_before_if_staging_fails(demo: System, built: Programs) -> None:
+    """Also after an upgrade: rather small pages than the old program."""
+    assert demo.hugealign("adopt", "demo").returncode == 0
+    demo.run("systemctl", "restart", "demo")
+    assert "all 3 windows are huge" in windows(demo)
+    install(demo, built, "VERSION3")
+    python = demo.root / "usr/bin/python3.11"
+    python.rename(python.with_name("away"))
+    try:
+        demo.run("systemctl", "restart", "demo")
+        assert version(demo) == "VERSION3"
+    finally:
+        python.with_name("away").rename(python)
+    assert "0 of 3 windows are huge" in windows(demo)
+    demo.run("systemctl", "restart", "demo")
+    assert (version(demo), "all 3 windows are huge" in windows(demo)) == ("VERSION3", True)
+
+
+@pytest.mark.matrix
+def test_before_the_start_the_copy_covers_the_file(demo: System, built: Programs) -> None:
+    """Why it is a service of its own: in ExecStartPre a new file would never be seen.  Should that change, it shows."""
+    demo.hugealign("stage", NAME)
+    unit = UNIT + f"ExecStartPre=+/bin/sh -c 'tail -c 8 \"{NAME.replace('%', '%%')}\" >/opt/seen'\n"
+    part = NAME.replace("%", "%%")
+    demo.write_unit("demo.service", f'{unit}BindReadOnlyPaths="-/run/hugealign/path{part}":"{part}"\n')
+    install(demo, built, "VERSION4")
+    demo.run("systemctl", "restart", "demo")
+    assert (demo.root / "opt/seen").read_text() == "VERSION1"
+
+
+@pytest.mark.matrix
+@pytest.mark.timeout(1800)
+def test_mariadb_of_debian(built: Programs) -> None:
+    """As a new user would: install, adopt, upgrade by apt, boot again, undo; the package stays as it is."""
+    if os.geteuid():
+        pytest.skip("root is needed to boot a system")
+    work = built.directory / "mariadb"
+    work.mkdir()
+    work.chmod(0o755)
+
+    def checked(system: System, huge: str) -> None:
+        assert huge in system.hugealign("ps", "mariadbd").stdout
+        assert system.run("mariadb", "-N", "-e", "select 6 * 7").stdout == "42\n"
+        assert system.run("dpkg", "--verify", "mariadb-server-core").stdout == ""
+
+    try:
+        with filesystems.mounted("btrfs", work, size=4 << 30) as at:
+            with booted(at, ("mariadb-server",)) as system:
+                checked(system, "no window can be huge")
+                assert system.hugealign("adopt", "--fix", "mariadb").returncode == 0
+                assert system.run("systemctl", "restart", "mariadb").returncode == 0
+                checked(system, "all 5 windows are huge")
+                before = system.pid("mariadb")
+                shutil.copy("/etc/resolv.conf", at / "etc/resolv.conf")
+                install = "DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --reinstall mariadb-server{,-core}"
+                if system.run("bash", "-c", f"apt-get -qq update && {install}").returncode == 0:
+                    assert system.pid("mariadb") != before  # the package restarts it
+                checked(system, "all 5 windows are huge")
+                assert "current, fixed" in system.hugealign("stage", "--list").stdout
+            with booted(at) as system:
+                checked(system, "all 5 windows are huge")
+                assert system.hugealign("adopt", "--undo", "mariadb").returncode == 0
+                assert system.run("systemctl", "restart", "mariadb").returncode == 0
+                checked(system, "no window can be huge")
+    except MissingError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.matrix
+def test_files_of_others_and_names_that_are_none(demo: System) -> None:
+    theirs = demo.root / "etc/systemd/system/demo.service.d/hugealign.conf"
+    theirs.parent.mkdir()
+    theirs.write_text("[Service]\n")
+    for words in (("adopt", "demo"), ("adopt", "--undo", "demo")):
+        done = demo.hugealign(*words)
+        assert (done.returncode, done.stderr.count("\n")) == (3, 1)
+        assert "somebody else wrote it" in done.stderr
+    assert theirs.read_text() == "[Service]\n"
+    theirs.unlink()
+    theirs.parent.rmdir()
+    assert "no such unit" in demo.hugealign("adopt", "nothing").stderr
+    assert "not adopted" in demo.hugealign("adopt", "--undo", "demo").stderr
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="root is needed to mount a directory for units")
+
+
+@pytest.fixture
+def units(tmp_path: Path, stock: Path) -> Path:
+    """A directory that stands for /etc/systemd/system, with a service; no manager runs."""
+    place = tmp_path / "system"
+    place.mkdir()
+    (place / "demo.service").write_text(f"[Service]\nExecStart={stock}/good 5\n")
+    return place
+
+
+def offline(units: Path, *words: str, prefix: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
+    """Run ``hugealign`` with *words* where *units* is /etc/systemd/system, as in the making of an image."""
+    line = f"""
+mkdir -p /etc/systemd/system
+mount --bind {units} /etc/systemd/system
+[ ! -d /run/systemd/system ] || mount -t tmpfs none /run/systemd
+exec "$@"
+"""
+    command = ["unshare", "--mount", "sh", "-ec", line, "sh", *prefix, *stocks.module(*words)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def written(units: Path) -> list[str]:
+    """Return what is below *units* beside the service, by relative path."""
+    return sorted(str(p.relative_to(units)) for p in units.rglob("*") if p.is_file() and p.name != "demo.service")
+
+
+HELPER, DROP_IN = "hugealign-for-demo.service", "demo.service.d/hugealign.conf"
+
+
+@needs_root
+def test_without_a_manager(units: Path, stock: Path) -> None:
+    done = offline(units, "adopt", "demo")
+    assert (done.returncode, done.stderr, written(units)) == (0, "", [DROP_IN, HELPER])
+    assert f"stage -- {stock}/good\n" in (units / HELPER).read_text()
+    assert f"BindReadOnlyPaths=-/run/hugealign/path{stock}/good:{stock}/good\n" in (units / DROP_IN).read_text()
+    again = offline(units, "adopt", "demo.service")
+    assert (again.returncode, again.stdout, written(units)) == (0, done.stdout, [DROP_IN, HELPER])
+    assert offline(units, "adopt", "--undo", "demo").returncode == 0
+    assert sorted(os.listdir(units)) == ["demo.service"]
+    (units / "script.service").write_text("[Service]\nExecStart=/usr/bin/ldd x\n")
+    assert "it starts a script; name what that runs: --file FILE" in offline(units, "adopt", "script").stderr
+    assert offline(units, "adopt", "--file", f"{stock}/good", "script").returncode == 0
+
+
+@needs_root
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+@pytest.mark.parametrize("fault", ["error=EIO", "error=ENOSPC", "signal=KILL"])
+@pytest.mark.parametrize(
+    ("calls", "numbers"),
+    [
+        (("rename", "unlink"), (1, 2)),
+        pytest.param(
+            ("mkdir", "pwrite64", "linkat", "rename", "unlink", "rmdir", "fchmod", "flock"),
+            (1, 2, 3, 4),
+            marks=[pytest.mark.matrix, pytest.mark.timeout(3600)],
+        ),
+    ],
+    ids=["some", "all"],
+)
+def test_adopt_that_fails_or_dies(units: Path, calls: tuple[str, ...], numbers: tuple[int, ...], fault: str) -> None:
+    """A drop-in is whole, and never without the service that renews its copy; what is left can be undone."""
+    for words in (("adopt", "demo"), ("adopt", "--undo", "demo")):
+        for call in calls:
+            for number in numbers:
+                assert offline(units, "adopt", "demo").returncode == 0
+                whole = {name: (units / name).read_text() for name in (DROP_IN, HELPER)}
+                if "--undo" not in words:
+                    assert offline(units, "adopt", "--undo", "demo").returncode == 0
+                prefix = ["strace", "-f", "-o", "/dev/null", "-e", f"trace={call}"]
+                done = offline(units, *words, prefix=[*prefix, "-e", f"inject={call}:{fault}:when={number}"])
+                left = [name for name in written(units) if not Path(name).name.startswith(".hugealign-")]
+                assert left in ([], [HELPER], [DROP_IN, HELPER]), (words, call, number)
+                assert all((units / name).read_text() == whole[name] for name in left)
+                assert done.stderr.count("\n") <= 1
+                if left:
+                    assert offline(units, "adopt", "--undo", "demo").returncode == 0
+
+
+@needs_root
+def test_in_place_where_the_file_system_can(programs: Programs, stock: Path) -> None:
+    """Also while the service runs, in small pages: the next start can have them huge."""
+    cold = programs.copy("cold-service")
+    for path, place in ((cold, "warm"), (stock / "good", "stage")):
+        with running(path, "5") as child:
+            assert huge_kib(child.pid, path) == 0
+            assert adopt._place(str(path), fix=False) == place
+    assert adopt._place(str(stock / "plain"), fix=True) == "stage"
+    assert adopt._place(str(stock / "plain"), fix=False) == ""
+    assert not [name for name in os.listdir(cold.parent) if name.startswith(".")]
+
+
+def test_systemd_understands_what_is_written(tmp_path: Path, built: Programs) -> None:
+    """Every name that is not refused means itself."""
+    if not shutil.which("systemd-analyze"):
+        pytest.skip("systemd-analyze is not installed")
+    program = tmp_path / "100% $HOME:x"
+    shutil.copy(built.good, program)
+    written = dropins.texts(dropins.Adoption("demo.service", [str(program)]), "/bin/true")
+    (tmp_path / "demo.service").write_text("[Service]\nExecStart=/bin/true\n")
+    (tmp_path / "demo.service.d").mkdir()
+    names = []
+    for path, text in written.items():
+        place = tmp_path / path.removeprefix(dropins.PLACE + "/")
+        place.write_text(text)
+        names.append(place)
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", tmp_path / "demo.service", names[0]],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "SYSTEMD_UNIT_PATH": f"{tmp_path}:"},
+    )
+    assert (done.returncode, re.findall(r".*(?:demo|hugealign).*", done.stderr)) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        (("adopt",), 2, "required: UNIT"),
+        (("adopt", "--undo", "--fix", "x"), 2, "--undo: goes with no other option"),
+        (("adopt", "../../tmp/x"), 3, "not the name of a service"),
+        (("adopt", "--dry-run", "no-such-unit"), 3, "no such unit"),
+    ],
+)
+def test_wrong_usage(words: tuple[str, ...], status: int, message: str) -> None:
+    done = hugealign(*words)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert message in done.stderr

@@ -1,0 +1,42 @@
+"""What `hugealign run` prints of texts that are not huge."""
+
+from pathlib import Path
+
+import pytest
+
+from hugealign.stage.launch import IN_PLACE, STAGE, Launch, Text, worth_saying
+
+
+@pytest.mark.parametrize(
+    ("texts", "line"),
+    [
+        ((), ""),
+        ((Text("/a", STAGE, 3, 3),), ""),
+        ((Text("/a", IN_PLACE, 3, 1, "why"),), "/a: 1 of 3 windows huge: why"),
+        ((Text("/a", STAGE, 3, 3), Text("/b", IN_PLACE, 2, 0, "why")), "/b: 0 of 2 windows huge: why"),
+        ((Text("/nonexistent", IN_PLACE, problem="why"),), ""),
+        ((Text("/a\n", IN_PLACE, 3, 1, "why"),), "/a\\n: 1 of 3 windows huge: why"),
+    ],
+)
+def test_one_line_for_what_is_not_huge(texts: tuple[Text, ...], line: str) -> None:
+    assert worth_saying(Launch(texts)) == line
+
+
+def test_small_text_is_not_worth_a_line(tmp_path: Path) -> None:
+    """Nobody misses huge pages in 200 KiB of text; in 300 KiB it is said."""
+    for size, words in ((200 << 10, ""), (300 << 10, "none of 300.0 KiB of text huge: no whole window")):
+        path = tmp_path / "program"
+        path.write_bytes(_program(size))
+        said = worth_saying(Launch([Text(str(path), IN_PLACE)]))
+        assert words in said
+        assert bool(said) == bool(words)
+
+
+def _program(size: int) -> bytes:
+    """Return an ELF file with one executable segment of *size* bytes and nothing else."""
+    import struct
+
+    header = b"\x7fELF\x02\x01\x01" + bytes(9)
+    header += struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0x1000, 64, 0, 0, 64, 56, 1, 64, 0, 0)
+    segment = struct.pack("<IIQQQQQQ", 1, 5, 0x1000, 0x1000, 0x1000, size, size, 0x1000)
+    return (header + segment).ljust(0x1000, b"\0") + b"\xcc" * size
