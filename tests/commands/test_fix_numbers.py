@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from hugealign.elf.fixrecord import MAGIC
-from tests.support import ROOT
+from tests.support import PYTHON, ROOT
 
 HUGEALIGN = ROOT / "bin" / "hugealign"
-PYTHON = Path(sys.executable).resolve()
 _EXTREMES = (1 << 63) - 1, 1 << 63, (1 << 64) - 1
 #: Where in its header a field of eight bytes is.
 _FIELDS = {
