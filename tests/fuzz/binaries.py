@@ -11,8 +11,8 @@ from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 
+from tests.commands.profiles import SAMPLES
 from tests.fuzz import archives, files
-from tests.unit.profiles import SAMPLES
 
 Chance = random.Random
 Words = tuple[tuple[str, ...], ...]
