@@ -1,5 +1,6 @@
 """A command on hostile input, within bounds: what it said and what it cost."""
 
+import resource
 import subprocess
 import sys
 import tempfile
@@ -9,6 +10,7 @@ from pathlib import Path
 from tests.support import HUGEALIGN, environment
 
 MEMORY = 256 << 20  # bytes above what the command takes for nothing
+_STOP = 3 << 30  # bytes of addresses: so that a broken bound does not stop the machine
 
 
 @dataclass(frozen=True)
@@ -21,34 +23,45 @@ class Ended:
     seconds: float
     peak: int
 
+    @property
+    def line(self) -> str:
+        """What it said on stderr: one printable line."""
+        assert self.stderr.endswith("\n")
+        assert self.stderr[:-1].isprintable(), self.stderr[-2000:]
+        return self.stderr[:-1]
+
 
 #: Starts the command from a small process: the peak of a child begins with that of the process that it was forked from.
 _HELPER = """
 import os, resource, sys
-limits = {resource.RLIMIT_CPU: int(sys.argv[2]), resource.RLIMIT_AS: 1 << 30}
 child = os.fork()
 if not child:
-    for limit, value in limits.items():
+    for limit, value in zip((resource.RLIMIT_CPU, resource.RLIMIT_AS, resource.RLIMIT_FSIZE), map(int, sys.argv[2:5])):
         resource.setrlimit(limit, (value, value))
-    os.execv(sys.argv[3], sys.argv[3:])
+    os.execv(sys.argv[5], sys.argv[5:])
 _, status, used = os.wait4(child, 0)
 with open(sys.argv[1], "w") as out:
     print(os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, used.ru_maxrss << 10, file=out)
 """
 
 
-def run(*words: object, cwd: Path | None = None, seconds: int = 40) -> Ended:
-    """Run ``hugealign`` with *words*; the kernel ends it after *seconds* of processor time, or with 1 GiB of memory."""
+def run(*words: object, cwd: Path | None = None, seconds: int = 40, file_size: int = resource.RLIM_INFINITY) -> Ended:
+    """Run ``hugealign WORDS`` in *cwd*, which is for temporary files too, none of them of more than *file_size* bytes.
+
+    The kernel ends it after *seconds* of processor time.
+    """
+    temporary = {"TMPDIR": str(cwd)} if cwd else {}
     with tempfile.TemporaryDirectory() as work:
         out, err, cost = (Path(work) / name for name in ("out", "err", "cost"))
         with out.open("wb") as stdout, err.open("wb") as stderr:
+            limits = [str(seconds), str(_STOP), str(file_size)]
             subprocess.run(
-                [sys.executable, "-ISc", _HELPER, cost, str(seconds), HUGEALIGN, *map(str, words)],
+                [sys.executable, "-ISc", _HELPER, cost, *limits, HUGEALIGN, *map(str, words)],
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
                 cwd=cwd,
-                env=environment(),
+                env=environment(**temporary),
                 check=True,
             )
         status, used, peak = cost.read_text().split()

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands.limits import Cost, hugealign
+from tests.commands.bounded import Ended, run
 from tests.commands.profiles import build
-from tests.support import HUGEALIGN, run
+from tests.support import HUGEALIGN
+from tests.support import run as run_any
 
 PEAK = 256 << 20
 SECONDS = 5
@@ -30,7 +31,7 @@ def packed(path: Path, head: bytes, piece: bytes, times: int) -> None:
             file.write(piece)
 
 
-def cheap(cost: Cost, status: int, message: str) -> None:
+def cheap(cost: Ended, status: int, message: str) -> None:
     assert (cost.status, message in cost.line) == (status, True), cost.stderr
     assert cost.peak <= PEAK
     assert cost.seconds <= SECONDS
@@ -40,47 +41,54 @@ YAML = b"header:\n  profile-version: 1\nfunctions:\n  - name: "
 
 
 def test_a_bomb_in_gzip(prog: Path, tmp_path: Path) -> None:
-    """One scalar of 1.5 GB took 3.7 GB of memory."""
-    packed(tmp_path / "p.gz", YAML, b"a" * (1 << 20), 1500)
-    cheap(hugealign("order", "p.gz", "-b", prog, directory=tmp_path), 3, "value or comment of more than")
+    """One scalar of 1.5 GB took 3.7 GB of memory; here a fifth of it."""
+    packed(tmp_path / "p.gz", YAML, b"a" * (1 << 20), 300)
+    cheap(run("order", "p.gz", "-b", prog, cwd=tmp_path), 3, "value or comment of more than")
 
 
 @pytest.mark.parametrize("piece", [b"a" * 1023, b"a" * 70 + b"\n      ", b"\n" * 1023, b"#" * 70 + b"\n"])
 def test_a_scalar_without_end(prog: Path, tmp_path: Path, piece: bytes) -> None:
     """Not packed, so that nothing but the reader of YAML can stop it."""
     (tmp_path / "p").write_bytes(YAML + piece * ((100 << 20) // len(piece)))
-    cheap(hugealign("order", "p", "-b", prog, directory=tmp_path), 3, "value or comment of more than")
+    cheap(run("order", "p", "-b", prog, cwd=tmp_path), 3, "value or comment of more than")
 
 
 def test_a_bomb_for_the_disk(prog: Path, tmp_path: Path) -> None:
-    """182 KB of zstd filled the directory for temporary files."""
+    """182 KB of zstd, 5 GiB unpacked, filled the directory for temporary files; here a fifth of it."""
     with (tmp_path / "zeros").open("wb") as file:
         file.write(b"PERFILE2")
-        file.truncate(5 << 30)
+        file.truncate(1 << 30)
     subprocess.run(["zstd", "-q", "zeros", "-o", "p.zst"], cwd=tmp_path, check=True)
     (tmp_path / "zeros").unlink()
     most = 128 * (tmp_path / "p.zst").stat().st_size + (65 << 20)
-    cheap(hugealign("order", "p.zst", "-b", prog, directory=tmp_path, temporary=most), 3, "--max-unpacked")
-    assert {path.name for path in tmp_path.iterdir()} == {"p.zst", "out", "err"}
+    cheap(run("order", "p.zst", "-b", prog, cwd=tmp_path, file_size=most), 3, "--max-unpacked")
+    assert {path.name for path in tmp_path.iterdir()} == {"p.zst"}
 
 
 def test_more_may_be_unpacked_where_that_is_asked_for(prog: Path, tmp_path: Path) -> None:
     packed(tmp_path / "p.gz", b"", (b"main;" * 200 + b"hot 1\n") * 1000, 110)
-    refused = hugealign("order", "p.gz", "-b", prog, directory=tmp_path)
+    refused = run("order", "p.gz", "-b", prog, cwd=tmp_path)
     cheap(refused, 3, "unpacks to more than")
-    done = hugealign("order", "p.gz", "-b", prog, "--max-unpacked=200M", directory=tmp_path)
+    done = run("order", "p.gz", "-b", prog, "--max-unpacked=200M", cwd=tmp_path)
     assert (done.status, done.stderr) == (0, "")
     assert "100.00 % of 110000 samples" in done.stdout
-    mapped = hugealign("map", prog, "--profile", "p.gz", "--max-unpacked=200M", directory=tmp_path)
+    mapped = run("map", prog, "--profile", "p.gz", "--max-unpacked=200M", cwd=tmp_path)
     assert mapped.status == 0
 
 
-@pytest.mark.parametrize("line", ["n{0:x} 1\n", "1 main {0:x} 1 hot 0 0 5\n", "1 f{0:x} 0 1 g{0:x} 0 0 5\n"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("n{0:x} 1\n", marks=pytest.mark.matrix),
+        "1 main {0:x} 1 hot 0 0 5\n",
+        pytest.param("1 f{0:x} 0 1 g{0:x} 0 0 5\n", marks=pytest.mark.matrix),
+    ],
+)
 def test_names_and_calls_without_end(prog: Path, tmp_path: Path, line: str) -> None:
     """The documented bound of what is remembered of a profile."""
     with (tmp_path / "p").open("w") as file:
         file.writelines(line.format(number) for number in range(2_500_000))
-    cost = hugealign("order", "p", "-b", prog, directory=tmp_path)
+    cost = run("order", "p", "-b", prog, cwd=tmp_path)
     assert (cost.status, "different names, calls and stacks" in cost.line) == (3, True), cost.stderr
     assert cost.peak <= 768 << 20
 
@@ -96,7 +104,7 @@ def test_names_and_calls_without_end(prog: Path, tmp_path: Path, line: str) -> N
 def test_lines_of_fdata(prog: Path, tmp_path: Path, head: bytes, piece: bytes) -> None:
     line = head + piece * ((8 << 20) // len(piece) - 8) + b"\\"
     (tmp_path / "p").write_bytes(b"1 main 1 1 hot 0 0 5\n" + line + b"\n")
-    cost = hugealign("order", "p", "-b", prog, directory=tmp_path)
+    cost = run("order", "p", "-b", prog, cwd=tmp_path)
     assert (cost.status, "1 line is not fdata" in cost.line) == (0, True)
     assert cost.peak <= PEAK
     assert cost.seconds <= SECONDS
@@ -106,7 +114,7 @@ def test_lines_of_fdata(prog: Path, tmp_path: Path, head: bytes, piece: bytes) -
 def test_what_begins_a_profile(prog: Path, tmp_path: Path, piece: bytes) -> None:
     """Detection took the square of the blank lines."""
     (tmp_path / "p").write_bytes(piece)
-    cost = hugealign("order", "p", "-b", prog, directory=tmp_path)
+    cost = run("order", "p", "-b", prog, cwd=tmp_path)
     assert cost.status in (1, 3)
     assert cost.line
     assert cost.seconds <= 1.5
@@ -150,13 +158,13 @@ def test_a_sparse_program(tmp_path: Path, gibibytes: int) -> None:
     size = 24 * ((gibibytes << 30) // 24)
     elf(tmp_path / "sparse", (".symtab", SYMTAB, 0, size), (".strtab", STRTAB, 0, 1 << 30), TEXT)
     (tmp_path / "p").write_text("main 1\n")
-    cheap(hugealign("order", "p", "-b", "sparse", directory=tmp_path), 3, "no functions found")
+    cheap(run("order", "p", "-b", "sparse", cwd=tmp_path), 3, "no functions found")
 
 
 def test_unwind_information_of_zeros(tmp_path: Path) -> None:
     elf(tmp_path / "zeros", (".eh_frame", PROGBITS, 2, 1 << 26), TEXT)
     (tmp_path / "p").write_text("main 1\n")
-    cheap(hugealign("order", "p", "-b", "zeros", directory=tmp_path), 3, "no functions found")
+    cheap(run("order", "p", "-b", "zeros", cwd=tmp_path), 3, "no functions found")
 
 
 def test_unwind_information_of_tiny_records(tmp_path: Path) -> None:
@@ -167,7 +175,7 @@ def test_unwind_information_of_tiny_records(tmp_path: Path) -> None:
         file.seek(0x2000)
         file.write(record * ((1 << 26) // 8))
     (tmp_path / "p").write_text("main 1\n")
-    cheap(hugealign("order", "p", "-b", "tiny", directory=tmp_path), 3, "no functions found")
+    cheap(run("order", "p", "-b", "tiny", cwd=tmp_path), 3, "no functions found")
 
 
 def test_a_program_that_is_cut_while_it_is_read(tmp_path: Path) -> None:
@@ -185,7 +193,7 @@ def test_a_program_that_is_cut_while_it_is_read(tmp_path: Path) -> None:
     start = (tmp_path / "cut").read_bytes()[:0x2000]
     size = (tmp_path / "cut").stat().st_size
     tail = (tmp_path / "cut").read_bytes()[-200:]
-    for tenths in range(1, 8):
+    for tenths in range(1, 8, 2):
         with (tmp_path / "cut").open("r+b") as file:
             file.write(start)
             file.seek(0x2000)
@@ -199,7 +207,7 @@ def test_a_program_that_is_cut_while_it_is_read(tmp_path: Path) -> None:
 
         thread = threading.Thread(target=cut)
         thread.start()
-        cost = hugealign("order", "p", "-b", "cut", directory=tmp_path)
+        cost = run("order", "p", "-b", "cut", cwd=tmp_path)
         thread.join()
         assert cost.status in (1, 3), cost
         assert cost.line
@@ -225,7 +233,7 @@ def test_names_of_files_are_no_options(prog: Path, tmp_path: Path, name: str, da
         (tmp_path / "tools" / tool).write_text('#!/bin/sh\nprintf "%s\\n" "$@" >>"$TMPDIR/words"\nexit 1\n')
         (tmp_path / "tools" / tool).chmod(0o755)
     words = ["env", f"PATH={tmp_path / 'tools'}:/usr/bin:/bin", f"TMPDIR={tmp_path}", HUGEALIGN, "order", "-b", prog]
-    done = run(*words, "--", name, cwd=tmp_path)
+    done = run_any(*words, "--", name, cwd=tmp_path)
     assert done.returncode == 3, done.stderr
     given = (tmp_path / "words").read_text().splitlines()
     assert name not in given

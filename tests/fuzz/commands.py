@@ -134,9 +134,10 @@ def corpus() -> list[tuple[Path, Case]]:
 
 def _here(kinds: list[str]) -> list[str]:
     """Return those of *kinds* that this machine can run, and say which it cannot, and what it does not have."""
-    lacking = {name: KINDS[name].needs for name in kinds if not importlib.util.find_spec(KINDS[name].needs or "os")}
-    for name, module in lacking.items():
-        print(f"skipped: {name}, which needs Python's {module}")
+    needs = {name: KINDS[name].needs for name in kinds if KINDS[name].needs}
+    lacking = {name: what for name, what in needs.items() if not (importlib.util.find_spec(what) or shutil.which(what))}
+    for name, what in lacking.items():
+        print(f"skipped: {name}, which needs {what}")
     if not shutil.which("zstd"):
         print("no zstd here: what it packed is refused unread")
     if missing := files.prepare():

@@ -5,7 +5,7 @@ import json
 import os
 import random
 import tempfile
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -97,7 +97,11 @@ def order(chance: Chance) -> bytes:
 def _fixed() -> tuple[bytes, ...]:
     """Fixed files, with the record that undoes it."""
     made = []
-    with tempfile.TemporaryDirectory(prefix="hugealign-fuzz-") as work, redirect_stdout(io.StringIO()):
+    with (
+        tempfile.TemporaryDirectory(prefix="hugealign-fuzz-") as work,
+        redirect_stdout(io.StringIO()),
+        redirect_stderr(io.StringIO()),
+    ):
         for name, data in fixes.corpus().items():
             (Path(work) / name).write_bytes(data)
             for level in LEVELS:

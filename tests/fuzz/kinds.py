@@ -8,7 +8,7 @@ from pathlib import Path
 
 import hugealign.cli
 from hugealign.elf.fixrecord import LEVELS
-from tests.fuzz import archives, files, links, profiles, readers
+from tests.fuzz import archives, binaries, files, links, profiles, readers
 from tests.fuzz import fix as fixes
 
 SECONDS_PER_MEBIBYTE = 10.0  # docs/verify.md
@@ -52,7 +52,7 @@ class Kind:
 
     *make* makes one.  Of *commands*, one is chosen; ``@`` stands for the file.  *statuses* are the documented ones;
     those of *silent* print nothing on standard output.  *beside* are files that lie there as well.  A command that ends
-    with status 0 may leave `OUT`.  Without the module that it *needs*, all would be refused unread.
+    with status 0 may leave `OUT`.  Without the module or program that it *needs*, all would be refused unread.
 
     *run* runs the words of a command and returns its status.  *rate* is seconds of processor time for each MiB of the
     file above `runner.SECONDS`, *temporary* bytes of temporary files: so many, and so many times the file.
@@ -144,6 +144,17 @@ KINDS: dict[str, Kind] = {name: Kind(make, _VERIFY, temporary=_UNPACKED) for nam
     **{
         name: Kind(make, words, links.STATUSES, beside=links.beside, run=run)
         for name, (make, words, run) in links.KINDS.items()
+    },
+    **{
+        name: Kind(
+            binaries.make(name),
+            words,
+            beside=binaries.beside(name),
+            run=binaries.runs(name, command),
+            needs=tool,
+            temporary=_UNPACKED_PROFILE,
+        )
+        for name, (tool, words) in binaries.KINDS.items()
     },
     "baseline": Kind(files.baseline, (("verify", "--baseline", "@", "/bin/true"),)),
 }

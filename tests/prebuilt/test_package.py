@@ -1,4 +1,4 @@
-"""The Debian package in fresh Debians: installed by apt, used for the main job, and purged without a trace.
+"""The Debian package in fresh Debian releases: installed by apt, used for the main job, and purged without a trace.
 
 mmdebstrap makes each of them; a download of 150 MB; as root or as an ordinary user with user namespaces.
 """

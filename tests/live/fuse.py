@@ -1,0 +1,99 @@
+"""A file system of one file, by the kernel's FUSE protocol (linux/fuse.h), that stops answering when it is told to."""
+
+import contextlib
+import ctypes
+import mmap
+import os
+import signal
+import stat
+import struct
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.live.filesystems import MissingError
+
+_LOOKUP, _FORGET, _GETATTR, _OPEN, _READ, _RELEASE, _FLUSH, _INIT = 1, 2, 3, 14, 15, 18, 25, 26
+_ENOSYS, _ENOENT = 38, 2
+_FILE = 2  # the node; the root is 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Server:
+    """Answers until `hang`: then nothing, for ever.  A process of its own: whoever starts the file waits for it."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        self.fd = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
+        self.child = 0
+        self._hung = mmap.mmap(-1, 1)  # shared with the child
+
+    def hang(self) -> None:
+        """Answer no more."""
+        self._hung[0] = 1
+
+    def end(self) -> None:
+        """Be gone; who waits for an answer gets an error instead (fs/fuse/dev.c, fuse_dev_release)."""
+        if self.child:
+            os.kill(self.child, signal.SIGKILL)
+            os.waitpid(self.child, 0)
+            self.child = 0
+
+    def serve(self) -> None:
+        """Answer; ends when the file system is unmounted."""
+        with contextlib.suppress(OSError):
+            while request := os.read(self.fd, 1 << 20):
+                if not self._hung[0]:
+                    self._answer(request)
+
+    def _answer(self, request: bytes) -> None:
+        _, code, unique, node = struct.unpack_from("<IIQQ", request)
+        body = request[40:]
+        if code == _FORGET:
+            return
+        error, answer = 0, b""
+        if code == _INIT:
+            answer = struct.pack("<IIIIHHIIHH32x", 7, 31, 1 << 17, 0, 12, 10, 1 << 17, 1, 32, 0)
+        elif code == _LOOKUP:
+            known = body.rstrip(b"\0") == b"prog"
+            error = 0 if known else -_ENOENT
+            answer = struct.pack("<QQQQII", _FILE, 0, 1 << 20, 0, 0, 0) + self._attributes(_FILE) if known else b""
+        elif code == _GETATTR:
+            answer = struct.pack("<QII", 0, 0, 0) + self._attributes(node)
+        elif code == _OPEN:
+            answer = struct.pack("<QII", 1, 0, 0)
+        elif code == _READ:
+            _, offset, size = struct.unpack_from("<QQI", body)
+            answer = self.content[offset : offset + size]
+        elif code not in (_RELEASE, _FLUSH):
+            error = -_ENOSYS
+        os.write(self.fd, struct.pack("<IiQ", 16 + len(answer), error, unique) + answer)
+
+    def _attributes(self, node: int) -> bytes:
+        mode = stat.S_IFREG | 0o755 if node == _FILE else stat.S_IFDIR | 0o755
+        size = len(self.content) if node == _FILE else 0
+        return struct.pack("<6Q10I", node, size, -(-size // 512), 0, 0, 0, 0, 0, 0, mode, 1, 0, 0, 0, 4096, 0)
+
+
+@contextlib.contextmanager
+def mounted(content: bytes, at: Path) -> Iterator[Server]:
+    """Mount the file ``prog`` of *content* below *at*; what waits for it is let go at the end."""
+    if os.geteuid() != 0 or not Path("/dev/fuse").exists():
+        raise MissingError("root and /dev/fuse are needed")
+    server = Server(content)
+    options = f"fd={server.fd},rootmode=40000,user_id=0,group_id=0,allow_other".encode()
+    if _libc.mount(b"prog", os.fsencode(at), b"fuse", 6, options):
+        os.close(server.fd)
+        raise MissingError(f"FUSE cannot be mounted: {os.strerror(ctypes.get_errno())}")
+    server.child = os.fork()
+    if not server.child:
+        try:
+            server.serve()
+        finally:
+            os._exit(0)
+    os.close(server.fd)
+    try:
+        yield server
+    finally:
+        server.end()
+        subprocess.run(["umount", "--lazy", at], check=False)
