@@ -151,7 +151,7 @@ def test_another_program(prog: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [
-        (["order"], 2, "PROFILE and -b EXE are needed"),
+        (["order"], 2, "order: no profile; example"),
         (["order", "absent", "-b", "prog"], 3, "absent: No such file"),
         (["order", "list", "-b", "absent"], 3, "absent: No such file"),
         (["order", "list", "-b", "list"], 3, "list: not an ELF file"),
