@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import stat
 from collections.abc import Sequence
 
 from hugealign.process.processes import Process
@@ -29,16 +28,23 @@ def states(process: Process, mappings: Sequence[Mapping]) -> dict[int, str]:
 
 
 def _compared(process: Process, mapping: Mapping) -> str:
+    theirs = f"/proc/{process.pid}/root"
+    directory = os.path.dirname(mapping.path)
+    try:
+        # In a container our file of that name is another one, and the one below the mount cannot be seen.
+        if not os.path.samestat(os.stat(directory), os.stat(f"{theirs}{directory}")):
+            return CURRENT
+        copy = os.stat(f"{theirs}{mapping.path}")
+    except OSError:
+        return CURRENT
     try:
         original = os.stat(mapping.path)
     except OSError:
         return REPLACED
-    with contextlib.suppress(OSError):
-        copy = os.stat(f"/proc/{process.pid}/root{mapping.path}")
-        # The copy has the times of its original.  Where we see the copy itself, there is nothing to compare.
-        if stat.S_ISREG(original.st_mode) and not os.path.samestat(copy, original):
-            return CURRENT if copy.st_mtime_ns == original.st_mtime_ns else OLDER
-    return CURRENT
+    # The copy has the times of its original.  Where we see the copy itself, there is nothing to compare.
+    if os.path.samestat(copy, original) or copy.st_mtime_ns == original.st_mtime_ns:
+        return CURRENT
+    return OLDER
 
 
 def _mounted(pid: int) -> set[bytes]:

@@ -111,7 +111,8 @@ def carry(origin: Source, target: int, owner: bool = True) -> None:
         if owner:
             replacing.copy_attributes(origin.fd, target)
         else:
-            os.fchmod(target, info.st_mode & 0o777)
+            # Its owner is us, who may execute the file, perhaps by its group.
+            os.fchmod(target, info.st_mode & 0o777 | 0o500)
             os.utime(target, ns=(info.st_atime_ns, info.st_mtime_ns))
     except (OSError, ReplaceError) as error:
         raise StageError(getattr(error, "strerror", None) or str(error)) from error

@@ -12,6 +12,7 @@ import os
 import stat
 import time
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from hugealign import trust
@@ -125,8 +126,9 @@ def found(origin: copies.Source, place: str = DEFAULT) -> Iterator[int | None]:
 
 
 def _staged(store: int, place: str, real: str, fd: int, fix: bool, limit: int) -> Staged:
+    info = os.fstat(fd)
+    _remove_stale(store, place, {copies.identity(info, fixed) for fixed in (False, True)})
     origin = copies.source(real, fd, fix)
-    _remove_stale(store, place, origin.identity if origin else "")
     if origin is None:
         _unlink(_link(place, real))
         return Staged(real, NO_WINDOW)
@@ -196,7 +198,7 @@ def _point(place: str, real: str, identity: str) -> None:
     os.rename(fresh, link)
 
 
-def _remove_stale(store: int, place: str, wanted: str) -> None:
+def _remove_stale(store: int, place: str, wanted: AbstractSet[str]) -> None:
     """Remove the copies of files that are others by now, but *wanted*, and links that a killed one left behind."""
     for link in _links(place):
         identity = os.path.basename(os.readlink(link))
@@ -205,9 +207,9 @@ def _remove_stale(store: int, place: str, wanted: str) -> None:
     _remove_unnamed(store, place, wanted)
 
 
-def _remove_unnamed(store: int, place: str, wanted: str = "") -> None:
+def _remove_unnamed(store: int, place: str, wanted: AbstractSet[str] = frozenset()) -> None:
     """Remove the copies that no link leads to, but *wanted*."""
-    named = {wanted} | {os.path.basename(os.readlink(link)) for link in _links(place)}
+    named = wanted | {os.path.basename(os.readlink(link)) for link in _links(place)}
     for name in _copies(store):
         if name not in named:
             os.unlink(name, dir_fd=store)

@@ -89,7 +89,7 @@ class System:
 def booted(directory: Path, packages: tuple[str, ...] = ()) -> Iterator[System]:
     """Unpack Debian with *packages* into *directory*, if it is not there from the last time, and boot it."""
     if not (directory / "etc").exists():
-        subprocess.run(["tar", "-xf", _tar(packages), "-C", directory], check=True)
+        subprocess.run(["tar", "-xf", debian(packages), "-C", directory], check=True)
         for name in _MASKED:
             (directory / "etc/systemd/system" / name).symlink_to("/dev/null")
     group = _cgroups() / f"hugealign-{os.getpid()}"
@@ -138,7 +138,7 @@ def _up(child: "subprocess.Popen[bytes]") -> int:
     raise MissingError("systemd does not boot in namespaces here")
 
 
-def _tar(packages: tuple[str, ...]) -> Path:
+def debian(packages: tuple[str, ...]) -> Path:
     """Return an archive of a Debian 12 with systemd, Python and *packages*; made with mmdebstrap, and kept."""
     names = ["systemd", "systemd-sysv", "dbus", "python3-minimal", "libpython3-stdlib", *packages]
     place = ROOT / "build" / "booted"

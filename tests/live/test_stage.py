@@ -323,6 +323,16 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
+def test_permission_by_group(stock: Path) -> None:
+    """The copy is the user's own, so what the group may do to the file its owner may do to the copy."""
+    program = stock / "of-a-group"
+    shutil.copy(stock / "good", program)
+    os.chown(program, 0, 65534)
+    program.chmod(0o050)
+    with running(command("run", "--how=stage", "--", program, "5", user=True)) as child:
+        assert huge_kib(child.pid, program) == ALL
+
+
 def test_no_user_namespaces(stock: Path) -> None:
     user = ("setpriv", "--reuid=1000", "--regid=1000", "--clear-groups")
     words = [sys.executable, "-c", _NO_NAMESPACES, *user, *command("run", "--", stock / "good")]
