@@ -5,13 +5,13 @@ PYTHON := $(VENV)/bin/python
 CHECKERS := build/checkers
 # xunit1: the family in which tests may record what they saw.
 JUNIT := -o junit_family=xunit1 --junitxml=
-SHELL_FILES := bin/hugealign bin/hugealign-gcc hugealign/libexec/ld packaging/deb.sh packaging/debian/tests/main-job \
-	tests/setup.sh tests/installed.sh tests/coverage.sh .ci/run $(wildcard examples/*/*.sh)
+SHELL_FILES := bin/hugealign bin/hugealign-gcc hugealign/libexec/ld packaging/deb.sh packaging/rpm.sh \
+	packaging/debian/tests/main-job tests/setup.sh tests/installed.sh tests/coverage.sh .ci/run $(wildcard examples/*/*.sh)
 
 # What only test-kernels needs, 90 MB of it: `make test` does not install it.
 KERNEL_PACKAGES := qemu-system-x86 busybox-static xfsprogs btrfs-progs kmod cpio debian-archive-keyring
 
-.PHONY: help demo test test-links test-live test-kernels test-postgres test-mysql test-prebuilt check coverage format bench docs docs-live tables share pad install uninstall deb wheel setup clean
+.PHONY: help demo test test-links test-live test-kernels test-postgres test-mysql test-prebuilt check coverage format bench docs docs-live tables share pad install uninstall deb rpm wheel setup clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -103,6 +103,9 @@ uninstall: ## remove what install put there
 
 deb: ## build the Debian package, below build/deb
 	packaging/deb.sh
+
+rpm: ## build the RPM package, below build/rpm
+	packaging/rpm.sh
 
 wheel: setup ## build the wheel
 	$(PYTHON) -m build --no-isolation --wheel

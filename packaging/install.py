@@ -42,6 +42,12 @@ def sources(top: str) -> Iterator[str]:
 def put(source: str, target: str) -> None:
     """Copy a file under its final name in one step."""
     temporary = os.path.join(os.path.dirname(target), f".{os.path.basename(target)}.new")
+    if os.path.islink(source):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        os.symlink(os.readlink(source), temporary)
+        os.rename(temporary, target)
+        return
     shutil.copyfile(source, temporary)
     os.chmod(temporary, 0o755 if os.access(source, os.X_OK) else 0o644)
     seen = os.stat(source)

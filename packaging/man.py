@@ -296,10 +296,16 @@ def order_page() -> str:
 def pages() -> dict[str, str]:
     """Return every page by its path below share/man."""
     found = {"man1/hugealign.1": main_page(), "man5/hugealign.order.5": order_page()}
-    for launcher in os.listdir(os.path.join(ROOT, "bin")):
-        if launcher != "hugealign" and " " not in launcher:
-            found[f"man1/{launcher}.1"] = ".so man1/hugealign.1\n"
     return found | {f"man1/hugealign-{name}.1": command_page(name) for name in cli.COMMANDS}
+
+
+def link_launchers() -> list[str]:
+    """Give each launcher hugealign(1) as its page, unless it has it, and return those that had not."""
+    names = [name for name in os.listdir(os.path.join(ROOT, "bin")) if name != "hugealign" and " " not in name]
+    lacking = [f"man1/{name}.1" for name in names if not os.path.islink(os.path.join(PLACE, f"man1/{name}.1"))]
+    for name in lacking if "--check" not in sys.argv else ():
+        os.symlink("hugealign.1", os.path.join(PLACE, name))
+    return lacking
 
 
 def main() -> None:
@@ -320,6 +326,7 @@ def main() -> None:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
+    stale += link_launchers()
     if stale and "--check" in sys.argv:
         sys.exit(f"stale: {' '.join(stale)}; run: make share")
 

@@ -72,6 +72,7 @@ def test_what_examples_name_is_where_the_package_puts_it(built: Path) -> None:
     assert " ./usr/bin/hugealign\n" in contents
 
 
+@pytest.mark.matrix  # ten seconds
 def test_two_builds_are_the_same_bytes(built: Path, tmp_path: Path) -> None:
     words = f"umask 077; exec '{ROOT}/packaging/deb.sh' '{tmp_path}/out'"
     subprocess.run(["sh", "-c", words], env=environment(TZ="Asia/Tokyo"), capture_output=True, check=True)

@@ -187,7 +187,7 @@ def test_killed_at_any_moment_one_version_is_whole(tmp_path: Path) -> None:
     assert make("install", versions[1], PREFIX=to).returncode == 0
     takes = time.monotonic() - began
     rng, seen = random.Random(1), set()
-    for number in range(12):
+    for number in range(6):
         words = ["make", "-s", "-C", str(versions[number % 2]), "install", f"PREFIX={to}"]
         with subprocess.Popen(words, env=plain(), start_new_session=True) as installing:
             time.sleep(takes * rng.uniform(0.1, 1.0))

@@ -1,0 +1,21 @@
+#!/bin/sh
+# make rpm: the RPM package, source and binary, below build/rpm.  Needs rpmbuild.
+set -eu
+umask 022
+cd "$(dirname "$0")/.."
+out=${1:-build/rpm}
+version=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' hugealign/version.py)
+epoch=${SOURCE_DATE_EPOCH:-1795420800} # of packaging/hugealign.spec: two builds are the same bytes
+rm -rf "$out"
+mkdir -p "$out/SOURCES"
+out=$(realpath "$out")
+tar -c --exclude=__pycache__ --exclude='*.pyc' --exclude='*~' --sort=name --owner=0 --group=0 --numeric-owner \
+    --mtime="@$epoch" --transform="s,^,hugealign-$version/," \
+    bin cmake hugealign ld-scripts lld-plugin packaging share LICENSE Makefile README.md |
+    gzip -n >"$out/SOURCES/hugealign-$version.tar.gz"
+touch -d "@$epoch" "$out/SOURCES/hugealign-$version.tar.gz" # the source package keeps this
+# Debian's rpm knows none of its packages by their RPM names.
+nodeps=$(rpm -q python3 >/dev/null 2>&1 || echo --nodeps)
+# shellcheck disable=SC2086
+SOURCE_DATE_EPOCH=$epoch rpmbuild -ba $nodeps --define "_topdir $out" --define "_buildhost localhost" \
+    --define "clamp_mtime_to_source_date_epoch 1" --define "use_source_date_epoch_as_buildtime 1" packaging/hugealign.spec

@@ -1,0 +1,61 @@
+"""The RPM package: built by rpmbuild, installed by rpm into a root of its own, used there and removed."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from hugealign.version import __version__
+from tests.support import ROOT, environment, run
+
+pytestmark = pytest.mark.skipif(not shutil.which("rpmbuild"), reason="rpmbuild is not installed")
+
+
+def built(place: Path) -> Path:
+    done = run(ROOT / "packaging/rpm.sh", place)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (package,) = place.glob("RPMS/noarch/*.rpm")
+    return package
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(tmp_path_factory.mktemp("rpm") / "out")
+
+
+def test_the_spec_has_this_version(package: Path) -> None:
+    assert package.name.startswith(f"hugealign-{__version__}-1")
+
+
+def test_all_launchers_and_pages_are_in_it(package: Path) -> None:
+    files = set(run("rpm", "-qlp", package, check=True).stdout.splitlines())
+    assert {f"/usr/bin/{file.name}" for file in (ROOT / "bin").iterdir()} <= files
+    for page in (ROOT / "share/man").glob("man?/*"):
+        assert any(file.startswith(f"/usr/share/man/{page.parent.name}/{page.name}") for file in files), page
+    assert "/usr/lib/hugealign/hugealign/cli/verify.py" in files
+    assert "/usr/lib/hugealign/installed" not in files
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="rpm installs as root")
+def test_installed_used_and_removed(package: Path, bulk: Path, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    words = ["rpm", "--root", root, "--nodeps", "--noscripts"]
+    run(*words, "-i", package, check=True)
+    env = environment() | {"PATH": environment()["PATH"].partition(":")[2]}
+    (tmp_path / "main.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }")
+    for words_of in (["hugealign", "gcc"], ["hugealign gcc"]):
+        launcher, *rest = words_of
+        run(root / "usr/bin" / launcher, *rest, tmp_path / "main.c", bulk, "-o", tmp_path / "out", env=env, check=True)
+        run(root / "usr/bin/hugealign", "verify", tmp_path / "out", env=env, check=True)
+        run(tmp_path / "out", env=env, check=True)
+    run(*words, "-e", "hugealign", check=True)
+    left = [path for path in root.rglob("*hugealign*") if "rpm" not in path.parts]
+    assert left == []
+
+
+@pytest.mark.matrix  # ten seconds
+def test_two_builds_are_the_same_bytes(tmp_path: Path) -> None:
+    """In one place, which rpmbuild writes into the source package, and its checksum into the other."""
+    first = built(tmp_path / "out").read_bytes()
+    assert built(tmp_path / "out").read_bytes() == first
