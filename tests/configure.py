@@ -25,7 +25,7 @@ PROJECTS = {
     "ffmpeg": "../configure --disable-x86asm",
     "gawk": "../configure",
     "gmp": "../configure",
-    "nginx": "cp -a ../* . 2>/dev/null; ./configure --without-http_rewrite_module",
+    "nginx": "cp -a ../auto ../configure ../conf ../src ../man ../html . && ./configure --without-http_rewrite_module",
     "php8.2": "../configure --disable-all",
     "postgresql-15": "../configure --without-readline --without-icu",
     "python3.11": "../configure",
