@@ -123,6 +123,8 @@ class Runner:
                 if problem:
                     break
             status = 0
+        except BaseException as error:  # noqa: BLE001  # not of the command, whose errors are caught above
+            os.write(answers, f"0 the harness failed: {error!r}\n".replace("\n", " ").encode() + b"\n")
         finally:
             os._exit(status)
 
@@ -157,7 +159,7 @@ class Runner:
         for stream in (sys.stdout, sys.stderr):  # as the interpreter does when it ends
             stream.flush()
         seconds = _seconds() - began
-        problem = _verdict(kind, status, *(os.pread(fd, 64 << 20, 0) for fd in (self._out, self._err)))
+        problem = _verdict(kind, status, _said(self._out), _said(self._err))
         if not problem and seconds > bound:
             problem = f"more than {bound:.0f} s of processor time"
         left = self._clean(kind.beside())
@@ -166,6 +168,11 @@ class Runner:
         if not problem and (self._work / NAME).read_bytes() != case.data:
             problem = "changes the file"
         return seconds, problem
+
+
+def _said(fd: int) -> bytes:
+    """Return what is in the file; Python takes the memory for what is asked for, whether it is there or not."""
+    return os.pread(fd, min(os.fstat(fd).st_size, 64 << 20), 0)
 
 
 def _seconds() -> float:
