@@ -1,11 +1,14 @@
 """What gives a finished file the windows that it lacks, found by trying: its headers edited, or else another link."""
 
+import contextlib
 import os
 import shlex
 
 from hugealign import settings
+from hugealign.elf.image import read_image
 from hugealign.errors import HugealignError
 from hugealign.fixing.fix import FixOptions, fix
+from hugealign.regular import opened
 from hugealign.units import printable
 from hugealign.verification.rules import RELINK
 
@@ -29,5 +32,9 @@ def cure(path: str, page_size: int = settings.PAGE_SIZE) -> str:
 
 def cure_or_relink(path: str, page_size: int = settings.PAGE_SIZE) -> str:
     """Return what to do about a file whose text has too few windows, to stand after a reason."""
-    found = cure(path, page_size)
-    return f"run: {found}" if found else RELINK
+    if found := cure(path, page_size):
+        return f"run: {found}"
+    with contextlib.suppress(HugealignError, OSError), opened(path) as fd:
+        if sum(segment.p_memsz for segment in read_image(fd).text_segments) < settings.MIN_TEXT:
+            return "4 KiB pages serve so little text"
+    return RELINK

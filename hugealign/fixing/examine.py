@@ -30,7 +30,7 @@ def plan(fd: int, image: Image, page_size: int, level: str = SHIFT) -> Plan:
     if not image.sections:
         raise RefusalError("it has no section headers, where the record for undoing would go")
     if read_dynamic(fd, image).textrel:
-        raise RefusalError("it has text relocations (DT_TEXTREL): the loader writes to its text")
+        raise RefusalError("it has text relocations (DT_TEXTREL): the loader writes to its text; compile with -fPIC")
     made = make_plan(image, page_size, level)
     record = recorded(reader(fd), image)
     if record and made.edits:

@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from hugealign import settings
 from hugealign.elf.fixrecord import ALIGN, MERGE, SHIFT, Piece
 from hugealign.elf.image import (
     EM_AARCH64,
@@ -120,7 +121,11 @@ def make_plan(image: Image, page_size: int, level: str = SHIFT) -> Plan:
     loads = _checked(image, page_size)
     texts = _wanted(image, loads, page_size, level)
     if not texts:
-        raise RefusalError(f"no whole window of {format_size(page_size)} can be made of its text")
+        small = sum(segment.p_memsz for segment in image.text_segments) < settings.MIN_TEXT
+        mend = "; 4 KiB pages serve so little" if small else '; a new link can pad it: CC="hugealign gcc"'
+        if page_size != settings.PAGE_SIZE:
+            mend = ""
+        raise RefusalError(f"no whole window of {format_size(page_size)} can be made of its text{mend}")
     if level == ALIGN:
         texts = [t for t in texts if (t.low - loads[t.at].p_offset) % page_size == 0]
         if not texts:

@@ -92,6 +92,8 @@ class Verdict:
                 which, rest = "windows that its build asks for", f" (it has {self.possible})"
             share = "all" if self.held == self.wanted else f"{self.held} of"
             head = f"{name}: {share} {self.wanted} {which} are huge{rest}"
+            if self.held == self.wanted == 1 and not rest:
+                head = f"{name}: its one window is huge"
         several = len(self.reasons) > 1
         lines = [head]
         for count, reason, mend in self.reasons:

@@ -122,6 +122,26 @@ def test_small_programs_get_no_hint() -> None:
             running.kill()
 
 
+def test_little_text_needs_no_cure(tmp_path: Path) -> None:
+    (tmp_path / "small.c").write_text("int main(void) { return 0; }")
+    run("gcc", tmp_path / "small.c", "-o", tmp_path / "small", check=True)
+    assert "; 4 KiB pages serve so little text\n" in run(HUGEALIGN, "warm", tmp_path / "small").stdout
+    done = run(HUGEALIGN, "fix", "--dry-run", tmp_path / "small")
+    assert done.returncode == 1
+    assert done.stderr.endswith("can be made of its text; 4 KiB pages serve so little\n")
+
+
+def test_a_refusal_names_the_link_that_can(tmp_path: Path) -> None:
+    (tmp_path / "m.c").write_text(
+        'int main(void) { __asm__("jmp 1f\\n .rept 900000\\n nop\\n .endr\\n 1:"); return 0; }'
+    )
+    run("gcc", tmp_path / "m.c", "-o", tmp_path / "m", check=True)
+    done = run(HUGEALIGN, "fix", "--dry-run", tmp_path / "m")
+    assert done.stderr.endswith('; a new link can pad it: CC="hugealign gcc"\n')
+    run(HUGEALIGN, "gcc", tmp_path / "m.c", "-o", tmp_path / "again", check=True)
+    assert "in 1 window" in run(HUGEALIGN, "verify", tmp_path / "again", check=True).stdout
+
+
 @pytest.mark.parametrize("rule", ["HA001", "HA003", "HA004"])
 def test_pages_name_it(rule: str) -> None:
     assert "hugealign fix --dry-run FILE" in run(HUGEALIGN, "explain", rule).stdout

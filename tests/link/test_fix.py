@@ -355,7 +355,7 @@ REFUSALS: dict[str, tuple[str | dict[int, bytes], int, str]] = {
     "text relocations": (
         "gcc -shared -Wl,-z,notext textrel.s -nostdlib -o made",
         1,
-        "it has text relocations (DT_TEXTREL): the loader writes to its text",
+        "it has text relocations (DT_TEXTREL): the loader writes to its text; compile with -fPIC",
     ),
     "a debug file": (
         "objcopy --only-keep-debug plain made",
