@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from hugealign.errors import HugealignError
 from hugealign.near import hint
 from hugealign.numbers import decimal
-from hugealign.process import pagemap, smaps
+from hugealign.process import mounts, pagemap, smaps, statx
 from hugealign.units import printable
 
 _PROC = "/proc"
@@ -34,8 +34,9 @@ class Process:
 
     *exe* is the file of the program itself, *exe_id* its ``(st_dev, st_ino)``.  *mappings* are the executable ones
     that were asked for.  *elsewhere*: by the name *exe* there is no such file here: the process lives in a container
-    or another mount namespace.  *started*: clock ticks since boot, tells a process from an older one of its PID.
-    *inner_pids*: its PIDs in the PID namespaces inside of ours, the innermost last.
+    or another mount namespace.  *served*: a server has the file, and may not answer.  *started*: clock ticks since
+    boot, tells a process from an older one of its PID.  *inner_pids*: its PIDs in the PID namespaces inside of ours,
+    the innermost last.
     """
 
     pid: int
@@ -45,6 +46,7 @@ class Process:
     thp_disabled: bool
     mappings: tuple[smaps.Mapping, ...]
     elsewhere: bool = False
+    served: bool = False
     started: int = 0
     inner_pids: tuple[int, ...] = ()
 
@@ -79,7 +81,7 @@ def look(pid: int, libraries: bool = False, anonymous: bool = False) -> Process:
         for _ in range(_ATTEMPTS):
             process = _identify(pid, directory)
             seen, steady = _read(process, directory, libraries, anonymous)
-            if steady and _program(directory) == (seen.exe, seen.exe_id):
+            if steady and _program(pid, directory) == (seen.exe, seen.exe_id):
                 break
     except (FileNotFoundError, ProcessLookupError):
         raise GoneError(f"no process {pid}") from None
@@ -168,8 +170,9 @@ def _identify(pid: int, directory: int) -> Process:
         if _stat(directory)[_FLAGS] & _PF_KTHREAD:
             raise ProcessError(f"process {pid} is a kernel thread: it has no text")
         raise GoneError(f"process {pid} has ended")
-    exe, exe_id = _program(directory)
+    exe, exe_id = _program(pid, directory)
     comm = "".join(_lines("comm", directory)).removesuffix("\n")
+    served = mounts.served(exe_id[0], pid)
     return Process(
         pid,
         comm,
@@ -177,19 +180,22 @@ def _identify(pid: int, directory: int) -> Process:
         exe_id,
         thp_disabled=status.get("THP_enabled", "1").strip() == "0",
         mappings=(),
-        elsewhere=_identity(exe) != exe_id and _identity(f"root{exe}", directory) == exe_id,
+        elsewhere=not served and _identity(exe) != exe_id and _identity(f"root{exe}", directory) == exe_id,
+        served=served,
         started=_stat(directory)[_STARTED],
         inner_pids=tuple(map(int, status.get("NSpid", "").split()[1:])),
     )
 
 
-def _program(directory: int) -> tuple[str, tuple[int, int]]:
-    """Return the path of the program of /proc/PID *directory* and its ``(st_dev, st_ino)``."""
-    info = os.stat("exe", dir_fd=directory)
+def _program(pid: int, directory: int) -> tuple[str, tuple[int, int]]:
+    """Return the path of the program of *pid*, whose /proc is *directory*, and its ``(st_dev, st_ino)``."""
+    found = statx.identity("exe", directory)
     shown = os.readlink("exe", dir_fd=directory)
     # d_path appends this to the name of a file that is gone; a name may end so by itself.
-    gone = shown.endswith(" (deleted)") and _identity(f"root{shown}", directory) != (info.st_dev, info.st_ino)
-    return shown.removesuffix(" (deleted)") if gone else shown, (info.st_dev, info.st_ino)
+    gone = shown.endswith(" (deleted)")
+    if gone and not mounts.served(found[0], pid):
+        gone = _identity(f"root{shown}", directory) != found
+    return shown.removesuffix(" (deleted)") if gone else shown, found
 
 
 def _identity(path: str, directory: int | None = None) -> tuple[int, int] | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from hugealign.errors import HugealignError
 from hugealign.pagecache import measure
+from hugealign.process import mounts
 from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping
 from hugealign.regular import opened
@@ -48,7 +49,7 @@ def asked(process: Process, mappings: Sequence[Mapping], page_size: int) -> dict
 @contextlib.contextmanager
 def _opened(process: Process, mapping: Mapping) -> Iterator[int | None]:
     """Open the file behind *mapping*; None if it has none, or another one by now.  Raises HugealignError."""
-    if not mapping.is_file:
+    if not mapping.is_file or mounts.served(os.makedev(*mapping.device), process.pid):
         yield None
         return
     # Both lead to the file itself, also if its name is gone or another file's, and from other mount namespaces.

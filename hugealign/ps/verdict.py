@@ -240,7 +240,7 @@ def _shortfall(process: Process, mappings: tuple[Mapping, ...], page_size: int, 
         path = f"/proc/{process.pid}/root{worst.path}" if process.elsewhere else worst.path
         if worst.size < page_size:
             mend = hints.libraries(process) if hints and all(map(process.is_program, mappings)) else ""
-        elif hints and worst.is_file and not worst.deleted and not process.elsewhere:
+        elif hints and worst.is_file and not worst.deleted and not (process.elsewhere or process.served):
             mend = hints.cure(path)
         else:
             mend = f"see: hugealign verify {printable(shlex.quote(path))}"

@@ -45,6 +45,13 @@ def test_doctor_does_not_wait_for_it(hung: Hung) -> None:
     assert hugealign("doctor").returncode in (0, 1)
 
 
+@pytest.mark.parametrize("options", [(), ("-v",), ("--libs",), ("--json",)])
+def test_ps_does_not_wait_for_it(options: tuple[str, ...], hung: Hung) -> None:
+    done = hugealign("ps", *options, str(hung[1].pid))
+    assert done.returncode in (0, 1), done.stderr
+    assert "prog" in done.stdout
+
+
 def test_verify_waits_as_anything_does_that_reads_the_file(hung: Hung) -> None:
     """And goes on once an answer comes: here, that the file system is gone."""
     with subprocess.Popen([HUGEALIGN, "verify", hung[0]], stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
