@@ -171,7 +171,7 @@ def test_binary_is_found_by_its_build(program: Path, traced: Path, tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("program", "is another build than the one"), ("other", "nothing of it runs"), ("text", "no ELF file")],
+    [("program", "is another build than the one"), ("other", "nothing of it runs"), ("text", "not an ELF file")],
 )
 def test_another_binary(name: str, message: str, program: Path, traced: Path, tmp_path: Path) -> None:
     path = tmp_path / name
