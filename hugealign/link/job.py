@@ -44,6 +44,8 @@ def understand(real: str, arguments: list[str], settings: "Settings") -> Job | s
         words = commands.expand(arguments, _read_response)
     except RecursionError:
         return "response files name each other"
+    if any("\0" in word for word in words):
+        return "a response file holds a NUL byte"
     command = commands.parse(words)
     if command.hands_off:
         return command.hands_off

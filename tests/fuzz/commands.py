@@ -204,4 +204,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    # Each thread would reserve 64 MiB of addresses for an arena of its own (mallopt(3)), which count as memory here.
+    if "MALLOC_ARENA_MAX" not in os.environ:
+        os.execve(sys.executable, sys.orig_argv, os.environ | {"MALLOC_ARENA_MAX": "1"})  # noqa: S606
     sys.exit(main())

@@ -23,7 +23,8 @@ def command(words: list[str]) -> int:
 def _fix_and_back(words: list[str]) -> int:
     """Fix `NAME` into `OUT` by *words*; what was fixed must be the same after ``--undo``."""
     status = command(words)
-    if status == 0 and os.path.exists(OUT):
+    # Where there was nothing to do it is a copy, without a record.
+    if status == 0 and os.path.exists(OUT) and Path(OUT).read_bytes() != Path(NAME).read_bytes():
         assert command(["fix", "--undo", "-o", "back", OUT]) == 0
         assert Path("back").read_bytes() == Path(NAME).read_bytes(), "undoing gives another file"
         os.unlink("back")

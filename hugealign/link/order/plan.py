@@ -164,7 +164,10 @@ class OrderedLink:
         fd = os.open(self.job.command.output, os.O_RDWR | os.O_CLOEXEC)
         try:
             offset = section.sh_offset + buildnote.DESCRIPTION
-            version, flags, page_size, *distances, budget = _SIGNED.unpack(os.pread(fd, _SIGNED.size, offset))
+            try:
+                version, flags, page_size, *distances, budget = _SIGNED.unpack(os.pread(fd, _SIGNED.size, offset))
+            except (struct.error, OverflowError):
+                return None  # the section is not where its header says
             if version:
                 return None  # not ours: an input has brought one along
             start, end = (
