@@ -134,7 +134,7 @@ def _expand(arguments: list[str], read: "Callable[[str], str]", words: list[str]
         if word.startswith("@") and len(word) > 1:
             try:
                 text = read(word[1:])
-            except OSError:
+            except (OSError, ValueError):  # ValueError: a NUL byte in the name
                 words.append(word)
                 continue
             _expand(split(text[:_RESPONSE_LIMIT]), read, words, depth + 1)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MAGIC = b"# hugealign.order/1"
 _LIMIT = 256 << 20  # bytes of an order file
+_SHOWN = 1024  # characters of its name in a message
 _BLOCK = 1 << 16
 _IDENTITY = 20  # bytes of the checksum that identify a profile
 #: How compilers begin the name of the section of one function (GCC manual, -ffunction-sections, -freorder-functions;
@@ -76,15 +77,15 @@ class Order:
 def load(path: str) -> bytes:
     """Return what is in the order file at *path*.  Raises HugealignError, whose message names the file."""
     if os.path.exists(path) and not os.path.isfile(path):
-        raise HugealignError(f"{printable(path)}: not a regular file")
+        raise HugealignError(f"{printable(path[:_SHOWN])}: not a regular file")
     try:
         with open(path, "rb") as file:
             # Python takes the memory for what is asked for, whether it is there or not.
             data = file.read(min(os.fstat(file.fileno()).st_size, _LIMIT) + 1)
     except OSError as error:
-        raise HugealignError(f"{printable(path)}: {error.strerror}") from error
+        raise HugealignError(f"{printable(path[:_SHOWN])}: {error.strerror}") from error
     if len(data) > _LIMIT:
-        raise HugealignError(f"{printable(path)}: larger than an order file can be")
+        raise HugealignError(f"{printable(path[:_SHOWN])}: larger than an order file can be")
     return data
 
 
@@ -93,7 +94,7 @@ def parse(data: bytes, path: str, identity: bytes = b"") -> Order:
     try:
         return _parse(data, identity)
     except HugealignError as error:
-        raise HugealignError(f"{printable(path)}: {error}") from error
+        raise HugealignError(f"{printable(path[:_SHOWN])}: {error}") from error
 
 
 def _parse(data: bytes, identity: bytes) -> Order:

@@ -168,7 +168,7 @@ class OrderedLink:
                 version, flags, page_size, *distances, budget = _SIGNED.unpack(os.pread(fd, _SIGNED.size, offset))
             except (struct.error, OverflowError):
                 return None  # the section is not where its header says
-            if version:
+            if version or page_size != self.job.settings.page_size:
                 return None  # not ours: an input has brought one along
             start, end = (
                 (section.sh_addr + place + distance) % (1 << 64)
