@@ -14,7 +14,7 @@ from hugealign.errors import NumberFormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 ARCHIVE, THIN_ARCHIVE = b"!<arch>\n", b"!<thin>\n"
 MEMBER_HEADER = 60  # bytes: name, date, uid, gid, mode, size, magic
@@ -40,6 +40,19 @@ class Header:
         self.e_shoff = e_shoff
         self.e_shnum = e_shnum
         self.e_shstrndx = e_shstrndx
+
+
+def opened(paths: "Iterable[str]") -> "Iterator[tuple[str, int]]":
+    """Yield those of *paths* that can be opened, with a descriptor that is good until the next."""
+    for path in paths:
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except (OSError, ValueError):
+            continue
+        try:
+            yield path, fd
+        finally:
+            os.close(fd)
 
 
 def members(fd: int, with_names: bool = False) -> "Iterator[tuple[bytes, int, int]]":

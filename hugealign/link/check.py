@@ -1,9 +1,7 @@
 """Holding the output of a laid-out link against what it promises: the layout, and every guard of the plain link."""
 
-import os
-
 from hugealign.elf.guards import STACK_GUARDED
-from hugealign.elf.relocatable import UNREADABLE, members, section_names
+from hugealign.elf.relocatable import UNREADABLE, members, opened, section_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,19 +33,13 @@ def doubtful(guards: "Guards", image: "Image", command: "Command") -> bool:
 
 def _says_of_the_stack(command: "Command") -> bool:
     """Return whether an object among the inputs has a ``.note.GNU-stack``; members of archives may be left out."""
-    for path in command.inputs:
-        try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        except (OSError, ValueError):
-            continue
+    for _, fd in opened(command.inputs):
         try:
             whole = next(members(fd))
             if not whole[0] and _STACK_NOTE in (section_names(fd, *whole[1:]) or b""):
                 return True
         except (*UNREADABLE, StopIteration):
             continue
-        finally:
-            os.close(fd)
     return False
 
 

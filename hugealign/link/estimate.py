@@ -8,7 +8,7 @@ import os
 
 from hugealign.elf import relocatable
 from hugealign.elf.image import SHF_EXECINSTR
-from hugealign.elf.relocatable import SHDR, UNREADABLE
+from hugealign.elf.relocatable import SHDR, UNREADABLE, opened
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,17 +21,11 @@ _BITCODE = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")  # LLVM bitcode, and its wrapper
 def code_bytes(command: "Command", limit: int) -> int:
     """Return about how many bytes of code *command* links, or at least *limit* once that is reached."""
     total = 0
-    for path in inputs(command):
-        try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        except (OSError, ValueError):
-            continue
+    for _, fd in opened(inputs(command)):
         try:
             total += _file(fd, limit - total)
         except UNREADABLE:
             continue
-        finally:
-            os.close(fd)
         if total >= limit:
             break
     return total
@@ -39,17 +33,11 @@ def code_bytes(command: "Command", limit: int) -> int:
 
 def machine_of(command: "Command") -> int | None:
     """Return ``e_machine`` of the first 64-bit little-endian ELF object among the inputs, or None."""
-    for path in command.inputs:
-        try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        except (OSError, ValueError):
-            continue
+    for _, fd in opened(command.inputs):
         try:
             head = os.pread(fd, 20, 0)
         except OSError:
-            head = b""
-        finally:
-            os.close(fd)
+            continue
         if head.startswith(b"\x7fELF") and len(head) == 20:
             return int.from_bytes(head[18:20], "little") if head[4:6] == b"\x02\x01" else 0
     return None

@@ -8,13 +8,13 @@ import os
 
 from hugealign.elf import relocatable
 from hugealign.elf.image import SHF_EXECINSTR
-from hugealign.elf.relocatable import MEMBER_HEADER, SHDR, SHT_PROGBITS, UNREADABLE, members
+from hugealign.elf.relocatable import MEMBER_HEADER, SHDR, SHT_PROGBITS, UNREADABLE, members, opened
 from hugealign.link import estimate
 from hugealign.link.order.dialects import PLAIN_PATH, Choices
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection
 
     from hugealign.link.command import Command
 
@@ -86,7 +86,7 @@ def find(command: "Command", names: "Collection[bytes]", local: "Collection[tupl
     sought: dict[bytes, list[bytes]] = {}
     for name, source in local:
         sought.setdefault(source.rpartition(b"/")[2], []).append(name)
-    for path, fd in _opened(estimate.inputs(command)):
+    for path, fd in opened(estimate.inputs(command)):
         try:
             for member, offset, size in members(fd):
                 table = _names(fd, offset, size)
@@ -132,7 +132,7 @@ def in_one_piece(command: "Command") -> "list[Place]":
     The C library's own start (``crt1.o``) does not count.
     """
     found = []
-    for path, fd in _opened(path for path in estimate.inputs(command) if not _is_start(path)):
+    for path, fd in opened(path for path in estimate.inputs(command) if not _is_start(path)):
         try:
             for member, offset, size in members(fd):
                 if _headers(fd, offset, size)[1]:
@@ -148,7 +148,7 @@ def pieces(places: "list[Place]", names: set[bytes]) -> list[Piece]:
     files: dict[str, list[Place]] = {}
     for place in places if names else ():
         files.setdefault(place[0], []).append(place)
-    for path, fd in _opened(files):
+    for path, fd in opened(files):
         try:
             defined = relocatable.members_that_define(fd, names)
             for _, member, offset, size in files[path]:
@@ -167,25 +167,12 @@ def whole(command: "Command") -> tuple[list[str], int]:
     """
     paths = [path for path in command.inputs if path.endswith(".o") and not _is_start(path)]
     found = []
-    for path, fd in _opened(paths):
+    for path, fd in opened(paths):
         try:
             found += [path] if _headers(fd, 0, os.fstat(fd).st_size)[1] else []
         except UNREADABLE:
             continue
     return found, len(paths)
-
-
-def _opened(paths: "Iterable[str]") -> "Iterator[tuple[str, int]]":
-    """Yield those of *paths* that can be opened, with a descriptor that is good until the next."""
-    for path in paths:
-        try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        except (OSError, ValueError):
-            continue
-        try:
-            yield path, fd
-        finally:
-            os.close(fd)
 
 
 def _is_start(path: str) -> bool:

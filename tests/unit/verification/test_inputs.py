@@ -4,7 +4,6 @@ import io
 import os
 import shutil
 import sys
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,8 +16,8 @@ from hugealign.verification.inputs import names_from, parse_jobs
 from hugealign.verification.model import FileReport
 from hugealign.verification.verify import check_all
 from tests.support import HUGEALIGN, run
+from tests.trees import PROGRAM, make, tar
 
-PROGRAM = Path("/bin/true")
 JOBS = pytest.mark.parametrize("jobs", [1, 2, 5])
 
 
@@ -27,32 +26,9 @@ def check(*paths: object, jobs: int = 1, counts: Counts | None = None) -> list[F
     return list(check_all(words, rules.Policy(), recursive=True, jobs=jobs, counts=counts))
 
 
-def tar(*members: tuple[str, bytes]) -> bytes:
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as archive:
-        for name, data in members:
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            archive.addfile(info, io.BytesIO(data))
-    return out.getvalue()
-
-
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A directory with programs at several depths, links of all kinds, and things that are no programs."""
-    top = tmp_path / "top"
-    for directory in ("b", "a/deep/er", "empty"):
-        (top / directory).mkdir(parents=True)
-    for name in ("z", "b/2", "b/1", "a/deep/er/program", "\udcff\nodd"):
-        shutil.copy(PROGRAM, top / name)
-    (top / "a/loop").symlink_to("..")
-    (top / "link").symlink_to("z")
-    (top / "b/hard").hardlink_to(top / "b/1")
-    (top / "text").write_text("#!/bin/sh\n" * 100)
-    (top / "tiny").write_text("x")
-    os.mkfifo(top / "fifo")
-    (top / "c.tar").write_bytes(tar(("m", PROGRAM.read_bytes())))
-    return top
+    return make(tmp_path)
 
 
 WALKED = ["a/deep/er/program", "b/1", "b/2", "c.tar!m", "z", "\udcff\nodd"]
