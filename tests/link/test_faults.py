@@ -112,6 +112,14 @@ def test_linker_killed_by_a_signal(number: signal.Signals, main: Path, bulk: Pat
     assert (wrapped.returncode, wrapped.stderr) == (plain.returncode, plain.stderr)
 
 
+def _lives(status: Path) -> bool:
+    """Whether the process is there and not dead, if perhaps not yet reaped."""
+    try:
+        return "State:\tZ" not in status.read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def test_interrupt_leaves_no_linker_behind(main: Path, bulk: Path, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     linker = tmp_path / "bin" / "ld.bfd"
@@ -144,7 +152,7 @@ def test_interrupt_leaves_no_linker_behind(main: Path, bulk: Path, tmp_path: Pat
         process.wait(20)
     status = Path("/proc", (tmp_path / "started").read_text().strip(), "status")
     deadline = time.monotonic() + 10
-    while status.exists() and "State:\tZ" not in status.read_text():  # dead, if perhaps not yet reaped
+    while _lives(status):  # dead, if perhaps not yet reaped
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
