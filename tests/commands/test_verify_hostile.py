@@ -2,7 +2,6 @@
 
 import bz2
 import gzip
-import io
 import json
 import lzma
 import os
@@ -17,19 +16,10 @@ from pathlib import Path
 import pytest
 
 from tests.commands.bounded import refused, run
+from tests.trees import tar
 
 RATE = 10.0  # seconds of processor time per MiB of archive: docs/verify.md
 ELF = b"\x7fELF\x02\x01\x01" + b"\0" * 9 + b"\x03\0\x3e\0" + b"\0" * 44
-
-
-def tar(*members: tuple[str, bytes]) -> bytes:
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as archive:
-        for name, data in members:
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            archive.addfile(info, io.BytesIO(data))
-    return out.getvalue()
 
 
 def cpio(name: bytes, data: bytes, size: bytes | None = None) -> bytes:
