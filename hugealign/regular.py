@@ -21,9 +21,12 @@ class FileError(HugealignError):
 
 
 @contextlib.contextmanager
-def opened(path: str) -> Iterator[int]:
-    """Open the regular file at *path* for reading only.  Raises FileError, also for what then goes wrong in reading."""
-    fd = _open(path)
+def opened(path: str, empty: bool = False) -> Iterator[int]:
+    """Open the regular file at *path* for reading only, with *empty* an empty one as well.
+
+    Raises FileError, also for what then goes wrong in reading.
+    """
+    fd = _open(path, empty)
     try:
         yield fd
     except OSError as error:

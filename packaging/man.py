@@ -41,6 +41,7 @@ additions make a link fail, or if the output would lack a protection that the pl
 without them, and one line on standard error says so.
 """
 _FILES = (
+    ("hugealign.toml, pyproject.toml", "the configuration of hugealign-verify(1); docs/verify.md lists its keys"),
     ("/run/hugealign", "the store of hugealign-stage(1)"),
     ("~/.cache/hugealign", "what is compiled on demand: the LLVM plugin, the parts of trace and order that are in C"),
 )

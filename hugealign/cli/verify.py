@@ -13,9 +13,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from hugealign.verification.configuration import Configuration
     from hugealign.verification.result import FileResult, Verification
+    from hugealign.verification.selection import Selection
 
 _MOST_CURES = 50  # a tree of more has no one cure; each takes some milliseconds
+_FAIL_ON = ("error", "warning", "note", "never")
 _FORMS = ("text", "json", "sarif", "github", "junit", "gcc")  # hugealign.verification.formats
 
 _EPILOG = """\
@@ -62,35 +65,37 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(
         "-j",
         "--jobs",
-        default="1",
         metavar="N",
         help="check N files at a time (default: 1; auto or 0: one per usable CPU)",
     )
     add(
         "--max-unpacked",
-        default="16G",
         metavar="SIZE",
         help="give up on an archive that unpacks to more than this (default: 16G)",
     )
-    add("--allow-empty", action="store_true", help="archives and directories without a program in them are fine")
-    add = parser.add_argument_group("what is asked of it").add_argument
+    add(
+        "--allow-empty",
+        action="store_true",
+        default=None,
+        help="archives and directories without a program in them are fine",
+    )
+    asked = parser.add_argument_group("what is asked of it")
+    add = asked.add_argument
     add(
         "--page-size",
-        default=DEFAULT_PAGE_SIZE,
         metavar="SIZE",
-        help="the huge page size (default: %(default)s)",
+        help=f"the huge page size (default: {DEFAULT_PAGE_SIZE})",
     )
     add(
         "--min-text",
-        default=DEFAULT_MIN_TEXT,
         metavar="SIZE",
-        help="files with less text are ok wherever it lies (default: %(default)s, which a 64-entry 4 KiB iTLB covers)",
+        help=f"files with less text are ok wherever it lies (default: {DEFAULT_MIN_TEXT}, which a 64-entry 4 KiB iTLB "
+        "covers)",
     )
     add(
         "--pad-threshold",
-        default=DEFAULT_PAD_THRESHOLD,
         metavar="SIZE",
-        help="a tail up to this is ok (default: %(default)s)",
+        help=f"a tail up to this is ok (default: {DEFAULT_PAD_THRESHOLD})",
     )
     add(
         "--cpu",
@@ -101,11 +106,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--ignore", action="append", metavar="IDS", help="not these rules")
     add(
         "--fail-on",
-        choices=("error", "warning", "note", "never"),
+        choices=_FAIL_ON,
         help="the mildest finding that fails a file (default: error)",
     )
     add("--strict", action="store_true", help="the same as --fail-on warning")
     add("--baseline", metavar="FILE", help="accept the findings in FILE, an earlier run's --format json")
+    configured = asked.add_mutually_exclusive_group()
+    configured.add_argument(
+        "--config",
+        metavar="FILE",
+        help="take what is not given here from FILE (default: hugealign.toml, or [tool.hugealign] of pyproject.toml, "
+        "in this directory or the nearest above it)",
+    )
+    configured.add_argument("--no-config", action="store_true", help="read no such file")
     printed = parser.add_argument_group("what is printed")
     add = printed.add_argument
     add("--format", choices=_FORMS, default="text", help="form of the report (default: text)")
@@ -134,26 +147,28 @@ def run(args: argparse.Namespace) -> int:
     from hugealign.verification.baseline import read
     from hugealign.verification.formats.text import Style
     from hugealign.verification.inputs import parse_jobs
-    from hugealign.verification.selection import Selection
     from hugealign.verification.verify import compare, policy_for, verify
 
     new, old = _sides(args)
-    if args.strict and args.fail_on not in (None, "warning"):
-        raise UsageError(f"--strict and --fail-on {args.fail_on} contradict each other")
-    selection = Selection(args.select, args.ignore, "warning" if args.strict else args.fail_on or "error")
+    config = _configuration(args)
+    selection = _selection(args, config)
+    cpu = config.chosen("cpu", args.cpu, "")
     policy = policy_for(
-        parse_page_size(args.page_size, "--page-size"),
-        parse_size(args.min_text, "--min-text"),
-        parse_size(args.pad_threshold, "--pad-threshold"),
-        args.cpu or "",
+        parse_page_size(*config.chosen("page-size", args.page_size, DEFAULT_PAGE_SIZE)),
+        parse_size(*config.chosen("min-text", args.min_text, DEFAULT_MIN_TEXT)),
+        parse_size(*config.chosen("pad-threshold", args.pad_threshold, DEFAULT_PAD_THRESHOLD)),
+        cpu.value,
+        cpu.where,
     )
-    jobs, unpacked = parse_jobs(args.jobs), parse_size(args.max_unpacked, "--max-unpacked")
+    jobs = parse_jobs(*config.chosen("jobs", args.jobs, "1"))
+    unpacked = parse_size(*config.chosen("max-unpacked", args.max_unpacked, "16G"))
     to_file = args.output not in (None, "-")
     style = Style(args.quiet, args.verbose, args.kernels, output.colour_wanted(args.color, to_file, os.environ))
     if old:
         compared = compare(new, old, policy, selection, recursive=args.recursive, jobs=jobs, max_unpacked=unpacked)
         text, status = formats.render_comparison(args.format, compared, style), compared.status
     else:
+        baseline = config.chosen("baseline", args.baseline)
         found = verify(
             _paths(args, new),
             policy,
@@ -161,8 +176,8 @@ def run(args: argparse.Namespace) -> int:
             recursive=args.recursive,
             jobs=jobs,
             max_unpacked=unpacked,
-            baseline=read(args.baseline) if args.baseline else None,
-            allow_empty=args.allow_empty,
+            baseline=read(*baseline) if baseline.value else None,
+            allow_empty=config.chosen("allow-empty", args.allow_empty).value or False,
         )
         if not found.files and not found.empty:
             print("hugealign: error: no files on standard input", file=sys.stderr)
@@ -172,6 +187,27 @@ def run(args: argparse.Namespace) -> int:
         text, status = formats.render(args.format, found, style, base), found.status
     output.write(text, args.output, utf8=args.format != "text")
     return status
+
+
+def _configuration(args: argparse.Namespace) -> "Configuration":
+    from hugealign.verification import configuration
+
+    if args.no_config:
+        return configuration.NONE
+    return configuration.read(args.config) if args.config is not None else configuration.find(os.getcwd())
+
+
+def _selection(args: argparse.Namespace, config: "Configuration") -> "Selection":
+    from hugealign.verification.selection import Selection
+
+    if args.strict and args.fail_on not in (None, "warning"):
+        raise UsageError(f"--strict and --fail-on {args.fail_on} contradict each other")
+    level = config.chosen("fail-on", "warning" if args.strict else args.fail_on, "error")
+    if level.value not in _FAIL_ON:
+        raise UsageError(f"{level.where}: not one of {', '.join(_FAIL_ON)}")
+    select, ignore = config.chosen("select", args.select), config.chosen("ignore", args.ignore)
+    places = (select.where, ignore.where)
+    return Selection(select.value, ignore.value, level.value, config.exceptions, places)
 
 
 def _cured(found: "Verification", page_size: int) -> "Verification":

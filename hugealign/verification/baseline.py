@@ -42,19 +42,19 @@ class Baseline:
         return sorted(key for key in left if key[0] in looked_at and key[1] in rules)
 
 
-def read(path: str) -> Baseline:
-    """Return the baseline in the file at *path*.  Raises UsageError."""
+def read(path: str, option: str = "--baseline") -> Baseline:
+    """Return the baseline in the file at *path*, which *option* named.  Raises UsageError."""
     try:
         with open(path, "rb") as stream:
             # Piece by piece: one read of the limit takes that much memory first, whatever the file's size.
             data = b"".join(itertools.islice(iter(lambda: stream.read(_PIECE), b""), _PIECES))
     except (OSError, ValueError) as error:
-        raise UsageError(f"--baseline: {printable(path)}: {getattr(error, 'strerror', None) or error}") from None
-    return parse(data, path)
+        raise UsageError(f"{option}: {printable(path)}: {getattr(error, 'strerror', None) or error}") from None
+    return parse(data, path, option)
 
 
-def parse(data: bytes, name: str) -> Baseline:
-    """Return the baseline in *data*, the content of the file *name*.  Raises UsageError."""
+def parse(data: bytes, name: str, option: str = "--baseline") -> Baseline:
+    """Return the baseline in *data*, the content of the file *name*, which *option* named.  Raises UsageError."""
     try:
         document = json.loads(data)
         if document["schema"] != SCHEMA:
@@ -62,7 +62,7 @@ def parse(data: bytes, name: str) -> Baseline:
         return Baseline([key for file in document["files"] for key in _keys(file)])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         make = "hugealign verify --format json -o FILE"
-        raise UsageError(f"--baseline: {printable(name)}: not a report of {make}") from None
+        raise UsageError(f"{option}: {printable(name)}: not a report of {make}") from None
 
 
 def _keys(file: "dict[str, Any]") -> list[Key]:

@@ -52,14 +52,17 @@ def names_from(stream: BinaryIO, null: bool) -> Iterator[str]:
         yield os.fsdecode(rest)
 
 
-def parse_jobs(text: str) -> int:
-    """Return how many processes *text* asks for; ``0`` and ``auto``: one per usable CPU.  Raises UsageError."""
+def parse_jobs(text: str, option: str = "--jobs") -> int:
+    """Return how many processes *text*, the value of *option*, asks for; ``0`` and ``auto``: one per usable CPU.
+
+    Raises UsageError.
+    """
     if text in ("0", "auto"):
         return len(os.sched_getaffinity(0))
     try:
         return decimal(text, 999)
     except NumberFormatError:
-        raise UsageError("--jobs: not a number from 1 to 999, or auto") from None
+        raise UsageError(f"{option}: not a number from 1 to 999, or auto") from None
 
 
 def steps(paths: Iterable[str], *, recursive: bool) -> Iterator[Step]:

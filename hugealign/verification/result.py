@@ -13,12 +13,19 @@ NEVER = "never"
 Key = tuple[str, str, str]
 
 
+class Accepted(NamedTuple):
+    """A finding that does not count, and the *reason* that the configuration gives; none where a baseline has it."""
+
+    finding: Finding
+    reason: str = ""
+
+
 class FileResult(NamedTuple):
-    """One file: its *findings* that count, and those *accepted* by a baseline.  *fail_on* is a severity or NEVER."""
+    """One file: its *findings* that count, and those that somebody *accepted*.  *fail_on* is a severity or NEVER."""
 
     report: FileReport
     findings: tuple[Finding, ...]
-    accepted: tuple[Finding, ...]
+    accepted: tuple[Accepted, ...]
     fail_on: str
 
     @property
@@ -59,7 +66,7 @@ class Verification(NamedTuple):
         return {severity: every.count(severity) for severity in SEVERITIES}
 
     def accepted(self) -> int:
-        """Return how many findings the baseline accepted."""
+        """Return how many findings the baseline or the configuration accepted."""
         return sum(len(file.accepted) for file in self.files)
 
     def coverage(self) -> Coverage:

@@ -3,33 +3,54 @@
 from hugealign.errors import UsageError
 from hugealign.units import printable
 from hugealign.verification.model import FileReport
-from hugealign.verification.result import FileResult
+from hugealign.verification.result import Accepted, FileResult
 from hugealign.verification.rules import ERROR, RULES, Finding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hugealign.verification.baseline import Baseline
+    from hugealign.verification.configuration import Exempt
 
 
 class Selection:
-    """The rules that count, by id, and the severity from which on a finding fails a file."""
+    """The rules that count, by id, where they do not, and the severity from which on a finding fails a file."""
 
-    __slots__ = ("fail_on", "rules")
+    __slots__ = ("_exceptions", "fail_on", "rules")
 
-    def __init__(self, select: list[str] | None = None, ignore: list[str] | None = None, fail_on: str = ERROR) -> None:
-        """*select* and *ignore* are words of ids with commas between them.  Raises UsageError for an unknown id."""
-        chosen = _ids(select, "--select") if select else set(RULES)
-        self.rules = frozenset(chosen - _ids(ignore or [], "--ignore"))
+    def __init__(
+        self,
+        select: list[str] | None = None,
+        ignore: list[str] | None = None,
+        fail_on: str = ERROR,
+        exceptions: "Sequence[Exempt]" = (),
+        places: tuple[str, str] = ("--select", "--ignore"),
+    ) -> None:
+        """*select* and *ignore* are words of ids with commas between them; *places* say where they come from.
+
+        Raises UsageError for an unknown id.
+        """
+        chosen = _ids(select, places[0]) if select else set(RULES)
+        self.rules = frozenset(chosen - _ids(ignore or [], places[1]))
         self.fail_on = fail_on
+        self._exceptions = [(exempt, _ids(exempt.ignore.value, exempt.ignore.where)) for exempt in exceptions]
 
     def judge(self, report: FileReport, baseline: "Baseline | None" = None) -> FileResult:
-        """Return what *report* comes to under this selection, without what *baseline* accepts."""
+        """Return what *report* comes to under this selection, without what exceptions and *baseline* accept."""
         findings: list[Finding] = []
-        accepted: list[Finding] = []
+        accepted: list[Accepted] = []
+        here = [
+            (exempt.reason, ids) for exempt, ids in self._exceptions if report.findings and exempt.covers(report.path)
+        ]
         for finding in report.findings:
-            if finding.rule.id in self.rules:
-                known = baseline is not None and baseline.accepts(report, finding)
-                (accepted if known else findings).append(finding)
+            if finding.rule.id not in self.rules:
+                continue
+            reason = next((reason for reason, ids in here if finding.rule.id in ids), "")
+            if reason or (baseline is not None and baseline.accepts(report, finding)):
+                accepted.append(Accepted(finding, reason))
+            else:
+                findings.append(finding)
         return FileResult(report, tuple(findings), tuple(accepted), self.fail_on)
 
 

@@ -97,15 +97,18 @@ def compare(
     return Comparison(tuple(compared), policy.page_size, selection.fail_on)
 
 
-def policy_for(page_size: int, min_text: int, pad_threshold: int, cpu: str = "") -> Policy:
-    """Return the policy of these sizes, in bytes, for the processor called *cpu*.  Raises UsageError."""
+def policy_for(page_size: int, min_text: int, pad_threshold: int, cpu: str = "", option: str = "--cpu") -> Policy:
+    """Return the policy of these sizes, in bytes, for the processor called *cpu*, which *option* named.
+
+    Raises UsageError.
+    """
     if not cpu:
         return Policy(page_size, min_text, pad_threshold)
     from hugealign.processor import table
 
     found = table.find(cpu)
     if not found.itlb_2m:
-        raise UsageError(f"--cpu: no source gives the 2 MiB instruction TLB entries of {printable(found.name)}")
+        raise UsageError(f"{option}: no source gives the 2 MiB instruction TLB entries of {printable(found.name)}")
     return Policy(page_size, min_text, pad_threshold, cpu=found.name, itlb_2m=found.itlb_2m)
 
 

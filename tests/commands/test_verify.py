@@ -162,6 +162,40 @@ def test_baseline(files: dict[str, Path], tmp_path: Path) -> None:
     assert (gone.returncode, gone.stdout) == (2, "")
 
 
+def test_configuration(files: dict[str, Path], tmp_path: Path) -> None:
+    shutil.copy(files["plain"], tmp_path / "plain")
+    config = tmp_path / "hugealign.toml"
+    config.write_text(
+        '[verify]\nfail-on = "warning"\n[[verify.exceptions]]\nfiles = ["pl*"]\n'
+        'ignore = ["HA001", "HA003", "HA004"]\nreason = "linked by \\u001b[31m others"\n'
+    )
+
+    def verify(*words: str) -> subprocess.CompletedProcess[str]:
+        return run(HUGEALIGN, "verify", *words, cwd=tmp_path)
+
+    done = verify("plain")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert r"3 findings accepted, HA001, HA003, HA004: linked by \x1b[31m others" in done.stdout
+    document = json.loads(verify("--json", "plain").stdout)
+    validate(document)
+    assert {finding["reason"] for finding in document["files"][0]["accepted"]} == {r"linked by \x1b[31m others"}
+    assert r"linked by \\x1b" in verify("--format=sarif", "plain").stdout
+    assert verify("--no-config", "plain").returncode == 1
+    config.write_text("[verify]\nfail-on = 'error'\nselect = ['HA01']\n")
+    done = verify("plain")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"hugealign: error: {config}:3: select: no rule HA01; did you mean HA001?\n"
+    config.rename(tmp_path / "other.toml")
+    assert verify("plain").returncode == 1
+    assert verify("--config", "other.toml", "plain").returncode == 2
+
+
+def test_a_link_reads_no_configuration(tmp_path: Path) -> None:
+    (tmp_path / "x.c").write_text("int main(void) { return 0; }\n")
+    os.mkfifo(tmp_path / "hugealign.toml")  # who opened it would wait for ever
+    assert run(HUGEALIGN, "gcc", "x.c", cwd=tmp_path).stderr == ""
+
+
 def test_lists_on_standard_input(files: dict[str, Path], tmp_path: Path) -> None:
     names = [tmp_path / "with\nnewline", tmp_path / "plain"]
     for name in names:
@@ -244,7 +278,8 @@ def test_help_is_complete_and_narrow() -> None:
     assert max(map(len, text.splitlines())) <= 80
     for option in (
         "-r", "-0", "-j", "--max-unpacked", "--page-size", "--min-text", "--pad-threshold", "--cpu", "--select",
-        "--ignore", "--fail-on", "--strict", "--baseline", "--format", "-o", "-q", "-v", "--kernels", "--color",
+        "--ignore", "--config", "--no-config",
+        "--fail-on", "--strict", "--baseline", "--format", "-o", "-q", "-v", "--kernels", "--color",
     ):  # fmt: skip
         assert re.search(rf"^  (-\w, |-\w [A-Z]+, )?{option}\b", text, re.MULTILINE), option
     assert "\nexamples:\n" in text

@@ -13,6 +13,7 @@ from typing import Any
 import hugealign.cli
 from hugealign.elf.fixrecord import LEVELS, MAGIC
 from hugealign.elf.symbols import Functions, read_functions
+from hugealign.verification.configuration import KEYS
 from tests.commands.profiles import build
 from tests.fuzz import archives
 from tests.fuzz import elf as linked
@@ -20,6 +21,14 @@ from tests.fuzz import fix as fixes
 from tests.fuzz import profiles as samples
 
 Chance = random.Random
+_HEADS = ("", "", "", "[verify]\n", "[[verify.exceptions]]\n", "[verify.exceptions]\n", "[tool.hugealign.verify]\n")
+_VALUES = (
+    *('"2M"', '"error"', '["HA001"]', '["*"]', "true", "1", "-9223372036854775809", "1e999", '""', "[[]]", "{a.b = 1}"),
+    *('"x"', r'"\u001b[31m"', '"/dev/zero"', f'"{"*a" * 500}"', "[" * 300, "1979-05-27", "'''\n'''"),
+)
+_CONFIGURED = tuple(
+    f"{key} = {value}" for key in (*KEYS, "extend", "files", "reason", "fail_on", r'"\u0000"') for value in _VALUES
+)
 
 
 @cache
@@ -71,6 +80,16 @@ def program() -> tuple[dict[str, bytes], Functions]:
 def profiles() -> dict[str, bytes]:
     """Return a profile of each form."""
     return samples.corpus(program()[1])
+
+
+def configuration(chance: Chance) -> bytes:
+    """Return a configuration with keys, values and tables that are right, wrong, or not TOML at all."""
+    lines = [chance.choice(_CONFIGURED) for _ in range(chance.randint(1, 12))]
+    text = "\n".join(f"{chance.choice(_HEADS)}{line}" for line in lines).encode()
+    if chance.random() < 0.3:  # a byte that does not belong there
+        at = chance.randrange(len(text))
+        text = text[:at] + bytes([chance.randrange(256)]) + text[at + chance.randint(0, 3) :]
+    return text
 
 
 def beside() -> dict[str, bytes]:

@@ -157,6 +157,7 @@ KINDS: dict[str, Kind] = {name: Kind(make, _VERIFY, temporary=_UNPACKED) for nam
         )
         for name, (tool, words) in binaries.KINDS.items()
     },
+    "configuration": Kind(files.configuration, (("verify", "--config", "@", "/bin/true"),)),
     "baseline": Kind(files.baseline, (("verify", "--baseline", "@", "/bin/true"),)),
 }
 

@@ -63,7 +63,10 @@ def file_object(file: FileResult) -> "dict[str, Any]":
     ]
     document["findings"] = [finding_object(finding) for finding in file.findings]
     if file.accepted:
-        document["accepted"] = [finding_object(finding) for finding in file.accepted]
+        document["accepted"] = [
+            finding_object(accepted.finding) | ({"reason": printable(accepted.reason)} if accepted.reason else {})
+            for accepted in file.accepted
+        ]
     document["kernels"] = [
         {
             "system": k.system,

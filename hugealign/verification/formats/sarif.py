@@ -26,10 +26,12 @@ def render(outcome: Verification, base: str) -> str:
     """Return the document; paths below *base* are made relative to it, as repositories' services want them."""
     places = {rule_id: index for index, rule_id in enumerate(RULES)}
     results = [
-        _result(file.report, finding, places, base, accepted)
+        _result(file.report, finding, places, base, why)
         for file in outcome.files
-        for findings, accepted in ((file.findings, False), (file.accepted, True))
-        for finding in findings
+        for finding, why in (
+            *((finding, "") for finding in file.findings),
+            *((finding, printable(reason) or "accepted by the baseline") for finding, reason in file.accepted),
+        )
     ]
     unchecked = [_notification(file, base) for file in outcome.files if file.verdict == UNKNOWN]
     run = {
@@ -53,9 +55,7 @@ def _rule(rule: Rule) -> "dict[str, Any]":
     }
 
 
-def _result(
-    report: FileReport, finding: Finding, places: dict[str, int], base: str, accepted: bool
-) -> "dict[str, Any]":
+def _result(report: FileReport, finding: Finding, places: dict[str, int], base: str, accepted: str) -> "dict[str, Any]":
     rule, segment = finding.rule, finding.segment
     # GitHub wants a line; the place in a binary file is in bytes (3.30.4), which a hostile header may put anywhere.
     region = {"startLine": 1}
@@ -74,7 +74,7 @@ def _result(
         | ({"buildId/v1": f"{report.build_id}:{rule.id}:{segment.index}"} if report.build_id else {}),
     }
     if accepted:
-        result["suppressions"] = [{"kind": "external", "justification": "accepted by the baseline"}]
+        result["suppressions"] = [{"kind": "external", "justification": accepted}]
     return result
 
 

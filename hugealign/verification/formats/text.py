@@ -66,9 +66,13 @@ def _file(file: FileResult, style: Style) -> "Iterator[str]":
         yield from _wrapped(f"fix: {fix}", 4, 9)
     if report.fix_level:
         yield f"  changed by hugealign fix --level={report.fix_level}; --undo gives the old file back"
-    if file.accepted:
-        rules = ", ".join(dict.fromkeys(finding.rule.id for finding in file.accepted))
-        yield f"  {count(len(file.accepted), 'finding')} accepted by the baseline: {rules}"
+    for reason in dict.fromkeys(accepted.reason for accepted in file.accepted):
+        ids = [accepted.finding.rule.id for accepted in file.accepted if accepted.reason == reason]
+        rules = ", ".join(dict.fromkeys(ids))
+        if reason:
+            yield from _wrapped(f"{count(len(ids), 'finding')} accepted, {rules}: {printable(reason)}", 2, 4)
+        else:
+            yield f"  {count(len(ids), 'finding')} accepted by the baseline: {rules}"
     if style.kernels:
         for kernel in report.kernels:
             windows = count(kernel.windows, "window")

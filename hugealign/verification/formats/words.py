@@ -58,7 +58,7 @@ def totals(outcome: Verification) -> list[str]:
     checked = f"{verdicts[OK]} ok, {verdicts[FAILED]} failed, {verdicts[UNKNOWN]} not checked"
     found = [count(number, severity) for severity, number in outcome.findings().items() if number]
     if accepted := outcome.accepted():
-        found.append(f"{accepted} accepted by the baseline")
+        found.append(f"{accepted} accepted")
     lines = [f"{count(len(outcome.files), 'file')}: {'; '.join([checked, ', '.join(found)] if found else [checked])}"]
     if coverage.text:
         small = outcome.small_text()

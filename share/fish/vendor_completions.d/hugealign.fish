@@ -51,7 +51,7 @@ function _shtab_hugealign_using
 end
 
 set -g _shtab_hugealign_commands verify ps warm cool run stage adopt order map fix build plugin 'plugin build' 'plugin path' 'plugin list' path doctor trace simulate explain help
-set -g _shtab_hugealign_opts_with_value --after --baseline --binary --cc --color --cpu --emit --fail-on --file --format --from --how --ignore --itlb-2m --jobs --layout --level --limit --max --max-unpacked --min-coverage --min-text --order --output --pad-threshold --page-size --png --profile --reserve --select --store --svg --trace --type --until --wait --watch --windows -b -j -o
+set -g _shtab_hugealign_opts_with_value --after --baseline --binary --cc --color --config --cpu --emit --fail-on --file --format --from --how --ignore --itlb-2m --jobs --layout --level --limit --max --max-unpacked --min-coverage --min-text --order --output --pad-threshold --page-size --png --profile --reserve --select --store --svg --trace --type --until --wait --watch --windows -b -j -o
 
 complete -c hugealign -e
 complete -c hugealign -f
@@ -74,6 +74,8 @@ complete -c hugealign -n '_shtab_hugealign_using verify' -l ignore -xka "HA001 H
 complete -c hugealign -n '_shtab_hugealign_using verify' -l fail-on -xka "error warning note never" -d 'the mildest finding that fails a file (default: error)'
 complete -c hugealign -n '_shtab_hugealign_using verify' -l strict -d 'the same as --fail-on warning'
 complete -c hugealign -n '_shtab_hugealign_using verify' -l baseline -xka "(__fish_complete_path (commandline -ct))" -d 'accept the findings in FILE, an earlier run'"'"'s --format json'
+complete -c hugealign -n '_shtab_hugealign_using verify' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'take what is not given here from FILE (default: hugealign.toml, or [tool.hugealign] of pyproject.toml, in this directory or the nearest above it)'
+complete -c hugealign -n '_shtab_hugealign_using verify' -l no-config -d 'read no such file'
 complete -c hugealign -n '_shtab_hugealign_using verify' -l format -xka "text json sarif github junit gcc" -d 'form of the report (default: text)'
 complete -c hugealign -n '_shtab_hugealign_using verify' -s o -l output -xka "(__fish_complete_path (commandline -ct))" -d 'write the report to FILE, whole or not at all; - is stdout'
 complete -c hugealign -n '_shtab_hugealign_using verify' -s q -l quiet -d 'text: only files that are not ok'

@@ -80,7 +80,7 @@ def test_known_findings_are_accepted_and_new_ones_are_not() -> None:
     accepted = known(report("./a", "HA001", "HA003"))
     (file,) = judge(accepted, report("a", "HA001", "HA004"))
     assert ids(file) == ["HA004"]
-    assert [finding.rule.id for finding in file.accepted] == ["HA001"]
+    assert [accepted.finding.rule.id for accepted in file.accepted] == ["HA001"]
     assert file.verdict == "failed"
     assert accepted.fixed(["a"], Selection().rules) == [("a", "HA003", "R-E")]
     assert accepted.fixed(["a"], Selection(ignore=["HA003"]).rules) == []

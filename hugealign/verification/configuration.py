@@ -1,0 +1,245 @@
+"""The configuration of `verify`: ``hugealign.toml``, or ``[tool.hugealign]`` in ``pyproject.toml``.
+
+Only the command reads it.  A link never does, and neither does `hugealign.verify`, whose caller says what it wants.
+"""
+
+import os
+from typing import NamedTuple
+
+from hugealign.errors import UsageError
+from hugealign.near import hint
+from hugealign.units import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+NAMES = ("hugealign.toml", "pyproject.toml")
+_LARGEST = 1 << 20  # bytes of a file
+_MOST_FILES = 16  # that extend one another
+_TEXT, _LIST, _FLAG = "a string", "a list of strings", "true or false"
+#: The keys of [verify], and what each holds.  They are the long options of the command.
+KEYS = {
+    "select": _LIST,
+    "ignore": _LIST,
+    "fail-on": _TEXT,
+    "page-size": _TEXT,
+    "min-text": _TEXT,
+    "pad-threshold": _TEXT,
+    "max-unpacked": _TEXT,
+    "cpu": _TEXT,
+    "jobs": _TEXT,
+    "baseline": _TEXT,
+    "allow-empty": _FLAG,
+    "exceptions": "a list of tables",
+}
+_EXCEPTION = {"files": _LIST, "ignore": _LIST, "reason": _TEXT}
+
+
+class Setting(NamedTuple):
+    """A value, and where it was set: an option, or a line of a file."""
+
+    value: "Any"
+    where: str
+
+
+class Exempt(NamedTuple):
+    """Findings that somebody accepts in some files, and why.
+
+    *files* are patterns, held against the name as it was given, the name below *directory*, and the name in an archive;
+    one without a slash also against the last part of it.
+    """
+
+    files: tuple[str, ...]
+    ignore: Setting
+    reason: str
+    directory: str
+
+    def covers(self, path: str) -> bool:
+        """Whether it speaks of the file at *path*, or of that member of an archive."""
+        import fnmatch  # loads re
+
+        inner = path.rpartition("!")[2]
+        below = os.path.relpath(path, self.directory)
+        return any(
+            fnmatch.fnmatchcase(name, pattern)
+            for pattern in self.files
+            for name in (path, below, inner, *(() if "/" in pattern else (os.path.basename(inner),)))
+        )
+
+
+class Configuration(NamedTuple):
+    """What the files say: a setting for each key that is there, and the exceptions."""
+
+    settings: dict[str, Setting]
+    exceptions: tuple[Exempt, ...] = ()
+
+    def chosen(self, key: str, given: "Any", default: "Any" = None) -> Setting:
+        """Return what counts for *key*: what was *given* as an option, else the file's, else the *default*."""
+        option = Setting(default if given is None else given, f"--{key}")
+        return option if given is not None else self.settings.get(key, option)
+
+
+NONE = Configuration({})
+
+
+def find(directory: str) -> Configuration:
+    """Return the configuration for a command that runs in *directory*: the nearest file, from there upward.
+
+    A file that belongs to neither us, nor root, nor the owner of *directory* is an error: in a directory that all may
+    write to, anybody could switch rules off.  Raises UsageError.
+    """
+    directory = os.path.abspath(directory)
+    owners = {0, os.geteuid(), os.stat(directory).st_uid}
+    while True:
+        for name in NAMES:
+            path = os.path.join(directory, name)
+            try:
+                owner = os.stat(path).st_uid
+            except OSError:
+                continue
+            table = _table(path, found=True)
+            if table is None:
+                continue
+            if owner not in owners:
+                raise UsageError(f"{printable(path)} belongs to another user; --config FILE or --no-config")
+            return _read(path, table, ())
+        above = os.path.dirname(directory)
+        if above == directory:
+            return NONE
+        directory = above
+
+
+def read(path: str) -> Configuration:
+    """Return the configuration in the file at *path*.  Raises UsageError."""
+    table = _table(path, found=False)
+    if table is None:
+        raise UsageError(f"{printable(path)}: no [tool.hugealign] in it")
+    return _read(path, table, ())
+
+
+class _Table(NamedTuple):
+    """The part of a file that is ours, and the file's lines."""
+
+    content: "dict[str, Any]"
+    lines: list[str]
+
+
+def _table(path: str, *, found: bool) -> _Table | None:
+    """Return what the file at *path* holds for us; None for a pyproject.toml without a word of it."""
+    from hugealign import regular
+
+    name = printable(path)
+    try:
+        with regular.opened(path, empty=True) as fd:
+            data = os.pread(fd, _LARGEST + 1, 0)
+    except regular.FileError as error:
+        raise UsageError(f"{name}: {error}") from None
+    if len(data) > _LARGEST:
+        raise UsageError(f"{name}: larger than 1 MiB, so not a configuration")
+    shared = os.path.basename(path) == NAMES[1]
+    if shared and found and b"hugealign" not in data:
+        return None
+    import tomllib  # 10 ms, and most directories have no such file
+
+    try:
+        text = data.decode()
+        document = tomllib.loads(text)
+    except ValueError as error:
+        raise UsageError(f"{name}: {printable(str(error))}") from None
+    except RecursionError:
+        raise UsageError(f"{name}: nested too deeply") from None
+    lines = text.splitlines()
+    if not shared:
+        return _Table(document, lines)
+    tools = document.get("tool", {})
+    ours = tools.get("hugealign") if isinstance(tools, dict) else None
+    if ours is None:
+        return None
+    if not isinstance(ours, dict):
+        raise UsageError(f"{_place(path, lines, 'hugealign')}: not a table")
+    return _Table(ours, lines)
+
+
+def _read(path: str, table: _Table, below: tuple[str, ...]) -> Configuration:
+    """Return the configuration of *path* and of what it extends; *below* are the files that extend it."""
+    lines = table.lines
+    real = os.path.realpath(path)
+    if real in below:
+        raise UsageError(f"{printable(path)}: what it extends leads back to it")
+    if len(below) == _MOST_FILES:
+        raise UsageError(f"{printable(path)}: more than {_MOST_FILES} files extend one another")
+    for key in table.content:
+        if key not in ("extend", "verify"):
+            raise UsageError(f"{_place(path, lines, key)}: no such key{hint(key, ('extend', 'verify'))}")
+    base = NONE
+    if "extend" in table.content:
+        name = _checked(table.content["extend"], _TEXT, _place(path, lines, "extend"))
+        other = os.path.join(os.path.dirname(path), name)
+        found = _table(other, found=False)
+        if found is None:
+            raise UsageError(f"{_place(path, lines, 'extend')}: {printable(other)} has no [tool.hugealign]")
+        base = _read(other, found, (*below, real))
+    verify = table.content.get("verify", {})
+    if not isinstance(verify, dict):
+        raise UsageError(f"{_place(path, lines, 'verify')}: not a table")
+    settings = dict(base.settings)
+    exceptions: tuple[Exempt, ...] = ()
+    for key, value in verify.items():
+        where = _place(path, lines, key)
+        if key not in KEYS:
+            raise UsageError(f"{where}: no such key{hint(key, KEYS)}")
+        checked = _checked(value, KEYS[key], where)
+        if key == "exceptions":
+            exceptions = tuple(_exceptions(path, lines, value))
+        elif key == "baseline":
+            settings[key] = Setting(os.path.join(os.path.dirname(path), checked), where)
+        else:
+            settings[key] = Setting(checked, where)
+    return Configuration(settings, exceptions + base.exceptions)
+
+
+def _exceptions(path: str, lines: list[str], tables: "list[dict[str, Any]]") -> "Iterator[Exempt]":
+    for number, table in enumerate(tables):
+        for key in table:
+            if key not in _EXCEPTION:
+                where = _place(path, lines, key, number)
+                raise UsageError(f"{where}: no such key{hint(key, _EXCEPTION)}")
+        for key, kind in _EXCEPTION.items():
+            where = _place(path, lines, key, number)
+            if not table.get(key):
+                raise UsageError(f"{where}: an exception needs {key}, {kind}")
+            _checked(table[key], kind, where)
+        ignore = Setting(table["ignore"], _place(path, lines, "ignore", number))
+        directory = os.path.dirname(os.path.abspath(path))
+        yield Exempt(tuple(table["files"]), ignore, table["reason"], directory)
+
+
+def _checked(value: "Any", kind: str, where: str) -> "Any":
+    fits = {
+        _TEXT: isinstance(value, str),
+        _LIST: isinstance(value, list) and all(isinstance(part, str) for part in value),
+        _FLAG: isinstance(value, bool),
+        KEYS["exceptions"]: isinstance(value, list) and all(isinstance(part, dict) for part in value),
+    }
+    if not fits[kind]:
+        raise UsageError(f"{where}: not {kind}")
+    return value
+
+
+def _place(path: str, lines: list[str], key: str, number: int | None = None) -> str:
+    """Return ``FILE:LINE: KEY``: the line where *key* stands, for the exception of that *number* if one is given.
+
+    `tomllib` keeps no places.  Where none is found, as in a table on one line, the table's own line is named.
+    """
+    heads = [at for at, line in enumerate(lines) if line.lstrip().startswith("[[")]
+    first, last = 0, len(lines)
+    if number is not None and number < len(heads):
+        first, last = heads[number], heads[number + 1] if number + 1 < len(heads) else len(lines)
+    words = (key, f'"{key}"', f"'{key}'")
+    for at in range(first, last):
+        line = lines[at].strip()
+        if line.split("=")[0].strip() in words or (line.startswith("[") and key in line.strip("[] ").split(".")):
+            return f"{printable(path)}:{at + 1}: {printable(key)}"
+    return f"{printable(path)}:{first + 1}: {printable(key)}"

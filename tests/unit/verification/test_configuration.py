@@ -1,0 +1,132 @@
+"""The configuration of `verify`: what is found, what counts, and what is said of a wrong one."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from hugealign.errors import UsageError
+from hugealign.verification import configuration
+from hugealign.verification.selection import Selection
+from tests.unit.verification.test_formats import report
+
+EXCEPTION = '[[verify.exceptions]]\nfiles = ["{}"]\nignore = ["HA001"]\nreason = "the vendor built it"\n'
+
+
+def configured(directory: Path, text: str, name: str = "hugealign.toml") -> configuration.Configuration:
+    (directory / name).write_text(text)
+    return configuration.read(str(directory / name))
+
+
+def test_an_option_counts_before_the_file_and_the_file_before_the_default(tmp_path: Path) -> None:
+    config = configured(tmp_path, '[verify]\nfail-on = "note"\n')
+    assert config.chosen("fail-on", "never", "error") == ("never", "--fail-on")
+    assert config.chosen("fail-on", None, "error") == ("note", f"{tmp_path}/hugealign.toml:2: fail-on")
+    assert config.chosen("jobs", None, "1") == ("1", "--jobs")
+
+
+def test_the_nearest_file_upward_is_found(tmp_path: Path) -> None:
+    below = tmp_path / "a" / "b"
+    below.mkdir(parents=True)
+    (tmp_path / "hugealign.toml").write_text('[verify]\njobs = "7"\n')
+    (tmp_path / "a" / "pyproject.toml").write_text("[tool.other]\nx = 1\n")  # not a word of ours
+    assert configuration.find(str(below)).settings["jobs"].value == "7"
+    (tmp_path / "a" / "pyproject.toml").write_text('[tool.hugealign.verify]\njobs = "3"\n')
+    assert configuration.find(str(below)).settings["jobs"].value == "3"
+    (tmp_path / "a" / "hugealign.toml").write_text("")  # an empty one ends the search
+    assert configuration.find(str(below)) == configuration.NONE
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+def test_a_strangers_file_is_not_obeyed(tmp_path: Path) -> None:
+    (tmp_path / "hugealign.toml").write_text('[verify]\nfail-on = "never"\n')
+    (tmp_path / "own").mkdir()
+    os.chown(tmp_path / "hugealign.toml", 12345, -1)
+    with pytest.raises(UsageError, match=r"belongs to another user; --config FILE or --no-config"):
+        configuration.find(str(tmp_path / "own"))
+    os.chown(tmp_path / "own", 12345, -1)  # as in a container that runs as root on a user's checkout
+    assert configuration.find(str(tmp_path / "own")).settings["fail-on"].value == "never"
+
+
+def test_files_extend_one_another(tmp_path: Path) -> None:
+    (tmp_path / "base.toml").write_text('[verify]\njobs = "2"\nfail-on = "note"\nbaseline = "b.json"\n')
+    config = configured(tmp_path, 'extend = "base.toml"\n[verify]\njobs = "4"\n')
+    found = {key: setting.value for key, setting in config.settings.items()}
+    assert found == {"jobs": "4", "fail-on": "note", "baseline": f"{tmp_path}/b.json"}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "covered"),
+    [
+        ("lib*.so", "{}/usr/lib/libx.so", True),
+        ("lib*.so", "{}/usr/lib/tool", False),
+        ("usr/lib/*", "{}/usr/lib/libx.so", True),  # below the file's directory
+        ("usr/lib/*", "{}/opt/usr/lib/libx.so", False),
+        ("opt/tool", "pool/x.deb!opt/tool", True),
+        ("tool", "pool/x.deb!opt/tool", True),
+        ("tool", "pool/tool.deb!opt/x", False),
+    ],
+)
+def test_exceptions_cover_files_by_pattern(pattern: str, path: str, covered: bool, tmp_path: Path) -> None:
+    config = configured(tmp_path, EXCEPTION.format(pattern))
+    assert config.exceptions[0].covers(path.format(tmp_path)) == covered
+
+
+def test_an_exception_accepts_its_rules_and_no_others(tmp_path: Path) -> None:
+    selection = Selection(exceptions=configured(tmp_path, EXCEPTION.format("x")).exceptions)
+    judged = selection.judge(report("x", "HA001", "HA003"))
+    assert [finding.rule.id for finding in judged.findings] == ["HA003"]
+    assert [(one.finding.rule.id, one.reason) for one in judged.accepted] == [("HA001", "the vendor built it")]
+    assert not selection.judge(report("y", "HA001")).accepted
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[verfy]\n", "1: verfy: no such key; did you mean verify?"),
+        ('[verify]\njobs = "1"\nfail_on = "note"\n', "3: fail_on: no such key; did you mean fail-on?"),
+        ("[verify]\njobs = 1\n", "2: jobs: not a string"),
+        ('[verify]\nselect = "HA001"\n', "2: select: not a list of strings"),
+        ("[verify]\nselect = [1]\n", "2: select: not a list of strings"),
+        ('[verify]\nallow-empty = "yes"\n', "2: allow-empty: not true or false"),
+        ("verify = 1\n", "1: verify: not a table"),
+        ("extend = 1\n", "1: extend: not a string"),
+        ("[verify]\nexceptions = 1\n", "2: exceptions: not a list of tables"),
+        (EXCEPTION.format("a") + EXCEPTION.format("b").replace("reason", "why"), "8: why: no such key"),
+        (
+            '[[verify.exceptions]]\nfiles = ["a"]\nignore = ["HA001"]\n',
+            "1: reason: an exception needs reason, a string",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(text: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        configured(tmp_path, text)
+    assert str(caught.value).startswith(f"{tmp_path}/hugealign.toml:{said}")
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"[verify\n", "line 1"),
+        (b"\xff", "utf-8"),
+        (b'a."\\u001b[31m" = 1\nb', "hugealign.toml: "),
+        (b"a = " + b"[" * 100_000, "nested too deeply"),
+        (b"#" * ((1 << 20) + 1), "larger than 1 MiB"),
+        (b'extend = "hugealign.toml"\n', "leads back to it"),
+        (b'extend = "none.toml"\n', "No such file"),
+    ],
+)
+def test_what_is_no_configuration(data: bytes, said: str, tmp_path: Path) -> None:
+    (tmp_path / "hugealign.toml").write_bytes(data)
+    with pytest.raises(UsageError) as caught:
+        configuration.find(str(tmp_path))
+    assert said in str(caught.value)
+    assert "\x1b" not in str(caught.value)
+
+
+def test_a_chain_of_files_ends(tmp_path: Path) -> None:
+    for number in range(100):
+        (tmp_path / f"{number}.toml").write_text(f'extend = "{number + 1}.toml"\n')
+    with pytest.raises(UsageError, match="more than 16 files"):
+        configuration.read(str(tmp_path / "0.toml"))
