@@ -4,9 +4,9 @@ import argparse
 import os
 import sys
 
-from hugealign.cli.arguments import split_at_dashes
+from hugealign.cli.arguments import SplitParser, add_page_size
 from hugealign.errors import UsageError
-from hugealign.settings import DEFAULT_MIN_TEXT, DEFAULT_PAD_THRESHOLD, DEFAULT_PAGE_SIZE
+from hugealign.settings import DEFAULT_MIN_TEXT, DEFAULT_PAD_THRESHOLD
 from hugealign.units import parse_page_size, parse_size
 
 TYPE_CHECKING = False
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 _MOST_CURES = 50  # a tree of more has no one cure; each takes some milliseconds
 _FORMS = ("text", "json", "sarif", "github", "junit", "gcc")  # hugealign.verification.formats
 
-_EPILOG = """\
+PARSER = SplitParser
+USAGE = "hugealign verify [OPTION]... FILE... [-- OLD...]"
+EPILOG = """\
 examples:
   hugealign verify ./server libfoo.so        each file, in words
   hugealign verify -q -r build/              a tree; only what is not ok
@@ -40,10 +42,6 @@ usage; 3 something could not be checked, and nothing was found.
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    split_at_dashes(parser)
-    parser.usage = "hugealign verify [OPTION]... FILE... [-- OLD...]"
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = _EPILOG
     add = parser.add_argument_group("what is checked").add_argument
     add(
         "paths",
@@ -74,12 +72,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add("--allow-empty", action="store_true", help="archives and directories without a program in them are fine")
     add = parser.add_argument_group("what is asked of it").add_argument
-    add(
-        "--page-size",
-        default=DEFAULT_PAGE_SIZE,
-        metavar="SIZE",
-        help="the huge page size (default: %(default)s)",
-    )
+    add_page_size(add)
     add(
         "--min-text",
         default=DEFAULT_MIN_TEXT,
