@@ -6,6 +6,11 @@
 # windows, and as a test of ctest named hugealign.<target>, which looks at the file as it is when the tests run.
 # STRICT lets warnings fail too; ARGS are further options of `hugealign verify`.  How the target is linked is not
 # changed: that is the toolchain file's business, or the compiler's.
+#
+#   hugealign_profile(order target...)
+#
+# compiles the targets with -ffunction-sections and links them, those that are linked, by hugealign, which places the
+# functions of *order* first.  A program's static libraries are targets to be named here too.
 
 # The command that belongs to these files comes first: in a checkout, of `make install`, in a wheel's environment, in
 # pip's --target.
@@ -22,6 +27,31 @@ if(NOT HUGEALIGN_EXECUTABLE)
   set(${CMAKE_FIND_PACKAGE_NAME}_NOT_FOUND_MESSAGE "The hugealign command is neither beside its CMake files nor on PATH.")
   return()
 endif()
+
+include("${CMAKE_CURRENT_LIST_DIR}/hugealign-profile.cmake")
+
+function(hugealign_profile order)
+  get_filename_component(order "${order}" ABSOLUTE)
+  _hugealign_shims(shims)
+  _hugealign_order("${order}" options launcher)
+  if(NOT ARGN)
+    message(FATAL_ERROR "hugealign_profile: no target after ${order}")
+  endif()
+  foreach(target IN LISTS ARGN)
+    if(NOT TARGET "${target}")
+      message(FATAL_ERROR "hugealign_profile: ${target} is not a target")
+    endif()
+    target_compile_options("${target}" PRIVATE "${options}")
+    get_target_property(type "${target}" TYPE)
+    if(type MATCHES "^(EXECUTABLE|SHARED_LIBRARY|MODULE_LIBRARY)$")
+      target_link_options("${target}" PRIVATE "${shims}")
+      foreach(language IN ITEMS C CXX Fortran OBJC OBJCXX)
+        set_property(TARGET "${target}" PROPERTY ${language}_LINKER_LAUNCHER "${launcher}")
+      endforeach()
+    endif()
+  endforeach()
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${order}")
+endfunction()
 
 function(hugealign_verify target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "STRICT" "" "ARGS")

@@ -1,5 +1,6 @@
 """A real CMake project, in the ways that the README names."""
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -101,3 +102,86 @@ def test_top_level_include(project: Path) -> None:
     if tuple(map(int, version.split(".")[:2])) < (3, 24):
         pytest.skip("CMAKE_PROJECT_TOP_LEVEL_INCLUDES needs CMake 3.24")
     build(project, f"-DCMAKE_PROJECT_TOP_LEVEL_INCLUDES={toolchain()}")
+
+
+ORDERED = """
+cmake_minimum_required(VERSION 3.21)
+project(ordered LANGUAGES C ASM)
+{find}
+add_library(parts STATIC parts.c)
+add_executable(server main.c bulk.s)
+target_link_libraries(server parts)
+{order}
+"""
+PARTS = "".join(f"int {name}(int x) {{ return x + {at}; }}\n" for at, name in enumerate(("cold", "second", "first")))
+USER = "int cold(int), first(int), second(int);\nint main(void) { return first(second(cold(0))) != 3; }\n"
+
+
+def ordered(directory: Path, *, find: str = "", order: str = "") -> Path:
+    source = directory / "ordered"
+    source.mkdir()
+    (source / "CMakeLists.txt").write_text(ORDERED.format(find=find, order=order))
+    for name, text in (("parts.c", PARTS), ("main.c", USER), ("bulk.s", bulk_source())):
+        (source / name).write_text(text)
+    write_order(directory, "first", "second")
+    return source
+
+
+def write_order(directory: Path, *names: str) -> Path:
+    path = directory / "server.order"
+    path.write_text("\n".join(("# hugealign.order/1", "# windows: 1", *names, "")))
+    return path
+
+
+def first_functions(program: Path) -> list[str]:
+    lines = run("nm", "-n", "--defined-only", program, check=True).stdout.split("\n")
+    return [name for line in lines if line[17:18] == "T" and (name := line[19:]) in ("first", "second", "cold")]
+
+
+@pytest.mark.parametrize("generator", ["Unix Makefiles", "Ninja"])
+@pytest.mark.parametrize("way", ["toolchain", "variable", "package"])
+def test_an_order_in_one_go(way: str, generator: str, tmp_path: Path) -> None:
+    if generator == "Ninja" and not shutil.which("ninja"):
+        pytest.skip("ninja is not installed")
+    settings = {}
+    if way == "package":
+        source = ordered(
+            tmp_path, find="find_package(hugealign)", order="hugealign_profile(../server.order server parts)"
+        )
+        words = [f"-Dhugealign_DIR={run(HUGEALIGN, 'path', '--cmake', check=True).stdout.strip()}"]
+    else:
+        source = ordered(tmp_path)
+        words = ["--toolchain", toolchain()]
+        if way == "toolchain":
+            words.append(f"-DHUGEALIGN_PROFILE={tmp_path / 'server.order'}")
+        else:
+            settings = {"HUGEALIGN_PROFILE": str(tmp_path / "server.order")}
+    directory = tmp_path / "build"
+
+    def make(**settings: str) -> str:
+        done = run("cmake", "--build", directory, **settings)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    done = run("cmake", "-S", source, "-B", directory, "-G", generator, *words, **settings)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "hugealign:" not in make()  # no function that was not placed
+    assert Elf(directory / "server").faults() == []
+    assert first_functions(directory / "server") == ["first", "second", "cold"]
+    before = (directory / "server").stat().st_mtime_ns
+    make()
+    assert (directory / "server").stat().st_mtime_ns == before
+    write_order(tmp_path, "second", "first")
+    os.utime(tmp_path / "server.order", (before / 1e9 + 5, before / 1e9 + 5))  # CMake may look at whole seconds
+    said = make()
+    assert first_functions(directory / "server") == ["second", "first", "cold"]
+    assert "Building C object" not in said  # a new order is a link, not a compile
+
+
+def test_an_order_that_is_not_there(tmp_path: Path) -> None:
+    source = ordered(tmp_path)
+    done = run(
+        "cmake", "-S", source, "-B", tmp_path / "build", "--toolchain", toolchain(), "-DHUGEALIGN_PROFILE=/no/such"
+    )
+    assert done.returncode == 1
+    assert "hugealign: /no/such: no such order; make it: hugealign order" in done.stderr

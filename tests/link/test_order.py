@@ -552,7 +552,8 @@ def test_a_piece_whose_path_a_script_cannot_say(
     words = (*words[:-1], bulk, "t*o.o", "-o", "out")
     done = run(HUGEALIGN, f"--profile={profile}", *words, cwd=tmp_path, HUGEALIGN_ORDER_OBJECTS="1")
     assert (
-        "in 1 object without -ffunction-sections: t*o.o; compile again with hugealign and the profile\n" in done.stderr
+        "in 1 object without -ffunction-sections: t*o.o; compile with that option, as hugealign does where "
+        "HUGEALIGN_PROFILE is set\n" in done.stderr
     )
     assert run(tmp_path / "out").stdout == OUTPUT
     found = symbols(tmp_path / "out")

@@ -210,7 +210,7 @@ class OrderedLink:
             offer = ", or use -fuse-ld=bfd and HUGEALIGN_ORDER_OBJECTS=1, which places such objects whole"
         return (
             f"{what} without -ffunction-sections: {_some([str(piece) for piece in left])}"
-            f"; compile again with hugealign and the profile{offer}"
+            f"; compile with that option, as hugealign does where HUGEALIGN_PROFILE is set{offer}"
         )
 
     def summary(self) -> str:
