@@ -2,17 +2,18 @@
 
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from hugealign.units import printable
 
 _PATIENCE = 1.0  # seconds without a word
 _INTERVAL = 0.1  # seconds between two words
 
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Self
+
+
 class Progress:
-    """Called with the amount done and the whole; writes to stderr if that is a terminal."""
+    """Called with the amount done and the whole; writes to stderr if that is a terminal; clears its line at exit."""
 
     def __init__(self, title: str) -> None:
         self._title = title
@@ -31,21 +32,13 @@ class Progress:
         self._next = now + _INTERVAL
         self._show(f"{self._title}: {text}")
 
-    def clear(self) -> None:
-        """Remove the line, if there is one."""
+    def __enter__(self) -> "Self":
+        return self
+
+    def __exit__(self, *_: object) -> None:
         if self._width:
             self._show("")
 
     def _show(self, text: str) -> None:
         print(f"\r{text.ljust(self._width)}", end="\r" if not text else "", file=sys.stderr, flush=True)
         self._width = len(text)
-
-
-@contextmanager
-def shown(path: str) -> Iterator[Progress]:
-    """Show progress on the file at *path* meanwhile."""
-    progress = Progress(printable(path))
-    try:
-        yield progress
-    finally:
-        progress.clear()

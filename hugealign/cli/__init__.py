@@ -1,5 +1,6 @@
 """The command line: one module per command, each with ``configure(parser)`` and ``run(args) -> int``.
 
+Where they differ from argparse's own, a module has ``USAGE``, the ``EPILOG`` of its help, and the class ``PARSER``.
 A command's module is imported only when that command is asked for, and what is heavy is imported inside its ``run``:
 ``hugealign --help`` must answer in 40 ms.
 """
@@ -79,8 +80,14 @@ def command_parser(name: str) -> argparse.ArgumentParser:
     """Return the parser of the command *name*; parsed arguments have its ``run``."""
     summary = COMMANDS[name]
     description = summary[0].upper() + summary[1:].rstrip("?") + ("?" if summary.endswith("?") else ".")
-    made = argparse.ArgumentParser(prog=f"hugealign {name}", description=description)
     module = importlib.import_module(f"hugealign.cli.{name}")
+    made: argparse.ArgumentParser = getattr(module, "PARSER", argparse.ArgumentParser)(
+        prog=f"hugealign {name}",
+        description=description,
+        usage=getattr(module, "USAGE", None),
+        epilog=getattr(module, "EPILOG", None),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     module.configure(made)
     add_json(made)
     made.set_defaults(run=module.run)

@@ -6,7 +6,7 @@ import sys
 from hugealign.errors import HugealignError, UsageError
 from hugealign.units import printable
 
-_EPILOG = """\
+EPILOG = """\
 Writes two files into /etc/systemd/system for each UNIT: a service that makes the
 text huge before UNIT starts, and a drop-in by which UNIT waits for it. Where the
 file system keeps huge pages the text is warmed in place; elsewhere a copy in
@@ -30,8 +30,6 @@ exit status: 0 done; 2 wrong usage; 3 a UNIT was left as it is.
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = _EPILOG
     add = parser.add_argument
     add("units", nargs="+", metavar="UNIT", help="a service, with or without .service")
     add("--dry-run", action="store_true", help="only print what would be written")

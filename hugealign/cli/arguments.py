@@ -5,6 +5,7 @@ import re
 
 from hugealign.errors import UsageError
 from hugealign.numbers import decimal
+from hugealign.settings import DEFAULT_PAGE_SIZE
 from hugealign.units import format_size, parse_page_size, printable
 
 _COUNT_LIMIT = 10**9
@@ -12,6 +13,7 @@ _SECONDS_LIMIT = 10**6
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 
@@ -31,11 +33,6 @@ class SplitParser(argparse.ArgumentParser):
         return namespace, rest
 
 
-def split_at_dashes(parser: argparse.ArgumentParser) -> None:
-    """Make *parser*, which exists already, a SplitParser."""
-    parser.__class__ = SplitParser
-
-
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Give *parser* ``--json``, short for ``--format json``, if it has that."""
     for group in parser._action_groups:  # noqa: SLF001 - argparse has no other way to the options that it was given
@@ -45,6 +42,19 @@ def add_json(parser: argparse.ArgumentParser) -> None:
                     "--json", action="store_const", dest="format", const="json", help="the same as --format json"
                 )
                 return
+
+
+def add_page_size(add: "Callable[..., Any]") -> None:
+    """Add ``--page-size``, the window that a file is laid out for, by *add*."""
+    add("--page-size", default=DEFAULT_PAGE_SIZE, metavar="SIZE", help="the huge page size (default: %(default)s)")
+
+
+def command_words(words: list[str], example: str) -> list[str]:
+    """Return the command in *words*, which ``--`` may lead.  Raises UsageError with the *example* if there is none."""
+    words = words[1:] if words[:1] == ["--"] else words
+    if not words:
+        raise UsageError(f"{example.split()[1]}: no command; example: {example}")
+    return words
 
 
 def window_size(text: str | None) -> int:

@@ -7,11 +7,13 @@ the command takes the place of this process: status, signals and output are its 
 import argparse
 import os
 
+from hugealign.cli.arguments import command_words
 from hugealign.environment import as_given
 from hugealign.errors import UsageError, WrapperError
 from hugealign.execution import execute
 
-_EPILOG = """\
+USAGE = "hugealign build [-h] [--] COMMAND [ARGUMENT ...]"
+EPILOG = """\
 COMPILER_PATH leads every gcc and clang that COMMAND runs to the linker shims;
 CC and the compilers' arguments stay as they are.  Example:
 
@@ -30,17 +32,12 @@ not executable; 127 COMMAND not found.
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the command that is run."""
-    parser.usage = "hugealign build [-h] [--] COMMAND [ARGUMENT ...]"
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = _EPILOG
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND", help="the build, for example make")
 
 
 def run(args: argparse.Namespace) -> int:
     """Become the command; return 126 or 127 if there is no such thing."""
-    words = args.words[1:] if args.words[:1] == ["--"] else args.words
-    if not words:
-        raise UsageError("build: no command; example: hugealign build -- make")
+    words = command_words(args.words, "hugealign build -- make")
     environ = as_given()
     if environ.get(b"HUGEALIGN_DISABLE") != b"1":
         _activate(environ)

@@ -4,10 +4,10 @@ import argparse
 import sys
 
 from hugealign.errors import HugealignError
-from hugealign.progress import shown
+from hugealign.progress import Progress
 from hugealign.units import printable
 
-_EPILOG = """\
+EPILOG = """\
 This is the opposite of warm, to compare the two without building again: a
 process that starts afterwards has its text in 4 KiB pages.  It needs no
 privileges and never writes to the file.  Pages that a process maps stay as they
@@ -20,8 +20,6 @@ look.
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``cool`` to *parser*."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = _EPILOG
     parser.add_argument("files", nargs="+", metavar="FILE", help="an executable or a shared library")
 
 
@@ -33,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     statuses = set()
     for path in args.files:
         try:
-            with shown(path) as progress:
+            with Progress(printable(path)) as progress:
                 done = cool(path, progress)
         except HugealignError as error:
             print(f"hugealign: error: {printable(path)}: {error}", file=sys.stderr)

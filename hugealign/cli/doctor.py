@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 
-_EPILOG = """\
+EPILOG = """\
 To see whether a file system keeps files in huge folios, it writes a nameless
 file of two windows, which is gone afterwards.  It writes nothing else, and
 needs no privileges.
@@ -19,8 +19,6 @@ could not be tried.
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = _EPILOG
     parser.add_argument(
         "paths", nargs="*", metavar="PATH", help="where programs are to run from (default: the current directory)"
     )

@@ -4,12 +4,12 @@ import argparse
 import json
 import sys
 
+from hugealign.cli.arguments import add_page_size
 from hugealign.errors import HugealignError, UsageError
-from hugealign.settings import DEFAULT_PAGE_SIZE
 from hugealign.units import parse_page_size, printable
 
 _LEVELS = ("align", "shift", "merge")
-_EPILOG = """\
+EPILOG = """\
 levels, from the least invasive to the most:
   align   only the alignment of the text segment
   shift   the text segment grows to window boundaries; the read-only data in
@@ -40,8 +40,6 @@ could not be read or written.
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``fix`` to *parser*."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = _EPILOG
     parser.add_argument("files", nargs="+", metavar="FILE", help="a program or shared library; with --report also DIR")
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("-o", "--output", metavar="OUT", help="write the result to OUT, with its mode; - is stdout")
@@ -50,12 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--report", action="store_true", help="rank programs and libraries by what they would gain")
     parser.add_argument("--undo", action="store_true", help="give back the file as it was before it was fixed")
     parser.add_argument("--level", choices=_LEVELS, default="shift", help="how much to change (default: shift)")
-    parser.add_argument(
-        "--page-size",
-        default=DEFAULT_PAGE_SIZE,
-        metavar="SIZE",
-        help="the huge page size (default: %(default)s)",
-    )
+    add_page_size(parser.add_argument)
     parser.add_argument(
         "--format",
         choices=("text", "json"),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hugealign.map.layout import Map
     from hugealign.profile.ran import Ran
 
-_EPILOG = """\
+EPILOG = """\
 examples:
   hugealign map ./server --profile perf.data
   hugealign map ./server --profile perf.data --svg heat.svg
@@ -33,8 +33,6 @@ usage; 3 could not read, or not write.
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = _EPILOG
     add = parser.add_argument
     add("file", metavar="FILE", help="the program or library")
     add(
@@ -77,11 +75,8 @@ def _what_ran(args: argparse.Namespace) -> "Ran":
     from hugealign.lab.ran import traced
     from hugealign.progress import Progress
 
-    progress = Progress("hugealign: map")
-    try:
+    with Progress("hugealign: map") as progress:
         return traced(args.trace, args.file, force=args.force, warn=profiled.warn, progress=progress.say).ran
-    finally:
-        progress.clear()
 
 
 def _show(args: argparse.Namespace, shown: "Map") -> None:

@@ -13,7 +13,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hugealign.ordering.order import Order
 
-_EPILOG = """\
+USAGE = (
+    "hugealign order [OPTION]... PROFILE... [-b EXE] [-o FILE]\n"
+    "       hugealign order [OPTION]... --trace TRACE [-b EXE] [-o FILE]\n"
+    "       hugealign order --diff OLD NEW"
+)
+EPILOG = """\
 examples:
   perf record -e cpu-clock:u -F 999 -g -o perf.data -- ./server
   hugealign order perf.data -b ./server -o server.order
@@ -44,13 +49,6 @@ usage; 3 could not read.
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.usage = (
-        "hugealign order [OPTION]... PROFILE... [-b EXE] [-o FILE]\n"
-        "       hugealign order [OPTION]... --trace TRACE [-b EXE] [-o FILE]\n"
-        "       hugealign order --diff OLD NEW"
-    )
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = _EPILOG
     add = parser.add_argument
     add("profiles", nargs="*", metavar="PROFILE", help="what ran; several are added up")
     add("--trace", metavar="TRACE", help="what ran, as `hugealign trace` recorded it, instead of profiles")
@@ -134,8 +132,7 @@ def _from_trace(args: argparse.Namespace) -> int:
     here = None if args.cpu else budget_of(reserve=profiled.reserve(args))
     if here and not here.cpu:
         raise UsageError("order --trace: no source gives the TLB of this machine's processor; name one (--cpu)")
-    progress = Progress("hugealign: order")
-    try:
+    with Progress("hugealign: order") as progress:
         made = order_of_trace(
             args.trace,
             [here.cpu] if here else args.cpu,
@@ -147,8 +144,6 @@ def _from_trace(args: argparse.Namespace) -> int:
             warn=profiled.warn,
             progress=progress.say,
         )
-    finally:
-        progress.clear()
     return _finish(made, args)
 
 

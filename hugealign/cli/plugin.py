@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-_EPILOG = """\
+EPILOG = """\
 examples:
   hugealign plugin build --cc clang-19
   make CC="hugealign --profile=$PWD/server.order clang-19"    # uses it by itself
@@ -24,8 +24,6 @@ exit status: 0 done; 2 wrong usage; 3 no plugin for this compiler, or not built.
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the actions."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = _EPILOG
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     build = actions.add_parser("build", help="build the plugin unless that was done, and print its path")
     path = actions.add_parser("path", help="print the plugin's path, for $(...)")

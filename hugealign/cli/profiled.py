@@ -3,9 +3,9 @@
 import argparse
 import sys
 
+from hugealign.cli.arguments import add_page_size
 from hugealign.errors import NumberFormatError, UsageError
 from hugealign.numbers import decimal
-from hugealign.settings import DEFAULT_PAGE_SIZE
 from hugealign.units import parse_size
 
 TYPE_CHECKING = False
@@ -27,12 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     group = parser.add_argument_group("windows")
     add = group.add_argument
-    add(
-        "--page-size",
-        default=DEFAULT_PAGE_SIZE,
-        metavar="SIZE",
-        help="the huge page size (default: %(default)s)",
-    )
+    add_page_size(add)
     which = group.add_mutually_exclusive_group()
     which.add_argument(
         "--cpu", action="append", metavar="NAME", help="budget for this processor (default: the one that runs this)"

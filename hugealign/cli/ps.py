@@ -5,13 +5,15 @@ import json
 import sys
 from collections.abc import Iterator
 
-from hugealign.cli.arguments import interval, percentage, seconds, split_at_dashes
+from hugealign.cli.arguments import SplitParser, interval, percentage, seconds
 from hugealign.errors import UsageError
 from hugealign.ps import looking, report
 from hugealign.ps.looking import PsOptions, Seen
 from hugealign.units import parse_page_size
 
-_EPILOG = """\
+PARSER = SplitParser
+USAGE = "hugealign ps [OPTION]... PID|NAME...\n       hugealign ps [OPTION]... -- CMD [ARG]..."
+EPILOG = """\
 With -- CMD, CMD is started and looked at every 20 ms until it ends; the last
 look is shown.  Only CMD itself is looked at, not what it starts.
 
@@ -24,10 +26,6 @@ _HOME, _END_OF_LINE, _BELOW = "\x1b[H", "\x1b[K", "\x1b[J"  # move to; clear to 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``ps`` to *parser*."""
-    split_at_dashes(parser)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.usage = "hugealign ps [OPTION]... PID|NAME...\n       hugealign ps [OPTION]... -- CMD [ARG]..."
-    parser.epilog = _EPILOG
     parser.add_argument("targets", nargs="*", metavar="PID|NAME", help="a process, or all that run a program")
     parser.add_argument("-v", "--verbose", action="store_true", help="show each window, and why it is not huge")
     parser.add_argument("--windows", action="store_true", help=argparse.SUPPRESS)  # until the next release

@@ -4,12 +4,18 @@ import argparse
 import contextlib
 import sys
 
+from hugealign.cli.arguments import command_words
 from hugealign.environment import as_given
-from hugealign.errors import HugealignError, UsageError
+from hugealign.errors import HugealignError
 from hugealign.execution import execute
+from hugealign.numbers import decimal
 from hugealign.units import printable
 
-_EPILOG = """\
+USAGE = (
+    "hugealign run [-h] [-v] [--how HOW] [--libs] [--fix] [--store DIR] [--wait SECONDS]\n"
+    "                     [--] COMMAND [ARGUMENT ...]"
+)
+EPILOG = """\
 COMMAND is found as the shell finds it. Its text is made huge, and then it takes
 the place of this process, with pid, environment, signals, descriptors and name
 as given. For a script the interpreter's text counts. Whatever goes wrong,
@@ -41,12 +47,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options and the command."""
     from hugealign.stage import store
 
-    parser.usage = (
-        "hugealign run [-h] [-v] [--how HOW] [--libs] [--fix] [--store DIR] [--wait SECONDS]\n"
-        "                     [--] COMMAND [ARGUMENT ...]"
-    )
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = _EPILOG
     add = parser.add_argument
     add("-v", "--verbose", action="store_true", help="say on stderr how much of each file is huge")
     add("--how", choices=("auto", "in-place", "stage", "copy"), default="auto", help="the way there (default: auto)")
@@ -58,16 +58,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _seconds(text: str) -> int:
-    from hugealign.numbers import decimal
-
     return decimal(text, 86400, "--wait")
 
 
 def run(args: argparse.Namespace) -> int:
     """Make the command's text huge and become the command; return 126 or 127 if there is none."""
-    words = args.words[1:] if args.words[:1] == ["--"] else args.words
-    if not words:
-        raise UsageError("run: no command; example: hugealign run -- python3 script.py")
+    words = command_words(args.words, "hugealign run -- python3 script.py")
     return execute(words, as_given(), _prepared(words[0], args))
 
 

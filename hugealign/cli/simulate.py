@@ -7,7 +7,7 @@ from hugealign.numbers import decimal
 
 _WINDOWS_LIMIT, _NUMBER_LIMIT = 4096, 10**8 - 1
 
-_EPILOG = """\
+EPILOG = """\
 layouts:
   original     addresses as in the file, the leading N windows of 2 MiB huge
   order:FILE   the functions of an order file first, the others behind them, as
@@ -29,8 +29,6 @@ exit status: 0 done; 2 wrong usage; 3 the trace or another file cannot be used.
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = _EPILOG
     parser.add_argument("trace", metavar="TRACE", help="what `hugealign trace` wrote")
     parser.add_argument("--binary", metavar="EXE", help="lay out this file; default: the program that was traced")
     parser.add_argument(
@@ -60,8 +58,7 @@ def run(args: argparse.Namespace) -> int:
     from hugealign.lab.simulation import CPUS, LAYOUTS, simulated
     from hugealign.progress import Progress
 
-    progress = Progress("hugealign: simulate")
-    try:
+    with Progress("hugealign: simulate") as progress:
         found = simulated(
             args.trace,
             args.binary,
@@ -72,8 +69,6 @@ def run(args: argparse.Namespace) -> int:
             last=args.last,
             progress=lambda percent: progress.say(f"{percent} %"),
         )
-    finally:
-        progress.clear()
     json = args.format == "json"
     output.write(report.to_json(found) if json else report.text(found, curve=args.curve), None, utf8=json)
     return 0

@@ -6,7 +6,7 @@ import sys
 from hugealign.errors import HugealignError, UsageError
 from hugealign.units import format_size, parse_size, printable
 
-_EPILOG = """\
+EPILOG = """\
 For file systems that keep no huge pages (ext4 before Linux 6.16, btrfs,
 overlayfs): each FILE is copied to a tmpfs whose files are huge, once for all
 services. The copy of /usr/sbin/mariadbd is then at
@@ -27,8 +27,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     from hugealign.stage import store
 
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = _EPILOG
     add = parser.add_argument
     add("files", nargs="*", metavar="FILE", help="a program or shared library")
     add("--list", action="store_true", help="show the copies, and those of files that changed since")

@@ -3,12 +3,14 @@
 import argparse
 import sys
 
+from hugealign.cli.arguments import command_words
 from hugealign.errors import UsageError
 from hugealign.units import format_size, parse_size, printable
 
 _LEAST = 1 << 16  # bytes; a chunk and more
 
-_EPILOG = """\
+USAGE = "hugealign trace [-h] [-v] [-o FILE] [--limit SIZE] [--] COMMAND [ARGUMENT ...]"
+EPILOG = """\
 COMMAND runs under QEMU's user-mode emulation, 15 to 25 times slower; it needs
 no symbols and no special build, and may be for x86-64 or aarch64.  The QEMU
 has to take plugins: Debian 12's does, docs/trace.md builds one.  Its threads
@@ -27,9 +29,6 @@ exit status: COMMAND's own, 128 and the signal's number if a signal ended it;
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options and the command."""
-    parser.usage = "hugealign trace [-h] [-v] [-o FILE] [--limit SIZE] [--] COMMAND [ARGUMENT ...]"
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = _EPILOG
     parser.add_argument("-o", "--output", default="hugealign.trace", metavar="FILE", help="default: hugealign.trace")
     parser.add_argument("--limit", default="1G", metavar="SIZE", help="record no more than this; default: 1G")
     parser.add_argument("-v", "--verbose", action="store_true", help="say on stderr what was recorded")
@@ -38,9 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Record, say what is missing from the trace, and return the command's status."""
-    words = args.words[1:] if args.words[:1] == ["--"] else args.words
-    if not words:
-        raise UsageError("trace: no command; example: hugealign trace -o lua.trace -- lua bench.lua")
+    words = command_words(args.words, "hugealign trace -o lua.trace -- lua bench.lua")
     if args.output == "-":
         raise UsageError("trace: standard output is COMMAND's; give -o a file")
     limit = parse_size(args.limit, "--limit")

@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 
-from hugealign.cli.arguments import split_at_dashes
+from hugealign.cli.arguments import SplitParser
 from hugealign.errors import UsageError
 from hugealign.settings import DEFAULT_MIN_TEXT, DEFAULT_PAD_THRESHOLD, DEFAULT_PAGE_SIZE
 from hugealign.units import parse_page_size, parse_size
@@ -21,7 +21,9 @@ _MOST_CURES = 50  # a tree of more has no one cure; each takes some milliseconds
 _FAIL_ON = ("error", "warning", "note", "never")
 _FORMS = ("text", "json", "sarif", "github", "junit", "gcc")  # hugealign.verification.formats
 
-_EPILOG = """\
+PARSER = SplitParser
+USAGE = "hugealign verify [OPTION]... FILE... [-- OLD...]"
+EPILOG = """\
 examples:
   hugealign verify ./server libfoo.so        each file, in words
   hugealign verify -q -r build/              a tree; only what is not ok
@@ -43,10 +45,6 @@ usage; 3 something could not be checked, and nothing was found.
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    split_at_dashes(parser)
-    parser.usage = "hugealign verify [OPTION]... FILE... [-- OLD...]"
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = _EPILOG
     add = parser.add_argument_group("what is checked").add_argument
     add(
         "paths",
@@ -81,11 +79,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     asked = parser.add_argument_group("what is asked of it")
     add = asked.add_argument
-    add(
-        "--page-size",
-        metavar="SIZE",
-        help=f"the huge page size (default: {DEFAULT_PAGE_SIZE})",
-    )
+    add("--page-size", metavar="SIZE", help=f"the huge page size (default: {DEFAULT_PAGE_SIZE})")
     add(
         "--min-text",
         metavar="SIZE",

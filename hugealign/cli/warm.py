@@ -1,19 +1,22 @@
 """The command ``hugealign warm``: bring the text of files into the page cache in huge folios."""
 
 import argparse
+import json
 import os
 import sys
 
 from hugealign.cli.arguments import count, seconds, window_size
 from hugealign.errors import HugealignError
-from hugealign.progress import shown
+from hugealign.progress import Progress
 from hugealign.units import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hugealign.pagecache.text import CachedText, WarmOptions
+    from collections.abc import Iterator
 
-_EPILOG = """\
+    from hugealign.pagecache.text import CachedText
+
+EPILOG = """\
 Afterwards every process that maps the text gets huge pages, unchanged, until
 the kernel needs the memory or the file is replaced.  So warm a file after each
 boot and each installation, before the program starts.  It costs the memory
@@ -46,8 +49,6 @@ exit status: 0 all windows huge; 1 fewer; 2 wrong usage; 3 could not look.
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``warm`` to *parser*."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = _EPILOG
     parser.add_argument("files", nargs="+", metavar="FILE", help="an executable or a shared library")
     parser.add_argument("--libs", action="store_true", help="the shared libraries that the files need, too")
     which = parser.add_mutually_exclusive_group()
@@ -65,22 +66,47 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Warm or check ``args.files``, print the result and return the exit status."""
-    from hugealign.pagecache.text import WarmOptions
+    from dataclasses import replace
+
+    from hugealign.pagecache import report
+    from hugealign.pagecache.text import WarmOptions, warm
 
     page_size = window_size(args.page_size)
-    wait = args.wait or 0.0
-    options = WarmOptions(page_size, args.windows, args.all_text, args.check, args.replace, wait)
-    work = _Work(options, args.format)
+    options = WarmOptions(page_size, args.windows, args.all_text, args.check, args.replace, args.wait or 0.0)
+    of_library = replace(options, replace=False)
+    as_text = args.format == "text"
+    texts: list[CachedText] = []
+    libraries: set[str] = set()
+    missing: dict[tuple[str, str], None] = {}
+    errors: list[tuple[str, str]] = []
+    statuses: set[int] = set()
     try:
-        for path in args.files:
-            work.do(path)
-            if args.libs:
-                work.do_libraries(path)
+        for path, library in _paths(args, missing):
+            try:
+                with Progress(printable(path)) as progress:
+                    done = _with_cure(warm(path, of_library if library else options, progress))
+            except HugealignError as error:
+                statuses.add(error.exit_status)
+                errors.append((path, str(error)))
+                if as_text:
+                    print(f"hugealign: error: {printable(path)}: {error}", file=sys.stderr)
+                continue
+            texts.append(done)
+            if library:
+                libraries.add(path)
+            counts = bool(done.offsets) or not library
+            statuses.add(int(counts and done.obstacle is not None))
+            if as_text and counts:
+                print("\n".join(report.lines(done)), flush=True)
     except KeyboardInterrupt:
         print("hugealign: interrupted", file=sys.stderr)
         return 130
-    work.finish()
-    return 1 if 1 in work.statuses else max(work.statuses)
+    if as_text:
+        print("".join(f"{line}\n" for line in report.total(texts, libraries)), end="")
+    else:
+        print(json.dumps(report.document(texts, libraries, list(missing), errors, page_size), indent=1))
+    statuses.update({3} if missing else ())
+    return 1 if 1 in statuses else max(statuses)
 
 
 def _with_cure(done: "CachedText") -> "CachedText":
@@ -94,72 +120,29 @@ def _with_cure(done: "CachedText") -> "CachedText":
     return replace(done, obstacle=replace(done.obstacle, mend=cure_or_relink(done.path, done.page_size)))
 
 
-class _Work:
-    """The files one after the other, each reported when it is done."""
+def _paths(args: argparse.Namespace, missing: "dict[tuple[str, str], None]") -> "Iterator[tuple[str, bool]]":
+    """Yield the files, and with ``--libs`` each library that they need, once, and whether it is one.
 
-    def __init__(self, options: "WarmOptions", form: str) -> None:
-        self.statuses: set[int] = set()
-        self._options = options
-        self._text = form == "text"
-        self._texts: list[CachedText] = []
-        self._libraries: set[str] = set()
-        self._missing: list[tuple[str, str]] = []
-        self._errors: list[tuple[str, str]] = []
-        self._seen: set[str] = set()
+    Adds libraries that are not there to *missing*, as (name, by what it is needed).
+    """
+    from hugealign.machine import libraries
 
-    def do(self, path: str, library: bool = False) -> None:
-        """Warm or check the file at *path*."""
-        from dataclasses import replace
-
-        from hugealign.pagecache import report
-        from hugealign.pagecache.text import warm
-
-        self._seen.add(os.path.realpath(path))
-        options = replace(self._options, replace=False) if library else self._options
-        try:
-            with shown(path) as progress:
-                done = _with_cure(warm(path, options, progress))
-        except HugealignError as error:
-            self.statuses.add(error.exit_status)
-            self._errors.append((path, str(error)))
-            if self._text:
-                print(f"hugealign: error: {printable(path)}: {error}", file=sys.stderr)
-            return
-        self._texts.append(done)
-        if library:
-            self._libraries.add(path)
-        self.statuses.add(0 if library and not done.offsets else int(done.obstacle is not None))
-        if self._text and (done.offsets or not library):
-            print("\n".join(report.lines(done)), flush=True)
-
-    def do_libraries(self, path: str) -> None:
-        """Warm or check what the file at *path* needs, each library once."""
-        from hugealign.machine import libraries
-
+    seen: set[str] = set()
+    for path in args.files:
+        seen.add(os.path.realpath(path))
+        yield path, False
+        if not args.libs:
+            continue
         try:
             found = libraries.resolve(path)
         except HugealignError:
-            return  # said already
+            continue  # said already
         for library in found.paths:
-            if library not in self._seen:
-                self.do(library, library=True)
+            if library not in seen:
+                seen.add(os.path.realpath(library))
+                yield library, True
         for name, needing in found.missing:
-            if (name, needing) not in self._missing:
-                self._missing.append((name, needing))
-                self.statuses.add(3)
-                if self._text:
-                    message = f"{printable(name)}: library not found; needed by {printable(needing)}"
-                    print(f"hugealign: error: {message}", file=sys.stderr)
-
-    def finish(self) -> None:
-        """Print what is said once for all files."""
-        from hugealign.pagecache import report
-
-        if self._text:
-            print("".join(f"{line}\n" for line in report.total(self._texts, self._libraries)), end="")
-            return
-        import json
-
-        page_size = self._options.page_size
-        document = report.document(self._texts, self._libraries, self._missing, self._errors, page_size)
-        print(json.dumps(document, indent=1))
+            if (name, needing) not in missing and args.format == "text":
+                message = f"{printable(name)}: library not found; needed by {printable(needing)}"
+                print(f"hugealign: error: {message}", file=sys.stderr)
+            missing[name, needing] = None

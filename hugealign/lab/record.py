@@ -151,8 +151,7 @@ def _run(emulator: list[str], shared: Shared, words: list[str]) -> int:
     """Run *words* and return their status, 128 and the signal's number if one ended them."""
     path, option, plugin, *rest = emulator
     command = [path, *rest, option, f"{plugin},shared={shared.path}", *words]
-    progress = Progress("hugealign: trace")
-    with _no_interrupts() as default:
+    with _no_interrupts() as default, Progress("hugealign: trace") as progress:
         try:
             child = subprocess.Popen(command, env=as_given(), preexec_fn=default)  # noqa: PLW1509  # no thread runs here
         except OSError as error:
@@ -166,7 +165,6 @@ def _run(emulator: list[str], shared: Shared, words: list[str]) -> int:
                 except subprocess.TimeoutExpired:
                     progress.say(f"{shared.events:,} blocks, {format_size(shared.written)}")
         finally:
-            progress.clear()
             for number, handler in forward.items():
                 signal.signal(number, handler)
     return status if status >= 0 else 128 - status

@@ -10,7 +10,7 @@ A number that no source gives is None, never a guess.  Sources that recur:
 Intel divides some of these tables between the two threads of a core; then the number is that of one thread.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from hugealign.errors import UsageError
@@ -72,210 +72,128 @@ def _models(family: int, *models: int) -> tuple[tuple[int, range], ...]:
     return tuple((family, range(model, model + 1)) for model in models)
 
 
+def _shared(entries: int, ways: int | None = None) -> Tlb:
+    return Tlb(entries, ways, shared=True)
+
+
+def _intel(names: str, models: Iterable[int], tlbs: tuple[Tlb, Tlb, Tlb, Tlb], source: str) -> Cpu:
+    name, *aliases = names.split()
+    return Cpu(name, tuple(aliases), INTEL, _models(6, *models), *tlbs, source)
+
+
+def _amd(names: str, family: int, models: Iterable[range], l2: Tlb, source: str) -> Cpu:
+    """Return one whose two levels hold all sizes of pages."""
+    name, *aliases = names.split()
+    l1 = _shared(64)
+    return Cpu(name, tuple(aliases), AMD, tuple((family, some) for some in models), l1, l1, l2, l2, source)
+
+
+def _neoverse(names: str, ids: tuple[tuple[int, range], ...], l2: Tlb, source: str) -> Cpu:
+    """Return one whose two levels hold all sizes of pages."""
+    name, *aliases = names.split()
+    l1 = _shared(48)
+    return Cpu(name, tuple(aliases), ARM64, ids, l1, l1, l2, l2, source)
+
+
 _NONE = Tlb(0)
-_AMD_L1 = Tlb(64, None, shared=True)
-_NEOVERSE_L1 = Tlb(48, None, shared=True)
-_GOLDEN_COVE = (Tlb(256, 8), Tlb(32, 8), Tlb(2048, 8, shared=True), Tlb(1024, 8, shared=True))
+_GOLDEN_COVE = (Tlb(256, 8), Tlb(32, 8), _shared(2048, 8), _shared(1024, 8))
 _ARM = 0x41
 
 CPUS: tuple[Cpu, ...] = (
-    Cpu(
-        "ivybridge",
-        ("ivb", "sandybridge", "snb"),
-        INTEL,
-        _models(6, 0x2A, 0x2D, 0x3A, 0x3E),
-        Tlb(64, 4),
-        Tlb(8),
-        Tlb(512, 4, shared=True),
-        _NONE,
+    _intel(
+        "ivybridge ivb sandybridge snb",
+        (0x2A, 0x2D, 0x3A, 0x3E),
+        (Tlb(64, 4), Tlb(8), _shared(512, 4), _NONE),
         "CPUID leaf 2 of 306A9h and 306E3h: descriptors B2h, 76h, CAh (SDM vol. 2A, table 3-12)",
     ),
-    Cpu(
-        "haswell",
-        ("hsw",),
-        INTEL,
-        _models(6, 0x3C, 0x3F, 0x45, 0x46),
-        Tlb(64, 8),
-        Tlb(8),
-        Tlb(1024, 8, shared=True),
-        Tlb(1024, 8, shared=True),
+    _intel(
+        "haswell hsw",
+        (0x3C, 0x3F, 0x45, 0x46),
+        (Tlb(64, 8), Tlb(8), _shared(1024, 8), _shared(1024, 8)),
         "CPUID leaf 2 of 306C3h: descriptors B5h, 76h, C1h (SDM vol. 2A, table 3-12)",
     ),
-    Cpu(
-        "broadwell",
-        ("bdw",),
-        INTEL,
-        _models(6, 0x3D, 0x47, 0x4F, 0x56),
-        Tlb(64, 8),
-        Tlb(8),
-        Tlb(1536, 6, shared=True),
-        Tlb(1536, 6, shared=True),
+    _intel(
+        "broadwell bdw",
+        (0x3D, 0x47, 0x4F, 0x56),
+        (Tlb(64, 8), Tlb(8), _shared(1536, 6), _shared(1536, 6)),
         "CPUID leaf 2 of 406F1h: descriptors B5h, 76h, C3h (SDM vol. 2A, table 3-12)",
     ),
-    Cpu(
-        "skylake",
-        ("skl", "skx", "cascadelake", "clx", "cooperlake", "kabylake", "coffeelake", "cometlake"),
-        INTEL,
-        _models(6, 0x4E, 0x5E, 0x55, 0x8E, 0x9E, 0xA5, 0xA6),
-        Tlb(128, 8),
-        Tlb(8),
-        Tlb(1536, 12, shared=True),
-        Tlb(1536, 12, shared=True),
+    _intel(
+        "skylake skl skx cascadelake clx cooperlake kabylake coffeelake cometlake",
+        (0x4E, 0x5E, 0x55, 0x8E, 0x9E, 0xA5, 0xA6),
+        (Tlb(128, 8), Tlb(8), _shared(1536, 12), _shared(1536, 12)),
         "OptMan 248966-045, table 2-15; CPUID leaf 2 of 506E3h and 50657h: descriptors B6h or B5h, 76h, C3h",
     ),
-    Cpu(
-        "icelake",
-        ("icl", "icx", "rocketlake"),
-        INTEL,
-        _models(6, 0x6A, 0x6C, 0x7D, 0x7E, 0xA7),
-        Tlb(128, 8),
-        Tlb(8, None, shared=True),
-        Tlb(2048, 8, shared=True),
-        Tlb(1024, 8, shared=True),
+    _intel(
+        "icelake icl icx rocketlake",
+        (0x6A, 0x6C, 0x7D, 0x7E, 0xA7),
+        (Tlb(128, 8), _shared(8), _shared(2048, 8), _shared(1024, 8)),
         "CPUID leaf 18h of 606A6h, 706E5h and A0671h; for 4 KiB, which that leaves out, Chips and Cheese on Sunny Cove",
     ),
-    Cpu(
-        "tigerlake",
-        ("tgl",),
-        INTEL,
-        _models(6, 0x8C, 0x8D),
-        Tlb(128, 8),
-        Tlb(16, 8),
-        Tlb(2048, 8, shared=True),
-        Tlb(1024, 8, shared=True),
+    _intel(
+        "tigerlake tgl",
+        (0x8C, 0x8D),
+        (Tlb(128, 8), Tlb(16, 8), _shared(2048, 8), _shared(1024, 8)),
         "CPUID leaf 18h of 806C1h",
     ),
-    Cpu(
-        "sapphirerapids",
-        ("spr", "goldencove"),
-        INTEL,
-        _models(6, 0x8F),
-        *_GOLDEN_COVE,
-        "CPUID leaf 18h of 806F8h",
-    ),
-    Cpu(
-        "alderlake-p",
-        ("alderlake", "adl", "raptorlake-p", "raptorlake", "rpl"),
-        INTEL,
-        _models(6, 0x97, 0x9A, 0xB7, 0xBA, 0xBF),
-        *_GOLDEN_COVE,
+    _intel("sapphirerapids spr goldencove", (0x8F,), _GOLDEN_COVE, "CPUID leaf 18h of 806F8h"),
+    _intel(
+        "alderlake-p alderlake adl raptorlake-p raptorlake rpl",
+        (0x97, 0x9A, 0xB7, 0xBA, 0xBF),
+        _GOLDEN_COVE,
         "CPUID leaf 18h of 90672h, B0671h and B06F2h, on a performance core",
     ),
-    Cpu(
-        "emeraldrapids",
-        ("emr",),
-        INTEL,
-        _models(6, 0xCF),
-        *_GOLDEN_COVE,
-        "CPUID leaf 18h of C06F2h",
-    ),
-    Cpu(
-        "graniterapids",
-        ("gnr",),
-        INTEL,
-        _models(6, 0xAD, 0xAE),
-        *_GOLDEN_COVE,
-        "CPUID leaf 18h of A06D1h",
-    ),
-    Cpu(
-        "zen1",
-        ("zen", "zen+", "znver1", "naples"),
-        AMD,
-        ((0x17, range(0x30)), (0x17, range(0x50, 0x60))),
-        _AMD_L1,
-        _AMD_L1,
-        Tlb(512, 8, shared=True),
-        Tlb(512, 8, shared=True),
+    _intel("emeraldrapids emr", (0xCF,), _GOLDEN_COVE, "CPUID leaf 18h of C06F2h"),
+    _intel("graniterapids gnr", (0xAD, 0xAE), _GOLDEN_COVE, "CPUID leaf 18h of A06D1h"),
+    _amd(
+        "zen1 zen zen+ znver1 naples",
+        0x17,
+        (range(0x30), range(0x50, 0x60)),
+        _shared(512, 8),
         "SOG 55723 rev. 3.00; CPUID 80000005h of 800F12h (its 80000006h claims 1024 in the second level)",
     ),
-    Cpu(
-        "zen2",
-        ("znver2", "rome"),
-        AMD,
-        ((0x17, range(0x30, 0x50)), (0x17, range(0x60, 0xB0))),
-        _AMD_L1,
-        _AMD_L1,
-        Tlb(512, 8, shared=True),
-        Tlb(512, 8, shared=True),
+    _amd(
+        "zen2 znver2 rome",
+        0x17,
+        (range(0x30, 0x50), range(0x60, 0xB0)),
+        _shared(512, 8),
         "SOG 56305; CPUID 80000005h of 830F10h (its 80000006h claims 1024 in the second level)",
     ),
-    Cpu(
-        "zen3",
-        ("znver3", "milan"),
-        AMD,
-        ((0x19, range(0x10)), (0x19, range(0x20, 0x60))),
-        _AMD_L1,
-        _AMD_L1,
-        Tlb(512, 8, shared=True),
-        Tlb(512, 8, shared=True),
+    _amd(
+        "zen3 znver3 milan",
+        0x19,
+        (range(0x10), range(0x20, 0x60)),
+        _shared(512, 8),
         "SOG 56665 rev. 3.00; CPUID 80000005h and 80000006h of A00F11h",
     ),
-    Cpu(
-        "zen4",
-        ("znver4", "genoa", "bergamo"),
-        AMD,
-        ((0x19, range(0x10, 0x20)), (0x19, range(0x60, 0xB0))),
-        _AMD_L1,
-        _AMD_L1,
-        Tlb(512, 8, shared=True),
-        Tlb(512, 8, shared=True),
+    _amd(
+        "zen4 znver4 genoa bergamo",
+        0x19,
+        (range(0x10, 0x20), range(0x60, 0xB0)),
+        _shared(512, 8),
         "SOG 57647; CPUID 80000005h and 80000006h of A10F11h and AA0F02h",
     ),
-    Cpu(
-        "zen5",
-        ("znver5", "turin"),
-        AMD,
-        ((0x1A, range(0x50)), (0x1A, range(0x60, 0x80))),
-        _AMD_L1,
-        _AMD_L1,
-        Tlb(2048, 8, shared=True),
-        Tlb(2048, 8, shared=True),
+    _amd(
+        "zen5 znver5 turin",
+        0x1A,
+        (range(0x50), range(0x60, 0x80)),
+        _shared(2048, 8),
         "SOG 58455 rev. 1.00; Hot Chips 2024, “Next Generation Zen 5 Core”; CPUID 80000005h of B00F21h",
     ),
-    Cpu(
-        "neoverse-n1",
-        ("graviton2", "altra"),
-        ARM64,
+    _neoverse(
+        "neoverse-n1 graviton2 altra",
         _models(_ARM, 0xD0C),
-        _NEOVERSE_L1,
-        _NEOVERSE_L1,
-        Tlb(1280, 5, shared=True),
-        Tlb(1280, 5, shared=True),
+        _shared(1280, 5),
         "TRM 100616, TLB organization (as Cortex-A76, TRM 100798 section A5.2)",
     ),
-    Cpu(
-        "neoverse-v1",
-        ("graviton3",),
-        ARM64,
-        _models(_ARM, 0xD40),
-        _NEOVERSE_L1,
-        _NEOVERSE_L1,
-        Tlb(2048, 8, shared=True),
-        Tlb(2048, 8, shared=True),
-        "TRM 101427, TLB organization",
-    ),
-    Cpu(
-        "neoverse-n2",
-        ("cobalt100", "yitian710"),
-        ARM64,
+    _neoverse("neoverse-v1 graviton3", _models(_ARM, 0xD40), _shared(2048, 8), "TRM 101427, TLB organization"),
+    _neoverse(
+        "neoverse-n2 cobalt100 yitian710",
         (*_models(_ARM, 0xD49), *_models(0x6D, 0xD49)),
-        _NEOVERSE_L1,
-        _NEOVERSE_L1,
-        Tlb(1280, 5, shared=True),
-        Tlb(1280, 5, shared=True),
+        _shared(1280, 5),
         "TRM 102099, TLB organization",
     ),
-    Cpu(
-        "neoverse-v2",
-        ("graviton4", "grace"),
-        ARM64,
-        _models(_ARM, 0xD4F),
-        _NEOVERSE_L1,
-        _NEOVERSE_L1,
-        Tlb(2048, 8, shared=True),
-        Tlb(2048, 8, shared=True),
-        "TRM 102375, TLB organization",
-    ),
+    _neoverse("neoverse-v2 graviton4 grace", _models(_ARM, 0xD4F), _shared(2048, 8), "TRM 102375, TLB organization"),
     Cpu(
         "kunpeng920",
         ("taishan-v110", "tsv110"),
