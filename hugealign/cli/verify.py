@@ -79,11 +79,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     asked = parser.add_argument_group("what is asked of it")
     add = asked.add_argument
-    add(
-        "--page-size",
-        metavar="SIZE",
-        help=f"the huge page size (default: {DEFAULT_PAGE_SIZE})",
-    )
+    add("--page-size", metavar="SIZE", help=f"the huge page size (default: {DEFAULT_PAGE_SIZE})")
     add(
         "--min-text",
         metavar="SIZE",

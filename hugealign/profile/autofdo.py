@@ -9,31 +9,29 @@ import os
 import re
 from collections.abc import Iterable
 
-from hugealign.elf.symbols import Functions
 from hugealign.profile import tools
 from hugealign.profile.lines import lines as split
 from hugealign.profile.model import Malformed, Place, Profile, count_of, meaningful
 from hugealign.profile.profdata import with_any_version
+from hugealign.profile.source import Source
 
 _FUNCTION = re.compile(rb"(\S.*)(?::(\d+):| total:(\d+) head:)\d+\Z", re.DOTALL)
 _LINE = re.compile(rb" +\d+(?:\.\d+)?: (\d+)((?: +\S+:\d+)*)\s*\Z")
 _INLINED = re.compile(rb" +\d+(?:\.\d+)?: \S.*:\d+\Z", re.DOTALL)
 
 
-def read_data(path: str, profile: Profile, functions: Functions, binary: str) -> None:
-    """Add LLVM's binary sample profile at *path* to *profile*.  Raises ProfileError."""
-    del functions, binary
-    with_any_version(["merge", "--sample", "--text", "-o", "-", path], lambda lines: read(lines, profile))
+def read_data(source: Source, profile: Profile) -> None:
+    """Add LLVM's binary sample profile.  Raises ProfileError."""
+    with_any_version(["merge", "--sample", "--text", "-o", "-", source.path], lambda lines: read(lines, profile))
 
 
-def read_gcc(path: str, profile: Profile, functions: Functions, binary: str) -> None:
-    """Add GCC's sample profile (``create_gcov``, -fauto-profile) at *path* to *profile*.  Raises ProfileError."""
-    del functions, binary
-    with open(path, "rb") as file:
+def read_gcc(source: Source, profile: Profile) -> None:
+    """Add GCC's sample profile (``create_gcov``, -fauto-profile).  Raises ProfileError."""
+    with open(source.path, "rb") as file:
         version = int.from_bytes(file.read(8)[4:], "little")
     tool = tools.find("dump_gcov", package="autofdo")
     # Without the last word functions with less than some percent of the largest one are left out.
-    words = [tool, f"-gcov_version={version}", "-dump_cutoff_percent=0", os.path.realpath(path)]
+    words = [tool, f"-gcov_version={version}", "-dump_cutoff_percent=0", os.path.realpath(source.path)]
     with tools.output(words) as stream:
         read(split(stream), profile)
 

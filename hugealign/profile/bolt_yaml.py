@@ -6,19 +6,20 @@ from typing import Any, BinaryIO
 
 from hugealign.profile import library
 from hugealign.profile.model import Malformed, Place, Profile, ProfileError, count_of
+from hugealign.profile.source import Source
 
 _NODES_LIMIT = 1_000_000  # of one function, which has about ten for each of its blocks
 _VALUE_LIMIT, _FUNCTION_LIMIT = 1 << 20, 32 << 20  # bytes of one value or comment, and of a function's values
 
 
-def read(stream: BinaryIO, profile: Profile) -> None:
+def read(source: Source, profile: Profile) -> None:
     """Add what the YAML says to *profile*, function by function.  Raises ProfileError."""
     yaml = library.find("yaml", "PyYAML", "python3-yaml")
     names: dict[str, Place] = {}
     calls: dict[tuple[Place, str], int] = {}  # the callee may come later, and is a number until then
     number = 0
     try:
-        for number, function in enumerate(_functions(stream, yaml), 1):
+        for number, function in enumerate(_functions(source.stream, yaml), 1):
             try:
                 place = profile.place(str(function["name"]).encode("utf-8", "surrogateescape"))
             except (Malformed, KeyError, UnicodeEncodeError):

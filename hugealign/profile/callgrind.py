@@ -1,9 +1,9 @@
 """Callgrind's output (valgrind manual, "Callgrind Format Specification"): exact instruction counts and calls."""
 
 import re
-from collections.abc import Iterable
 
 from hugealign.profile.model import Malformed, Place, Profile, count_of
+from hugealign.profile.source import Source
 
 _COMPRESSED = re.compile(rb"\((\d+)\)(?: (.*))?\Z", re.DOTALL)
 _FIELD = re.compile(rb"(fn|cfn|fl|fi|fe|cfi|cfl|ob|cob|calls|jump|jcnd|jfi|jfn)=\s*(.*)", re.DOTALL)
@@ -15,9 +15,9 @@ _CYCLE = re.compile(rb"'\d+\Z")  # --separate-recs
 class _State:
     """Where in the file we are."""
 
-    def __init__(self, profile: Profile, binary: bytes) -> None:
+    def __init__(self, profile: Profile, source: Source) -> None:
         self.profile = profile
-        self.binary = binary  # the file name of the program, without directories
+        self.source = source
         self.names: dict[tuple[bytes, bytes], bytes] = {}
         self.object = self.callee_object = b""
         self.file = self.callee_file = b""
@@ -42,15 +42,15 @@ class _State:
 
     def place(self, name: bytes, where: bytes, file: bytes) -> Place | None:
         """Return None for a function of another file."""
-        if where and where.rpartition(b"/")[2] != self.binary:
+        if where and not self.source.ours(where):
             return None
         return self.profile.place(_CYCLE.sub(b"", name), b"" if file == b"???" else file)
 
 
-def read(lines: Iterable[bytes], profile: Profile, binary: bytes) -> None:
-    """Add what *lines* say to *profile*; *binary* is the path of the program."""
-    state = _State(profile, binary.rpartition(b"/")[2])
-    for number, line in enumerate(lines, 1):
+def read(source: Source, profile: Profile) -> None:
+    """Add what the lines say to *profile*."""
+    state = _State(profile, source)
+    for number, line in enumerate(source.lines(), 1):
         try:
             _line(line, state)
         except (Malformed, ValueError, IndexError):

@@ -61,22 +61,10 @@ def _branch(words: list[bytes], profile: Profile) -> None:
     from_kind, from_name, from_offset, to_kind, to_name, to_offset, _, count = words
     weight, offset, entry = count_of(count), hex_of(from_offset), hex_of(to_offset)
     source, target = _place(from_kind, from_name, profile), _place(to_kind, to_name, profile)
-    if source is None:
-        profile.foreign += weight
-    else:
-        profile.add(source, weight)
-    if target is not None:
-        profile.add(target)
-    # The start of a function is reached by a call; within one it is recursion, or merely a loop.
-    if source is not None and target is not None and entry == 0 and source != target:
-        profile.call(source, target, weight, offset)
+    profile.branch(source, target, weight, offset, entry == 0)
 
 
 def _sample(words: list[bytes], profile: Profile) -> None:
     kind, name, offset, count = words
     hex_of(offset)
-    place, weight = _place(kind, name, profile), count_of(count)
-    if place is None:
-        profile.foreign += weight
-    else:
-        profile.add(place, weight)
+    profile.sample(_place(kind, name, profile), count_of(count))

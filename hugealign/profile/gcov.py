@@ -8,35 +8,29 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from hugealign.elf.symbols import Functions
 from hugealign.profile import tools
 from hugealign.profile.model import Malformed, Profile, ProfileError, count_of
+from hugealign.profile.source import Source
 
 _LIMIT = 128 << 20
 
 
-def read_data(path: str, profile: Profile, functions: Functions, binary: str) -> None:
-    """Add the .gcda at *path* to *profile*.  Raises ProfileError."""
-    del functions, binary
+def read_data(source: Source, profile: Profile) -> None:
+    """Add a .gcda.  Raises ProfileError."""
     gcov = tools.find("gcov", package="gcc")
     hint = "the .gcno of the same compilation must lie beside it"
     try:
-        text = tools.text([gcov, "-j", "-t", os.path.realpath(path)], _LIMIT)
+        text = tools.text([gcov, "-j", "-t", os.path.realpath(source.path)], _LIMIT)
     except ProfileError as error:
         raise ProfileError(f"{error}; {hint}") from None
     if not text.strip():
         raise ProfileError(f"gcov finds nothing in it; {hint}")
-    read_json(text.splitlines(), profile)
+    read(text.splitlines(), profile)
 
 
 def read(lines: Iterable[bytes], profile: Profile) -> None:
     """Add gcov's JSON, one document per line, to *profile*."""
-    read_json(lines, profile)
-
-
-def read_json(documents: Iterable[bytes], profile: Profile) -> None:
-    """Add each of *documents*."""
-    for number, document in enumerate(documents, 1):
+    for number, document in enumerate(lines, 1):
         if document.strip():
             try:
                 parsed = json.loads(document, object_hook=_without_lines)

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterable
 
-from hugealign.elf.symbols import Functions
 from hugealign.profile import tools
 from hugealign.profile.lines import lines as split
 from hugealign.profile.model import Malformed, Place, Profile, count_of
+from hugealign.profile.source import Source
 
 _CYCLE = rb"(?: <cycle \d{1,9}(?: as a whole)?>)?"
 _FLAT = re.compile(rb"\s*[\d.]+\s+[\d.]+\s+(\d+)\.(\d\d)\s+(?:(\d+)\s+[\d.]+\s+[\d.]+\s+)?(\S.*)\Z", re.DOTALL)
@@ -14,10 +14,10 @@ _FUNCTION = re.compile(rb"\[\d+\]\s+[\d.]+\s+[\d.]+\s+[\d.]+\s+(?:\S+\s+)?(\S.*?
 _OTHER = re.compile(rb"\s+[\d.]+\s+[\d.]+\s+(\d+)(?:/\d+)?\s+(\S.*?)" + _CYCLE + rb" \[\d+\]\Z", re.DOTALL)
 
 
-def read_data(path: str, profile: Profile, functions: Functions, binary: str) -> None:
-    """Add the gmon.out at *path* to *profile*.  Raises ProfileError."""
-    del functions
-    command = [tools.find("gprof", package="binutils"), "-b", "-p", "-q", "--no-demangle", binary, path]
+def read_data(source: Source, profile: Profile) -> None:
+    """Add a gmon.out.  Raises ProfileError."""
+    gprof = tools.find("gprof", package="binutils")
+    command = [gprof, "-b", "-p", "-q", "--no-demangle", source.binary, source.path]
     with tools.output(command) as stream:
         read(split(stream), profile)
 

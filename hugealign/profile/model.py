@@ -1,5 +1,6 @@
 """What every profile is turned into: which functions ran, how much, and who called whom."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hugealign.errors import HugealignError, NumberFormatError
@@ -68,6 +69,35 @@ class Profile:
     def add(self, place: Place, count: int = 0) -> None:
         """Count *count* samples in *place*; with 0 it merely was touched."""
         self.samples[place] = self.samples.get(place, 0) + count
+
+    def sample(self, place: Place | None, count: int) -> None:
+        """Count *count* samples in *place*, None for one in another file."""
+        if place is None:
+            self.foreign += count
+        else:
+            self.add(place, count)
+
+    def branch(self, source: Place | None, target: Place | None, count: int, offset: int | None, entry: bool) -> None:
+        """Count a branch out of *source* at *offset*, a call if the *entry* of another function is its target.
+
+        Within one function it is recursion, or merely a loop.
+        """
+        self.sample(source, count)
+        if target is not None:
+            self.add(target)
+            if entry and source is not None and source != target:
+                self.call(source, target, count, offset)
+
+    def chain(self, frames: Sequence[Place | None], count: int, offset: int | None = None) -> None:
+        """Count a sample with its callers, innermost first; *offset* is that of the call in the first of them."""
+        leaf = frames[0] if frames else None
+        self.sample(leaf, count)
+        for place in frames[1:]:
+            if place is not None:
+                self.add(place)
+        caller = frames[1] if len(frames) > 1 else None
+        if leaf is not None and caller is not None and caller != leaf:
+            self.call(caller, leaf, count, offset)
 
     def call(self, caller: Place, callee: Place, count: int, offset: int | None = None) -> None:
         """Count *count* calls, and both ends as touched.  Raises ProfileError for too many that differ."""

@@ -9,10 +9,10 @@ import os
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
-from hugealign.elf.symbols import Functions
 from hugealign.profile import perf_addresses, perf_text, tools
 from hugealign.profile.lines import lines
 from hugealign.profile.model import Profile, ProfileError
+from hugealign.profile.source import Source
 from hugealign.units import printable
 
 _EVENTS = ("--show-mmap-events", "--show-task-events")
@@ -22,8 +22,9 @@ _ONLY = ("-F", "-sym", "--no-inline")
 _FUNCTION = 1 << 20  # bytes: more than a function has, less than lies between an offset and its address
 
 
-def read(path: str, profile: Profile, functions: Functions, binary: str) -> None:
-    """Add the samples of the file at *path* to *profile*.  Raises ProfileError."""
+def read(source: Source, profile: Profile) -> None:
+    """Add the samples of a perf.data.  Raises ProfileError."""
+    path = source.path
     perf = tools.find("perf", package="linux-perf")
     if os.stat(path).st_uid not in (0, os.geteuid()):  # perf's own rule, but its advice is an option of its own
         raise ProfileError(
@@ -32,11 +33,10 @@ def read(path: str, profile: Profile, functions: Functions, binary: str) -> None
     script = [perf, "script", "-i", path]
     events = _events(perf, path)
     try:
-        _by_address(perf, path, events, profile, functions, binary)
+        _by_address(perf, events, source, profile)
     except _AnotherBuild:
         profile.notes.append("is of another build, or has no build-id: functions are matched by name")
-        name = _name(binary)
-        _by_name(script, events, perf_text.Reader(profile, lambda file: file.rpartition(b"/")[2] == name))
+        _by_name(script, events, perf_text.Reader(profile, source.ours))
     if not profile.good:
         raise ProfileError("has no samples")
 
@@ -45,10 +45,6 @@ def files(path: str) -> list[str]:
     """Return the paths of the files that have samples in the file at *path*.  Raises ProfileError."""
     listed = tools.text([tools.find("perf", package="linux-perf"), "buildid-list", "-i", path])
     return [os.fsdecode(name) for name in _listed(listed)]
-
-
-def _name(binary: str) -> bytes:
-    return os.fsencode(os.path.basename(binary))
 
 
 class _AnotherBuild(Exception):  # noqa: N818 - no error: addresses say nothing, so that perf need not print them
@@ -77,29 +73,29 @@ def _events(perf: str, path: str) -> _Events:
     return _Events(branches, b"CALLCHAIN" in text and not branches, calls)
 
 
-def _by_address(perf: str, path: str, events: _Events, profile: Profile, functions: Functions, binary: str) -> None:
+def _by_address(perf: str, events: _Events, source: Source, profile: Profile) -> None:
     """Read the samples as addresses, and where files were mapped.  Raises _AnotherBuild if they say nothing.
 
     perf prints them from the beginning, while other questions are asked: that takes the longest, and nearly always the
     build is the one that ran.
     """
-    script = [perf, "script", "-i", path]
+    script = [perf, "script", "-i", source.path]
     # Only a call chain's offsets need the name of their file.  The less perf prints, the more is like other.
     fields = "pid,event,ip,brstack" if events.branches else "pid,ip,dso" if events.chains else "pid,ip"
     hidden = ["-G"] if events.branches else []
     with tools.output([*script, *hidden, "-F", fields, *_ONLY, *_EVENTS], ahead=True) as stream:
-        listed = _listed(tools.text([perf, "buildid-list", "-i", path]))
-        same = {file for file, build_id in listed.items() if functions.is_build(build_id)}
-        if not same and (gone := _gone(script, _name(binary), listed)):
+        listed = _listed(tools.text([perf, "buildid-list", "-i", source.path]))
+        same = {file for file, build_id in listed.items() if source.functions.is_build(build_id)}
+        if not same and (gone := _gone(script, source.name, listed)):
             profile.notes.append(
                 f"has no build-id of {printable(os.fsdecode(gone))}, which is not on this machine: addresses are taken "
-                f"for those of {printable(binary)}"
+                f"for those of {printable(source.binary)}"
             )
             same = {gone}
         if not same:
             raise _AnotherBuild
         offsets = events.chains and _chains_are_offsets(script, listed, _FUNCTION if events.calls else 0)
-        perf_addresses.Reader(profile, functions, same.__contains__, offsets).read(stream)
+        perf_addresses.Reader(profile, source.functions, same.__contains__, offsets).read(stream)
 
 
 def _by_name(script: list[str], events: _Events, reader: perf_text.Reader) -> None:

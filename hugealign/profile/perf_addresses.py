@@ -15,6 +15,7 @@ from hugealign.elf.symbols import Functions
 from hugealign.elf.windows import file_offset
 from hugealign.profile.lines import blocks, samples
 from hugealign.profile.model import NOWHERE, Profile, ProfileError, Room
+from hugealign.profile.source import Source
 
 _MMAP = re.compile(
     rb".*PERF_RECORD_MMAP2? (-?\d+)/-?\d+: \[0x([0-9a-f]{1,16})\(0x([0-9a-f]{1,16})\) @ (?:0x)?([0-9a-f]{1,16})\b"
@@ -138,6 +139,11 @@ class _Processes:
             space = self.moved[pid] = _Space()
         self.frames -= len(space.leaves) + len(space.callers)
         space.move(maps, self.program.segments)
+
+
+def read(source: Source, profile: Profile) -> None:
+    """Add what perf printed.  Raises ProfileError."""
+    Reader(profile, source.functions, source.ours).read(source.stream)
 
 
 class Reader:

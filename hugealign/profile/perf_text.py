@@ -13,6 +13,7 @@ from typing import BinaryIO
 
 from hugealign.profile.lines import counted
 from hugealign.profile.model import Malformed, Place, Profile, meaningful
+from hugealign.profile.source import Source
 
 _ADDRESS = re.compile(rb":\s+[0-9a-f]{1,16} ")
 _OFFSET = re.compile(rb"(.*)\+0x([0-9a-f]{1,15})\Z", re.DOTALL)
@@ -23,6 +24,11 @@ _FILE = re.compile(rb"(?:\[unknown\]|\+0x[0-9a-f]{1,15}) ?\(")
 _KNOWN_LIMIT, _KNOWN_LENGTH = 500_000, 512  # frames that are kept, and bytes of one
 
 _Frame = tuple[Place | None, int | None]  # None for a frame of another file; the offset in the function if known
+
+
+def read(source: Source, profile: Profile) -> None:
+    """Add what perf printed."""
+    Reader(profile, source.ours).read(source.short_lines())
 
 
 class Reader:
@@ -104,24 +110,11 @@ class Reader:
     def _sample(self, stack: list[_Frame], weight: int) -> None:
         if not stack:
             return
-        profile = self.profile
-        profile.good += weight
-        leaf = stack[0][0]
-        if leaf is None:
-            profile.foreign += weight
-        else:
-            profile.add(leaf, weight)
-        for place, _ in stack[1:]:
-            if place is not None:
-                profile.add(place)
-        if len(stack) > 1:
-            caller, offset = stack[1]
-            if leaf is not None and caller is not None and caller != leaf:
-                profile.call(caller, leaf, weight, offset)
+        self.profile.good += weight
+        self.profile.chain([place for place, _ in stack], weight, stack[1][1] if len(stack) > 1 else None)
 
     def _branch(self, text: bytes, weight: int) -> None:
         """Add the branch ``symbol+0x1(file)/symbol+0x0(file)``, with both files or none."""
-        profile = self.profile
         files = _files(text)
         if len(files) == 2:
             first, second = files
@@ -131,15 +124,8 @@ class Reader:
         else:
             source, _, target = text.rpartition(b" ")[2].partition(b"/")
             (caller, offset), (callee, entry) = self._end(source), self._end(target)
-        profile.good += weight
-        if caller is None:
-            profile.foreign += weight
-        else:
-            profile.add(caller, weight)
-        if callee is not None:
-            profile.add(callee)
-            if caller is not None and caller != callee and entry == 0:
-                profile.call(caller, callee, weight, offset)
+        self.profile.good += weight
+        self.profile.branch(caller, callee, weight, offset, entry == 0)
 
     def _end(self, symbol: bytes, path: bytes | None = None) -> _Frame:
         """Return the source or target of a branch, the last word of *symbol*."""

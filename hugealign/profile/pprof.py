@@ -4,14 +4,14 @@ Its output: samples as values and location numbers, innermost first; the locatio
 with their build-ids.  gperftools writes no build-ids and no names, so that a mapping of our file's name must do.
 """
 
-import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from hugealign.elf.symbols import Functions
 from hugealign.profile import tools
-from hugealign.profile.lines import lines as split
+from hugealign.profile.lines import lines
 from hugealign.profile.model import Malformed, Place, Profile, ProfileError, count_of, hex_of
+from hugealign.profile.source import Source
 
 _SAMPLE = re.compile(rb"\s+((?:\d+\s+)*\d+):((?: \d+)*)\s*\Z")
 _LOCATION = re.compile(rb"\s*(\d+): 0x([0-9a-f]{1,16}) (?:M=(\d+) )?(.*)\Z", re.DOTALL)
@@ -21,19 +21,23 @@ _MAPPING = re.compile(
 )
 
 
-def read_data(path: str, profile: Profile, functions: Functions, binary: str) -> None:
-    """Add the profile at *path* to *profile*.  Raises ProfileError."""
-    name = os.fsencode(os.path.basename(binary))
+def read_data(source: Source, profile: Profile) -> None:
+    """Add a profile.proto.  Raises ProfileError."""
     try:
         go = tools.find("go", package="golang-go")
     except ProfileError:
         raise ProfileError("needs `go tool pprof`, and go is not installed (Debian: apt install golang-go)") from None
-    with tools.output([go, "tool", "pprof", "-raw", "-symbolize=none", path]) as stream:
-        read(split(stream), profile, functions, lambda file: file.rpartition(b"/")[2] == name)
+    with tools.output([go, "tool", "pprof", "-raw", "-symbolize=none", source.path]) as stream:
+        _read(lines(stream), source, profile)
 
 
-def read(lines: Iterable[bytes], profile: Profile, functions: Functions, ours: Callable[[bytes], bool]) -> None:
-    """Add what *lines* say to *profile*; *ours* tells whether the path of a file is that of the binary."""
+def read(source: Source, profile: Profile) -> None:
+    """Add what pprof printed."""
+    _read(source.short_lines(), source, profile)
+
+
+def _read(lines: Iterable[bytes], source: Source, profile: Profile) -> None:
+    functions = source.functions
     part = b""
     stacks: dict[bytes, int] = {}
     locations: dict[bytes, tuple[int, bytes, bytes]] = {}  # address, mapping, function's name
@@ -60,7 +64,7 @@ def read(lines: Iterable[bytes], profile: Profile, functions: Functions, ours: C
             elif part == b"Mappings" and (found := _MAPPING.match(line)):
                 key, start, _, offset, path, build_id = found.groups()
                 known = mappings if build_id else likely
-                if functions.is_build(build_id.decode()) if build_id else ours(path):
+                if functions.is_build(build_id.decode()) if build_id else source.ours(path):
                     profile.room.take(len(key))
                     known[key] = _shift(int(start, 16), int(offset, 16), functions)
         except Malformed:
@@ -96,13 +100,4 @@ def _add(
         else:
             places[key] = profile.place(name) if name else None
     for stack, count in stacks.items():
-        frames = [places.get(key) for key in stack.split()]
-        for place in frames:
-            if place is not None:
-                profile.add(place)
-        if not frames or (leaf := frames[0]) is None:
-            profile.foreign += count
-            continue
-        profile.add(leaf, count)
-        if len(frames) > 1 and (caller := frames[1]) is not None and caller != leaf:
-            profile.call(caller, leaf, count)
+        profile.chain([places.get(key) for key in stack.split()], count)

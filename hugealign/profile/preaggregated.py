@@ -5,24 +5,23 @@ count`` both; ``S address count`` a sample; ``E event``, ``R`` and ``r`` as in b
 Addresses are hexadecimal, ``build-id:address`` with a build-id and ``X:address`` outside of the program.
 """
 
-from collections.abc import Iterable
-
 from hugealign.elf.symbols import Functions
 from hugealign.profile.model import NOWHERE, Malformed, Place, Profile, ProfileError, count_of, hex_of, meaningful
+from hugealign.profile.source import Source
 
 _OPERANDS = {b"B": 4, b"F": 3, b"f": 3, b"T": 4, b"S": 2, b"R": 4, b"r": 3}
 _NO_ADDRESS = {b"-1", b"-2", b"-3"}
 
 
-def read(lines: Iterable[bytes], profile: Profile, functions: Functions) -> None:
-    """Add what *lines* say to *profile*.  Raises ProfileError if they are of another build."""
-    for number, line in enumerate(lines, 1):
+def read(source: Source, profile: Profile) -> None:
+    """Add what the lines say to *profile*.  Raises ProfileError if they are of another build."""
+    for number, line in enumerate(source.lines(), 1):
         words = line.split(None, 5)
         if not words or words[0] in (b"E", b"#"):
             continue
         try:
             meaningful(len(words) == 1 + _OPERANDS.get(words[0], -1))
-            _event(words, profile, functions)
+            _event(words, profile, source.functions)
             profile.good += 1
         except Malformed:
             profile.malformed(number)
@@ -33,10 +32,7 @@ def _event(words: list[bytes], profile: Profile, functions: Functions) -> None:
     weight = count_of(words[3] if kind == b"B" else words[-1])
     source = _address(words[1], functions)
     place = _place(source, functions)
-    if place is None:
-        profile.foreign += weight
-    else:
-        profile.add(place, weight)
+    profile.sample(place, weight)
     if kind == b"S":
         return
     target = _address(words[2], functions)

@@ -8,20 +8,19 @@ import re
 import shutil
 from collections.abc import Callable, Iterable
 
-from hugealign.elf.symbols import Functions
 from hugealign.profile import tools
 from hugealign.profile.lines import lines as split
 from hugealign.profile.model import Malformed, Profile, ProfileError, count_of
+from hugealign.profile.source import Source
 
 _TOOLS = (*(f"llvm-profdata-{version}" for version in range(25, 13, -1)), "llvm-profdata")
 _FUNCTION = re.compile(rb"  (\S.*):\Z", re.DOTALL)
 _COUNTS = re.compile(rb"    (?:Function count: (\d+)|Block counts: \[([\d, ]*)\])\Z")
 
 
-def read_data(path: str, profile: Profile, functions: Functions, binary: str) -> None:
-    """Add the profile at *path* to *profile*.  Raises ProfileError."""
-    del functions, binary
-    with_any_version(["show", "--all-functions", "--counts", path], lambda lines: read(lines, profile))
+def read_data(source: Source, profile: Profile) -> None:
+    """Add a profile in any of its forms.  Raises ProfileError."""
+    with_any_version(["show", "--all-functions", "--counts", source.path], lambda lines: read(lines, profile))
 
 
 def with_any_version(words: list[str], reader: Callable[[Iterable[bytes]], None]) -> None:

@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Iterable
 
 from hugealign.profile import perf
-from hugealign.profile.detect import detect
+from hugealign.profile.formats import detect
 from hugealign.profile.model import ProfileError
 from hugealign.profile.packed import HEAD
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from hugealign.elf.symbols import Functions, functions_of
 from hugealign.errors import HugealignError, UsageError
 from hugealign.profile import read
+from hugealign.profile.formats import FORMATS
 from hugealign.profile.match import Matched, match
 from hugealign.profile.model import Profile
 from hugealign.profile.packed import Allowance
@@ -49,8 +50,8 @@ def what_ran(
 
     Raises HugealignError; MismatchError if too little is found in the binary.
     """
-    if form is not None and form not in read.FORMATS:
-        raise UsageError(f"--type: unknown; known are {', '.join(read.FORMATS)}")
+    if form is not None and form not in FORMATS:
+        raise UsageError(f"--type: unknown; known are {', '.join(FORMATS)}")
     functions, allowance = functions_of(binary), Allowance(max_unpacked)
     profile, sources = Profile(), []
     for path in profiles:

@@ -15,7 +15,7 @@ from hugealign.ordering.budget import Budget
 from hugealign.ordering.order import Order
 from hugealign.ordering.windows import Room
 from hugealign.profile import read
-from hugealign.profile.detect import detect
+from hugealign.profile.formats import FORMATS, detect
 from hugealign.profile.lines import lines
 from hugealign.profile.match import Matched, match
 from hugealign.profile.model import Profile
@@ -43,7 +43,7 @@ _EVIL = (
     *(b"[unknown]", b"_[k]", b"\xe2\x80\xae", b"PERF_RECORD_", b"%s%n", b"- &a [*a]", b"{", b"]", b"x" * 5000),
 )
 #: Formats whose readers start a tool are left out: that tool is not ours.
-WITHOUT_TOOLS = tuple(form for form in read.FORMATS if form not in read._FILES)
+WITHOUT_TOOLS = tuple(name for name, form in FORMATS.items() if not form.tool)
 
 
 def corpus(functions: Functions) -> dict[str, bytes]:
@@ -109,7 +109,7 @@ def check(path: Path, functions: Functions, form: str | None = None) -> str:
     """Read a profile without its tools, match it, and make all that comes of it; return its format, or ``refused``."""
     with path.open("rb") as file:
         found = form or detect(file.read(1 << 16))
-    if found in read._FILES or found in ("gzip", "zstd"):
+    if found in ("gzip", "zstd") or (found in FORMATS and FORMATS[found].tool):
         return "tool"
     profile = Profile()
     try:

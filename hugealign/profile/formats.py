@@ -1,0 +1,160 @@
+"""The formats of profiles: what each begins with, for no name tells it, and what reads it."""
+
+import re
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from hugealign.profile import (
+    autofdo,
+    bolt_yaml,
+    callgrind,
+    fdata,
+    folded,
+    gcov,
+    gprof,
+    order_list,
+    perf,
+    perf_addresses,
+    perf_text,
+    pprof,
+    preaggregated,
+    profdata,
+    symbol_list,
+)
+from hugealign.profile.model import Profile
+from hugealign.profile.source import Source
+
+_PACKED = (("gzip", b"\x1f\x8b"), ("zstd", b"\x28\xb5\x2f\xfd"))
+_GPERFTOOLS = struct.pack("<3Q", 0, 3, 0)  # then the period, and samples; of processors with 64 bits
+_NAME = rb"(?:[^ \n\\]|\\.)+"
+_LINE_SHOWN = 300  # bytes of either end of a line that are looked at: patterns take the square of its length
+
+_Read = Callable[[Source, Profile], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format: its *name*, what *begins* like it, and what adds a source in it to a profile.
+
+    *tool*: it is read by one, which wants a file.  *binary*: *begins* is asked of the bytes, not of whole lines.
+    """
+
+    name: str
+    begins: Callable[[bytes], object]
+    read: _Read
+    tool: bool = False
+    binary: bool = False
+
+
+def _tool(name: str, begins: Callable[[bytes], object] | bytes, read: _Read) -> Format:
+    """Return a binary format that a tool reads."""
+    matches = re.compile(begins, re.DOTALL).match if isinstance(begins, bytes) else begins
+    return Format(name, matches, read, tool=True, binary=True)
+
+
+def _text(name: str, first_lines: bytes, read: _Read) -> Format:
+    return Format(name, re.compile(first_lines).match, read)
+
+
+def _of_lines(read: Callable[[Iterator[bytes], Profile], None]) -> _Read:
+    return lambda source, profile: read(source.lines(), profile)
+
+
+def _of_short_lines(read: Callable[[Iterator[bytes], Profile], None]) -> _Read:
+    return lambda source, profile: read(source.short_lines(), profile)
+
+
+def _pprof(head: bytes) -> bool:
+    """Whether this begins like profile.proto of pprof: sample_type, a ValueType of two small numbers, comes first."""
+    if head.startswith(_GPERFTOOLS):
+        return True
+    if len(head) < 8 or head[0] != 0x0A or not 2 <= head[1] <= 12:
+        return False
+    return head[2] in (0x08, 0x10) and head[2 + head[1] :].startswith((b"\x0a", b"\x12"))
+
+
+#: The first that fits is taken, so the strict ones come first; a format whose texts differ may come twice.
+_FORMATS = (
+    _tool("perf.data", rb"PERFILE2|2ELIFREP", perf.read),
+    _tool("profdata", rb"\x81[rR]forpl\xff|\xffrforpl\x81|\xfflprof[ri]\x81", profdata.read_data),
+    # "SPROF42" and 4 or 2, in ULEB128
+    _tool("llvm-sample", rb"\x84\xe4\xd0\xb1\xf4\xc9\x94\xa8|\x82\xe4\xd0\xb1\xf4\xc9\x94\xa8", autofdo.read_data),
+    _tool("gprof", rb"gmon", gprof.read_data),
+    _tool("afdo", rb"adcg[\1\2]\0\0\0", autofdo.read_gcc),  # in coverage data, there are four letters of GCC's version
+    _tool("gcda", rb"adcg|gcda", gcov.read_data),
+    _tool("pprof", _pprof, pprof.read_data),
+    _text("order", rb"# hugealign\.order/1[ \t\r]*\n", _of_lines(order_list.read)),
+    _text("bolt-yaml", rb"(?:---[ \t\r]*\n)?header:[ \t\r]*\n[ \t]+profile-version:", bolt_yaml.read),
+    _text("pprof-text", rb"(?:.*\n){0,3}PeriodType: ", pprof.read),
+    _text(
+        "callgrind",
+        rb"(?:#.*\n|version: .*\n|\n)*(?:# callgrind format|creator: callgrind|positions: |events: |fn=)",
+        callgrind.read,
+    ),
+    _text("gprof-text", rb"(?:.*\n){0,9}?(?:Flat profile:|\s*Call graph)", _of_short_lines(gprof.read)),
+    _text(
+        "gcov", rb'\{"(?:gcc_version|format_version|current_working_directory|files|data_file)"', _of_lines(gcov.read)
+    ),
+    _text("profdata-text", rb"Counters:\s*\n  \S", _of_short_lines(profdata.read)),
+    _text(
+        "fdata",
+        rb"no_lbr\b|boltedcollection\s*\n|[0-5] " + _NAME + rb" [0-9a-f]+ [0-5] " + _NAME + rb" [0-9a-f]+ \d+ \d+\s*\n",
+        _of_lines(fdata.read),
+    ),
+    Format(
+        "llvm-text",
+        re.compile(
+            rb"(?:#.*\n)*(?::(?:ir|fe|csir|entry_first|single_byte_coverage|temporal_prof_traces)\b|\S.*\n# Func Hash:)"
+        ).match,
+        profdata.read_data,
+        tool=True,
+    ),
+    _text("preaggregated", rb"E \S+\n|[BTFfSRr](?: (?:[0-9a-f]+:|X:)?-?[0-9a-f]+){2,4}(?: \d+)?\n", preaggregated.read),
+    _text(
+        "autofdo",
+        rb"(?:\[.*\]|\S.*)(?::\d+:| total:\d+ head:)\d+\s*\n(?: +(?:\d+|!)|\S)",
+        _of_short_lines(autofdo.read),
+    ),
+    _text("perf-addresses", rb"(?:.*\n){0,2000}?.*0x[0-9a-f]+/0x[0-9a-f]+/[PM-]/[X-]/[A-]/", perf_addresses.read),
+    _text(
+        "perf-text",
+        rb"(?:.*\n){0,200}?"
+        rb"(?:.*:\s+[0-9a-f]{3,16} .+ \(|\t +[0-9a-f]+ \S.* \(|.*\S\+0x[0-9a-f]+/\S+\+0x[0-9a-f]+/[PM-]/)",
+        perf_text.read,
+    ),
+    _text(
+        "perf-addresses",
+        rb"(?:.*\n){0,200}?(?: *\d+ .*:\s+[0-9a-f]{3,16}(?: \(.*)?\s*\n|.*PERF_RECORD_|\t +[0-9a-f]+\s)",
+        perf_addresses.read,
+    ),
+    _text("folded", rb"(?:#.*\n)*\S.* \d+\s*\n", _of_lines(folded.read)),
+    _text("symbols", rb"[^\x01-\x08\x0e-\x1a]*\Z", _of_lines(symbol_list.read)),
+)
+
+#: The formats by their names.
+FORMATS = {form.name: form for form in _FORMATS}
+
+
+def detect(head: bytes) -> str | None:
+    """Return the format of a file that begins with *head* (some thousand bytes), None if it is none that is known.
+
+    ``gzip`` and ``zstd`` are to be unpacked and looked at again.
+    """
+    for name, magic in _PACKED:
+        if head.startswith(magic):
+            return name
+    if head[:4] == b"\x7fELF":
+        return None
+    found = next((form.name for form in _FORMATS if form.binary and form.begins(head)), None)
+    if found or b"\0" in head or not head.strip():
+        return found
+    # Only whole lines: the last one may be cut.
+    text = head if head.endswith(b"\n") else head[: head.rfind(b"\n") + 1] or head + b"\n"
+    if len(text) > 2 * _LINE_SHOWN:
+        cut = (
+            line[:_LINE_SHOWN] + line[-_LINE_SHOWN:] if len(line) > 2 * _LINE_SHOWN else line
+            for line in text.split(b"\n")
+        )
+        text = b"\n".join(cut)
+    return next((form.name for form in _FORMATS if not form.binary and form.begins(text)), None)

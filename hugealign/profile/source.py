@@ -1,0 +1,42 @@
+"""What a reader of a profile is given: one file's bytes, and the program that it is of."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from hugealign.elf.symbols import Functions
+from hugealign.profile import lines
+
+_PATTERN_LIMIT = 1 << 14  # bytes of a line
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The unpacked *stream* of a profile of the *functions* of the file at *binary*.
+
+    *path* is a file with the same bytes, for tools; neither it nor *binary* looks like an option to one.
+    """
+
+    stream: BinaryIO
+    path: str
+    functions: Functions
+    binary: str
+
+    @property
+    def name(self) -> bytes:
+        """The name of the program, without directories."""
+        return os.fsencode(os.path.basename(self.binary))
+
+    def ours(self, file: bytes) -> bool:
+        """Return whether *file*, a path in the profile, is that of the program."""
+        return file.rpartition(b"/")[2] == self.name
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the lines of the stream."""
+        return lines.lines(self.stream)
+
+    def short_lines(self) -> Iterator[bytes]:
+        """Yield them, in place of long ones a malformed one: patterns take the square of a hostile line's length."""
+        for line in self.lines():
+            yield line if len(line) <= _PATTERN_LIMIT else b"\0"
