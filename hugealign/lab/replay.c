@@ -11,8 +11,8 @@
 
 #define EXPORT __attribute__((visibility("default")))
 enum { EVENTS = 1 << 14, HISTORY = 1 << 16, NEVER = 0xFFFF };
-/* The table of calls is kept sparse, so that probing ends soon. */
-enum { SLOTS = 1 << 22, CALLS = SLOTS / 4, PROBES = 256 };
+/* The table of calls is kept sparse, so that probing ends soon.  Branches inside of functions are many more. */
+enum { SLOTS = 1 << 22, BRANCH_SLOTS = 1 << 24, SPARSE = 4, PROBES = 256 };
 /* Owners of blocks; functions have the numbers behind. */
 enum { ELSEWHERE, NO_FUNCTION };
 /* Marks of blocks: which part of a thread counts begins and ends with them. */
@@ -64,6 +64,8 @@ struct replay {
     uint32_t *owner; /* by block; NULL if no calls are counted */
     uint8_t *entry;  /* by block: whether a function begins with it */
     uint32_t *slots; /* numbers of calls, from 1 */
+    uint32_t slot_count;
+    int branches; /* whether what follows inside of a function is counted too */
     struct call *calls;
     uint32_t call_count, last; /* the block that ran last, 0 if it was elsewhere */
     uint64_t uncounted;
@@ -93,12 +95,15 @@ EXPORT struct replay *replay_new(uint32_t blocks, const uint16_t *instructions) 
     return r->instructions && r->executions ? r : NULL;
 }
 
-/* Have calls counted.  An owner is ELSEWHERE (another file), NO_FUNCTION, or a number above for each function. */
-EXPORT int replay_count_calls(struct replay *r, const uint32_t *owner, const uint8_t *entry) {
+/* Have calls counted, and with *branches* each block that follows another of the same function.  An owner is ELSEWHERE
+   (another file), NO_FUNCTION, or a number above for each function. */
+EXPORT int replay_count_calls(struct replay *r, const uint32_t *owner, const uint8_t *entry, int branches) {
     r->owner = copy(owner, r->blocks, sizeof *owner);
     r->entry = copy(entry, r->blocks, sizeof *entry);
-    r->slots = calloc(SLOTS, sizeof *r->slots);
-    r->calls = calloc(CALLS + 1, sizeof *r->calls);
+    r->branches = branches;
+    r->slot_count = branches ? BRANCH_SLOTS : SLOTS;
+    r->slots = calloc(r->slot_count, sizeof *r->slots);
+    r->calls = calloc(r->slot_count / SPARSE + 1, sizeof *r->calls);
     return r->owner && r->entry && r->slots && r->calls ? 0 : -1;
 }
 
@@ -265,9 +270,9 @@ static void run(struct replay *r, const uint32_t *ids, size_t count) {
 static struct call *call_of(struct replay *r, uint32_t from, uint32_t to) {
     uint64_t hash = (from * 0x9E3779B97F4A7C15u) ^ (to * 0xC2B2AE3D27D4EB4Fu);
     for (uint32_t at = (uint32_t)(hash >> 32), end = at + PROBES; at != end; at++) {
-        uint32_t *slot = &r->slots[at % SLOTS];
+        uint32_t *slot = &r->slots[at % r->slot_count];
         if (!*slot) {
-            if (r->call_count == CALLS)
+            if (r->call_count == r->slot_count / SPARSE)
                 return NULL;
             *slot = ++r->call_count;
             r->calls[*slot] = (struct call){from, to, 0};
@@ -280,13 +285,13 @@ static struct call *call_of(struct replay *r, uint32_t from, uint32_t to) {
 }
 
 /* A call: a block of one function, then the first of another.  Between them may lie code of the same file that belongs
-   to no function, which is the PLT; code of another file ends it. */
+   to no function, which is the PLT; code of another file ends it.  A branch: two blocks of one function. */
 static void count_calls(struct replay *r, const uint32_t *ids, size_t count) {
     for (size_t i = 0; i < count; i++) {
         uint32_t id = ids[i], owner = r->owner[id];
         if (owner == NO_FUNCTION)
             continue;
-        if (r->last && r->entry[id] && r->owner[r->last] != owner) {
+        if (r->last && (r->owner[r->last] == owner ? r->branches : r->entry[id])) {
             struct call *call = call_of(r, r->last, id);
             if (call)
                 call->count++;

@@ -34,7 +34,7 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "replay_events": (_U64, (_P,)),
     "replay_instructions": (_U64, (_P,)),
     "replay_executions": (ctypes.POINTER(_U64), (_P,)),
-    "replay_count_calls": (_INT, (_P, _P, ctypes.c_char_p)),
+    "replay_count_calls": (_INT, (_P, _P, ctypes.c_char_p, _INT)),
     "replay_calls": (ctypes.POINTER(_Call), (_P,)),
     "replay_call_count": (_U32, (_P,)),
     "replay_uncounted": (_U64, (_P,)),
@@ -80,9 +80,12 @@ class Replay:
         self._c.replay_free(self._replay)
         self._replay = 0
 
-    def count_calls(self, owners: "array[int]", entries: bytes) -> None:
-        """Have `run` count calls; by block, *owners* says whose it is, *entries* whether a function begins with it."""
-        if self._c.replay_count_calls(self._replay, _address(owners), entries):
+    def count_calls(self, owners: "array[int]", entries: bytes, branches: bool = False) -> None:
+        """Have `run` count calls; by block, *owners* says whose it is, *entries* whether a function begins with it.
+
+        With *branches*, `calls` also has how often two blocks of one function followed each other.
+        """
+        if self._c.replay_count_calls(self._replay, _address(owners), entries, branches):
             raise MemoryError
 
     def part(self, marks: bytes) -> None:

@@ -23,6 +23,7 @@ from hugealign.ordering.sorting import sort
 from hugealign.ordering.windows import Room
 from hugealign.profile.match import Matched
 from tests.bench.peers.figures import processors
+from tests.bench.peers.measure import spots_of
 from tests.bench.peers.profiles import sampled
 from tests.bench.peers.programs import WORK
 
@@ -93,8 +94,9 @@ def main() -> None:
         ran, _ = profile(train, find(train.description.files, binary), functions)
         file = find(test.description.files, binary)
         calls = Calls(binary, functions)
+        spots = spots_of(train, find(train.description.files, binary), functions)
         for samples, stacks in ((samples, stacks) for samples in SAMPLES for stacks in (False, True)):
-            flat = Matched(sampled(ran, samples).samples, {}, samples, samples)
+            flat = Matched(sampled(spots, samples).samples, {}, samples, samples)
             title = f"{program}, {samples:,}{' with callers' if stacks else ''}"
             layouts: list[tuple[Placement, list[int]]] = [
                 (ordered(test, file, name, functions, order), [count])

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from tests.support import environment
 
@@ -63,16 +64,18 @@ class Cost:
     cpu: float
 
 
-def cost(argv: Sequence[str], cwd: Path, env: dict[str, str] | None = None) -> Cost:
-    """Run a command that must succeed and return what it took."""
+def cost(
+    argv: Sequence[str], cwd: Path, env: dict[str, str] | None = None, output: int | IO[str] = subprocess.DEVNULL
+) -> Cost:
+    """Run a command that must succeed and return what it took; what it prints goes to *output*."""
     began = time.perf_counter()
     process = subprocess.Popen(
         list(argv),
         cwd=cwd,
         env=environment() if env is None else env,
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
     )
     _, status, used = os.wait4(process.pid, 0)
     wall = time.perf_counter() - began

@@ -64,15 +64,18 @@ def part(ids: Sequence[int], marks: bytes) -> tuple[Sequence[int] | None, bool]:
 
 
 def calls(
-    streams: Iterable[Iterable[int]], owners: Sequence[int], entries: Sequence[int]
+    streams: Iterable[Iterable[int]], owners: Sequence[int], entries: Sequence[int], branches: bool
 ) -> dict[tuple[int, int], int]:
-    """Return how often which block was followed by the first of another function, but for code of no function."""
+    """Return how often which block was followed by the first of another function, but for code of no function.
+
+    With *branches*, also by any of the same function.
+    """
     found: dict[tuple[int, int], int] = {}
     for stream in streams:
         own = [block for block in stream if owners[block] != NO_FUNCTION]
         for before, block in pairwise(own):
-            others = owners[before] != owners[block] and ELSEWHERE not in (owners[before], owners[block])
-            if others and entries[block]:
+            known = ELSEWHERE not in (owners[before], owners[block])
+            if known and (branches if owners[before] == owners[block] else entries[block]):
                 found[before, block] = found.get((before, block), 0) + 1
     return found
 

@@ -75,10 +75,11 @@ def test_c_counts_calls_as_the_definition_does(data: st.DataObject, tmp_path: Pa
     chosen = data.draw(st.lists(st.booleans(), min_size=count, max_size=count))
     entries = [0, *(int(owner >= FUNCTION and one) for owner, one in zip(owners[1:], chosen, strict=True))]
     plain = [[n for part in decode(trace, chunks) for n in part] for chunks in trace.streams]
+    branches = data.draw(st.booleans())
     with Replay(trace) as replay:
-        replay.count_calls(array("I", owners), bytes(entries))
+        replay.count_calls(array("I", owners), bytes(entries), branches)
         replay.run()
-        assert replay.calls() == (calls(plain, owners, entries), 0)
+        assert replay.calls() == (calls(plain, owners, entries, branches), 0)
 
 
 def test_calls_beyond_the_room_are_told(tmp_path: Path) -> None:

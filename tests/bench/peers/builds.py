@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -68,7 +69,8 @@ def made(program: Program, command: list[str], path: Path, reads: Path | None = 
             return float(kept["seconds"])
     path.unlink(missing_ok=True)
     try:
-        seconds = timing.cost(command, program.directory).cpu
+        with path.with_name(f"{path.name}.said").open("w") as said:
+            seconds = timing.cost(command, program.directory, output=said).cpu
     except subprocess.CalledProcessError:
         done = subprocess.run(
             command, cwd=program.directory, env=environment(), capture_output=True, text=True, check=False
@@ -113,28 +115,51 @@ def orders(program: Program, functions: Functions, learned: list[Learned]) -> It
         yield Build("gold, list", how, path, made(program, command, path, listed), learned=profile.name)
 
 
-def bolted(
-    program: Program, functions: Functions, counts: dict[tuple[int, int], int], learned: list[Learned]
-) -> Iterator[Build]:
-    """Yield what BOLT makes of the same runs: of how often each block ran, *counts*, and of the flat samples.
-
-    Its instrumentation would count the same, but takes more than 14 GiB of memory for a program such as clang.
-    """
-    linker = LINKERS["lld" if program.large else "bfd"]
-    command, path = link(program, "bolt.in", *linker, MAX_PAGE, "-Wl,-q")
+def for_bolt(program: Program) -> Path:
+    """Return what BOLT begins with: linked with its relocations."""
+    command, path = link(program, "bolt.in", *LINKERS["lld" if program.large else "bfd"], MAX_PAGE, "-Wl,-q")
     made(program, command, path)
-    cdsort = "-reorder-functions=cdsort"
-    blocks = (cdsort, "-reorder-blocks=ext-tsp", "-split-functions", "-split-all-cold")
-    for profile in learned:
-        word = "".join(c for c in profile.name if c.isalnum())
-        exact = bool(profile.calls)
-        data = profiles.for_bolt(profile, functions, program.directory / f"{word}.fdata", counts if exact else None)
-        ways = [("BOLT, cdsort", (cdsort,)), ("BOLT, cdsort, hugify", (cdsort, "-hugify")), ("BOLT, blocks", blocks)]
-        for title, words in ways if exact else ways[:1]:
-            result = program.directory / f"bolt.{word}.{len(words)}"
-            command = [str(BOLT), path.name, *words, f"-data={data.name}", "-o", result.name]
-            seconds = made(program, command, result, data)
-            yield Build(title, f"`{' '.join(words)}`", result, seconds, learned=profile.name, rewritten=True)
+    return path
+
+
+def bolted(program: Program, before: Path, branches: Path, flat: list[tuple[Learned, Path]]) -> Iterator[Build]:
+    """Yield what BOLT makes of *before*: of all *branches* of a run, pre-aggregated, and of *flat* samples as fdata.
+
+    The words are those of BOLT's README ("Step 3: Optimize with BOLT"), its profile goes the way of its documents:
+    ``perf2bolt`` on branches.  Its own instrumentation would count the same, but takes more than 14 GiB of memory for a
+    program such as clang.
+    """
+    cdsort = ("-reorder-functions=cdsort",)
+    blocks = (*cdsort, "-reorder-blocks=ext-tsp", "-split-functions", "-split-all-cold", "-split-eh", "-dyno-stats")
+    data = program.directory / "full.fdata"
+    convert = [str(BOLT.with_name("perf2bolt")), before.name, "-pa", "-p", branches.name, "-o", data.name]
+    spent = made(program, convert, data, branches)
+    full = [("BOLT, cdsort", cdsort), ("BOLT, cdsort, hugify", (*cdsort, "-hugify")), ("BOLT, blocks", blocks)]
+    ways = [("full", data, title, words) for title, words in full]
+    ways += [(learned.name, path, "BOLT, cdsort", cdsort) for learned, path in flat]
+    for name, path, title, words in ways:
+        result = program.directory / f"bolt.{''.join(c for c in name if c.isalnum())}.{len(words)}"
+        command = [str(BOLT), before.name, *words, f"-data={path.name}", "-o", result.name]
+        seconds = made(program, command, result, path) + (spent if path == data else 0)
+        said = result.with_name(f"{result.name}.said").read_text()
+        how = f"`{' '.join(words)}`; {_accepted(said)}"
+        yield Build(title, how, result, seconds, learned=name, rewritten=True)
+
+
+def _accepted(said: str) -> str:
+    """Return how much of its profile BOLT took, from what it *said*.  Ends the comparison if that is not nearly all."""
+    profiled = re.search(r"BOLT-INFO: (\d+) out of \d+ functions in the binary", said)
+    stale = re.search(r"BOLT-WARNING: (\d+) \([\d.]+% of all profiled\) functions? ha(?:ve|s) invalid", said)
+    taken = re.findall(r"^ +(-?\d+) : (?:\S+ )?taken branches.*", said, re.MULTILINE)
+    if profiled is None:
+        raise SystemExit(f"BOLT found no profile:\n{said[-2000:]}")
+    bad = int(stale[1]) if stale else 0
+    if bad * 100 > int(profiled[1]):
+        raise SystemExit(f"BOLT takes {bad} of {profiled[1]} profiled functions for stale: the comparison is unfair")
+    words = f"{int(profiled[1]):,} functions profiled, {bad:,} of them stale"
+    if len(taken) > 1:
+        words += f"; taken branches {int(taken[0]):,} before, {int(taken[-1]):,} after, by `-dyno-stats`"
+    return words
 
 
 def ours(program: Program, before: Path, functions: Functions, learned: list[Learned]) -> Iterator[Build]:

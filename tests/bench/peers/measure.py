@@ -58,7 +58,8 @@ def measure(program: Program, bolt: bool, times: bool) -> Iterator[dict[str, Any
     test = traced(program, base, program.test, "test")
     file = find(train.description.files, str(base))
     ran, _ = profile(train, file, before)
-    learned = [profiles.sampled(ran, 1000), profiles.sampled(ran, 10000), profiles.full(ran)]
+    spots = spots_of(train, file, before)
+    learned = [profiles.sampled(spots, 1000), profiles.sampled(spots, 10000), profiles.full(ran)]
     document: dict[str, Any] = {
         "program": program.name,
         "about": program.about,
@@ -75,8 +76,7 @@ def measure(program: Program, bolt: bool, times: bool) -> Iterator[dict[str, Any
         document["rows"].append(_simulated(program, build, test, before, ran.samples))
         yield document
     if bolt:
-        counts = _blocks(train, file, before)
-        for build in builds.bolted(program, before, counts, learned):
+        for build in _bolted(program, before, learned):
             say(f"{build.title}, {build.learned}: trace and simulation")
             trace = traced(program, build.path, program.test, build.path.name)
             document["rows"].append(_simulated(program, build, trace, before, ran.samples))
@@ -96,23 +96,25 @@ def _all(
     yield from builds.ours(program, base, before, learned)
 
 
-def _blocks(trace: Trace, file: int, functions: Functions) -> dict[tuple[int, int], int]:
-    """Return how often each block ran, by function and offset; a block that another begins inside of is two."""
-    counts: Counter[tuple[int, int]] = Counter()
-    begins: dict[int, list[int]] = {}
-    found = []
-    for times, (address, number, size, _) in zip(executed(trace), trace.block_rows(), strict=True):
+def spots_of(trace: Trace, file: int, functions: Functions) -> profiles.Spots:
+    """Return how many instructions ran in each block, by function and offset."""
+    found = Counter[tuple[int, int]]()
+    for times, (address, number, _, instructions) in zip(executed(trace), trace.block_rows(), strict=True):
         index = functions.at(address) if number == file and times else -1
         if index >= 0:
-            begins.setdefault(index, []).append(address)
-            found.append((index, address, address + size, times))
-    for index, starts in begins.items():
-        begins[index] = sorted(set(starts))
-    for index, start, end, times in found:
-        for begin in begins[index]:
-            if start <= begin < end:
-                counts[index, begin - functions.starts[index]] += times
-    return dict(counts)
+            found[index, address - functions.starts[index]] += times * instructions
+    return dict(found)
+
+
+def _bolted(program: Program, before: Functions, learned: list[profiles.Learned]) -> Iterator[Build]:
+    """Yield what BOLT makes: the same run is traced once more, of the file that it begins with, for its branches."""
+    base = builds.for_bolt(program)
+    trace = traced(program, base, program.train, "train.bolt")
+    path = program.directory / "full.branches"
+    profiles.aggregated(trace, find(trace.description.files, str(base)), base, read_functions(base), path)
+    flat = [one for one in learned if one.spots]
+    files = [profiles.for_bolt(one, before, program.directory / f"{len(one.spots)}.fdata") for one in flat]
+    yield from builds.bolted(program, base, path, list(zip(flat, files, strict=True)))
 
 
 def _simulated(

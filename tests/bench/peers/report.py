@@ -23,11 +23,18 @@ each build (`hugealign simulate --layout elf:FILE`); BOLT rewrites code, so what
   what ran. No peer chooses windows. Each is given those of the windows that the kernel can map huge
   in which most instructions ran, by the full profile whatever its own is, BOLT's by the very run that it is judged by:
   better than any peer does by itself.
-- **profiles**: `full`: every instruction and call of the first run; for BOLT, how often every block ran. `N samples`:
-  functions drawn from that run by their instructions, no calls, as a profiler in a virtual machine delivers them.
+- **profiles**: `full`: every instruction and call of the first run; for BOLT, every branch of the same run of the file
+  that it rewrites, through `perf2bolt -pa`. `N samples`: addresses drawn from that run by their instructions, no calls,
+  as a profiler in a virtual machine delivers them; BOLT has them at their addresses, as from `perf2bolt -nl`.
 - **order**, with and without **fill**: made anew for each budget, by `hugealign order --itlb-2m N --reserve 0`.
+- **recipes**: BOLT's is that of its README (llvm-project, bolt/README.md, "Step 3"): `-reorder-blocks=ext-tsp
+  -reorder-functions=cdsort -split-functions -split-all-cold -split-eh`; it is checked that BOLT takes less than 1 % of
+  the functions for stale, and what `-dyno-stats` says stands with the build. lld's call graph is in the form of
+  `--call-graph-ordering-file` (lld/ELF/Driver.cpp), with lld's own two ways to sort it. gold's and lld's lists have the
+  hottest function first, as scripts on the web make them. libhugetlbfs: its HOWTO, "Linking the application with
+  --hugetlbfs-align".
 - **BOLT, blocks** also moves single blocks, so that what did not run leaves the functions: less code is hot than any
-  order of functions can make it. It is told from blocks as QEMU has them, not from BOLT's own instrumentation.
+  order of functions can make it.
 - Windows **that ran** hold any code of the second run, **99.9 %** of them so much of its instructions; **can** be huge,
   by the file's layout. **Live**: after the file was evicted from the page cache, `hugealign warm` for hugealign's, one
   run for the others; libhugetlbfs with hugetlb pages reserved; nobody calls madvise but BOLT's own start-up code.

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from hugealign.elf.symbols import Functions
-from hugealign.profile.match import Matched
-from tests.bench.peers import live, profiles, report
+from tests.bench.peers import builds, live, profiles, report
 
 SMAPS = """\
 555500000000-555500001000 r--p 00000000 fe:00 1 /p/program
@@ -115,26 +114,41 @@ def functions() -> Functions:
 
 
 def test_samples_are_drawn_by_weight_and_the_same_every_time() -> None:
-    ran = Matched()
-    ran.samples = {0: 9000, 1: 999, 2: 1}
-    drawn = profiles.sampled(ran, 1000)
-    assert drawn == profiles.sampled(ran, 1000)
-    assert sum(drawn.samples.values()) == 1000
+    spots = {(0, 0): 9000, (1, 4): 500, (1, 8): 499, (2, 0): 1}
+    drawn = profiles.sampled(spots, 1000)
+    assert drawn == profiles.sampled(spots, 1000)
+    assert sum(drawn.samples.values()) == sum(drawn.spots.values()) == 1000
+    assert drawn.samples[1] == drawn.spots[1, 4] + drawn.spots[1, 8]
     assert 850 < drawn.samples[0] < 950
     assert drawn.calls == {}
 
 
 def test_forms(functions: Functions, tmp_path: Path) -> None:
-    learned = profiles.Learned("full", {0: 5, 2: 90, 3: 7}, {(0, 2, 4): 3, (0, 2, 6): 4, (0, 3, None): 1})
+    calls = {(0, 2, 4): 3, (0, 2, 6): 4, (0, 3, None): 1}
+    learned = profiles.Learned("full", {0: 5, 2: 90, 3: 7}, calls, {(0, 4): 2, (0, 5): 3, (2, 0): 90, (3, 1): 7})
     written = profiles.for_hugealign(learned, functions, tmp_path / "a").read_text()
     assert sorted(written.splitlines()) == ["B 10 80 1 0", "B 14 40 3 0", "B 16 40 4 0", "S 10 5", "S 40 90", "S 80 7"]
     assert profiles.call_graph(learned, functions, tmp_path / "b").read_text() == "main helper 7\n"
     listed = profiles.symbols(learned, functions, tmp_path / "c", ".text.{}").read_text()
     assert listed == ".text.helper\n.text.odd name\n.text.main\n"
     assert profiles.for_bolt(learned, functions, tmp_path / "d").read_text() == (
-        "no_lbr\n1 main 0 5\n1 helper/2 0 90\n1 odd\\ name 0 7\n"
+        "no_lbr\n1 main 4 2\n1 main 5 3\n1 helper/2 0 90\n1 odd\\ name 1 7\n"
     )
-    counts = {(0, 4): 2, (2, 0): 1}
-    assert profiles.for_bolt(learned, functions, tmp_path / "d", counts).read_text() == (
-        "no_lbr\n1 main 4 2\n1 helper/2 0 1\n"
+
+
+SAID = """\
+BOLT-INFO: 200 out of 300 functions in the binary (66.7%) have non-empty execution profile
+           1000 : taken branches
+            400 : taken branches (-60.0%)
+"""
+
+
+def test_bolt_is_heard() -> None:
+    assert builds._accepted(SAID) == (
+        "200 functions profiled, 0 of them stale; taken branches 1,000 before, 400 after, by `-dyno-stats`"
     )
+    stale = "BOLT-WARNING: 3 (1.5% of all profiled) functions have invalid (possibly stale) profile.\n"
+    with pytest.raises(SystemExit, match="3 of 200 profiled functions for stale"):
+        builds._accepted(SAID + stale)
+    with pytest.raises(SystemExit, match="no profile"):
+        builds._accepted("BOLT-INFO: nothing\n")
