@@ -66,8 +66,8 @@ def _newest(series: str) -> str:
 
 
 def _unpack(version: str, directory: Path) -> None:
-    # Since 6.19 the image package is empty and needs the others.
-    names = {f"linux-{part}-{version}" for part in ("image", "binary", "modules")} & set(_packages())
+    # Since 6.19 the image package is empty and needs the others; the configuration is in base.
+    names = {f"linux-{part}-{version}" for part in ("image", "base", "binary", "modules")} & set(_packages())
     directory.mkdir(parents=True, exist_ok=True)
     _apt("apt-get", "-q", "download", *sorted(names), cwd=directory)
     for package in directory.glob("*.deb"):
