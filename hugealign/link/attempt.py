@@ -86,7 +86,7 @@ def laid_out(job: "Job", recipe: Recipe, run: "Run | None" = None) -> Attempt:
     def meanwhile() -> None:
         _load()
         if recipe.order and words:
-            complaint.append(recipe.order.complaint(words.copies))
+            complaint.append(recipe.order.complaint(words))
 
     run = run or _run(job, recipe, words, memory, 0, meanwhile)
     found = look(job) if run.status == 0 else None
@@ -101,8 +101,8 @@ def laid_out(job: "Job", recipe: Recipe, run: "Run | None" = None) -> Attempt:
         found = look(job) or found
     if recipe.order:
         hot = recipe.order.sign(found[0])
-        if job.settings.debug:
-            notes += [recipe.order.summary()]
+        if job.settings.debug and words:
+            notes += [recipe.order.summary(words)]
             notes += ["hot functions: " + (f"{hot[0]:#x} to {hot[1]:#x}" if hot else "no note")]
     return Attempt(run, *found, next(iter(complaint), None), tuple(notes))
 

@@ -31,6 +31,11 @@ class Job:
         self.machine = machine
         self.settings = settings
 
+    @property
+    def output(self) -> str:
+        """The file that is linked."""
+        return self.command.output
+
     def with_users_page_size(self) -> "Job":
         """Return the job for the user's own larger page, which is a page size of ours too where ours divides it."""
         page, user = self.settings.page_size, self.command.max_page_size
@@ -38,15 +43,31 @@ class Job:
         return Job(self.real, self.arguments, self.words, self.command, self.machine, settings)
 
 
-def understand(real: str, arguments: list[str], settings: "Settings") -> Job | str:
-    """Return the job that the linker *real* with *arguments* is, or why it is none of our business."""
+class LeftAlone:
+    """A link that is none of our business: its *output*, and the *reason*."""
+
+    __slots__ = ("output", "reason")
+
+    def __init__(self, output: str, reason: str) -> None:
+        self.output = output
+        self.reason = reason
+
+
+def understand(real: str, arguments: list[str], settings: "Settings") -> Job | LeftAlone:
+    """Return the job that the linker *real* with *arguments* is, unless it is left alone."""
     try:
         words = commands.expand(arguments, _read_response)
     except RecursionError:
-        return "response files name each other"
+        return LeftAlone(commands.parse(arguments).output, "response files name each other")
+    command = commands.parse(words)
+    job = _job(real, arguments, words, command, settings)
+    return LeftAlone(command.output, job) if isinstance(job, str) else job
+
+
+def _job(real: str, arguments: list[str], words: list[str], command: "Command", settings: "Settings") -> Job | str:
+    """Return the job, or why it is none of our business."""
     if any("\0" in word for word in words):
         return "a response file holds a NUL byte"
-    command = commands.parse(words)
     if command.hands_off:
         return command.hands_off
     if not command.inputs:

@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 
 
 class Progress:
-    """How far a link has come, for the handler of our own failures: *linked* once its output is there to stay."""
+    """How far a link has come, for the handler of our own failures: *linked* once its *output* is there to stay."""
 
-    __slots__ = ("linked",)
+    __slots__ = ("linked", "output")
 
     def __init__(self) -> None:
         self.linked = False
+        self.output = "a.out"
 
 
 class Voice:
@@ -61,6 +62,7 @@ def link(real: str, arguments: list[str], settings: Settings, started: str, prog
     *started* names the recipe with which sh/shim.sh has started the link already, if it has.
     """
     job = understand(real, arguments, settings)
+    progress.output = job.output
     if started:
         first = running.started()
         if isinstance(job, Job):
@@ -69,8 +71,8 @@ def link(real: str, arguments: list[str], settings: Settings, started: str, prog
     if isinstance(job, Job):
         linker = linkers.identify(real) or linkers.identify(real, _version(real))
     if not isinstance(job, Job) or linker is None:
-        reason = "the linker cannot be identified" if isinstance(job, Job) else job
-        Voice(_output_of(job, arguments), settings.debug).debug(f"left alone: {reason}")
+        reason = "the linker cannot be identified" if isinstance(job, Job) else job.reason
+        Voice(job.output, settings.debug).debug(f"left alone: {reason}")
         running.become([real, *arguments])
     job = job.with_users_page_size()
     small = estimate.code_bytes(job.command, settings.min_text) < settings.min_text
@@ -198,13 +200,6 @@ def _is_small(job: Job, image: "Image | None" = None) -> bool:
     return coverage(image, job.settings.page_size).text < job.settings.min_text
 
 
-def _output_of(job: Job | str, arguments: list[str]) -> str:
-    """Return the name of the output, for a message."""
-    if isinstance(job, Job):
-        return job.command.output
-    return arguments[arguments.index("-o") + 1] if "-o" in arguments[:-1] else "a.out"
-
-
 def main(argv: list[str]) -> "NoReturn":
     """Run as a linker: *argv* is the recipe started with or an empty word, the real linker, the user's arguments."""
     reserve_standard_descriptors()
@@ -221,7 +216,7 @@ def main(argv: list[str]) -> "NoReturn":
         running.leave(-2)
     except Exception as error:  # noqa: BLE001  # whatever is wrong with us, the user's link comes first
         message = f"linked without a check, because hugealign failed: {type(error).__name__}: {error}"
-        Voice(_output_of("", arguments), settings.debug).warn(message)
+        Voice(progress.output, settings.debug).warn(message)
         if started:
             running.drain()  # the linker that was started must not write beside the one that we become
         if not progress.linked:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hugealign.link import estimate, linkers, shim
-from hugealign.link.job import Job, understand
+from hugealign.link.job import Job, LeftAlone, understand
 from hugealign.settings import VARIABLES, Settings
 from tests.fuzz import archives, files, profiles
 
@@ -107,7 +107,7 @@ def settings(chance: Chance) -> bytes:
 def _understand(arguments: list[str]) -> int:
     """Understand a link, as the shim does before it asks the linker."""
     job = understand("/usr/bin/ld.bfd", arguments, Settings())
-    assert isinstance(job, (Job, str))
+    assert isinstance(job, (Job, LeftAlone))
     if isinstance(job, Job):
         job = job.with_users_page_size()
         assert estimate.code_bytes(job.command, job.settings.min_text) >= 0

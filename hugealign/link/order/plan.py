@@ -26,13 +26,25 @@ _OTHERS = "use -fuse-ld=lld or -fuse-ld=bfd"
 
 
 class Words:
-    """What the order adds to a link: options *before* all others, the user's *arguments*, *copies* of inputs if any."""
+    """What the order adds to a link: options *before* all others, the user's *arguments*, *copies* of inputs if any.
 
-    __slots__ = ("arguments", "before", "copies")
+    *sections* are those of the inputs, *pieces* the objects in one piece with hot functions, where these were wanted.
+    """
 
-    def __init__(self, before: list[str], arguments: list[str], copies: "Copies | None" = None) -> None:
+    __slots__ = ("arguments", "before", "copies", "pieces", "sections")
+
+    def __init__(
+        self,
+        before: list[str],
+        arguments: list[str],
+        sections: Sections | None = None,
+        pieces: list[Piece] | None = None,
+        copies: "Copies | None" = None,
+    ) -> None:
         self.before = before
         self.arguments = arguments
+        self.sections = sections
+        self.pieces = pieces
         self.copies = copies
 
 
@@ -49,36 +61,48 @@ class OrderedLink:
         self.linker = linker
         self.job = job
         self.form = form
-        self._in_one_piece = in_one_piece
-        self._found: Sections | None = None
-        self._pieces: list[Piece] | None = None
+        self.in_one_piece = in_one_piece
 
     def words(self, memory: "Memory") -> Words:
         """Return what to say to the linker; what it has to read is put into *memory*."""
-        if self.form == linkers.COPIES:
-            return self._copies(memory)
-        plugin = self._plugin()
-        # The plugin's sections keep their names, while ThinLTO's symbols change.
-        form = linkers.SCRIPT if plugin else self.form
-        path = memory.file("order", self._text(form), self.job.settings.profile)
-        return Words(self.linker.order_words(form, path) + plugin, self.job.arguments)
+        form, plugin = self.form, self._plugin()
+        sections = None if form == linkers.SYMBOLS and not plugin else self._sections()  # lld waits for no more
+        options: list[str] = []
+        if plugin and sections and not sections.complete:
+            # The plugin's sections keep their names, while ThinLTO's symbols change.
+            form, options = linkers.SCRIPT, [f"--load-pass-plugin={plugin}"]
+        pieces = None
+        if form == linkers.SYMBOLS or sections is None:
+            text = self._symbols()
+        elif form == linkers.SECTIONS:
+            text = dialects.sections(self.order, sections.choices)
+        else:
+            pieces = self._pieces(sections) if self.job.settings.order_objects else None
+            placed = self._placed_whole(pieces or [])
+            if form == linkers.COPIES:
+                return self._copies(memory, sections, pieces, placed)
+            patterns = {name: [piece.pattern() for piece in found] for name, found in placed.items()}
+            text = dialects.script(self.order, sections.choices, sections.objects, patterns)
+        path = memory.file("order", text, self.job.settings.profile)
+        return Words([*self.linker.order_words(form, path), *options], self.job.arguments, sections, pieces)
 
-    def _plugin(self) -> list[str]:
-        """Return the option for the pass plugin that was built for this very lld, if code is yet to be made."""
+    def _plugin(self) -> str:
+        """Return the pass plugin that was built for this very lld, for code that is yet to be made; else nothing."""
         if self.linker.name != "lld":
-            return []
+            return ""
         from hugealign.plugin import listed
 
-        plugin = listed.find(self.job.real)
-        return [f"--load-pass-plugin={plugin}"] if plugin and not self.found().complete else []
+        return listed.find(self.job.real) or ""
 
-    def _copies(self, memory: "Memory") -> Words:
+    def _copies(
+        self, memory: "Memory", sections: Sections, pieces: list[Piece] | None, placed: dict[bytes, list[Piece]]
+    ) -> Words:
         """Return the user's words with copies for inputs; in a file in memory if the user had them in files too."""
         from hugealign.link.order.copies import Copies, group
 
         command = self.job.command
         copies = Copies(os.path.dirname(command.output) or ".")
-        order, choices, objects = self.order, self.choices(), self.found().objects
+        order, choices, objects = self.order, sections.choices, sections.objects
         anywhere: dict[bytes, bytes] = {}
         by_name: dict[str, dict[bytes, bytes]] = {}
         by_path: dict[str, dict[bytes, bytes]] = {}
@@ -91,7 +115,7 @@ class OrderedLink:
                 by_name.setdefault(os.fsdecode(file), {}).setdefault(source_section, section)
             for source_section in () if places else own:
                 anywhere.setdefault(source_section, section)
-        for name, pieces_with_it in self._placed_whole().items():
+        for name, pieces_with_it in placed.items():
             for piece in pieces_with_it:
                 by_path[piece.path] = {b".text": group(order.names.index(name), order.hot, len(order.names))}
 
@@ -102,48 +126,31 @@ class OrderedLink:
         if any(word[:1] == "@" for word in self.job.arguments):
             text = "\n".join(map(_quoted, words)).encode("utf-8", "surrogateescape")
             words = ["@" + memory.file("words", text, self.job.settings.profile)]
-        return Words([], words, copies)
+        return Words([], words, sections, pieces, copies)
 
-    def _text(self, form: str) -> bytes:
-        if form == linkers.SYMBOLS:
-            among = self.pieces_with(set(self.order.names[self.order.hot :]))
-            return dialects.symbols(self.order, set().union(*(piece.names for piece in among)))
-        choices = self.choices()
-        if form == linkers.SECTIONS:
-            return dialects.sections(self.order, choices)
-        patterns = {name: [piece.pattern() for piece in found] for name, found in self._placed_whole().items()}
-        return dialects.script(self.order, choices, self.found().objects, patterns)
+    def _symbols(self) -> bytes:
+        among = self._pieces_with(set(self.order.names[self.order.hot :]))
+        return dialects.symbols(self.order, set().union(*(piece.names for piece in among)))
 
-    def found(self) -> Sections:
-        """Return what sections the inputs have."""
-        if self._found is None:
-            self._found = find(self.job.command, self.order.names, self.order.local())
-        return self._found
+    def _sections(self) -> Sections:
+        return find(self.job.command, self.order.names, self.order.local())
 
-    def choices(self) -> dialects.Choices:
-        """Return the sections that the functions may be in."""
-        return self.found().choices
-
-    def pieces(self) -> list[Piece]:
+    def _pieces(self, sections: Sections) -> list[Piece]:
         """Return the objects in one piece that have hot functions."""
-        if self._pieces is None:
-            hot, choices = self.order.names[: self.order.hot], self.choices()
-            self._pieces = self.pieces_with({name for name in choices.strange(hot) if not choices.of(name)})
-        return self._pieces
+        hot, choices = self.order.names[: self.order.hot], sections.choices
+        return self._pieces_with({name for name in choices.strange(hot) if not choices.of(name)})
 
-    def pieces_with(self, names: set[bytes]) -> list[Piece]:
+    def _pieces_with(self, names: set[bytes]) -> list[Piece]:
         """Return the objects in one piece that have some of *names*."""
-        if self._in_one_piece is None and names:
-            self._in_one_piece = in_one_piece(self.job.command)
-        return pieces(self._in_one_piece or [], names)
+        if not names:
+            return []
+        return pieces(in_one_piece(self.job.command) if self.in_one_piece is None else self.in_one_piece, names)
 
-    def _placed_whole(self) -> dict[bytes, list[Piece]]:
-        """Return the objects in one piece to place, each by the first of its functions in the order; none unasked."""
+    def _placed_whole(self, found: list[Piece]) -> dict[bytes, list[Piece]]:
+        """Return those of the objects *found* that can be placed, each by the first of its functions in the order."""
         placed: dict[bytes, list[Piece]] = {}
-        if not self.job.settings.order_objects:
-            return placed
-        rank = {name: number for number, name in reversed(list(enumerate(self.order.names)))}
-        for piece in self.pieces():
+        rank = {name: number for number, name in reversed(list(enumerate(self.order.names)))} if found else {}
+        for piece in found:
             if self._can_place(piece):
                 placed.setdefault(min(piece.names, key=rank.__getitem__), []).append(piece)
         return placed
@@ -189,14 +196,15 @@ class OrderedLink:
             os.close(fd)
         return start, end
 
-    def complaint(self, copies: "Copies | None") -> str | None:
+    def complaint(self, words: Words) -> str | None:
         """Return what to say of hot functions that stay where they are because their objects are in one piece."""
-        if self.form == linkers.SYMBOLS:
+        if self.form == linkers.SYMBOLS or words.sections is None:
             return None  # lld moves the whole piece
-        if copies and not copies.made and not self.found().complete:
+        if words.copies and not words.copies.made and not words.sections.complete:
             return f"linked without an order, which {self.linker.name} cannot make of link-time optimisation; {_OTHERS}"
         places = self.job.settings.order_objects and self.form != linkers.SECTIONS
-        left = [piece for piece in self.pieces() if not (places and self._can_place(piece))]
+        found = self._pieces(words.sections) if words.pieces is None else words.pieces
+        left = [piece for piece in found if not (places and self._can_place(piece))]
         if not left:
             return None
         functions = len(set().union(*(piece.names for piece in left)))
@@ -213,11 +221,12 @@ class OrderedLink:
             f"; compile with that option, as hugealign does where HUGEALIGN_PROFILE is set{offer}"
         )
 
-    def summary(self) -> str:
+    def summary(self, words: Words) -> str:
         """Return how much of the order was placed, for HUGEALIGN_DEBUG."""
         names = self.order.names
-        if self.found().complete:
-            missing = sum(not self.choices().of(name) for name in names)
+        sections = words.sections or self._sections()
+        if sections.complete:
+            missing = sum(not sections.choices.of(name) for name in names)
             placed = f"{missing} of {len(names)} functions are in no section of their own"
         else:
             placed = "the sections of some inputs are not known before the link"
