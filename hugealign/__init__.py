@@ -4,6 +4,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hugealign.doctor.diagnosis import diagnose
     from hugealign.fixing.fix import FixOptions, fix
+    from hugealign.live.top import TopOptions, top
     from hugealign.ordering.budget import budget_of
     from hugealign.ordering.order import order
     from hugealign.pagecache.text import WarmOptions, cool, warm
@@ -19,6 +20,7 @@ _API = {
     "Policy": "hugealign.verification.rules",
     "PsOptions": "hugealign.ps.looking",
     "Selection": "hugealign.verification.selection",
+    "TopOptions": "hugealign.live.top",
     "WarmOptions": "hugealign.pagecache.text",
     "__version__": "hugealign.version",
     "budget_of": "hugealign.ordering.budget",
@@ -28,12 +30,13 @@ _API = {
     "fix": "hugealign.fixing.fix",
     "order": "hugealign.ordering.order",
     "processes": "hugealign.ps.looking",
+    "top": "hugealign.live.top",
     "verify": "hugealign.verification.verify",
     "warm": "hugealign.pagecache.text",
 }
 __all__ = [
-    "FixOptions", "Policy", "PsOptions", "Selection", "WarmOptions", "__version__", "budget_of", "compare", "cool",
-    "diagnose", "fix", "order", "processes", "verify", "warm",
+    "FixOptions", "Policy", "PsOptions", "Selection", "TopOptions", "WarmOptions", "__version__", "budget_of",
+    "compare", "cool", "diagnose", "fix", "order", "processes", "top", "verify", "warm",
 ]  # fmt: skip
 
 

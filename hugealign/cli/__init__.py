@@ -22,6 +22,7 @@ from hugealign.version import __version__
 COMMANDS = {
     "verify": "check files: is all of the text in whole huge-page windows?",
     "ps": "is the text of a running process on huge pages?",
+    "top": "which processes would gain from huge text, and what to do about each?",
     "warm": "bring a file's text into the page cache in huge folios",
     "cool": "bring a file's text back into small pages, to compare",
     "run": "make a command's text huge, by the best way there is here, then run the command",

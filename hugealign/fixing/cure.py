@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shlex
+from dataclasses import dataclass
 
 from hugealign import settings
 from hugealign.elf.image import read_image
@@ -13,21 +14,39 @@ from hugealign.units import printable
 from hugealign.verification.rules import RELINK
 
 
-def cure(path: str, page_size: int = settings.PAGE_SIZE) -> str:
-    """Return the command that gives the file at *path* more windows, and how many, fit for a terminal; empty if none.
+@dataclass(frozen=True, slots=True)
+class Cure:
+    """The *command* that gives a file windows, fit for a terminal; how many it has *before* and *after*."""
+
+    command: str
+    before: int
+    after: int
+
+    def __str__(self) -> str:
+        """Return the command, and behind it in parentheses what it does."""
+        return f"{self.command} ({self.before} -> {self.after} {'window' if self.after == 1 else 'windows'})"
+
+
+def find(path: str, page_size: int = settings.PAGE_SIZE) -> Cure | None:
+    """Return what gives the file at *path* more windows by an edit of its headers; None if nothing does.
 
     Nothing is written.
     """
     try:
         plan = fix(path, FixOptions(page_size=page_size)).plan
     except (HugealignError, OSError):
-        return ""
+        return None
     if plan is None or not plan.edits or plan.windows <= plan.windows_before:
-        return ""
+        return None
     file = path if not path.startswith("-") else f"./{path}"
     mine = os.access(os.path.dirname(file) or ".", os.W_OK) and os.access(file, os.W_OK)
-    gain = f"{plan.windows_before} -> {plan.windows} {'window' if plan.windows == 1 else 'windows'}"
-    return f"{'' if mine else 'sudo '}hugealign fix --in-place {printable(shlex.quote(file))} ({gain})"
+    command = f"{'' if mine else 'sudo '}hugealign fix --in-place {printable(shlex.quote(file))}"
+    return Cure(command, plan.windows_before, plan.windows)
+
+
+def cure(path: str, page_size: int = settings.PAGE_SIZE) -> str:
+    """Return the `Cure` of the file at *path* in words; empty if there is none."""
+    return str(find(path, page_size) or "")
 
 
 def cure_or_relink(path: str, page_size: int = settings.PAGE_SIZE) -> str:

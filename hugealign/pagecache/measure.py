@@ -21,7 +21,7 @@ from hugealign.elf.notes import read_notes
 from hugealign.elf.windows import align_down, align_up, drift, file_offset, load_alignment, whole_windows
 from hugealign.errors import HugealignError
 from hugealign.machine import kernel, memory
-from hugealign.process import smaps
+from hugealign.process import pagemap, smaps
 from hugealign.regular import FileError
 from hugealign.units import format_size
 
@@ -133,10 +133,25 @@ def measure(fd: int, offsets: Sequence[int], page_size: int) -> list[bool]:
             libc().mincore(address, page_size, pages)
             if 0 not in pages.raw:  # a byte for each page, 1 if it is there (mm/mincore.c)
                 touch(address, page_size)
+        seen = _huge([address for _, address in windows], page_size)
+        huge += [size == page_size for size in seen]
+    return huge
+
+
+def _huge(addresses: Sequence[int], page_size: int) -> list[int]:
+    """Return how many bytes of our windows at *addresses* huge pages map."""
+    pages = -1
+    try:
+        pages = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
+        found = [pagemap.scan(pages, address, address + page_size) for address in addresses]
+        return [sum(region.end - region.start for region in regions if region.huge) for regions in found]
+    except OSError:  # Linux before 6.7
         with open("/proc/self/smaps", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
             seen = {m.start: m.huge for m in smaps.parse(file)}
-        huge += [seen.get(address, 0) == page_size for _, address in windows]
-    return huge
+        return [seen.get(address, 0) for address in addresses]
+    finally:
+        if pages >= 0:
+            os.close(pages)
 
 
 def cache_state(fd: int, offset: int, length: int) -> CacheState | None:

@@ -64,8 +64,8 @@ class Process:
         """Whether `text` returns *mapping*."""
         return mapping.executable and (
             self.is_program(mapping)
-            or (libraries and mapping.is_file)
-            or (anonymous and not mapping.path.startswith(("/", "[v")))
+            or (libraries and mapping.is_file and not mapping.without_file)
+            or (anonymous and mapping.without_file)
         )
 
 

@@ -16,6 +16,8 @@ _HEADER = re.compile(
     r"(?P<major>[0-9a-f]+):(?P<minor>[0-9a-f]+) (?P<inode>\d+) *(?P<path>.*)"
 )
 _DELETED = " (deleted)"
+#: What memory of no file is called that processes can share: mm/shmem.c, mm/memfd.c, ipc/shm.c, fs/hugetlbfs/inode.c.
+_SHARED = ("/dev/zero", "/memfd:", "/SYSV", "/anon_hugepage")
 #: The line of a counter -> the field of Mapping that holds it.
 _COUNTERS = {
     "Rss": "rss",
@@ -66,6 +68,11 @@ class Mapping:
     def is_file(self) -> bool:
         """Whether it maps a file with a name."""
         return self.path.startswith("/")
+
+    @property
+    def without_file(self) -> bool:
+        """Whether it is memory of the process itself, which no file stands behind, and not the kernel's."""
+        return not self.path.startswith(("/", "[v")) or (self.deleted and self.path.startswith(_SHARED))
 
     @property
     def huge(self) -> int:

@@ -2,16 +2,15 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hugealign.errors import HugealignError
 from hugealign.machine import kernel
 from hugealign.process import processes as proc
 from hugealign.process import sampling
 from hugealign.process.processes import Process
-from hugealign.ps import mapped_files, staged
-from hugealign.ps.verdict import Hints, Verdict, judge, missing
-from hugealign.units import format_size, printable
+from hugealign.ps import besides, mapped_files, staged
+from hugealign.ps.verdict import Hints, Verdict, judge, judge_beside, missing
 
 _PAUSE = 0.1  # seconds between looks while we wait
 
@@ -117,39 +116,29 @@ def _explained(options: PsOptions, seen: Sequence[Process], errors: Errors = ())
 
 
 def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Verdict:
-    """Judge *process*; with *explain*, look into the page cache for the reasons."""
+    """Judge *process*; with *explain*, look into the page cache for the reasons, and at what is large beside it."""
     window = options.window
     mappings = process.text(options.libraries or options.anonymous, options.anonymous)
     cached: dict[int, bool] = {}
     short = [m for m in mappings if m.windows_huge(window) < m.windows_possible(window)]
     asked = mapped_files.asked(process, mappings, window) if short else {}
-    if explain and not process.thp_disabled:
+    if not explain:
+        return judge(process, mappings, window, options.min_coverage, cached, asked)
+    if not process.thp_disabled:
         for mapping in mappings:
             if addresses := missing(mapping, window):
                 cached |= mapped_files.behind(process, mapping, addresses, window)
-    copies = staged.states(process, mappings) if explain else {}
-    hints = _hints(window) if explain else None
-    return judge(process, mappings, window, options.min_coverage, cached, asked, copies, hints)
+    parts, runtime = besides.look(process, mappings, window)
 
-
-def _hints(window: int) -> Hints:
     def cure(path: str) -> str:
         from hugealign.fixing.cure import cure_or_relink  # where there is something to cure
 
         return cure_or_relink(path, window)
 
-    def libraries(process: Process) -> str:
-        try:
-            text = proc.look(process.pid, libraries=True).text(libraries=True)
-        except HugealignError:
-            return ""
-        largest = max(text, key=lambda mapping: mapping.size, default=None)
-        if largest is None or largest.size < window:
-            return ""
-        name = printable(largest.path.rpartition("/")[2])
-        return f"{name} has {format_size(largest.size)}; see: hugealign ps --libs {process.pid}"
-
-    return Hints(cure, libraries)
+    hints = Hints(cure, runtime)
+    copies = staged.states(process, mappings)
+    verdict = judge(process, mappings, window, options.min_coverage, cached, asked, copies, hints)
+    return replace(verdict, besides=tuple(judge_beside(process, part, window, hints) for part in parts))
 
 
 def _look(targets: Sequence[str], options: PsOptions) -> tuple[list[Process], Errors, bool]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from hugealign.process.pagemap import State
 from hugealign.process.smaps import Mapping, coverage
-from hugealign.ps.verdict import Run, Verdict, why_none
+from hugealign.ps.verdict import Beside, Run, Verdict, why_none
 from hugealign.units import format_size, printable
 from hugealign.version import __version__
 
@@ -106,6 +106,7 @@ def document(verdicts: Sequence[Verdict], errors: Sequence[tuple[str, str]], pag
                     {"windows": count, "reason": reason, "mend": mend or None} for count, reason, mend in v.reasons
                 ],
                 "mappings": [_mapping(m, runs, page_size, v) for m, runs in zip(v.mappings, v.runs, strict=True)],
+                "besides": [_beside(beside) for beside in v.besides],
             }
             for v in verdicts
         ],
@@ -136,6 +137,20 @@ def _mapping(m: Mapping, runs: tuple[Run, ...] | None, page_size: int, verdict: 
             {"start": run.start, "count": run.count, "state": run.state.value, "reason": run.reason or None}
             for run in runs
         ],
+    }
+
+
+def _beside(beside: Beside) -> dict[str, Any]:
+    return {
+        "kind": beside.part.kind.value,
+        "name": beside.name,
+        "path": printable(beside.part.path),
+        "mappings": len(beside.part.mappings),
+        "text_bytes": beside.part.text,
+        "windows_huge": beside.windows,
+        "windows_possible": beside.possible,
+        "reason": beside.reason or None,
+        "mend": beside.mend or None,
     }
 
 

@@ -9,24 +9,47 @@ from itertools import groupby
 from hugealign.process.pagemap import State
 from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping, coverage
+from hugealign.ps import runtimes
+from hugealign.ps.parts import Kind, Part
+from hugealign.ps.runtimes import Runtime
 from hugealign.ps.staged import OLDER, REPLACED
 from hugealign.units import format_size, printable
 
-_RESTART = "start it again"
+RESTART = "start it again"
+DELETED = "its file was deleted or replaced since it started"
 _OUTDATED = {
-    REPLACED: "its file was deleted or replaced since it started: it runs from a staged copy of the old one",
+    REPLACED: f"{DELETED}: it runs from a staged copy of the old one",
     OLDER: "its staged copy is of an older file",
 }
-#: What makes the code that a runtime compiles lie on huge pages, by the name of its process.
-_JIT = {"java": "start it with -XX:+UseTransparentHugePages -XX:LargePageSizeInBytes=2m"}
 
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """Where to look for what mends: *cure* in a file without a whole window, *libraries* in those of a process."""
+    """Where to look for what mends: *cure* in a file without a whole window, the *runtime* for code without a file."""
 
     cure: Callable[[str], str]
-    libraries: Callable[[Process], str]
+    runtime: Runtime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A large *part* of a process beside its program, its *name* for people, and what a `Verdict` has of a process."""
+
+    part: Part
+    name: str
+    windows: int
+    possible: int
+    reason: str
+    mend: str
+
+    @property
+    def line(self) -> str:
+        """What it is, for people; what mends it is not in it."""
+        count = len(self.part.mappings)
+        pieces = f" in {count} mappings" if count > 1 else ""
+        state = f"{self.windows} of {self.possible} windows huge" if self.possible else "no window can be huge"
+        reason = f": {self.reason}" if self.reason else ""
+        return f"{self.name}, {format_size(self.part.text)}{pieces}: {state}{reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +77,8 @@ class Verdict:
     for.
     *reasons* say why windows are not huge and what to do, with the number of windows, the most first; none if all
     are.  *runs* are the windows of each mapping, or None where only counts are known.  *staged* says of the mappings of
-    staged copies, by address, what these are (`hugealign.ps.staged`).
+    staged copies, by address, what these are (`hugealign.ps.staged`).  *besides* are large parts that were not asked
+    for, and count for nothing else here.
     """
 
     process: Process
@@ -69,6 +93,7 @@ class Verdict:
     reasons: tuple[tuple[int, str, str], ...]
     runs: tuple[tuple[Run, ...] | None, ...]
     staged: MappingOf[int, str]
+    besides: tuple[Beside, ...] = ()
 
     @property
     def reason(self) -> str:
@@ -101,8 +126,10 @@ class Verdict:
             if mend:
                 lines.append(f"  {mend}")
         outdated = [_OUTDATED[state] for state in (REPLACED, OLDER) if state in self.staged.values()]
-        if outdated and not any(mend == _RESTART for _, _, mend in self.reasons):
-            lines += [f"  {outdated[0]}", f"  {_RESTART}"]
+        if outdated and not any(mend == RESTART for _, _, mend in self.reasons):
+            lines += [f"  {outdated[0]}", f"  {RESTART}"]
+        for beside in self.besides:
+            lines += [f"  besides: {beside.line}", *([f"    {beside.mend}"] if beside.mend else [])]
         return "\n".join(lines)
 
 
@@ -136,12 +163,21 @@ def judge(
         held += min(m.windows_huge(page_size), leading) if known is None else known[:leading].count(State.HUGE)
     full = 0 < wanted == held
     met = full if min_coverage is None else text > 0 and coverage(huge, text) >= min_coverage
-    runs = tuple(_runs(process, m, page_size, cached or {}, asked.get(m.start)) for m in mappings)
+    runs = tuple(_runs(process, m, page_size, cached or {}, asked.get(m.start), hints) for m in mappings)
     reasons: tuple[tuple[int, str, str], ...] = ()
     if not full:
         exact = possible and None not in runs
         reasons = _grouped(runs) if exact else ((wanted - held, *_shortfall(process, mappings, page_size, hints)),)
     return Verdict(process, mappings, text, huge, windows, possible, wanted, held, met, reasons, runs, staged or {})
+
+
+def judge_beside(process: Process, part: Part, page_size: int, hints: Hints) -> Beside:
+    """Return what is to be said of a large *part* of *process* that is not its program."""
+    found = judge(process, part.mappings, page_size, hints=hints)
+    name = runtimes.code_name(hints.runtime) if part.kind == Kind.CODE else printable(part.path.rpartition("/")[2])
+    # Where its name begins the line, the reason need not repeat it.
+    reason = found.reason.removeprefix(f"{name}, ").partition(", is ")[2] or found.reason
+    return Beside(part, name, found.windows, found.possible, reason, found.mend)
 
 
 def missing(mapping: Mapping, page_size: int) -> list[int]:
@@ -159,7 +195,12 @@ def why_none(mapping: Mapping, page_size: int) -> str:
 
 
 def _runs(
-    process: Process, mapping: Mapping, page_size: int, cached: MappingOf[int, bool], asked: int | None
+    process: Process,
+    mapping: Mapping,
+    page_size: int,
+    cached: MappingOf[int, bool],
+    asked: int | None,
+    hints: Hints | None,
 ) -> tuple[Run, ...] | None:
     known = mapping.windows(page_size)
     if known is None:
@@ -170,7 +211,7 @@ def _runs(
         if asked is not None and index >= asked and state != State.HUGE:
             found.append((address, state, "not asked for by its build", "", True))
         else:
-            found.append((address, state, *_why(process, mapping, state, cached.get(address)), False))
+            found.append((address, state, *_why(process, mapping, state, cached.get(address), hints), False))
         address += page_size
     runs = []
     for (state, reason, mend, beyond), group in groupby(found, key=lambda window: window[1:]):
@@ -179,7 +220,7 @@ def _runs(
     return tuple(runs)
 
 
-def _why(process: Process, mapping: Mapping, state: State, cached: bool | None) -> tuple[str, str]:
+def _why(process: Process, mapping: Mapping, state: State, cached: bool | None, hints: Hints | None) -> tuple[str, str]:
     """Return why a window in *state* is not huge and what mends it; *cached*: whether the page cache has it huge."""
     if state == State.HUGE:
         return "", ""
@@ -188,20 +229,20 @@ def _why(process: Process, mapping: Mapping, state: State, cached: bool | None) 
     if mapping.no_huge:
         return "the program asked for small pages: madvise(MADV_NOHUGEPAGE)", ""
     if state == State.WRITTEN:
-        return "it has written to the text: a breakpoint, a probe or a relocation", _RESTART
-    if not mapping.is_file:
-        untouched = state == State.UNTOUCHED
-        if untouched:
+        return "it has written to the text: a breakpoint, a probe or a relocation", RESTART
+    if mapping.without_file:
+        if state == State.UNTOUCHED:
             return "not touched yet", ""
-        return "code in anonymous memory is on small pages", _JIT.get(process.comm, "")
+        found = hints.runtime if hints else None
+        return f"{runtimes.code_name(found)} is on small pages", runtimes.mend(found, process.pid, windows=True)
     if mapping.deleted and not cached:
-        return "its file was deleted or replaced since it started", _RESTART
+        return DELETED, RESTART
     if state == State.UNTOUCHED:
         if cached is not False:
             return "not touched yet", "look again later"
         return "not touched yet, and not warmed", _there(process, f"run: hugealign warm {_name(mapping)}")
     if cached:
-        return "the page cache has it huge, but it was mapped in small pages", _RESTART
+        return "the page cache has it huge, but it was mapped in small pages", RESTART
     warm = f"hugealign warm {_name(mapping)}"
     if process.elsewhere:
         return "the page cache holds its text in small pages", _there(process, f"stop it, then run: {warm}")
@@ -237,9 +278,14 @@ def _shortfall(process: Process, mappings: tuple[Mapping, ...], page_size: int, 
     if worst is None:
         return "it maps no text of its program", "look with --all: other code may have taken its place"
     if not short:
+        if worst.without_file and not process.is_program(worst):
+            found = hints.runtime if hints else None
+            return runtimes.why_none(found), runtimes.mend(found, process.pid, windows=False)
+        if worst.deleted and worst.size >= page_size:
+            return DELETED, RESTART
         path = f"/proc/{process.pid}/root{worst.path}" if process.elsewhere else worst.path
         if worst.size < page_size:
-            mend = hints.libraries(process) if hints and all(map(process.is_program, mappings)) else ""
+            mend = ""
         elif hints and worst.is_file and not worst.deleted and not (process.elsewhere or process.served):
             mend = hints.cure(path)
         else:
@@ -247,11 +293,11 @@ def _shortfall(process: Process, mappings: tuple[Mapping, ...], page_size: int, 
         whose = "its text" if process.is_program(worst) or not worst.path else _base(worst)
         return f"{whose}, {format_size(worst.size)}, is {why_none(worst, page_size)}", mend
     if process.thp_disabled or worst.no_huge or worst.deleted:
-        return _why(process, worst, State.SMALL, None)
+        return _why(process, worst, State.SMALL, None, hints)
     if not any(m.small for m in short):
         return "what is in use is huge; the other windows were not touched yet", "look again later"
     if worst.is_file and all(m.small <= m.size - m.windows_possible(page_size) * page_size for m in short):
         # The small pages may all be of head and tail.
         check = f"see: hugealign warm --check {_name(worst)}"
         return "the others are in small pages, or not touched yet", _there(process, check)
-    return _why(process, worst, State.SMALL, None)
+    return _why(process, worst, State.SMALL, None, hints)

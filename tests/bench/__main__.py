@@ -18,6 +18,7 @@ from tests.bench.order import many_functions
 from tests.bench.projects import large_program, programs_in_turn
 from tests.bench.ps import many_mappings
 from tests.bench.timing import HEADER, alone, compare, show
+from tests.bench.top import many_processes
 from tests.bench.trace import tracing
 from tests.bench.verify import many_files
 from tests.bench.warm import much_text
@@ -80,6 +81,7 @@ def costs() -> None:
         many_files(work)
         alone("--help", [str(HUGEALIGN), "--help"], 20, work)
         many_mappings(work)
+        many_processes(work)
         much_text(work)
         large_programs()
         tracing(work)

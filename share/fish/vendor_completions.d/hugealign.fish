@@ -50,8 +50,8 @@ function _shtab_hugealign_using
   test "$_shtab_hugealign_cmdpath" = "$argv"
 end
 
-set -g _shtab_hugealign_commands verify ps warm cool run stage adopt order map fix build plugin 'plugin build' 'plugin path' 'plugin list' path doctor trace simulate explain help
-set -g _shtab_hugealign_opts_with_value --after --baseline --binary --cc --color --config --cpu --emit --fail-on --file --format --from --how --ignore --itlb-2m --jobs --layout --level --limit --max --max-unpacked --min-coverage --min-text --order --output --pad-threshold --page-size --png --profile --reserve --select --store --svg --trace --type --until --wait --watch --windows -b -j -o
+set -g _shtab_hugealign_commands verify ps top warm cool run stage adopt order map fix build plugin 'plugin build' 'plugin path' 'plugin list' path doctor trace simulate explain help
+set -g _shtab_hugealign_opts_with_value --after --baseline --binary --cc --color --config --cpu --emit --fail-on --file --format --from --how --ignore --interval --itlb-2m --jobs --layout --level --limit --max --max-unpacked --min-coverage --min-text --order --output --pad-threshold --page-size --png --profile --reserve --select --store --svg --trace --type --until --wait --watch --windows -b -j -o
 
 complete -c hugealign -e
 complete -c hugealign -f
@@ -97,6 +97,16 @@ complete -c hugealign -n '_shtab_hugealign_using ps' -l watch -x -d 'look again 
 complete -c hugealign -n '_shtab_hugealign_using ps' -l format -xka "text json" -d 'json: schema hugealign.ps/1; a line each --watch'
 complete -c hugealign -n '_shtab_hugealign_using ps' -l json -d 'the same as --format json'
 complete -c hugealign -n '_shtab_hugealign_using ps; and test $_shtab_hugealign_npos -ge 0' -ka "(__fish_complete_proc)" -d 'a process, or all that run a program'
+complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a top -d 'which processes would gain from huge text, and what to do about each?'
+complete -c hugealign -n '_shtab_hugealign_using top' -s h -l help -d 'show this help message and exit'
+complete -c hugealign -n '_shtab_hugealign_using top' -l once -d 'look once, and end'
+complete -c hugealign -n '_shtab_hugealign_using top' -l watch -d 'look again and again, each table below the last'
+complete -c hugealign -n '_shtab_hugealign_using top' -l interval -x -d 'seconds between looks'
+complete -c hugealign -n '_shtab_hugealign_using top' -l containers -d 'tell containers and pods apart'
+complete -c hugealign -n '_shtab_hugealign_using top' -l page-size -x -d 'window size (default: the kernel'"'"'s huge page)'
+complete -c hugealign -n '_shtab_hugealign_using top' -l format -xka "text json prometheus" -d 'json: schema hugealign.top/1, a line each --watch; prometheus: for the textfile collector'
+complete -c hugealign -n '_shtab_hugealign_using top' -s o -l output -xka "(__fish_complete_path (commandline -ct))" -d 'write into FILE, whole each time (default: -)'
+complete -c hugealign -n '_shtab_hugealign_using top' -l json -d 'the same as --format json'
 complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a warm -d 'bring a file'"'"'s text into the page cache in huge folios'
 complete -c hugealign -n '_shtab_hugealign_using warm' -s h -l help -d 'show this help message and exit'
 complete -c hugealign -n '_shtab_hugealign_using warm' -l libs -d 'the shared libraries that the files need, too'
@@ -236,4 +246,4 @@ complete -c hugealign -n '_shtab_hugealign_using explain' -s h -l help -d 'show 
 complete -c hugealign -n '_shtab_hugealign_using explain; and test $_shtab_hugealign_npos -ge 0' -ka "HA001 HA002 HA003 HA004 HA005 HA006 HA007 HA008 HA009 HA010 HA011 HA012 HA013 HA014 HA015 HA016 HA017 HA018 HA019 HA020 HA021 HA022 HA023 HA024 HA025" -d 'the rule'"'"'s id; without one, all are listed'
 complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a help -d 'print the options of a command'
 complete -c hugealign -n '_shtab_hugealign_using help' -s h -l help -d 'show this help message and exit'
-complete -c hugealign -n '_shtab_hugealign_using help; and test $_shtab_hugealign_npos -eq 0' -ka "verify ps warm cool run stage adopt order map fix build plugin path doctor trace simulate explain help" -d 'without one, all commands are listed'
+complete -c hugealign -n '_shtab_hugealign_using help; and test $_shtab_hugealign_npos -eq 0' -ka "verify ps top warm cool run stage adopt order map fix build plugin path doctor trace simulate explain help" -d 'without one, all commands are listed'

@@ -7,8 +7,10 @@ import pytest
 from hugealign.process.pagemap import Region, State
 from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping
+from hugealign.ps.parts import Kind, Part
 from hugealign.ps.report import details, document, ends
-from hugealign.ps.verdict import Run, judge, missing
+from hugealign.ps.runtimes import RUNTIMES, Runtime
+from hugealign.ps.verdict import Beside, Hints, Run, judge, judge_beside, missing
 
 M = 1 << 20
 WINDOW = 2 * M
@@ -19,6 +21,7 @@ HEAD = Mapping(0x3F0000, 0xA00000, 0x1F0000, "/srv/app", rss=4 * M + (64 << 10),
 SHIFTED = Mapping(0x401000, 0xA01000, 0x200000, "/srv/a b", rss=6 * M)
 TINY = Mapping(0x400000, 0x410000, 0x200000, "/srv/app", rss=M)
 GONE = Mapping(0x400000, 0xA00000, 0x200000, "/srv/app", deleted=True, rss=6 * M)
+REPLACED = replace(SHIFTED, deleted=True)
 LIBRARY = Mapping(0x7000000, 0x7300000, 0, "/lib/libc.so.6", inode=6)
 JIT = Mapping(0x8000000, 0x8400000, 0, "", permissions="rwxp", rss=4 * M)
 VDSO = Mapping(0x9000000, 0x9002000, 0, "[vdso]")
@@ -64,7 +67,13 @@ def process(*mappings: Mapping, thp_disabled: bool = False) -> Process:
             "see: hugealign verify '/srv/a b'",
         ),
         (TINY, "no window can be huge", "its text, 64.0 KiB, is below 2.0 MiB", ""),
-        (JIT, "0 of 2 windows are huge", "code in anonymous memory is on small pages", ""),
+        (JIT, "0 of 2 windows are huge", "code without a file is on small pages", "run: hugealign adapt 7"),
+        (
+            REPLACED,
+            "no window can be huge",
+            "its file was deleted or replaced since it started",
+            "start it again",
+        ),
     ],
 )
 def test_verdicts_say_why_and_what_to_do(mapping: Mapping, head: str, reason: str, mend: str) -> None:
@@ -214,3 +223,33 @@ def test_counts_alone_are_said_to_be_so() -> None:
     assert any("only counts are known" in line for line in details(verdict, WINDOW))
     (shown,) = document([verdict], [], WINDOW)["processes"][0]["mappings"]
     assert (shown["windows_source"], shown["windows"], shown["windows_huge"]) == ("smaps", None, 2)
+
+
+HOTSPOT = RUNTIMES[0]
+
+
+def beside(*mappings: Mapping, kind: Kind = Kind.CODE, runtime: Runtime | None = None) -> Beside:
+    found = Part(kind, mappings[0].path if kind == Kind.LIBRARY else "", mappings)
+    return judge_beside(process(TINY), found, WINDOW, Hints(lambda path: f"run: mend {path}", runtime))
+
+
+def test_code_of_a_runtime_has_its_name_its_size_and_the_option_that_mends_it() -> None:
+    code = replace(JIT, pages=(Region(JIT.start, JIT.end, huge=False, file=False),))
+    found = beside(code, code, runtime=HOTSPOT)
+    assert found.line == "HotSpot code, 8.0 MiB in 2 mappings: 0 of 4 windows huge: HotSpot code is on small pages"
+    assert found.mend == "run: hugealign adapt 7, or start it with -XX:+UseTransparentHugePages"
+    small = replace(JIT, start=JIT.start + 4096, end=JIT.start + 3 * M, pages=())
+    found = beside(small, runtime=HOTSPOT)
+    assert found.line == "HotSpot code, 3.0 MiB: no window can be huge: HotSpot code lies in no whole window"
+    assert found.mend == "start it with -XX:+UseTransparentHugePages"
+
+
+def test_library_beside_has_a_mend_of_its_own() -> None:
+    library = replace(LIBRARY, start=0x7001000, pages=())
+    found = beside(library, kind=Kind.LIBRARY)
+    assert found.line == "libc.so.6, 3.0 MiB: no window can be huge: not aligned"
+    assert found.mend == "run: mend /lib/libc.so.6"
+    verdict = replace(judge(process(TINY), (TINY,), WINDOW), besides=(found,))
+    assert verdict.line.splitlines()[-2:] == [f"  besides: {found.line}", f"    {found.mend}"]
+    (shown,) = document([verdict], [], WINDOW)["processes"][0]["besides"]
+    assert (shown["kind"], shown["name"], shown["text_bytes"]) == ("library", "libc.so.6", 3 * M - 4096)

@@ -1,0 +1,93 @@
+"""The command ``hugealign top``: what all processes run from, by what there is to gain."""
+
+import argparse
+import json
+import shutil
+import sys
+from contextlib import suppress
+
+from hugealign.cli.arguments import interval
+from hugealign.errors import UsageError
+from hugealign.live import report
+from hugealign.live.top import Machine, TopOptions, top, watch
+from hugealign.units import parse_page_size
+
+_EPILOG = """\
+A row is a part of a program: its text, a large library, or code without a file,
+in all of its processes together. HUGE of its windows are huge, CAN be as the
+file lies now, COULD be after the ACTION. CPU% is of one processor, since the
+look before; in the first look since the process started. A file in use is
+looked at by hugealign ps -v PID more closely.
+
+Without options, on a terminal, the table is drawn again and again, as often as
+takes 1 % of one processor at most; elsewhere there is one look.
+
+examples:
+  hugealign top                                   ^C ends it
+  hugealign top --once --interval 5               processor time of 5 seconds
+  hugealign top --watch >>/var/log/hugealign.log  with the time of each look
+  hugealign top --format prometheus -o /var/lib/prometheus/node-exporter/hugealign.prom
+
+exit status: 0 looked; 2 wrong usage; 3 could not look.
+"""
+_HOME, _END_OF_LINE, _BELOW = "\x1b[H", "\x1b[K", "\x1b[J"  # move to; clear to the end of; clear what is (ECMA-48)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``top`` to *parser*."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _EPILOG
+    times = parser.add_mutually_exclusive_group()
+    times.add_argument("--once", action="store_true", help="look once, and end")
+    times.add_argument("--watch", action="store_true", help="look again and again, each table below the last")
+    parser.add_argument("--interval", metavar="SECONDS", type=interval, help="seconds between looks")
+    parser.add_argument("--containers", action="store_true", help="tell containers and pods apart")
+    parser.add_argument("--page-size", metavar="SIZE", help="window size (default: the kernel's huge page)")
+    parser.add_argument(
+        "--format",
+        choices=("text", "json", "prometheus"),
+        default="text",
+        help=f"json: schema {report.SCHEMA}, a line each --watch; prometheus: for the textfile collector",
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="write into FILE, whole each time (default: -)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Look at all processes, print what they run from and return the exit status."""
+    page_size = parse_page_size(args.page_size, "--page-size") if args.page_size else 0
+    options = TopOptions(args.interval, args.containers, page_size)
+    to_file = args.output not in (None, "-")
+    if to_file and args.watch and args.format == "json":
+        raise UsageError("top: --watch in JSON is for a pipe; a FILE has one document")
+    live = not to_file and args.format == "text" and not args.once and not args.watch and sys.stdout.isatty()
+    if not (live or args.watch):
+        _show(args, top(options), watching=False)
+        return 0
+    for number, machine in enumerate(watch(options)):
+        if live:
+            _draw(machine)
+        else:
+            if number and args.format == "text" and not to_file:
+                print()
+            _show(args, machine, watching=True)
+    return 0
+
+
+def _show(args: argparse.Namespace, machine: Machine, *, watching: bool) -> None:
+    from hugealign.cli.output import write
+
+    if args.format == "json":
+        text = json.dumps(report.document(machine), indent=None if watching else 1) + "\n"
+    elif args.format == "prometheus":
+        text = report.metrics(machine)
+    else:
+        text = "\n".join(report.table(machine)) + "\n"
+    sys.stdout.flush()
+    write(text, args.output, utf8=args.format != "text")
+
+
+def _draw(machine: Machine) -> None:
+    size = shutil.get_terminal_size()
+    lines = report.table(machine, width=size.columns, height=size.lines - 1)
+    with suppress(UnicodeEncodeError):
+        print(_HOME + "".join(f"{line}{_END_OF_LINE}\n" for line in lines) + _BELOW, end="", flush=True)

@@ -1,0 +1,1 @@
+"""The whole machine as it runs: `hugealign top`, `advise` and `adapt`."""

@@ -1,0 +1,41 @@
+"""Control groups in their words: which service of systemd, which container.  Pure.
+
+Names of groups: systemd's (systemd.slice(5)), the cgroup drivers of Docker, containerd, CRI-O and Podman, and the pods
+of kubelet (pkg/kubelet/cm in Kubernetes).
+"""
+
+import re
+
+_SERVICE = re.compile(r"[A-Za-z0-9:_.\\@-]{1,200}\.service")
+_CONTAINER = re.compile(r"(?:^|[-/])([0-9a-f]{64})(?:\.scope)?(?:/|$)")
+_POD = re.compile(r"[-/]pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12})")
+_SHORT = 12  # digits of a container that people see
+
+
+def path(text: str) -> str:
+    """Return the group that /proc/PID/cgroup names: the unified one, or that of systemd's own hierarchy."""
+    found = ""
+    for line in text.splitlines():
+        _, _, rest = line.partition(":")
+        controllers, _, group = rest.partition(":")
+        if not controllers:
+            return group
+        if controllers == "name=systemd":
+            found = group
+    return found
+
+
+def service(group: str) -> str:
+    """Return the service of the system that *group* is of; empty for another, or if a user's manager runs it."""
+    parts = group.split("/")
+    if not group.startswith("/system.slice/"):
+        return ""
+    return next((part for part in parts if _SERVICE.fullmatch(part)), "")
+
+
+def container(group: str) -> str:
+    """Return the container that *group* is of, and its pod before it; empty outside of any."""
+    found = _CONTAINER.search(group)
+    pod = _POD.search(group)
+    names = [f"pod {pod[1].replace('_', '-')}"] if pod else []
+    return "/".join([*names, found[1][:_SHORT]] if found else names)

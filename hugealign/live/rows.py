@@ -1,0 +1,101 @@
+"""What all processes have, by program, part by part.  Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hugealign.process.texts import Executed
+from hugealign.ps import runtimes
+from hugealign.ps.parts import Kind, Part, split
+from hugealign.ps.runtimes import Runtime
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What makes a row: the *program*, in which *container* if that was asked for, and which *part* of it."""
+
+    program: str
+    container: str
+    kind: Kind
+    part: str
+
+
+@dataclass(slots=True)
+class Group:
+    """The same part of the processes of a program: *members* are each a process and its part.
+
+    *cpu* is the share of one processor that these processes have used, all parts of them together.
+    """
+
+    key: Key
+    runtime: Runtime | None
+    cpu: float = 0.0
+    members: list[tuple[Executed, Part]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One part of one program, in all of its processes together.  All names are untrusted text.
+
+    *kind* is ``program``, ``library`` or ``code`` (without a file); *part* is the path of the file, or what the code is
+    called.  *text* and *huge* are bytes.  Of its windows *windows_huge* are huge, *windows_possible* can be as the
+    files lie now, *windows_reachable* could be after the *action*, the one thing to do next; empty where nothing is to
+    be done.  *reason* says why not all is huge.  *cpu* is the share of one processor that the processes use.
+    """
+
+    program: str
+    container: str
+    kind: str
+    part: str
+    pids: tuple[int, ...]
+    cpu: float
+    text: int
+    huge: int
+    windows_huge: int
+    windows_possible: int
+    windows_reachable: int
+    reason: str
+    action: str
+
+    @property
+    def gain(self) -> tuple[float, int]:
+        """By what rows are ranked: the processor time of processes with windows to gain, then these windows."""
+        more = self.windows_reachable - self.windows_huge
+        if more <= 0 or not self.action:
+            return 0.0, 0
+        return self.cpu * more / self.windows_reachable, more
+
+
+def group(
+    executed: Sequence[Executed], shares: Mapping[int, float], containers: Mapping[int, str] | None = None
+) -> list[Group]:
+    """Return the parts of *executed* by program; *shares* are of a processor, and *containers* names, by PID."""
+    found: dict[Key, Group] = {}
+    for one in executed:
+        inside = containers.get(one.pid, "") if containers else ""
+        runtime = runtimes.runtime(one.exe, one.files)
+        for part in split(one.exe, one.mappings):
+            name = part.path or runtimes.code_name(runtime)
+            key = Key(one.exe, inside, part.kind, name)
+            into = found.setdefault(key, Group(key, runtime))
+            into.cpu += shares.get(one.pid, 0.0)
+            into.members.append((one, part))
+    return list(found.values())
+
+
+def ranked(rows: Sequence[Row]) -> tuple[Row, ...]:
+    """Return *rows*, those with the most to gain first; what is equal by name."""
+    return tuple(sorted(rows, key=lambda row: (*(-part for part in row.gain), -row.cpu, row.program, row.part)))
+
+
+def shares(now: Sequence[Executed], before: Sequence[Executed] | None, at: float, earlier: float) -> dict[int, float]:
+    """Return the share of a processor that each process has used since a look *earlier*, without one since its start.
+
+    *at* and *earlier* are seconds since boot.
+    """
+    known = {(one.pid, one.started): one.cpu for one in before or ()}
+    found = {}
+    for one in now:
+        used = known.get((one.pid, one.started))
+        since, cpu = (one.started, one.cpu) if used is None else (earlier, one.cpu - used)
+        found[one.pid] = max(0.0, cpu) / max(at - since, 0.01)
+    return found

@@ -1,0 +1,99 @@
+"""All processes that we may look at, in one go: what is large of what they execute."""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from hugealign.errors import HugealignError
+from hugealign.process import processes, texts
+from hugealign.process.texts import Executed
+
+_PATIENCE = 1.0  # seconds for one process: a file system that hangs may hold the lock of its mappings (mmap_lock)
+_MOST_SILENT = 16  # processes that do not answer; then there is more to mend than small pages
+
+Look = Callable[[int], Executed | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """*executed* are the processes with large text; *others* have none, *hidden* are not ours, *silent* did not answer.
+
+    *at* is when it was, in seconds since boot (CLOCK_BOOTTIME), and *seconds* what it took.
+    """
+
+    executed: tuple[Executed, ...]
+    others: int
+    hidden: int
+    silent: tuple[int, ...]
+    at: float
+    seconds: float
+
+
+def survey(least: int, page_size: int, pids: Sequence[int] | None = None, look: Look | None = None) -> Survey:
+    """Look at all processes, or at *pids*; large is *least* bytes of one file, or of none.
+
+    A process that does not answer is left to its fate: neither are we killed by it, nor do the others wait.
+    """
+    at, began = time.clock_gettime(time.CLOCK_BOOTTIME), time.perf_counter()
+    todo = iter(processes.pids() if pids is None else pids)
+    work = _Work(todo, look or (lambda pid: texts.look(pid, least, page_size)))
+    silent: list[int] = []
+    while len(silent) < _MOST_SILENT:
+        worker = _Worker(work)
+        worker.start()
+        seen = None
+        while not worker.ended.wait(_PATIENCE):
+            if seen == (worker.count, worker.pid):
+                break
+            seen = worker.count, worker.pid
+        if worker.ended.is_set():
+            break
+        worker.abandoned = True
+        silent.append(worker.pid)
+    return Survey(tuple(work.found), work.others, work.hidden, tuple(silent), at, time.perf_counter() - began)
+
+
+class _Work:
+    """What all workers share; only one of them is not abandoned."""
+
+    def __init__(self, todo: Iterator[int], look: Look) -> None:
+        self.todo = todo
+        self.look = look
+        self.found: list[Executed] = []
+        self.others = 0
+        self.hidden = 0
+
+
+class _Worker(threading.Thread):
+    """Looks at one process after the other.  A read that never comes back ends with this process."""
+
+    def __init__(self, work: _Work) -> None:
+        super().__init__(daemon=True)
+        self._work = work
+        self.ended = threading.Event()
+        self.abandoned = False
+        self.count = 0
+        self.pid = 0
+
+    def run(self) -> None:
+        """Look until there is nothing more, or nobody waits for it."""
+        work, own = self._work, os.getpid()
+        for pid in work.todo:
+            self.pid = pid
+            self.count += 1
+            try:
+                found = work.look(pid) if pid != own else None
+            except PermissionError:
+                work.hidden += 1
+                continue
+            except (OSError, HugealignError, ValueError, IndexError):
+                continue  # it has ended
+            if self.abandoned:
+                return
+            if found is None:
+                work.others += 1
+            else:
+                work.found.append(found)
+        self.ended.set()

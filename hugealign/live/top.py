@@ -1,0 +1,130 @@
+"""`hugealign top` as functions: the large text of all processes, by program, and what to do about each."""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from hugealign.live import groups, rows, survey
+from hugealign.live.actions import Action, Actions
+from hugealign.live.rows import Group, Row
+from hugealign.machine import kernel
+from hugealign.ordering.budget import Budget, budget_of
+from hugealign.process.texts import Executed
+
+_PAUSE = 5.0  # seconds between looks
+_SHARE = 100  # a look may take one per cent of one processor
+_LIMIT = 1 << 16  # bytes of /proc/PID/cgroup
+
+
+@dataclass(frozen=True, slots=True)
+class TopOptions:
+    """How to look: *interval* seconds between looks, None for as many as cost one per cent of a processor at most.
+
+    *containers*: a program in two containers is two rows.  Windows have *page_size* bytes, 0 for the kernel's.
+    """
+
+    interval: float | None = None
+    containers: bool = False
+    page_size: int = 0
+
+    @property
+    def window(self) -> int:
+        """The bytes of a window."""
+        return self.page_size or kernel.huge_page_size()
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What all processes run from, at *time* (seconds since 1970).
+
+    *rows* begin with what has the most to gain.  *processes* have large text; *others* have less than a window of it in
+    each file, kernel threads among them; *hidden* are not ours to look at, and *silent* are PIDs that did not answer.
+    *budget* are the processor's entries for 2 MiB pages.  *seconds* is what the look took; *interval* is the time over
+    which processor time was counted, 0 for the life of each process; *privileged*: root looked.
+    """
+
+    rows: tuple[Row, ...]
+    processes: int
+    others: int
+    hidden: int
+    silent: tuple[int, ...]
+    budget: Budget
+    page_size: int
+    time: float
+    seconds: float
+    interval: float
+    privileged: bool
+
+
+def top(options: TopOptions | None = None) -> Machine:
+    """Look at all processes once; with an interval in *options*, twice, to count processor time in between."""
+    options = options or TopOptions()
+    looks = watch(options)
+    first = next(looks)
+    return first if options.interval is None else next(looks)
+
+
+def watch(options: TopOptions | None = None) -> Iterator[Machine]:
+    """Yield what there is to see again and again, for ever."""
+    options = options or TopOptions()
+    window = options.window
+    budget = budget_of()
+    actions = Actions(window)
+    before: survey.Survey | None = None
+    while True:
+        began = time.process_time()
+        found = survey.survey(window, window)
+        yield _machine(options, found, before, budget, actions)
+        cost = time.process_time() - began
+        before = found
+        time.sleep(max(_PAUSE, _SHARE * cost) if options.interval is None else options.interval)
+
+
+def _machine(
+    options: TopOptions, found: survey.Survey, before: survey.Survey | None, budget: Budget, actions: Actions
+) -> Machine:
+    used = rows.shares(found.executed, before.executed if before else None, found.at, before.at if before else 0.0)
+    containers = {one.pid: _container(one) for one in found.executed} if options.containers else None
+    lines = [_row(group, actions.of(group), options.window) for group in rows.group(found.executed, used, containers)]
+    return Machine(
+        rows.ranked(lines),
+        len(found.executed),
+        found.others,
+        found.hidden,
+        found.silent,
+        budget,
+        options.window,
+        time.time(),
+        found.seconds,
+        found.at - before.at if before else 0.0,
+        os.geteuid() == 0,
+    )
+
+
+def _row(group: Group, action: Action, window: int) -> Row:
+    parts = [part for _, part in group.members]
+    possible, huge = sum(part.possible(window) for part in parts), sum(part.huge(window) for part in parts)
+    return Row(
+        group.key.program,
+        group.key.container,
+        group.key.kind.value,
+        group.key.part,
+        tuple(process.pid for process, _ in group.members),
+        group.cpu,
+        sum(part.text for part in parts),
+        sum(part.huge_bytes(window) for part in parts),
+        huge,
+        possible,
+        max(huge, action.reachable * len(parts)),
+        action.reason,
+        action.command,
+    )
+
+
+def _container(process: Executed) -> str:
+    path = f"/proc/{process.pid}/cgroup"
+    with suppress(OSError), open(path, encoding="utf-8", errors="surrogateescape") as file:
+        return groups.container(groups.path(file.read(_LIMIT)))
+    return ""

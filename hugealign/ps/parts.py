@@ -1,0 +1,62 @@
+"""What a process executes in parts: its program, each library, and code without a file.  Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from hugealign.process.smaps import Mapping
+
+
+class Kind(StrEnum):
+    """Where code comes from."""
+
+    PROGRAM = "program"
+    LIBRARY = "library"
+    CODE = "code"  # without a file
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The executable *mappings* of one file, or of none; *path* is empty then."""
+
+    kind: Kind
+    path: str
+    mappings: tuple[Mapping, ...]
+
+    @property
+    def text(self) -> int:
+        """Its bytes."""
+        return sum(mapping.size for mapping in self.mappings)
+
+    @property
+    def deleted(self) -> bool:
+        """Whether its file is gone or another by now."""
+        return self.kind != Kind.CODE and any(mapping.deleted for mapping in self.mappings)
+
+    def huge(self, page_size: int) -> int:
+        """Return how many of its windows of *page_size* bytes are huge."""
+        return sum(mapping.windows_huge(page_size) for mapping in self.mappings)
+
+    def possible(self, page_size: int) -> int:
+        """Return how many windows of *page_size* bytes it has."""
+        return sum(mapping.windows_possible(page_size) for mapping in self.mappings)
+
+    def huge_bytes(self, page_size: int) -> int:
+        """Return the bytes of its windows that are huge."""
+        return self.huge(page_size) * page_size
+
+
+def split(exe: str, mappings: Sequence[Mapping]) -> list[Part]:
+    """Return the parts that *mappings* of the program *exe* are of: the program first, code without a file last."""
+    found: dict[tuple[Kind, str], list[Mapping]] = {}
+    for mapping in mappings:
+        if mapping.path == exe:
+            key = Kind.PROGRAM, exe
+        elif mapping.without_file:
+            key = Kind.CODE, ""
+        else:
+            key = Kind.LIBRARY, mapping.path
+        found.setdefault(key, []).append(mapping)
+    order = list(Kind)
+    parts = [Part(kind, path, tuple(members)) for (kind, path), members in found.items()]
+    return sorted(parts, key=lambda part: (order.index(part.kind), -part.text))

@@ -1,0 +1,306 @@
+"""``hugealign top`` on this kernel: what it says of real processes, held against ``ps`` and smaps."""
+
+import json
+import os
+import pty
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import hugealign as api
+from hugealign.process import pagemap, texts
+from tests.live.programs import NO_THP, ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
+from tests.live.test_hung import Hung, hung  # noqa: F401 - a fixture
+
+SCHEMA = json.loads((ROOT / "hugealign" / "live" / "top-1.schema.json").read_text(encoding="utf-8"))
+NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+# An arena of 8 MiB of code, written to, and argv[1] more mappings that are executable, every second one.
+_ARENA = """\
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+  int fd = open("/proc/self/exe", O_RDONLY), count = argc > 1 ? atoi(argv[1]) : 0;
+  char *at = mmap(NULL, 8 << 20, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  memset(at, 0xc3, 8 << 20);
+  for (int i = 0; i < count; i++) mmap(NULL, 4096, i % 2 ? PROT_READ : PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+  if (write(1, "ready\\n", 6) == 6) pause();
+}
+"""
+
+
+def top(*words: str, prefix: tuple[str, ...] = ()) -> dict[str, Any]:
+    done = hugealign("top", "--once", "--json", *words, prefix=prefix)
+    assert (done.returncode, done.stderr) == (0, "")
+    found: dict[str, Any] = json.loads(done.stdout)
+    jsonschema.validate(found, SCHEMA, cls=jsonschema.Draft202012Validator)
+    return found
+
+
+def rows(found: dict[str, Any], pid: int) -> list[dict[str, Any]]:
+    return [row for row in found["rows"] if pid in row["pids"]]
+
+
+@pytest.fixture
+def program(programs: Programs, request: pytest.FixtureRequest) -> Iterator[Path]:
+    path = programs.copy(f"top{abs(hash(request.node.name)) % 10**6}")
+    yield path
+    path.unlink(missing_ok=True)
+
+
+@pytest.fixture(scope="module")
+def arena(built: Programs) -> Path:
+    path = built.directory / "arena"
+    subprocess.run(["gcc", "-xc", "-", "-o", path], input=_ARENA, text=True, check=True)
+    return path
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_numbers_are_those_of_ps_and_smaps(program: Path, count: int) -> None:
+    if count:
+        assert hugealign("warm", "--windows", str(count), program).returncode == 0
+    with running(program, "5") as child:
+        (row,) = rows(top(), child.pid)
+        assert row["huge_bytes"] == huge_kib(child.pid, program) << 10 == count * WINDOW
+        (process,) = json.loads(hugealign("ps", "--json", str(child.pid)).stdout)["processes"]
+    for name in ("text_bytes", "windows_huge", "windows_possible"):
+        assert row[name] == process[name], name
+    assert (row["program"], row["kind"], row["windows_reachable"]) == (str(program), "program", WINDOWS)
+    assert row["action"] == (None if count == WINDOWS else f"start it with: hugealign run -- {program.name}")
+
+
+def test_processes_of_a_program_are_one_row(program: Path) -> None:
+    with running(program, "5") as one, running(program, "5") as other:
+        (row,) = rows(top(), one.pid)
+        assert row["pids"] == sorted((one.pid, other.pid))
+        assert row["windows_possible"] == 2 * WINDOWS
+    assert not rows(top(), one.pid)
+
+
+def test_file_that_was_replaced(program: Path) -> None:
+    with running(program, "5") as child:
+        new = program.with_name("upgrade")
+        shutil.copy(program, new)
+        new.replace(program)
+        (row,) = rows(top(), child.pid)
+        assert (row["action"], row["reason"]) == (
+            "start it again",
+            "its file was deleted or replaced since it started",
+        )
+        done = hugealign("top", "--once")
+        (line,) = (line for line in done.stdout.splitlines() if program.name in line)
+        assert line.endswith("start it again")
+
+
+def test_huge_in_the_cache_but_not_in_the_process(program: Path) -> None:
+    with running(program, "3") as child:  # the third window is not touched, so it can be warmed
+        assert hugealign("warm", program).returncode == 1
+        (row,) = rows(top(), child.pid)
+        assert row["action"] == f"start it with: hugealign run -- {program.name}"
+    assert hugealign("warm", program).returncode == 0
+    with running(*NO_THP, program, "5") as child:
+        (row,) = rows(top(), child.pid)
+        assert (row["action"], row["reason"]) == ("start it without that", "prctl(PR_SET_THP_DISABLE)")
+
+
+def test_text_that_is_not_aligned_is_fixed_on_the_way(built: Programs) -> None:
+    for _ in range(8):  # one address in 512 is aligned by chance
+        with running(built.plain, "5") as child:
+            (row,) = rows(top(), child.pid)
+        if not row["windows_possible"]:
+            break
+    assert row["action"] == "start it with: hugealign run --fix -- plain"
+    assert row["windows_reachable"] > 0
+
+
+def test_code_without_a_file_and_100_000_mappings(arena: Path) -> None:
+    limit = Path("/proc/sys/vm/max_map_count")
+    before = limit.read_text(encoding="ascii")
+    count = 60_000
+    if os.geteuid() == 0:
+        limit.write_text("150000", encoding="ascii")
+        count = 100_000
+    try:
+        with running(arena, str(count)) as child:
+            began = time.monotonic()
+            found = top()
+            assert time.monotonic() - began < 10
+            (code,) = (row for row in rows(found, child.pid) if row["kind"] == "code")
+            assert (code["part"], code["text_bytes"]) == ("code without a file", 8 << 20)
+            assert code["action"] == f"run: hugealign adapt {child.pid}"
+    finally:
+        if os.geteuid() == 0:
+            limit.write_text(before, encoding="ascii")
+
+
+def test_without_the_ioctls_of_newer_kernels_the_numbers_are_the_same(
+    program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert hugealign("warm", "--windows", "1", program).returncode == 0
+    with running(program, "5") as child:
+        new = texts.look(child.pid, WINDOW, WINDOW)
+        monkeypatch.setattr(texts, "_PROCMAP_QUERY", 0xC06866FF)
+        monkeypatch.setattr(pagemap, "_PAGEMAP_SCAN", 0xC06066FF)
+        old = texts.look(child.pid, WINDOW, WINDOW)
+    assert new
+    assert old
+    assert [m.windows_huge(WINDOW) for m in old.mappings] == [m.windows_huge(WINDOW) for m in new.mappings] == [1]
+    assert (old.files, old.exe, old.comm) == (new.files, new.exe, new.comm)
+
+
+def test_processes_that_end_meanwhile_do_not_stop_it(program: Path) -> None:
+    loop = f"while :; do timeout -s KILL 0.02 {program} 5 >/dev/null; done"
+    with subprocess.Popen(["sh", "-c", loop], stderr=subprocess.DEVNULL, start_new_session=True) as shell:
+        try:
+            for _ in range(10):
+                top()
+        finally:
+            os.killpg(shell.pid, signal.SIGKILL)
+
+
+def test_kernel_threads_and_ourselves_are_no_rows() -> None:
+    found = top()
+    assert not rows(found, 2)
+    assert found["others"] > 0
+
+
+def test_ordinary_user_is_told_what_is_missing(program: Path) -> None:
+    if os.geteuid() or subprocess.run([*NOBODY, sys.executable, "-c", "import argparse"], check=False).returncode:
+        pytest.skip("not root, or this Python does not run as nobody")
+    with running(program, "5") as ours, running(*NOBODY, program, "5") as theirs:
+        found = top(prefix=NOBODY)
+        assert found["hidden"] > 0
+        assert not rows(found, ours.pid)
+        assert rows(found, theirs.pid)
+        done = hugealign("top", "--once", prefix=NOBODY)
+    assert "not ours to look at: " in done.stdout
+    assert "root sees more" in done.stdout
+
+
+def test_hung_file_is_not_waited_for(hung: Hung) -> None:  # noqa: F811
+    began = time.monotonic()
+    found = top()
+    assert time.monotonic() - began < 10
+    for row in rows(found, hung[1].pid):
+        if row["kind"] == "program":
+            assert row["reason"]
+
+
+def test_hostile_names_reach_neither_terminal_nor_metrics(programs: Programs) -> None:
+    path = programs.copy('x\x1b]0;"{}\\\r\n#y')
+    with running(path, "5") as child:
+        for words in ((), ("--format", "prometheus"), ("--json",), ("--containers",)):
+            done = hugealign("top", "--once", *words)
+            assert done.returncode == 0
+            assert not {c for c in done.stdout if ord(c) < 32} - {"\n"}
+            assert not any(line.startswith("#y") for line in done.stdout.splitlines())
+        (row,) = rows(top(), child.pid)
+    path.unlink()
+    assert row["program"].endswith('/x\\x1b]0;"{}\\\\r\\n#y')
+
+
+def test_metrics_pass_promtool(program: Path) -> None:
+    promtool = shutil.which("promtool")
+    if not promtool:
+        pytest.skip("no promtool: apt-get install prometheus")
+    with running(program, "5"):
+        done = hugealign("top", "--format", "prometheus", "--containers")
+    checked = subprocess.run(
+        [promtool, "check", "metrics"], input=done.stdout, capture_output=True, text=True, check=False
+    )
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
+
+
+def test_alert_fires_when_text_that_was_huge_is_no_longer(tmp_path: Path) -> None:
+    promtool = shutil.which("promtool")
+    if not promtool:
+        pytest.skip("no promtool: apt-get install prometheus")
+    rules = ROOT / "examples" / "prometheus" / "hugealign.rules.yml"
+    for words in (["check", "rules", str(rules)], ["test", "rules", str(rules.with_name("hugealign.test.yml"))]):
+        subprocess.run([promtool, *words], check=True, cwd=tmp_path, stdout=subprocess.DEVNULL)
+
+
+def test_file_is_written_whole(program: Path, tmp_path: Path) -> None:
+    with running(program, "5"):
+        assert hugealign("top", "--format", "prometheus", "-o", str(tmp_path / "x.prom")).stdout == ""
+    assert str(program) in (tmp_path / "x.prom").read_text(encoding="utf-8")
+    assert os.listdir(tmp_path) == ["x.prom"]
+
+
+def test_watch_has_a_time_for_each_look(program: Path) -> None:
+    words = [sys.executable, "-m", "hugealign", "top", "--watch", "--interval", "0.1"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with running(program, "5"), subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=env) as process:
+        assert process.stdout
+        times: list[str] = []
+        while len(times) < 2:
+            line = process.stdout.readline()
+            if line[:2] == "20":
+                times.append(line.split()[0])
+        process.send_signal(signal.SIGINT)
+        process.stdout.read()
+    assert all(len(one) == len("2026-11-23T10:00:00+0000") for one in times)
+
+
+def test_json_of_a_watch_is_a_line_each() -> None:
+    words = [sys.executable, "-m", "hugealign", "top", "--watch", "--interval", "0.1", "--json"]
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    ) as process:
+        assert process.stdout
+        for number in range(2):
+            found = json.loads(process.stdout.readline())
+            jsonschema.validate(found, SCHEMA, cls=jsonschema.Draft202012Validator)
+            assert bool(found["interval"]) == bool(number)
+        process.kill()
+
+
+def test_terminal_is_drawn_again() -> None:
+    controller, terminal = pty.openpty()
+    words = [sys.executable, "-m", "hugealign", "top", "--interval", "0.1"]
+    with subprocess.Popen(
+        words, stdout=terminal, stderr=terminal, env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "80"}
+    ) as process:
+        os.close(terminal)
+        seen = b""
+        while seen.count(b"\x1b[H") < 2:
+            assert select.select([controller], [], [], 20)[0]
+            seen += os.read(controller, 4096)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
+    os.close(controller)
+    assert b"PROCS" in seen
+
+
+def test_api(program: Path) -> None:
+    chill(program)
+    with running(program, "5") as child:
+        found = api.top(api.TopOptions(interval=0.05))
+    (row,) = (row for row in found.rows if child.pid in row.pids)
+    assert (row.windows_huge, row.windows_possible) == (0, WINDOWS)
+    assert 0.05 <= found.interval < 10
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["1"],
+        ["--once", "--watch"],
+        ["--interval", "0"],
+        ["--page-size", "3M"],
+        ["--watch", "--json", "-o", "/tmp/x"],
+    ],
+)
+def test_usage(words: list[str]) -> None:
+    assert hugealign("top", *words).returncode == 2

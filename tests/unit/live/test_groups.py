@@ -1,0 +1,60 @@
+"""Services, containers and pods by the names of their control groups."""
+
+import pytest
+
+from hugealign.live.groups import container, path, service
+
+ID = "0123456789abcdef" * 4
+POD = "1b4e28ba-2fa1-11d2-883f-0016d3cca427"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("0::/system.slice/mariadb.service\n", "/system.slice/mariadb.service"),
+        ("12:memory:/a\n1:name=systemd:/b\n", "/b"),
+        ("12:memory:/a\n0::/c\n1:name=systemd:/b\n", "/c"),
+        ("0::/with:colons\n", "/with:colons"),
+        ("", ""),
+        ("nonsense", ""),
+    ],
+)
+def test_path(text: str, found: str) -> None:
+    assert path(text) == found
+
+
+@pytest.mark.parametrize(
+    ("group", "found"),
+    [
+        ("/system.slice/mariadb.service", "mariadb.service"),
+        ("/system.slice/system-postgresql.slice/postgresql@15-main.service", "postgresql@15-main.service"),
+        ("/system.slice/docker.service/sub", "docker.service"),
+        ("/user.slice/user-1000.slice/user@1000.service/app.slice/x.service", ""),
+        ("/system.slice/ba d.service", ""),
+        ("/system.slice/$(reboot).service", ""),
+        (f"/system.slice/docker-{ID}.scope", ""),
+        ("/", ""),
+    ],
+)
+def test_service(group: str, found: str) -> None:
+    assert service(group) == found
+
+
+@pytest.mark.parametrize(
+    ("group", "found"),
+    [
+        (f"/system.slice/docker-{ID}.scope", ID[:12]),
+        (f"/docker/{ID}", ID[:12]),
+        (f"/machine.slice/libpod-{ID}.scope/container", ID[:12]),
+        (f"/kubepods/burstable/pod{POD}/{ID}", f"pod {POD}/{ID[:12]}"),
+        (
+            f"/kubepods.slice/kubepods-pod{POD.replace('-', '_')}.slice/cri-containerd-{ID}.scope",
+            f"pod {POD}/{ID[:12]}",
+        ),
+        ("/system.slice/mariadb.service", ""),
+        (f"/x/{ID[:-1]}", ""),
+        ("/", ""),
+    ],
+)
+def test_container(group: str, found: str) -> None:
+    assert container(group) == found

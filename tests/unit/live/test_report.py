@@ -1,0 +1,77 @@
+"""The table, the JSON document and the metrics of `hugealign top`."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import jsonschema
+
+from hugealign.live import report
+from hugealign.live.rows import Row
+from hugealign.live.top import Machine
+from hugealign.ordering.budget import Budget
+from hugealign.units import printable
+
+M = 1 << 20
+SCHEMA = json.loads(Path(report.__file__).with_name("top-1.schema.json").read_text(encoding="utf-8"))
+HOSTILE = 'x"\\\n\x1b[2J{y="\udcff"} 1'
+ROW = Row("/srv/app", "", "program", "/srv/app", (7, 9), 0.5, 12 * M, 4 * M, 2, 6, 6, "why", "do this")
+MACHINE = Machine((ROW,), 2, 99, 1, (), Budget(8, 1, "skylake"), 2 * M, 1764000000.25, 0.125, 5.0, privileged=False)
+
+
+def hostile() -> Machine:
+    row = replace(ROW, program=HOSTILE, part=HOSTILE, container=HOSTILE)
+    return replace(MACHINE, rows=(row, replace(ROW, kind="code", part="HotSpot code")), silent=(5,))
+
+
+def test_table() -> None:
+    lines = report.table(MACHINE)
+    assert lines[0].endswith("  8 entries for 2.0 MiB pages (skylake)")
+    assert lines[1] == (
+        "2 processes with 2.0 MiB of text or more: 2 windows are huge, 6 could be; 99 processes with less"
+    )
+    assert lines[2] == "not ours to look at: 1 process; root sees more"
+    assert lines[-1].split() == ["2", "50.0", "/srv/app", "text", "12.0", "MiB", "2", "6", "6", "do", "this"]
+    assert lines[-2].split() == ["PROCS", "CPU%", "PROGRAM", "PART", "TEXT", "HUGE", "CAN", "COULD", "ACTION"]
+
+
+def test_table_fits_a_screen() -> None:
+    lines = report.table(replace(MACHINE, rows=(ROW,) * 50), width=30, height=10)
+    assert (len(lines), lines[-1]) == (10, "… 46 more")
+    assert max(map(len, lines)) == 30
+
+
+def test_table_of_hostile_names() -> None:
+    text = "\n".join(report.table(hostile()))
+    assert "\x1b" not in text
+    assert len(text.splitlines()) == len(report.table(hostile()))
+    assert "CONTAINER" in text
+    assert "no answer about 1 process: 5 (a file system that hangs?)" in text
+
+
+def test_document_follows_the_schema() -> None:
+    for machine in (MACHINE, hostile()):
+        found = json.loads(json.dumps(report.document(machine)))
+        jsonschema.validate(found, SCHEMA, cls=jsonschema.Draft202012Validator)
+    assert found["rows"][0]["program"] == printable(HOSTILE)
+
+
+def test_metrics_escape_what_the_format_and_a_terminal_need() -> None:
+    text = report.metrics(hostile())
+    assert text.isprintable() or set(re.findall(r"[^ -~]", text)) == {"\n"}
+    sample = re.compile(r'[a-z_]+(\{([a-z]+="([^"\\\n]|\\\\|\\")*"(,|(?=\})))+\})? -?[0-9.]+')
+    for line in text.splitlines():
+        assert line.startswith("# ") or sample.fullmatch(line), line
+
+
+def test_metrics_have_help_and_type_once_and_no_sample_twice() -> None:
+    alike = [replace(ROW, part=name) for name in ("\x1b", "\\x1b", "\\x1b")]
+    lines = report.metrics(replace(hostile(), rows=(*hostile().rows, *alike))).splitlines()
+    assert 'hugealign_text_processes{program="/srv/app",kind="program",part="\\\\x1b"} 6' in lines
+    names = [line.split()[2] for line in lines if line.startswith("# TYPE ")]
+    assert len(names) == len(set(names)) == len([line for line in lines if line.startswith("# HELP ")])
+    samples = [line.rpartition(" ")[0] for line in lines if not line.startswith("#")]
+    assert len(samples) == len(set(samples))
+    assert {re.split("[ {]", sample)[0] for sample in samples} == set(names)
+    assert "hugealign_scan_timestamp_seconds 1764000000.25" in lines

@@ -1,0 +1,58 @@
+"""Looking at all processes: some are gone, some are not ours, some never answer."""
+
+import os
+import threading
+
+import pytest
+
+from hugealign.errors import HugealignError
+from hugealign.live import survey as module
+from hugealign.live.survey import survey
+from hugealign.process.texts import Executed
+
+
+def executed(pid: int) -> Executed:
+    return Executed(pid, "app", "/srv/app", 0.0, 0.0, (), ())
+
+
+def test_each_process_is_counted_for_what_it_is() -> None:
+    def look(pid: int) -> Executed | None:
+        if pid == 2:
+            raise ProcessLookupError
+        if pid == 3:
+            raise PermissionError
+        if pid == 4:
+            raise HugealignError("gone")
+        return executed(pid) if pid in (1, os.getpid()) else None
+
+    found = survey(1, 1, [1, 2, 3, 4, 5, os.getpid()], look)
+    assert [one.pid for one in found.executed] == [1]
+    assert (found.others, found.hidden, found.silent) == (2, 1, ())  # we are not shown to ourselves
+
+
+def test_process_that_never_answers_is_named_and_the_others_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_PATIENCE", 0.05)
+    never = threading.Event()
+
+    def look(pid: int) -> Executed | None:
+        if pid in (2, 4):
+            never.wait(20)
+        return executed(pid)
+
+    found = survey(1, 1, [1, 2, 3, 4, 5], look)
+    never.set()
+    assert [one.pid for one in found.executed] == [1, 3, 5]
+    assert found.silent == (2, 4)
+
+
+def test_many_that_never_answer_end_the_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_PATIENCE", 0.01)
+    never = threading.Event()
+
+    def look(_: int) -> Executed | None:
+        never.wait(20)
+        return None
+
+    found = survey(1, 1, range(1, 1000), look)
+    never.set()
+    assert len(found.silent) == 16
