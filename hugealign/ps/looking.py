@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hugealign.errors import HugealignError
 from hugealign.machine import kernel
@@ -10,7 +10,7 @@ from hugealign.process import processes as proc
 from hugealign.process import sampling
 from hugealign.process.processes import Process
 from hugealign.ps import mapped_files, staged
-from hugealign.ps.verdict import Hints, Verdict, judge, missing
+from hugealign.ps.verdict import Hints, Verdict, judge, missing, rodata
 from hugealign.units import format_size, printable
 
 _PAUSE = 0.1  # seconds between looks while we wait
@@ -20,7 +20,7 @@ Errors = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class PsOptions:
-    """What counts as text: *libraries* and *anonymous* code as well.
+    """What counts as text: *libraries* and *anonymous* code as well; *rodata* is looked at beside it.
 
     Windows have *page_size* bytes, 0 for the kernel's.  With *min_coverage* that many per cent of the bytes have to be
     huge, not all windows.
@@ -30,6 +30,7 @@ class PsOptions:
     anonymous: bool = False
     page_size: int = 0
     min_coverage: float | None = None
+    rodata: bool = False
 
     @property
     def window(self) -> int:
@@ -38,7 +39,7 @@ class PsOptions:
 
     def look(self, pid: int) -> Process:
         """Look at one process.  Raises ProcessError."""
-        return proc.look(pid, self.libraries or self.anonymous, self.anonymous)
+        return proc.look(pid, self.libraries or self.anonymous, self.anonymous, self.rodata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,10 @@ def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Ve
                 cached |= mapped_files.behind(process, mapping, addresses, window)
     copies = staged.states(process, mappings) if explain else {}
     hints = _hints(window) if explain else None
-    return judge(process, mappings, window, options.min_coverage, cached, asked, copies, hints)
+    verdict = judge(process, mappings, window, options.min_coverage, cached, asked, copies, hints)
+    if not options.rodata:
+        return verdict
+    return replace(verdict, rodata=rodata(process.rodata(options.libraries or options.anonymous), window))
 
 
 def _hints(window: int) -> Hints:
