@@ -12,7 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 CHECK_MODES = ("off", "warn", "error")
-BOOLEAN, SIZE, PAGE_SIZE_KIND, GLOBS, MODE, FILE = "boolean", "size", "page size", "globs", "mode", "file"
+#: What of a program can be made whole windows.
+SEGMENTS = ("text", "text,rodata")
+BOOLEAN, SIZE, PAGE_SIZE_KIND, GLOBS, FILE = "boolean", "size", "page size", "globs", "file"
+#: The kinds that are one of a few words.
+MODE, SEGMENTS_KIND = "mode", "segments"
+CHOICES = {MODE: CHECK_MODES, SEGMENTS_KIND: SEGMENTS}
 
 #: The huge page size; the text that is not worth a window; the tail that is not worth a pad: as people write them.
 DEFAULT_PAGE_SIZE, DEFAULT_MIN_TEXT, DEFAULT_PAD_THRESHOLD = "2M", "256K", "4K"
@@ -25,6 +30,7 @@ VARIABLES = {
     "HUGEALIGN_PAGE_SIZE": (PAGE_SIZE_KIND, "page_size", DEFAULT_PAGE_SIZE, "the huge page size"),
     "HUGEALIGN_MIN_TEXT": (SIZE, "min_text", DEFAULT_MIN_TEXT, "smaller text is linked as without hugealign"),
     "HUGEALIGN_PAD_THRESHOLD": (SIZE, "pad_threshold", DEFAULT_PAD_THRESHOLD, "a shorter tail is not padded"),
+    "HUGEALIGN_SEGMENTS": (SEGMENTS_KIND, "segments", "text,rodata", "read-only data in whole windows, too"),
     "HUGEALIGN_ONLY": (GLOBS, "only", "GLOB:GLOB", "only these output names"),
     "HUGEALIGN_SKIP": (GLOBS, "skip", "GLOB:GLOB", "not these output names"),
     "HUGEALIGN_PROFILE": (FILE, "profile", "FILE", "an order (hugealign order): hot functions first"),
@@ -39,10 +45,21 @@ class Settings:
     """The settings of one link.  Sizes in bytes; *only* and *skip* are tuples of globs of output names.
 
     *profile* is the path of an order file, empty without one.  With *order_objects* its functions bring along the
-    objects that they lie in, where they have no section of their own.
+    objects that they lie in, where they have no section of their own.  *segments* is one of SEGMENTS.
     """
 
-    __slots__ = ("check", "debug", "min_text", "only", "order_objects", "pad_threshold", "page_size", "profile", "skip")
+    __slots__ = (
+        "check",
+        "debug",
+        "min_text",
+        "only",
+        "order_objects",
+        "pad_threshold",
+        "page_size",
+        "profile",
+        "segments",
+        "skip",
+    )
 
     def __init__(
         self,
@@ -55,6 +72,7 @@ class Settings:
         debug: bool = False,
         profile: str = "",
         order_objects: bool = False,
+        segments: str = SEGMENTS[0],
     ) -> None:
         self.page_size = page_size
         self.min_text = min_text
@@ -65,6 +83,12 @@ class Settings:
         self.debug = debug
         self.profile = profile
         self.order_objects = order_objects
+        self.segments = segments
+
+    @property
+    def rodata(self) -> bool:
+        """Whether read-only data are to be whole windows, too."""
+        return "rodata" in self.segments
 
     def with_page_size(self, page_size: int) -> "Settings":
         """Return the same settings for windows of *page_size* bytes."""
@@ -84,6 +108,11 @@ def from_environ(environ: "Mapping[str, str]") -> Settings:
     return settings
 
 
+def said(words: tuple[str, ...]) -> str:
+    """Return *words* as a list for people."""
+    return (" or " if any("," in word for word in words) else ", ").join(words)
+
+
 def check_variable(name: str, text: str) -> None:
     """Raise UsageError unless *text* is something that the variable *name* can be."""
     if text:
@@ -99,6 +128,6 @@ def _value(name: str, kind: str, text: str) -> object:
         return tuple(glob for glob in text.split(":") if glob)
     if kind == BOOLEAN and text not in ("0", "1"):
         raise UsageError(f"{name}: not 0 or 1")
-    if kind == MODE and text not in CHECK_MODES:
-        raise UsageError(f"{name}: not one of {', '.join(CHECK_MODES)}")
+    if text not in CHOICES.get(kind, (text,)):
+        raise UsageError(f"{name}: not one of {said(CHOICES[kind])}")
     return text == "1" if kind == BOOLEAN else text

@@ -19,7 +19,8 @@ look is shown.  Only CMD itself is looked at, not what it starts.
 
 exit status: 0 all windows huge (or the coverage asked for; a program that was
 linked in the order of a profile says how many windows it asks for); 1 fewer,
-or none possible; 2 wrong usage; 3 could not look.
+or none possible; 2 wrong usage; 3 could not look. Read-only data never change
+it.
 """
 _HOME, _END_OF_LINE, _BELOW = "\x1b[H", "\x1b[K", "\x1b[J"  # move to; clear to the end of; clear what is (ECMA-48)
 
@@ -31,6 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--windows", action="store_true", help=argparse.SUPPRESS)  # until the next release
     parser.add_argument("--libs", action="store_true", help="show shared libraries as well")
     parser.add_argument("--all", action="store_true", help="show anonymous code (JIT, remapped text) as well")
+    parser.add_argument("--rodata", action="store_true", help="show read-only data beside the text")
     parser.add_argument(
         "--min-coverage",
         metavar="PCT",
@@ -64,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         print("hugealign: warning: ps --windows is now spelled -v", file=sys.stderr)
         args.verbose = True
     page_size = parse_page_size(args.page_size, "--page-size") if args.page_size else 0
-    options = looking.PsOptions(args.libs, args.all, page_size, args.min_coverage)
+    options = looking.PsOptions(args.libs, args.all, page_size, args.min_coverage, args.rodata)
     if args.watch is not None:
         if args.after:
             return _watch(looking.watch_command(args.after, args.watch, options), args, options)

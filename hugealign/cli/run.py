@@ -12,7 +12,7 @@ from hugealign.numbers import decimal
 from hugealign.units import printable
 
 USAGE = (
-    "hugealign run [-h] [-v] [--how HOW] [--libs] [--fix] [--store DIR] [--wait SECONDS]\n"
+    "hugealign run [-h] [-v] [--how HOW] [--libs] [--fix] [--rodata] [--store DIR] [--wait SECONDS]\n"
     "                     [--] COMMAND [ARGUMENT ...]"
 )
 EPILOG = """\
@@ -52,6 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--how", choices=("auto", "in-place", "stage", "copy"), default="auto", help="the way there (default: auto)")
     add("--libs", action="store_true", help="the shared libraries, too")
     add("--fix", action="store_true", help="stage a fixed copy of a file that has no whole window; the file stays")
+    add("--rodata", action="store_true", help="read-only data in whole windows, too")
     add("--store", metavar="DIR", default=store.DEFAULT, help=f"look for copies here (default: {store.DEFAULT})")
     add("--wait", metavar="SECONDS", type=_seconds, default=0, help="what khugepaged gets to make it huge in place")
     add("words", nargs=argparse.REMAINDER, metavar="COMMAND", help="the command and its arguments")
@@ -74,7 +75,7 @@ def _prepared(command: str, args: argparse.Namespace) -> str:
     try:
         from hugealign.stage import launch
 
-        options = launch.LaunchOptions(args.how, args.libs, args.fix, args.store, args.wait)
+        options = launch.LaunchOptions(args.how, args.libs, args.fix, args.store, args.wait, args.rodata)
         done = launch.prepare(command, options)
         program = done.program
         if args.verbose:

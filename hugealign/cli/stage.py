@@ -33,6 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--drop", action="store_true", help="remove the copies of the files, or all")
     add("--fix", action="store_true", help="a file without a whole window gets a fixed copy; the file stays as it is")
     add("--libs", action="store_true", help="the shared libraries that the files need, too")
+    add("--rodata", action="store_true", help="count the windows of read-only data, too: the copy holds them anyhow")
     add("--max", metavar="SIZE", help="refuse what would make the store larger (default: half of the memory)")
     add("--store", metavar="DIR", default=store.DEFAULT, help=f"where it is (default: {store.DEFAULT})")
     add("-q", "--quiet", action="store_true", help="print errors only")
@@ -76,7 +77,7 @@ def _stage(args: argparse.Namespace) -> int:
             named |= {library: True for library in libraries.resolve(path).paths if library not in named}
     for path, library in named.items():
         try:
-            staged = store.stage(path, args.store, args.fix, limit)
+            staged = store.stage(path, args.store, args.fix, limit, args.rodata)
         except HugealignError as error:
             status = max(status, error.exit_status)
             errors.append((path, str(error)))
@@ -85,7 +86,7 @@ def _stage(args: argparse.Namespace) -> int:
         if staged.state == store.NO_WINDOW and library:
             continue
         done.append(staged)
-        status = max(status, int(staged.state == store.NO_WINDOW or staged.huge < staged.windows))
+        status = max(status, int(not staged.whole))
         if args.format == "text" and not args.quiet:
             print("\n".join(report.lines(staged)), flush=True)
     if args.format == "json":

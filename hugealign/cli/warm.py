@@ -35,6 +35,11 @@ and tail of a segment, and those of a segment that is not aligned, are mapped in
 processors keep neighbouring pages in one TLB entry.  A window that the file
 ends in cannot be huge and is left out.
 
+--rodata takes the windows of what is only read, too: constants, unwinding
+tables, symbols. They are counted apart and never stand for text; a file that
+was linked with HUGEALIGN_SEGMENTS=text,rodata needs no option for them. RELRO
+is not among them.
+
 --replace is for a file in use.  It warms a copy with the same owner, mode,
 times, ACLs, capabilities and holes, then renames it over the file.  Running
 processes keep the old file.  It concerns the files named, not their libraries.
@@ -54,6 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--windows", metavar="N", type=count, help="only the leading N windows of each file")
     which.add_argument("--all-text", action="store_true", help="windows that hold only some text, too")
+    parser.add_argument("--rodata", action="store_true", help="read-only data in whole windows, too")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--check", action="store_true", help="only measure: nothing is evicted or read")
     how.add_argument("--replace", action="store_true", help="put a warm copy in the place of a file in use")
@@ -72,7 +78,8 @@ def run(args: argparse.Namespace) -> int:
     from hugealign.pagecache.text import WarmOptions, warm
 
     page_size = window_size(args.page_size)
-    options = WarmOptions(page_size, args.windows, args.all_text, args.check, args.replace, args.wait or 0.0)
+    wait = args.wait or 0.0
+    options = WarmOptions(page_size, args.windows, args.all_text, args.check, args.replace, wait, args.rodata)
     of_library = replace(options, replace=False)
     as_text = args.format == "text"
     texts: list[CachedText] = []
@@ -95,8 +102,9 @@ def run(args: argparse.Namespace) -> int:
             if library:
                 libraries.add(path)
             counts = bool(done.offsets) or not library
-            statuses.add(int(counts and done.obstacle is not None))
-            if as_text and counts:
+            rodata = done.rodata if done.rodata and done.rodata.offsets else None
+            statuses.add(int(any((counts and done.obstacle, rodata and rodata.obstacle))))
+            if as_text and (counts or rodata):
                 print("\n".join(report.lines(done)), flush=True)
     except KeyboardInterrupt:
         print("hugealign: interrupted", file=sys.stderr)

@@ -6,7 +6,7 @@
 import struct
 
 NAME, TYPE, VERSION, SECTION = "hugealign", 1, 1, ".note.hugealign"
-PADDED = 1
+PADDED, RODATA = 1, 2
 #: The description without the profile id: version, flags, page_size, hot_start, hot_end, windows, length.
 FIXED = "IIQQQII"
 #: Where the description begins in the note, and its hot_start and hot_end.

@@ -4,7 +4,7 @@ The link asks this after every laid-out link, so nothing but our own light modul
 """
 
 from hugealign.elf.image import SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS
-from hugealign.elf.windows import text_windows
+from hugealign.elf.windows import rodata_windows, text_windows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 #: Sections that hold nothing but our padding; they count as room, not as text.
 PAD_SECTIONS = (".hugealign.pad", "~hugealign.pad")
+#: The same for segments that are only readable.
+RODATA_PAD_SECTIONS = (".hugealign.rodata", "~hugealign.rodata")
 
 
 class Coverage:
@@ -21,6 +23,18 @@ class Coverage:
 
     def __init__(self, text: int, huge: int, windows: int, pad: int) -> None:
         self.text = text
+        self.huge = huge
+        self.windows = windows
+        self.pad = pad
+
+
+class RodataCoverage:
+    """How much of what is only read lies in whole windows: *huge* of *size* bytes; *pad* bytes fill the *windows*."""
+
+    __slots__ = ("huge", "pad", "size", "windows")
+
+    def __init__(self, size: int, huge: int, windows: int, pad: int) -> None:
+        self.size = size
         self.huge = huge
         self.windows = windows
         self.pad = pad
@@ -73,6 +87,20 @@ def coverages(image: "Image", page_size: int, alignment: int | None = None) -> l
         part.windows += (last - first) // page_size
         part.huge += _overlap(first, last, start, end) - _overlap(first, last, *pad_range(image, segment, pads))
     return list(parts.values())
+
+
+def rodata_coverage(image: "Image", page_size: int) -> RodataCoverage:
+    """Return the coverage of the segments of *image* that are only readable."""
+    segments = image.rodata_segments
+    pads = [s for s in image.sections if s.name in RODATA_PAD_SECTIONS and s.sh_flags & SHF_ALLOC][:4]
+    ranges = {s.index: pad_range(image, s, pads) for s in segments}
+    pad = sum(last - first for first, last in ranges.values())
+    total = RodataCoverage(sum(s.p_memsz for s in segments) - pad, 0, 0, pad)
+    for segment, first, last in rodata_windows(image, page_size):
+        total.windows += (last - first) // page_size
+        total.huge += _overlap(first, last, segment.p_vaddr, segment.p_vaddr + segment.p_memsz)
+        total.huge -= _overlap(first, last, *ranges[segment.index])
+    return total
 
 
 def _overlap(first: int, last: int, start: int, end: int) -> int:

@@ -7,7 +7,8 @@ compute segments from sections.  No address and no other byte of the program cha
 import os
 import struct
 
-from hugealign.elf.image import SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image, Section, Segment
+from hugealign.elf.coverage import RODATA_PAD_SECTIONS
+from hugealign.elf.image import PF_X, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image, Section, Segment
 from hugealign.elf.objectfile import TRAP
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up
 
@@ -36,19 +37,46 @@ def plan_tail(image: Image, page_size: int) -> Edit | str:
         return "the text is not wholly in the file"
     if segment.p_vaddr % page_size or segment.p_offset % page_size:
         return "the text does not start on a window"
-    last = _last_code(image, segment)
+    last = _last_section(image, segment, SHF_ALLOC | SHF_EXECINSTR)
     if last is None:
         return "no section of code ends where the text segment ends"
-    old, new = segment.p_filesz, align_up(segment.p_filesz, page_size)
+    return _grown(image, segment, last, page_size, TRAP[image.e_machine])
+
+
+def plan_rodata(image: Image, page_size: int) -> Edit | str:
+    """Return the edit that makes the segment with the pad of read-only data end on a window, or why there is none."""
+    segment = rodata_padded(image)
+    if segment is None:
+        return "no segment that is only readable holds the pad of read-only data"
+    if not image.is64 or not image.little or segment.p_filesz != segment.p_memsz:
+        return "not a file that hugealign edits"
+    if (segment.p_vaddr - segment.p_offset) % page_size:
+        return "address and offset of the read-only data differ modulo the window"
+    last = _last_section(image, segment, SHF_ALLOC)
+    if last is None:
+        return "no section ends where the segment of read-only data ends"
+    return _grown(image, segment, last, page_size, b"\0")
+
+
+def rodata_padded(image: Image) -> Segment | None:
+    """Return the segment that is only readable and holds our pad, None if there is none."""
+    pad = next((s for s in image.sections if s.name in RODATA_PAD_SECTIONS and s.sh_flags & SHF_ALLOC), None)
+    segments = image.rodata_segments if pad else ()
+    return next((s for s in segments if pad and s.p_vaddr <= pad.sh_addr < s.p_vaddr + s.p_memsz), None)
+
+
+def _grown(image: Image, segment: Segment, last: Section, page_size: int, fill: bytes) -> Edit | str:
+    """Return the edit that lets *segment* and its *last* section reach to the end of the window, by *fill*."""
+    old = segment.p_filesz
+    new = align_up(segment.p_vaddr + old, page_size) - segment.p_vaddr
     start, end = segment.p_offset + old, segment.p_offset + new
     taken = _in_the_way(image, segment, start, end, new)
     if taken:
         return taken
-    # The trap bytes first, while nothing maps them; then the section, on which nothing but tools depends; last
-    # p_filesz and p_memsz, which are neighbours, in one write.
-    trap = TRAP[image.e_machine]
+    # The filling first, while nothing maps it; then the section, on which nothing but tools depends; last p_filesz and
+    # p_memsz, which are neighbours, in one write.
     writes = [
-        (start, (trap * ((new - old) // len(trap) + 1))[: new - old]),
+        (start, (fill * ((new - old) // len(fill) + 1))[: new - old]),
         (last.header + 32, struct.pack("<Q", segment.p_vaddr + new - last.sh_addr)),
         (segment.header + 32, struct.pack("<QQ", new, new)),
     ]
@@ -63,11 +91,11 @@ def apply(fd: int, edit: Edit) -> None:
             written += os.pwrite(fd, data[written:], offset + written)
 
 
-def _last_code(image: Image, segment: Segment) -> Section | None:
+def _last_section(image: Image, segment: Segment, flags: int) -> Section | None:
     end = segment.p_vaddr + segment.p_memsz
     for section in reversed(image.sections):
         if (
-            section.sh_flags & (SHF_ALLOC | SHF_EXECINSTR) == SHF_ALLOC | SHF_EXECINSTR
+            section.sh_flags & (SHF_ALLOC | SHF_EXECINSTR) == flags
             and section.sh_addr >= segment.p_vaddr
             and section.sh_addr + section.sh_size == end
         ):
@@ -75,38 +103,40 @@ def _last_code(image: Image, segment: Segment) -> Section | None:
     return None
 
 
-def _in_the_way(image: Image, text: Segment, start: int, end: int, new_size: int) -> str | None:
-    """Return what occupies the file range or the addresses that the text would grow over, or None."""
+def _in_the_way(image: Image, grown: Segment, start: int, end: int, new_size: int) -> str | None:
+    """Return what occupies the file range or the addresses that the segment *grown* would grow over, or None."""
+    what = "the text" if grown.p_flags & PF_X else "read-only data"
     if image.file_size < end:
         return "the file ends inside the last window"
     for segment in image.load_segments:
-        if segment is text:
+        if segment is grown:
             continue
         if segment.p_filesz and segment.p_offset < end and segment.p_offset + segment.p_filesz > start:
-            return f"LOAD {segment.index} ({segment.flags}) lies in the file where the text would grow"
-        first, last = text.p_vaddr + text.p_memsz, text.p_vaddr + new_size
+            return f"LOAD {segment.index} ({segment.flags}) lies in the file where {what} would grow"
+        first, last = grown.p_vaddr + grown.p_memsz, grown.p_vaddr + new_size
         if segment.p_vaddr < last and segment.p_vaddr + segment.p_memsz > first:
-            return f"LOAD {segment.index} ({segment.flags}) lies in memory where the text would grow"
+            return f"LOAD {segment.index} ({segment.flags}) lies in memory where {what} would grow"
     for section in image.sections:
         in_file = section.sh_size and section.sh_type not in (0, SHT_NOBITS)
         if in_file and section.sh_offset < end and section.sh_offset + section.sh_size > start:
-            return "a section lies in the file where the text would grow"
+            return f"a section lies in the file where {what} would grow"
     table_end = image.e_shoff + 64 * len(image.sections)
     if image.sections and image.e_shoff < end and table_end > start:
-        return "the section headers lie in the file where the text would grow"
+        return f"the section headers lie in the file where {what} would grow"
     return None
 
 
 def dig_holes(path: str, image: Image, pad_section: str) -> None:
     """Free the disk blocks of the file at *path* that hold only zeros of no use, where the file system can.
 
-    That is the gaps between segments, which no header table, section or segment claims, and our padding where the
-    trap instruction is all zeros.  Both read as zeros before and after.  A failure costs nothing but disk.
+    That is the gaps between segments, which no header table, section or segment claims, the pad of read-only data, and
+    our padding where the trap instruction is all zeros.  All of it reads as zeros before and after.  A failure costs
+    nothing but disk.
     """
+    zeros = RODATA_PAD_SECTIONS if any(TRAP.get(image.e_machine, b"x")) else (*RODATA_PAD_SECTIONS, pad_section)
     gaps = unclaimed(image)
-    if not any(TRAP.get(image.e_machine, b"x")):
-        gaps += [_whole_pages(s.sh_offset, s.sh_offset + s.sh_size) for s in image.sections if s.name == pad_section]
-    if not gaps:
+    pads = [_whole_pages(s.sh_offset, s.sh_offset + s.sh_size) for s in image.sections if s.name in zeros]
+    if not gaps and not pads:
         return
     import ctypes
 
@@ -116,10 +146,17 @@ def dig_holes(path: str, image: Image, pad_section: str) -> None:
     except OSError:
         return
     try:
-        for start, end in gaps:
+        # An input may have brought along a section of that name.
+        for start, end in gaps + [pad for pad in pads if _is_zero(fd, *pad)]:
             libc.fallocate64(fd, _PUNCH_HOLE, ctypes.c_long(start), ctypes.c_long(end - start))
     finally:
         os.close(fd)
+
+
+def _is_zero(fd: int, start: int, end: int) -> bool:
+    """Return whether the file behind *fd* holds zeros from *start* to *end*."""
+    step = 1 << 20
+    return not any(os.pread(fd, min(step, end - at), at).strip(b"\0") for at in range(start, end, step))
 
 
 def unclaimed(image: Image) -> list[tuple[int, int]]:

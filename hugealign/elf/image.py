@@ -139,6 +139,11 @@ class Image:
         """The executable segments that the kernel maps; one in a well-linked file."""
         return tuple(s for s in self.segments if s.p_type == PT_LOAD and s.p_flags & PF_X)
 
+    @property
+    def rodata_segments(self) -> tuple[Segment, ...]:
+        """The segments that the kernel maps only readable: headers, constants, unwinding tables; RELRO is writable."""
+        return tuple(s for s in self.segments if s.p_type == PT_LOAD and s.p_flags & (PF_R | PF_W | PF_X) == PF_R)
+
 
 def read_image(fd: int) -> Image:
     """Read the headers of the file behind *fd*, which stays open and is not moved.

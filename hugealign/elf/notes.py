@@ -5,7 +5,7 @@ name ``hugealign``, type 1, aligned to 4 bytes, and as its description, in the b
 
 ==========  =====  ==============================================================
 version     u32    1; a reader ignores what it does not know
-flags       u32    1: the link padded the text
+flags       u32    1: the link padded the text; 2: read-only data are to be huge, too
 page_size   u64    the window that the layout is for, in bytes
 hot_start   u64    first address of the hot functions, as in p_vaddr
 hot_end     u64    address behind them; equal to hot_start if there is no order
@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from hugealign.elf import buildnote
-from hugealign.elf.buildnote import FIXED, NAME, PADDED, TYPE, VERSION
+from hugealign.elf.buildnote import FIXED, NAME, PADDED, RODATA, TYPE, VERSION
 from hugealign.elf.image import Image
 
 _PT_NOTE, _SHT_NOTE, _NT_GNU_BUILD_ID = 4, 7, 3
@@ -30,7 +30,7 @@ _SEGMENTS_LIMIT, _BYTES_LIMIT = 16, 1 << 16  # note segments, likewise sections,
 
 
 class BuildNote(NamedTuple):
-    """What a link meant.  Sizes and addresses in bytes; *windows* is the budget, 0 for all."""
+    """What a link meant.  Sizes and addresses in bytes; *windows* is the budget, 0 for all; *rodata*: that, too."""
 
     page_size: int
     hot_start: int = 0
@@ -38,10 +38,12 @@ class BuildNote(NamedTuple):
     windows: int = 0
     padded: bool = False
     profile: bytes = b""
+    rodata: bool = False
 
     def pack(self, little: bool = True) -> bytes:
         """Return the whole note, header included, as it stands in the section."""
-        fields = (VERSION, PADDED * self.padded, self.page_size, self.hot_start, self.hot_end, self.windows)
+        flags = PADDED * self.padded | RODATA * self.rodata
+        fields = (VERSION, flags, self.page_size, self.hot_start, self.hot_end, self.windows)
         return buildnote.pack(fields, self.profile, little)
 
 
@@ -71,7 +73,7 @@ def _build_note(desc: bytes, little: bool) -> BuildNote | None:
     if version != VERSION or page_size & (page_size - 1) or not 1 << 12 <= page_size <= 1 << 30:
         return None
     profile = desc[layout.size : layout.size + min(length, _PROFILE_LIMIT)]
-    return BuildNote(page_size, hot_start, hot_end, windows, bool(flags & PADDED), profile)
+    return BuildNote(page_size, hot_start, hot_end, windows, bool(flags & PADDED), profile, bool(flags & RODATA))
 
 
 def _notes(fd: int, image: Image) -> Iterator[tuple[bytes, int, bytes]]:

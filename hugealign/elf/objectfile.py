@@ -7,7 +7,7 @@ import struct
 
 from hugealign.elf.image import EM_AARCH64, EM_X86_64, ET_REL
 
-PAD_SYMBOL = "__hugealign_pad"
+PAD_SYMBOL, RODATA_SYMBOL = "__hugealign_pad", "__hugealign_rodata"
 
 #: The trap instruction that fills padding: int3; UDF #0 (Arm ARM C6.2: permanently undefined).
 TRAP = {EM_X86_64: b"\xcc", EM_AARCH64: b"\0\0\0\0"}
@@ -31,7 +31,16 @@ _SYM = struct.Struct("<IBBHQQ")
 _RELA = struct.Struct("<QQq")
 
 
-def pad_object(machine: int, section_name: str, size: int = 0, note: bytes = b"", *, stack_note: bool = True) -> bytes:
+def pad_object(
+    machine: int,
+    section_name: str,
+    size: int = 0,
+    note: bytes = b"",
+    *,
+    stack_note: bool = True,
+    rodata: str = "",
+    marks: bool = True,
+) -> bytes:
     """Return an object for *machine* whose section *section_name* holds *size* bytes of traps, at least one.
 
     The section carries the hidden global symbol PAD_SYMBOL, by which it can be kept (``-u``).  An empty
@@ -39,8 +48,9 @@ def pad_object(machine: int, section_name: str, size: int = 0, note: bytes = b""
     objects without it as soon as one has it: *stack_note* leaves it out.  The property note claims every feature, since
     linkers keep only those that all their inputs claim.
 
-    With a *note* the object holds it too, and the empty sections of HOT_MARKS, ``.text.NAME``: in the linked file the
-    note's hot_start and hot_end are the distances from where they stand to those symbols.
+    With a *note* the object holds it too, and with *marks* the empty sections of HOT_MARKS, ``.text.NAME``: in the
+    linked file the note's hot_start and hot_end are the distances from where they stand to those symbols.  *rodata* is
+    the name of a section of one zero, the pad of read-only data, with the symbol RODATA_SYMBOL.
     """
     trap = TRAP[machine]
     text = trap * max(1, size // len(trap))
@@ -54,15 +64,23 @@ def pad_object(machine: int, section_name: str, size: int = 0, note: bytes = b""
         *([(".note.GNU-stack", _SHT_PROGBITS, 0, b"", 0, 0, 1, 0)] if stack_note else ()),
         (".note.gnu.property", _SHT_NOTE, _SHF_ALLOC, features, 0, 0, 8, 0),
     ]
-    if note:
+    if rodata:
+        contents.append((rodata, _SHT_PROGBITS, _SHF_ALLOC, b"\0", 0, 0, 1, 0))
+        symbols += _SYM.pack(len(strings), _GLOBAL_OBJECT, _HIDDEN, len(contents), 0, 1)
+        strings += RODATA_SYMBOL.encode() + b"\0"
+    if note and not marks:
+        from hugealign.elf.buildnote import SECTION
+
+        contents.append((SECTION, _SHT_NOTE, _SHF_ALLOC, note, 0, 0, 4, 0))
+    elif note:
         from hugealign.elf.buildnote import HOT_END, HOT_START, SECTION  # most links have no note
 
-        distances = b""
+        distances, first = b"", len(symbols) // _SYM.size
         for number, (mark, offset) in enumerate(zip(HOT_MARKS, (HOT_START, HOT_END), strict=True)):
             contents.append((f".text.{mark}", _SHT_PROGBITS, _SHF_ALLOC_EXEC, b"", 0, 0, 1, 0))
             symbols += _SYM.pack(len(strings), _GLOBAL, _HIDDEN, len(contents), 0, 0)
             strings += mark.encode() + b"\0"
-            distances += _RELA.pack(offset, (2 + number) << 32 | _DISTANCE[machine], 0)
+            distances += _RELA.pack(offset, (first + number) << 32 | _DISTANCE[machine], 0)
         contents.append((SECTION, _SHT_NOTE, _SHF_ALLOC, note, 0, 0, 4, 0))
         at = len(contents)
         contents.append((f".rela{SECTION}", _SHT_RELA, _SHF_INFO_LINK, distances, at + 2, at, 8, _RELA.size))

@@ -69,6 +69,17 @@ def text_windows(image: "Image", page_size: int, alignment: int | None = None) -
     is too short for, since no folio reaches beyond its end (``page_cache_ra_order`` in mm/readahead.c), and those
     over which another segment is mapped.
     """
+    return _windows(image, image.text_segments, page_size, alignment)
+
+
+def rodata_windows(image: "Image", page_size: int, alignment: int | None = None) -> "list[tuple[Segment, int, int]]":
+    """Return the runs of whole windows of segments that are only readable, as `text_windows` does those of text."""
+    return _windows(image, image.rodata_segments, page_size, alignment)
+
+
+def _windows(
+    image: "Image", segments: "tuple[Segment, ...]", page_size: int, alignment: int | None
+) -> "list[tuple[Segment, int, int]]":
     moved = drift(image)
     alignment = load_alignment(image) if alignment is None else alignment
     loads = sorted(
@@ -77,7 +88,7 @@ def text_windows(image: "Image", page_size: int, alignment: int | None = None) -
         if s.p_memsz
     )
     runs = []
-    for segment in image.text_segments:
+    for segment in segments:
         first, last = whole_windows(segment, page_size, image.fixed, moved, alignment)
         in_file = align_up(image.file_size, BASE_PAGE) - segment.p_offset + segment.p_vaddr
         last = min(last, align_down(in_file + moved, page_size) - moved)

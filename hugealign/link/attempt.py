@@ -10,6 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from hugealign.elf.edit import Edit
     from hugealign.elf.guards import Guards
     from hugealign.elf.image import Image
     from hugealign.link.job import Job
@@ -20,15 +21,28 @@ if TYPE_CHECKING:
 class Recipe:
     """How a job is linked: the *linker*, and the *order* of a profile or None.
 
-    With *stack_note* the pad says that it needs no executable stack.
+    With *stack_note* the pad says that it needs no executable stack.  *rodata*: read-only data are made whole windows.
     """
 
-    __slots__ = ("linker", "order", "stack_note")
+    __slots__ = ("linker", "order", "rodata", "stack_note")
 
-    def __init__(self, linker: linkers.Linker, order: "OrderedLink | None" = None, stack_note: bool = True) -> None:
+    def __init__(
+        self,
+        linker: linkers.Linker,
+        order: "OrderedLink | None" = None,
+        stack_note: bool = True,
+        rodata: bool = False,
+    ) -> None:
         self.linker = linker
         self.order = order
         self.stack_note = stack_note
+        self.rodata = rodata
+
+    def without(self, *, order: bool = False, stack_note: bool = False, rodata: bool = False) -> "Recipe":
+        """Return the recipe without what is named."""
+        return Recipe(
+            self.linker, None if order else self.order, self.stack_note and not stack_note, self.rodata and not rodata
+        )
 
 
 class Attempt:
@@ -99,6 +113,9 @@ def laid_out(job: "Job", recipe: Recipe, run: "Run | None" = None) -> Attempt:
     if not recipe.linker.script and (reason := _mend(job, found[0])) is not None:
         notes += [f"the tail cannot be mended: {reason}"] if reason else []
         found = look(job) or found
+    if recipe.rodata and not recipe.linker.script and (reason := _mend_rodata(job, found[0])) is not None:
+        notes += [f"the tail of read-only data cannot be mended: {reason}"] if reason else []
+        found = look(job) or found
     if recipe.order:
         hot = recipe.order.sign(found[0])
         if job.settings.debug and words:
@@ -115,12 +132,23 @@ def _run(
     from hugealign.resources import directory
 
     linker, settings = recipe.linker, job.settings
-    note = recipe.order.note() if recipe.order else b""
-    pad = pad_object(job.machine, linker.pad_section, pad_size, note, stack_note=recipe.stack_note)
+    pad = pad_object(
+        job.machine,
+        linker.pad_section,
+        pad_size,
+        _note(job, recipe),
+        stack_note=recipe.stack_note,
+        rodata=linker.rodata_section if recipe.rodata else "",
+        marks=recipe.order is not None,
+    )
     pad_path = memory.file(linkers.PAD_OBJECT, pad, os.path.join(directory("ld-scripts"), linkers.PAD_OBJECT))
-    script = _script(job, linker, memory) if linker.script else None
+    script = _script(job, linker.script_name(job.machine), memory) if linker.script else None
     words = linker.arguments(order.arguments if order else job.arguments, settings.page_size, pad_path, script)
     words = [*(order.before if order else ()), *words, *linker.base(job.command, settings.page_size)]
+    if recipe.rodata:
+        data_script = linker.rodata_script()
+        before = ["-T", _script(job, data_script, memory)] if data_script else []
+        words = [*before, *words, *linker.rodata_flags()]
     run = running.spawn([job.real, *words], True, meanwhile)
     if not job.command.reports and b"/proc/self/fd/" not in run.stdout + run.stderr:
         return run
@@ -132,11 +160,21 @@ def _run(
     return running.Run(run.status, reports.renamed(run.stdout, names), reports.renamed(run.stderr, names))
 
 
-def _script(job: "Job", linker: linkers.Linker, memory: Memory) -> str:
-    """Return the path of the script for *linker*, with the pad threshold that is asked for."""
+def _note(job: "Job", recipe: Recipe) -> bytes:
+    """Return the note of the build, empty if there is nothing to say."""
+    if recipe.order:
+        return recipe.order.note(recipe.rodata)
+    if not recipe.rodata:
+        return b""
+    from hugealign.elf import buildnote  # most links have no note
+
+    return buildnote.pack((buildnote.VERSION, buildnote.RODATA, job.settings.page_size, 0, 0, 0), b"")
+
+
+def _script(job: "Job", name: str, memory: Memory) -> str:
+    """Return the path of the script *name*, with the pad threshold that is asked for."""
     from hugealign.resources import directory
 
-    name = linker.script_name(job.machine)
     path = os.path.join(directory("ld-scripts"), name)
     if job.settings.pad_threshold == linkers.SCRIPT_THRESHOLD:
         return path
@@ -175,7 +213,24 @@ def _mend(job: "Job", image: "Image") -> str | None:
     page_size, segments = job.settings.page_size, image.text_segments
     if len(segments) != 1 or segments[0].p_memsz % page_size <= job.settings.pad_threshold:
         return None
-    plan = edit.plan_tail(image, page_size)
+    return _applied(job, edit.plan_tail(image, page_size))
+
+
+def _mend_rodata(job: "Job", image: "Image") -> str | None:
+    """Grow the read-only data of the output to the end of their last window, as `_mend` does it with the text."""
+    from hugealign.elf import edit
+
+    segment = edit.rodata_padded(image)
+    page_size = job.settings.page_size
+    if segment and (segment.p_vaddr + segment.p_memsz) % page_size <= job.settings.pad_threshold:
+        return None
+    return _applied(job, edit.plan_rodata(image, page_size))
+
+
+def _applied(job: "Job", plan: "Edit | str") -> str:
+    """Write *plan* to the output; return why it cannot be done, empty if it was."""
+    from hugealign.elf import edit
+
     if isinstance(plan, str):
         return plan
     fd = os.open(job.command.output, os.O_RDWR | os.O_CLOEXEC)

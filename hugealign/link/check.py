@@ -58,3 +58,19 @@ def shortfall(image: "Image", linker: "Linker", settings: "Settings") -> str:
     more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
     mend = finding.rule.fix if linker.script else "relink with -fuse-ld=bfd"
     return f"{finding.message}{more} [{finding.rule.id}]; {mend}"
+
+
+def rodata_shortfall(image: "Image", settings: "Settings") -> str:
+    """Return what keeps the read-only data of *image* from whole windows, though asked for; empty when all is well."""
+    from hugealign.elf.edit import rodata_padded
+    from hugealign.units import format_size
+
+    if settings.check == "off":
+        return ""
+    segment = rodata_padded(image)
+    if segment is None:
+        return "read-only data are as without hugealign: they have no segment of their own; drop -z noseparate-code"
+    tail = (segment.p_vaddr + segment.p_memsz) % settings.page_size
+    if tail <= settings.pad_threshold:
+        return ""
+    return f"read-only data end inside a window: {format_size(tail)} of tail stay on 4 KiB pages"

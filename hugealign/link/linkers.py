@@ -37,6 +37,8 @@ class Linker:
     mark = ""
     #: The section of the pad object, named so that the linker puts it last in the text.
     pad_section = ".hugealign.pad"
+    #: The section that the pad of read-only data is in, likewise; empty if the linker cannot make these whole windows.
+    rodata_section = ".hugealign.rodata"
     #: Whether the linker pads by a script, so that the linked file is expected to need no edit.
     script = False
     #: Whether the pad must be sized by a first link, because the linker leaves no room after the text.
@@ -48,6 +50,10 @@ class Linker:
     def script_name(self, machine: int) -> str:
         """Return the file name of this linker's script for *machine*."""
         return f"{self.name}-{_ARCH[machine]}.ld"
+
+    def rodata_script(self) -> str | None:
+        """Return the file name of the script that pads read-only data, None if the linked file is edited for it."""
+        return f"{self.name}-rodata.ld" if self.script else None
 
     def arguments(self, user: list[str], page_size: int, pad: str, script: str | None) -> list[str]:
         """Return the linker arguments: those of the *user* with ours around them.
@@ -73,6 +79,10 @@ class Linker:
     def order_words(self, form: str, path: str) -> list[str]:
         """Return the options that give the linker the order at *path*, in a *form* that it reads."""
         return ["-T" if form == SCRIPT else "--section-ordering-file", path]
+
+    def rodata_flags(self) -> list[str]:
+        """Return the options that keep the pad of read-only data, which the linked file needs for strip."""
+        return ["-u", "__hugealign_rodata"]
 
     def flags(self, page_size: int) -> list[str]:
         """Return the options that put the text on a window boundary of its own."""
@@ -123,6 +133,7 @@ class Mold(Linker):
     names = ("mold", "ld.mold", "ld64.mold", "sold")
     mark = "mold"
     pad_section = "~hugealign.pad"
+    rodata_section = "~hugealign.rodata"
 
     def order_form(self, _machine: int) -> str:
         """Return that it has no option for one: output sections of code lie in the order of their names."""
@@ -154,6 +165,7 @@ class Gold(Linker):
 
     ends = ("gold",)
     mark = "GNU gold"
+    rodata_section = ""  # they share a segment with the text
     two_pass = True
 
     def order_form(self, _machine: int) -> str:

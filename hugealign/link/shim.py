@@ -80,7 +80,12 @@ def link(real: str, arguments: list[str], settings: Settings, started: str, prog
         run = plain(job)
         if run.status or _is_small(job):
             return run.status
-    return _laid_out(job, Recipe(linker, _order(job, linker)), progress, quiet=small)
+    rodata = job.settings.rodata
+    if rodata and not linker.rodata_section:
+        rodata = False
+        message = f"read-only data are as without hugealign: {linker.name} cannot part them from text"
+        Voice(job.command.output, job.settings.debug).warn(f"{message}; use -fuse-ld=bfd, lld or mold")
+    return _laid_out(job, Recipe(linker, _order(job, linker), rodata=rodata), progress, quiet=small)
 
 
 def _laid_out(job: Job, recipe: Recipe, progress: Progress, quiet: bool = False, first: "Run | None" = None) -> int:
@@ -89,10 +94,16 @@ def _laid_out(job: Job, recipe: Recipe, progress: Progress, quiet: bool = False,
     voice.debug(f"{job.real} as {recipe.linker.name}: {' '.join(recipe.linker.flags(job.settings.page_size))}")
     attempt = laid_out(job, recipe, first)
     if attempt.run.status and b"GNU-stack" in attempt.run.stderr:  # with --fatal-warnings: the pad alone has the note
-        recipe = Recipe(recipe.linker, recipe.order, stack_note=False)
+        recipe = recipe.without(stack_note=True)
         attempt = laid_out(job, recipe)
+    if attempt.run.status and recipe.rodata:
+        status = _laid_out(job, recipe.without(rodata=True), progress, quiet)
+        if status == 0:
+            complaint = attempt.run.complaint()
+            voice.warn(f"read-only data are as without hugealign, because with it the linker said: {complaint}")
+        return status
     if attempt.run.status and recipe.order:
-        status = _laid_out(job, Recipe(recipe.linker), progress, quiet)
+        status = _laid_out(job, recipe.without(order=True), progress, quiet)
         if status == 0:
             complaint = attempt.run.complaint()
             voice.warn(f"linked without an order, because with it the linker said: {complaint}")
@@ -114,7 +125,7 @@ def _laid_out(job: Job, recipe: Recipe, progress: Progress, quiet: bool = False,
     progress.linked = True
     if not quiet:
         guarded.run.forward()
-    return _finish(job, recipe.linker, guarded, voice)
+    return _finish(job, recipe, guarded, voice)
 
 
 def _guarded(job: Job, recipe: Recipe, attempt: Attempt, voice: Voice, quiet: bool) -> Attempt | int:
@@ -129,7 +140,7 @@ def _guarded(job: Job, recipe: Recipe, attempt: Attempt, voice: Voice, quiet: bo
     if run.status or not found:
         return laid_out(job, recipe)
     reference = found[1]
-    bare = Recipe(recipe.linker, recipe.order, stack_note=False)
+    bare = recipe.without(stack_note=True)
     reason = weaker(attempt.guards, reference)
     again = laid_out(job, bare if reason else recipe)
     if again.guards and again.run.status == 0 and not weaker(again.guards, reference):
@@ -141,19 +152,22 @@ def _guarded(job: Job, recipe: Recipe, attempt: Attempt, voice: Voice, quiet: bo
     return run.status
 
 
-def _finish(job: Job, linker: linkers.Linker, attempt: Attempt, voice: Voice) -> int:
+def _finish(job: Job, recipe: Recipe, attempt: Attempt, voice: Voice) -> int:
     """Free the disk that holds nothing, say what is to be said of the output, and return the exit status."""
     from hugealign.elf import edit
-    from hugealign.link.check import shortfall
+    from hugealign.link.check import rodata_shortfall, shortfall
 
+    linker = recipe.linker
     if attempt.image is None:
         return attempt.run.status
     for note in attempt.notes:
         voice.debug(note)
     if attempt.complaint:
         voice.warn(attempt.complaint)
-    if linker.dense(attempt.image.e_machine):
+    if recipe.rodata or linker.dense(attempt.image.e_machine):
         edit.dig_holes(job.command.output, attempt.image, linker.pad_section)
+    if recipe.rodata and (message := rodata_shortfall(attempt.image, job.settings)):
+        voice.warn(message)
     message = shortfall(attempt.image, linker, job.settings)
     if not message:
         return 0

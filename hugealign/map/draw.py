@@ -3,6 +3,7 @@
 import os
 
 from hugealign import orderfile
+from hugealign.elf.coverage import rodata_coverage
 from hugealign.elf.notes import BuildNote, read_notes
 from hugealign.errors import HugealignError
 from hugealign.map.layout import Map, after, before
@@ -27,7 +28,7 @@ def heat_map(ran: Ran, *, page_size: int, budget: Budget, fill: bool = True, ord
         layouts = before(ran.functions, ran.matched, page_size, note), after(ran.functions, ran.matched, plan)
     except HugealignError as error:
         raise HugealignError(f"{printable(ran.binary)}: {error}") from None
-    return Map(ran, budget, plan, order or "", note, layouts)
+    return Map(ran, budget, plan, order or "", note, layouts, rodata_coverage(ran.functions.image, page_size))
 
 
 def _planned(ran: Ran, page_size: int, budget: Budget, path: str) -> Plan:

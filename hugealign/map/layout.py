@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
 
+from hugealign.elf.coverage import RodataCoverage
 from hugealign.elf.notes import BuildNote
 from hugealign.elf.symbols import Functions
 from hugealign.elf.windows import drift, text_windows
@@ -63,6 +64,7 @@ class Map:
     """All that is shown of a file: *layouts* before and after, and what they were made from.
 
     *order* is the file with the order, empty if it was made from what *ran*.  *note* is what the link left in the file.
+    *rodata* is not text, and not shown but for its size.
     """
 
     ran: Ran
@@ -71,6 +73,7 @@ class Map:
     order: str
     note: BuildNote | None
     layouts: Sequence[Layout]
+    rodata: RodataCoverage
 
 
 def before(functions: Functions, matched: Matched, page_size: int, note: BuildNote | None) -> Layout:

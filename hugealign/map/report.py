@@ -42,10 +42,14 @@ def heading(shown: Map) -> list[str]:
     after = len(shown.layouts[-1].rows)
     huge = f"{min(plan.count, after)} of {after} windows of {format_size(plan.page_size)} huge"
     budget = f"what ran needs {plan.needed}, the budget is {plan.budget} ({printable(shown.budget.why)})"
-    return [
+    lines = [
         f"{printable(shown.ran.binary)}: {matched.found:,} of {matched.total:,} {shown.ran.unit} found, from {sources}",
         f"order {order}: {huge}; {budget}",
     ]
+    if shown.rodata.windows:
+        count = f"{shown.rodata.windows} {'window' if shown.rodata.windows == 1 else 'windows'}"
+        lines.append(f"read-only data, not shown: {format_size(shown.rodata.size)} with {count} of their own")
+    return lines
 
 
 def _merged(cells: list[int]) -> list[int]:
@@ -99,6 +103,11 @@ def to_json(shown: Map) -> str:
             "windows": note.windows,
             "hot_start": note.hot_start,
             "hot_end": note.hot_end,
+        },
+        "rodata": {
+            "rodata_bytes": shown.rodata.size,
+            "huge_bytes": shown.rodata.huge,
+            "windows": shown.rodata.windows,
         },
         "layouts": [_layout_json(layout) for layout in shown.layouts],
     }

@@ -17,8 +17,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hugealign.elf.image import Image, Segment, read_image
-from hugealign.elf.notes import read_notes
+from hugealign.elf.notes import BuildNote, read_notes
 from hugealign.elf.windows import align_down, align_up, drift, file_offset, load_alignment, whole_windows
+from hugealign.elf.windows import rodata_windows as rodata_runs
 from hugealign.errors import HugealignError
 from hugealign.machine import kernel, memory
 from hugealign.process import pagemap, smaps
@@ -89,13 +90,28 @@ def text_windows(fd: int, page_size: int, limit: int | None = None, all_text: bo
     for segment in image.text_segments:
         first, end = place(image, segment, page_size)
         found.append(range(first, min(end, in_file) - page_size + 1, page_size))
+    return _in_memory(found, page_size, limit, "text", "; use --windows")
+
+
+def rodata_windows(fd: int, page_size: int) -> list[int]:
+    """Return the file offsets of the whole windows of segments that are only readable.  Raises as `text_windows`."""
+    image = read_image(fd)
+    found = [
+        range(file_offset(segment, first), file_offset(segment, end), page_size)
+        for segment, first, end in rodata_runs(image, page_size)
+    ]
+    return _in_memory(found, page_size, None, "read-only data", "")
+
+
+def _in_memory(found: Sequence[range], page_size: int, limit: int | None, what: str, hint: str) -> list[int]:
+    """Return the first *limit* of the offsets *found*.  Raises FileError when they would not fit into memory."""
     count = min(sum(map(len, found)), limit if limit is not None else 1 << 62)
-    for room, what in (
-        (kernel.available_memory(), "of memory available; use --windows"),
-        (memory.limit(), "that this control group may use; raise its memory limit, or use --windows"),
+    for room, whose in (
+        (kernel.available_memory(), f"of memory available{hint}"),
+        (memory.limit(), f"that this control group may use; raise its memory limit{hint.replace(';', ', or')}"),
     ):
         if room is not None and count * page_size > room:
-            raise FileError(f"{count} windows of text are more than the {format_size(room)} {what}")
+            raise FileError(f"{count} windows of {what} are more than the {format_size(room)} {whose}")
     # Segments can share a window.
     return list(dict.fromkeys(itertools.islice(itertools.chain.from_iterable(found), count)))
 
@@ -105,8 +121,19 @@ def windows_meant(fd: int, page_size: int) -> int | None:
 
     Raises HugealignError if the file is not an ELF file.
     """
+    note = _note(fd, page_size)
+    return note.windows or None if note else None
+
+
+def rodata_meant(fd: int, page_size: int) -> bool:
+    """Return whether the link of the file meant its read-only data to be huge, too.  Raises as `windows_meant`."""
+    note = _note(fd, page_size)
+    return note is not None and note.rodata
+
+
+def _note(fd: int, page_size: int) -> BuildNote | None:
     note = read_notes(fd, read_image(fd)).build
-    return note.windows or None if note and note.page_size == page_size else None
+    return note if note and note.page_size == page_size else None
 
 
 def _whole_text(image: Image, segment: Segment, page_size: int) -> tuple[int, int]:

@@ -14,9 +14,9 @@ _LINE = 256  # bytes of a script that the kernel looks at (BINPRM_BUF_SIZE)
 
 
 def warm_command(
-    command: str, libs: bool = False, wait: float = 0
+    command: str, libs: bool = False, options: WarmOptions | None = None
 ) -> Iterator[tuple[str, CachedText | HugealignError]]:
-    """Warm what is executed for *command*, with *libs* its shared libraries as well; khugepaged gets *wait* seconds.
+    """Warm what is executed for *command*, with *libs* its shared libraries as well, as *options* say.
 
     Yield each path with its result; libraries without a whole window are passed over.  Raises HugealignError.
     """
@@ -25,11 +25,11 @@ def warm_command(
         return
     for path in (program, *(libraries.resolve(program).paths if libs else ())):
         try:
-            done = warm(path, WarmOptions(wait=wait))
+            done = warm(path, options)
         except HugealignError as error:
             yield path, error
             continue
-        if done.offsets or path == program:
+        if done.offsets or (done.rodata and done.rodata.offsets) or path == program:
             yield path, done
 
 

@@ -4,7 +4,8 @@ import itertools
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from hugealign.pagecache.text import CachedText
+from hugealign.pagecache.obstacles import Obstacle
+from hugealign.pagecache.text import CachedRodata, CachedText
 from hugealign.units import format_size, printable
 from hugealign.version import __version__
 
@@ -22,6 +23,11 @@ def lines(text: CachedText) -> list[str]:
         found.append(f"  {text.obstacle.text}; {text.obstacle.mend}")
     if text.huge and text.small:
         found.append(f"  not huge: file offsets {ranges(text.small, text.page_size)}")
+    if text.rodata:
+        size = format_size(text.rodata.huge * text.page_size)
+        found.append(f"  read-only data: {text.rodata.huge} of {len(text.rodata.offsets)} windows huge ({size})")
+        if text.rodata.obstacle and text.rodata.obstacle != text.obstacle:
+            found.append(f"    {text.rodata.obstacle.text}; {text.rodata.obstacle.mend}")
     return found
 
 
@@ -71,6 +77,7 @@ def document(
         "tool": {"version": __version__},
         "page_size": page_size,
         "huge_bytes": sum(t.huge for t in texts) * page_size,
+        "rodata_huge_bytes": sum(t.rodata.huge for t in texts if t.rodata) * page_size,
         "files": [
             {
                 "path": printable(t.path),
@@ -81,12 +88,26 @@ def document(
                 "huge_bytes": t.huge * page_size,
                 "small_offsets": t.small,
                 "methods": list(t.warmth.methods),
-                "reason": {"code": t.obstacle.code, "text": t.obstacle.text, "mend": t.obstacle.mend}
-                if t.obstacle
-                else None,
+                "reason": _reason(t.obstacle),
+                "rodata": _rodata(t.rodata, page_size) if t.rodata else None,
             }
             for t in texts
         ],
         "libraries_missing": [{"name": printable(name), "needed_by": printable(needing)} for name, needing in missing],
         "errors": [{"target": printable(target), "message": message} for target, message in errors],
+    }
+
+
+def _reason(obstacle: Obstacle | None) -> dict[str, str] | None:
+    return {"code": obstacle.code, "text": obstacle.text, "mend": obstacle.mend} if obstacle else None
+
+
+def _rodata(rodata: CachedRodata, page_size: int) -> dict[str, Any]:
+    return {
+        "windows": len(rodata.offsets),
+        "windows_huge": rodata.huge,
+        "huge_bytes": rodata.huge * page_size,
+        "small_offsets": rodata.small,
+        "methods": list(rodata.warmth.methods),
+        "reason": _reason(rodata.obstacle),
     }

@@ -18,7 +18,8 @@ class WarmOptions:
 
     *page_size* is that of the kernel if it is 0.  *windows*: only that many leading ones; without it, as many as the
     build of the file asks for.  *all_text*: windows that hold only some text, too.  *check*: only measure.  *replace*:
-    put a warm copy in the place of a file that cannot be warmed.  *wait*: seconds that khugepaged gets.
+    put a warm copy in the place of a file that cannot be warmed.  *wait*: seconds that khugepaged gets.  *rodata*: the
+    windows that are only readable, too, also where the build of the file does not ask for them.
     """
 
     page_size: int = 0
@@ -27,23 +28,15 @@ class WarmOptions:
     check: bool = False
     replace: bool = False
     wait: float = 0.0
+    rodata: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CachedText:
-    """The windows of the file at *path* at the file offsets *offsets*, in bytes, and which are huge.
+class _Counted:
+    """What windows of a file at *offsets* have in common, of which *warmth* says which are huge."""
 
-    *obstacle* is what stood in the way of what was asked for.  *replaced*: a copy took the place of the file; *note*:
-    what else people should know.
-    """
-
-    path: str
-    page_size: int
+    __slots__ = ()
     offsets: Sequence[int]
     warmth: Warmth
-    obstacle: Obstacle | None = None
-    replaced: bool = False
-    note: str = ""
 
     @property
     def huge(self) -> int:
@@ -54,6 +47,41 @@ class CachedText:
     def small(self) -> list[int]:
         """The file offsets of the windows that are not huge."""
         return [offset for offset, good in zip(self.offsets, self.warmth.huge, strict=True) if not good]
+
+
+@dataclass(frozen=True, slots=True)
+class CachedRodata(_Counted):
+    """The windows of a file that are only readable, at the file offsets *offsets*, in bytes, and which are huge.
+
+    *obstacle* is what stood in the way of what was asked for.
+    """
+
+    offsets: Sequence[int]
+    warmth: Warmth
+    obstacle: Obstacle | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CachedText(_Counted):
+    """The windows of the file at *path* at the file offsets *offsets*, in bytes, and which are huge.
+
+    *obstacle* is what stood in the way of what was asked for.  *replaced*: a copy took the place of the file; *note*:
+    what else people should know.  *rodata* are the windows that are only readable, None if nobody asked for them.
+    """
+
+    path: str
+    page_size: int
+    offsets: Sequence[int]
+    warmth: Warmth
+    obstacle: Obstacle | None = None
+    replaced: bool = False
+    note: str = ""
+    rodata: CachedRodata | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether all that was asked for is huge."""
+        return self.obstacle is None and (self.rodata is None or self.rodata.obstacle is None)
 
 
 def warm(path: str, options: WarmOptions | None = None, progress: Progress | None = None) -> CachedText:
@@ -69,18 +97,35 @@ def warm(path: str, options: WarmOptions | None = None, progress: Progress | Non
         if limit is None and not options.all_text and (limit := measure.windows_meant(fd, page_size)):
             note = f"its build asks for {limit} {'window' if limit == 1 else 'windows'}; --windows asks for others"
         offsets = measure.text_windows(fd, page_size, limit, options.all_text)
-        hits = memory.limit_hits()
-        if options.check:
-            warmth = Warmth(tuple(measure.measure(fd, offsets, page_size)))
-        else:
-            warmth = warming.warm(fd, offsets, page_size, progress, options.wait)
-        obstacle = None
+        asked = options.rodata or measure.rodata_meant(fd, page_size)
+        warmth, obstacle = _warmed(fd, path, offsets, page_size, options, progress)
         if not offsets:
             obstacle = obstacles.no_window(path, page_size)
-        elif not all(warmth.huge):
-            obstacle = obstacles.not_warmed(path) if options.check else obstacles.to_huge(fd, path, warmth, hits)
-        done = CachedText(path, page_size, offsets, warmth, obstacle, note=note)
-        return _replaced(done, fd, progress) if options.replace and offsets and obstacle else done
+        rodata = None
+        if asked:
+            places = measure.rodata_windows(fd, page_size)
+            rodata = CachedRodata(places, *_warmed(fd, path, places, page_size, options))
+        done = CachedText(path, page_size, offsets, warmth, obstacle, note=note, rodata=rodata)
+        return _replaced(done, fd, progress) if options.replace and offsets and not done.whole else done
+
+
+def _warmed(
+    fd: int,
+    path: str,
+    offsets: Sequence[int],
+    page_size: int,
+    options: WarmOptions,
+    progress: Progress | None = None,
+) -> tuple[Warmth, Obstacle | None]:
+    """Warm the windows at *offsets*, or only measure them, as *options* say; return what stood in the way, too."""
+    hits = memory.limit_hits()
+    if options.check:
+        warmth = Warmth(tuple(measure.measure(fd, offsets, page_size)))
+    else:
+        warmth = warming.warm(fd, offsets, page_size, progress, options.wait)
+    if all(warmth.huge):
+        return warmth, None
+    return warmth, obstacles.not_warmed(path) if options.check else obstacles.to_huge(fd, path, warmth, hits)
 
 
 def cool(path: str, progress: Progress | None = None) -> CachedText:
@@ -89,19 +134,22 @@ def cool(path: str, progress: Progress | None = None) -> CachedText:
     with measure.huge_pages_allowed(), opened(path) as fd:
         offsets = measure.text_windows(fd, page_size, all_text=True)
         warmth = warming.cool(fd, offsets, page_size, progress)
-        return CachedText(path, page_size, offsets, warmth, obstacles.to_small(fd, path) if any(warmth.huge) else None)
+        obstacle = obstacles.to_small(fd, path) if any(warmth.huge) else None
+        return CachedText(path, page_size, offsets, warmth, obstacle)
 
 
 def _replaced(before: CachedText, fd: int, progress: Progress | None) -> CachedText:
     """Put a warm copy in the place of the file behind *fd*, which could not be warmed, unless it is no warmer."""
-    path = before.path
-    warmth = before.warmth
+    path, rodata = before.path, before.rodata
+    warmth, cold = before.warmth, rodata.warmth if rodata else Warmth(())
     hits = memory.limit_hits()
 
     def warmer(copy: int) -> bool:
-        nonlocal warmth
+        nonlocal warmth, cold
         warmth = warming.warm(copy, before.offsets, before.page_size, progress)
-        return sum(warmth.huge) > before.huge
+        if rodata:
+            cold = warming.warm(copy, rodata.offsets, before.page_size)
+        return sum(warmth.huge) + sum(cold.huge) > before.huge + (rodata.huge if rodata else 0)
 
     user = obstacles.user_of(os.fstat(fd), path)
     note = "replaced by a copy"
@@ -115,5 +163,9 @@ def _replaced(before: CachedText, fd: int, progress: Progress | None) -> CachedT
     if user:
         note += f"; process {user} keeps the old file until it is started again"
     with opened(path) as now:
-        obstacle = None if all(warmth.huge) else obstacles.to_huge(now, path, warmth, hits)
-    return replace(before, warmth=warmth, obstacle=obstacle, replaced=True, note=note)
+
+        def obstacle(warmth: Warmth) -> Obstacle | None:
+            return None if all(warmth.huge) else obstacles.to_huge(now, path, warmth, hits)
+
+        data = CachedRodata(rodata.offsets, cold, obstacle(cold)) if rodata else None
+        return replace(before, warmth=warmth, obstacle=obstacle(warmth), replaced=True, note=note, rodata=data)

@@ -32,11 +32,11 @@ class GoneError(ProcessError):
 class Process:
     """One process at one moment.  *comm* and *exe* are as the kernel gives them: untrusted text.
 
-    *exe* is the file of the program itself, *exe_id* its ``(st_dev, st_ino)``.  *mappings* are the executable ones
-    that were asked for.  *elsewhere*: by the name *exe* there is no such file here: the process lives in a container
-    or another mount namespace.  *served*: a server has the file, and may not answer.  *started*: clock ticks since
-    boot, tells a process from an older one of its PID.  *inner_pids*: its PIDs in the PID namespaces inside of ours,
-    the innermost last.
+    *exe* is the file of the program itself, *exe_id* its ``(st_dev, st_ino)``. *mappings* are the executable ones
+    that were asked for, and the read-only ones. *elsewhere*: by the name *exe* there is no such file here: the
+    process lives in a container or another mount namespace. *served*: a server has the file, and may not answer.
+    *started*: clock ticks since boot, tells a process from an older one of its PID. *inner_pids*: its PIDs in the
+    PID namespaces inside of ours, the innermost last.
     """
 
     pid: int
@@ -68,9 +68,23 @@ class Process:
             or (anonymous and mapping.without_file)
         )
 
+    def rodata(self, libraries: bool = False) -> tuple[smaps.Mapping, ...]:
+        """Return the mappings of the program, or of *libraries* too, that are only readable and never were writable.
 
-def look(pid: int, libraries: bool = False, anonymous: bool = False) -> Process:
-    """Return what the kernel says of process *pid* now; with which mappings, see `Process.text`.
+        A library is a file that is mapped executable as well: others are data of the program's own.
+        """
+        code = {(m.device, m.inode) for m in self.mappings if m.executable and m.is_file}
+        return tuple(
+            m
+            for m in self.mappings
+            if _only_readable(m)
+            and not m.accounted
+            and (self.is_program(m) or (libraries and (m.device, m.inode) in code))
+        )
+
+
+def look(pid: int, libraries: bool = False, anonymous: bool = False, rodata: bool = False) -> Process:
+    """Return what the kernel says of process *pid* now; with which mappings, see `Process.text` and `Process.rodata`.
 
     Raises ProcessError; GoneError if the process is not there or ends meanwhile.
     """
@@ -80,7 +94,7 @@ def look(pid: int, libraries: bool = False, anonymous: bool = False) -> Process:
         directory = _open(pid)
         for _ in range(_ATTEMPTS):
             process = _identify(pid, directory)
-            seen, steady = _read(process, directory, libraries, anonymous)
+            seen, steady = _read(process, directory, libraries, anonymous, rodata)
             if steady and _program(pid, directory) == (seen.exe, seen.exe_id):
                 break
     except (FileNotFoundError, ProcessLookupError):
@@ -205,14 +219,21 @@ def _identity(path: str, directory: int | None = None) -> tuple[int, int] | None
     return None
 
 
-def _read(process: Process, directory: int, libraries: bool, anonymous: bool) -> tuple[Process, bool]:
+def _read(process: Process, directory: int, libraries: bool, anonymous: bool, rodata: bool) -> tuple[Process, bool]:
     """Return *process* with its mappings, and whether all that was read fits together."""
+    code: set[tuple[tuple[int, int], int]] = set()
 
     def wanted(mapping: smaps.Mapping) -> bool:
-        return process.is_text(mapping, libraries, anonymous)
+        if not _only_readable(mapping):
+            return process.is_text(mapping, libraries, anonymous)
+        return rodata and (process.is_program(mapping) or (mapping.device, mapping.inode) in code)
 
     # smaps walks all pages of what it shows, seconds for a large heap: it is read as far as the last text only.
-    listed = [m for m in smaps.parse(line for line in _lines("maps", directory) if _executable(line)) if wanted(m)]
+    lines = list(_lines("maps", directory)) if rodata else _lines("maps", directory)
+    listed = [m for m in smaps.parse(line for line in lines if _executable(line)) if wanted(m)]
+    if rodata:
+        code |= {(m.device, m.inode) for m in listed if m.is_file}
+        listed = [m for m in smaps.parse(lines) if wanted(m)]
     end = max((m.end for m in listed), default=0)
     found: list[smaps.Mapping] = []
     if listed:
@@ -233,6 +254,10 @@ def _read(process: Process, directory: int, libraries: bool, anonymous: bool) ->
     finally:
         os.close(pages)
     return replace(process, mappings=tuple(found)), steady
+
+
+def _only_readable(mapping: smaps.Mapping) -> bool:
+    return mapping.is_file and mapping.permissions[:3] == "r--"
 
 
 def _executable(line: str) -> bool:

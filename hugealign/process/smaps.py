@@ -1,12 +1,12 @@
 """Reading the text of /proc/PID/smaps: pure functions, no I/O.
 
-Format: Documentation/filesystems/proc.rst, ``/proc/PID/smaps``.  Only the counters of pages that one PMD maps
-and ``nh`` of ``VmFlags`` are kept.  ``THPeligible`` is not: it says 0 for text on ext4 that is huge from end to end
-(Linux 6.18).
+Format: Documentation/filesystems/proc.rst, ``/proc/PID/smaps``.  Only the counters of pages that one PMD maps,
+and ``nh`` and ``ac`` of ``VmFlags`` are kept.  ``THPeligible`` is not: it says 0 for text on ext4 that is huge from end
+to end (Linux 6.18).
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hugealign.process.pagemap import Region, State, states
@@ -34,7 +34,8 @@ class Mapping:
     """One mapping of a process.  Addresses, *offset* and all counters are bytes.
 
     *path* is empty for anonymous memory and a name in brackets for the kernel's own (``[vdso]``).  *no_huge*: it
-    was given MADV_NOHUGEPAGE.  *pages* are those present, or None where the kernel does not tell them one by one.
+    was given MADV_NOHUGEPAGE; *accounted*: it is or was writable, as RELRO was.  *pages* are those present, or None
+    where the kernel does not tell them one by one.
     """
 
     start: int
@@ -52,6 +53,7 @@ class Mapping:
     shared_hugetlb: int = 0
     private_hugetlb: int = 0
     no_huge: bool = False
+    accounted: bool = False
     pages: tuple[Region, ...] | None = None
 
     @property
@@ -142,13 +144,13 @@ def parse(lines: Iterable[str]) -> Iterator[Mapping]:
     """
     header: re.Match[str] | None = None
     counters: dict[str, int] = {}
-    no_huge = False
+    flags: list[str] = []
     for line in lines:
         if not line[:1].isupper():  # counters have capitals, addresses small letters
             if match := _HEADER.fullmatch(line.rstrip("\n")):
                 if header:
-                    yield _mapping(header, counters, no_huge)
-                header, counters, no_huge = match, {}, False
+                    yield _mapping(header, counters, flags)
+                header, counters, flags = match, {}, []
             continue
         key, _, value = line.partition(":")
         if key in _COUNTERS:
@@ -156,12 +158,12 @@ def parse(lines: Iterable[str]) -> Iterator[Mapping]:
             if number and number[0].isdecimal():
                 counters[_COUNTERS[key]] = int(number[0]) << 10  # "kB" there means KiB
         elif key == "VmFlags":
-            no_huge = "nh" in value.split()
+            flags = value.split()
     if header:
-        yield _mapping(header, counters, no_huge)
+        yield _mapping(header, counters, flags)
 
 
-def _mapping(header: re.Match[str], counters: dict[str, int], no_huge: bool) -> Mapping:
+def _mapping(header: re.Match[str], counters: dict[str, int], flags: Sequence[str]) -> Mapping:
     path = header["path"]
     deleted = path.startswith("/") and path.endswith(_DELETED)
     if deleted:
@@ -179,7 +181,9 @@ def _mapping(header: re.Match[str], counters: dict[str, int], no_huge: bool) -> 
         device=(int(header["major"], 16), int(header["minor"], 16)),
         inode=int(header["inode"]),
         deleted=deleted,
-        no_huge=no_huge,
+        no_huge="nh" in flags,
+        accounted="ac"
+        in flags,  # VM_ACCOUNT stays when mprotect takes the right to write (mprotect_fixup, mm/mprotect.c)
         pages=None,
         **counters,
     )

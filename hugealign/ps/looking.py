@@ -10,7 +10,7 @@ from hugealign.process import processes as proc
 from hugealign.process import sampling
 from hugealign.process.processes import Process
 from hugealign.ps import besides, mapped_files, staged
-from hugealign.ps.verdict import Hints, Verdict, judge, judge_beside, missing
+from hugealign.ps.verdict import Hints, Verdict, judge, judge_beside, missing, rodata
 
 _PAUSE = 0.1  # seconds between looks while we wait
 
@@ -19,7 +19,7 @@ Errors = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class PsOptions:
-    """What counts as text: *libraries* and *anonymous* code as well.
+    """What counts as text: *libraries* and *anonymous* code as well; *rodata* is looked at beside it.
 
     Windows have *page_size* bytes, 0 for the kernel's.  With *min_coverage* that many per cent of the bytes have to be
     huge, not all windows.
@@ -29,6 +29,7 @@ class PsOptions:
     anonymous: bool = False
     page_size: int = 0
     min_coverage: float | None = None
+    rodata: bool = False
 
     @property
     def window(self) -> int:
@@ -37,7 +38,7 @@ class PsOptions:
 
     def look(self, pid: int) -> Process:
         """Look at one process.  Raises ProcessError."""
-        return proc.look(pid, self.libraries or self.anonymous, self.anonymous)
+        return proc.look(pid, self.libraries or self.anonymous, self.anonymous, self.rodata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +123,10 @@ def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Ve
     cached: dict[int, bool] = {}
     short = [m for m in mappings if m.windows_huge(window) < m.windows_possible(window)]
     asked = mapped_files.asked(process, mappings, window) if short else {}
+    wanted = process.rodata(options.libraries or options.anonymous) if options.rodata else ()
+    constants = rodata(wanted, window) if options.rodata else None
     if not explain:
-        return judge(process, mappings, window, options.min_coverage, cached, asked)
+        return replace(judge(process, mappings, window, options.min_coverage, cached, asked), rodata=constants)
     if not process.thp_disabled:
         for mapping in mappings:
             if addresses := missing(mapping, window):
@@ -138,7 +141,9 @@ def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Ve
     hints = Hints(cure, runtime)
     copies = staged.states(process, mappings)
     verdict = judge(process, mappings, window, options.min_coverage, cached, asked, copies, hints)
-    return replace(verdict, besides=tuple(judge_beside(process, part, window, hints) for part in parts))
+    return replace(
+        verdict, besides=tuple(judge_beside(process, part, window, hints) for part in parts), rodata=constants
+    )
 
 
 def _look(targets: Sequence[str], options: PsOptions) -> tuple[list[Process], Errors, bool]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from hugealign.process.pagemap import State
 from hugealign.process.smaps import Mapping, coverage
-from hugealign.ps.verdict import Beside, Run, Verdict, why_none
+from hugealign.ps.verdict import Beside, Rodata, Run, Verdict, why_none
 from hugealign.units import format_size, printable
 from hugealign.version import __version__
 
@@ -65,6 +65,8 @@ def text(verdicts: Sequence[Verdict], page_size: int, verbose: bool) -> list[str
     lines = table(verdicts, page_size)
     for verdict in verdicts:
         lines += verdict.line.splitlines()
+        if verdict.rodata:
+            lines.append(f"  {verdict.rodata.line}")
         if verbose:
             lines += details(verdict, page_size)
     return lines
@@ -107,6 +109,7 @@ def document(verdicts: Sequence[Verdict], errors: Sequence[tuple[str, str]], pag
                 ],
                 "mappings": [_mapping(m, runs, page_size, v) for m, runs in zip(v.mappings, v.runs, strict=True)],
                 "besides": [_beside(beside) for beside in v.besides],
+                "rodata": _rodata(v.rodata, page_size) if v.rodata else None,
             }
             for v in verdicts
         ],
@@ -151,6 +154,28 @@ def _beside(beside: Beside) -> dict[str, Any]:
         "windows_possible": beside.possible,
         "reason": beside.reason or None,
         "mend": beside.mend or None,
+    }
+
+
+def _rodata(found: Rodata, page_size: int) -> dict[str, Any]:
+    return {
+        "rodata_bytes": found.size,
+        "huge_bytes": found.huge,
+        "windows_huge": found.windows,
+        "windows_possible": found.possible,
+        "mappings": [
+            {
+                "path": printable(m.path),
+                "start": m.start,
+                "end": m.end,
+                "offset": m.offset,
+                "huge_bytes": m.huge,
+                "small_bytes": m.small,
+                "windows_huge": m.windows_huge(page_size),
+                "windows_possible": m.windows_possible(page_size),
+            }
+            for m in found.mappings
+        ],
     }
 
 

@@ -69,6 +69,34 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class Rodata:
+    """What is only readable: *size* and *huge* are bytes, *windows*, the huge ones, and *possible* are windows."""
+
+    mappings: tuple[Mapping, ...]
+    size: int
+    huge: int
+    windows: int
+    possible: int
+
+    @property
+    def line(self) -> str:
+        """The same, for people."""
+        size = f"{format_size(self.huge)} of {format_size(self.size)}"
+        return f"read-only data: {self.windows} of {self.possible} windows are huge ({size})"
+
+
+def rodata(mappings: tuple[Mapping, ...], page_size: int) -> Rodata:
+    """Return what *mappings*, which are only readable, show; it never counts as text."""
+    return Rodata(
+        mappings,
+        sum(m.size for m in mappings),
+        sum(m.huge for m in mappings),
+        sum(m.windows_huge(page_size) for m in mappings),
+        sum(m.windows_possible(page_size) for m in mappings),
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """What one process shows.
 
@@ -79,6 +107,7 @@ class Verdict:
     are.  *runs* are the windows of each mapping, or None where only counts are known.  *staged* says of the mappings of
     staged copies, by address, what these are (`hugealign.ps.staged`).  *besides* are large parts that were not asked
     for, and count for nothing else here.
+    staged copies, by address, what these are (`hugealign.ps.staged`).  *rodata* is beside it, None if not asked for.
     """
 
     process: Process
@@ -94,6 +123,7 @@ class Verdict:
     runs: tuple[tuple[Run, ...] | None, ...]
     staged: MappingOf[int, str]
     besides: tuple[Beside, ...] = ()
+    rodata: Rodata | None = None
 
     @property
     def reason(self) -> str:

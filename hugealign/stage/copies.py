@@ -1,6 +1,7 @@
 """One huge copy of a file: which one it is of, what it carries, and whether it is huge."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hugealign import replacing
@@ -26,13 +27,14 @@ class StageError(HugealignError):
 class Source:
     """A file to stage: *fd* is open for reading, *path* is its real path; *windows* of text a copy of it would have.
 
-    With an *output* the copy is the fixed file (`hugealign fix`).
+    With an *output* the copy is the fixed file (`hugealign fix`).  *rodata*: what is only readable counts, too.
     """
 
     path: str
     fd: int
     windows: int
     output: Output | None = None
+    rodata: bool = False
 
     @property
     def identity(self) -> str:
@@ -51,7 +53,7 @@ def identity(info: os.stat_result, fixed: bool) -> str:
     return f"{name}{FIXED}" if fixed else name
 
 
-def source(path: str, fd: int, fix: bool = False) -> Source | None:
+def source(path: str, fd: int, fix: bool = False, rodata: bool = False) -> Source | None:
     """Return what is to be staged of the open file at the real *path*; None if a copy of it would have no window.
 
     With *fix*, a file without a whole window is fixed in its copy.  Raises HugealignError.
@@ -59,7 +61,7 @@ def source(path: str, fd: int, fix: bool = False) -> Source | None:
     page_size = kernel.huge_page_size()
     windows = len(measure.text_windows(fd, page_size))
     if windows or not fix:
-        return Source(path, fd, windows) if windows else None
+        return Source(path, fd, windows, rodata=rodata) if windows else None
     try:
         image = examine.read(fd)
         plan = examine.plan(fd, image, page_size, SHIFT)
@@ -70,7 +72,7 @@ def source(path: str, fd: int, fix: bool = False) -> Source | None:
         return None
     if guarded.lost(fd, output):
         return None
-    return Source(path, fd, plan.windows, output)
+    return Source(path, fd, plan.windows, output, rodata)
 
 
 def check(origin: Source) -> None:
@@ -120,10 +122,20 @@ def carry(origin: Source, target: int, owner: bool = True) -> None:
 
 def huge_windows(fd: int) -> int:
     """Return how many windows of the copy's text are huge; what is not is collapsed, where the kernel can."""
-    page_size = kernel.huge_page_size()
-    offsets = measure.text_windows(fd, page_size)
+    return _huge(fd, measure.text_windows(fd, kernel.huge_page_size()))
+
+
+def huge_rodata(origin: Source, fd: int) -> tuple[int, int] | None:
+    """Return how many windows of the copy's read-only data are huge, of how many; None if they do not count."""
+    if not (origin.rodata or measure.rodata_meant(fd, kernel.huge_page_size())):
+        return None
+    offsets = measure.rodata_windows(fd, kernel.huge_page_size())
+    return _huge(fd, offsets), len(offsets)
+
+
+def _huge(fd: int, offsets: Sequence[int]) -> int:
     with measure.huge_pages_allowed():
-        return sum(warming.warm(fd, offsets, page_size).huge)
+        return sum(warming.warm(fd, offsets, kernel.huge_page_size()).huge)
 
 
 def _state(fd: int) -> tuple[int, ...]:

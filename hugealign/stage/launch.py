@@ -12,6 +12,7 @@ from hugealign.elf.image import read_image
 from hugealign.errors import HugealignError
 from hugealign.machine import children, kernel, libraries, namespace
 from hugealign.pagecache.programs import binary, warm_command
+from hugealign.pagecache.text import WarmOptions
 from hugealign.regular import FileError, opened
 from hugealign.settings import MIN_TEXT
 from hugealign.stage import copies, store
@@ -29,7 +30,8 @@ _FRAGMENTED = "no free memory in one piece; try again, or: hugealign doctor"
 class LaunchOptions:
     """What to do for a command: *how*, with its shared libraries too (*libs*), with fixed copies (*fix*).
 
-    *place* is the store that is looked into first; *wait* are the seconds that khugepaged gets in place.
+    *place* is the store that is looked into first; *wait* are the seconds that khugepaged gets in place.  *rodata*: the
+    windows of what is only readable, too.
     """
 
     how: str = AUTO
@@ -37,27 +39,33 @@ class LaunchOptions:
     fix: bool = False
     place: str = store.DEFAULT
     wait: float = 0.0
+    rodata: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """The result for one file: *huge* of *windows* windows, by *how*; *problem* says why not all."""
+    """The result for one file: *huge* of *windows* windows, by *how*; *problem* says why not all.
+
+    *rodata* are the windows of what is only readable: how many are huge, and how many there are; None if not asked for.
+    """
 
     path: str
     how: str
     windows: int = 0
     huge: int = 0
     problem: str = ""
+    rodata: tuple[int, int] | None = None
 
     @property
     def whole(self) -> bool:
-        """Whether all of its windows are huge."""
-        return self.huge == self.windows and not self.problem
+        """Whether all of its windows are huge, those of read-only data too if they were asked for."""
+        return self.huge == self.windows and not self.problem and (not self.rodata or self.rodata[0] == self.rodata[1])
 
     @property
     def line(self) -> str:
         """The result, for people."""
-        return f"{printable(self.path)}: {self.huge} of {self.windows} windows huge"
+        data = f"; read-only data: {self.rodata[0]} of {self.rodata[1]}" if self.rodata else ""
+        return f"{printable(self.path)}: {self.huge} of {self.windows} windows huge{data}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,17 +132,22 @@ def _in_a_child(command: str, options: LaunchOptions) -> list[Text]:
     """Warm the command's files; in a child, since a process that maps and measures is not the one to execute it."""
 
     def work() -> bytes:
-        found = []
-        for path, done in warm_command(command, options.libs, options.wait):
+        found: list[tuple[str, int, int, str, tuple[int, int] | None]] = []
+        for path, done in warm_command(command, options.libs, WarmOptions(wait=options.wait, rodata=options.rodata)):
             if isinstance(done, HugealignError):
-                found.append((path, 0, 0, str(done)))
-            else:
-                problem = f"{done.obstacle.text}; {done.obstacle.mend}" if done.obstacle and done.offsets else ""
-                found.append((path, len(done.offsets), done.huge, problem))
+                found.append((path, 0, 0, str(done), None))
+                continue
+            obstacle = done.obstacle if done.offsets else None
+            obstacle = obstacle or (done.rodata.obstacle if done.rodata else None)
+            problem = f"{obstacle.text}; {obstacle.mend}" if obstacle else ""
+            rodata = (done.rodata.huge, len(done.rodata.offsets)) if done.rodata else None
+            found.append((path, len(done.offsets), done.huge, problem, rodata))
         return json.dumps(found).encode()
 
-    said = json.loads(children.result(work) or b"[]")
-    return [Text(os.path.realpath(path), IN_PLACE, windows, huge, problem) for path, windows, huge, problem in said]
+    return [
+        Text(os.path.realpath(path), IN_PLACE, windows, huge, problem, rodata and (rodata[0], rodata[1]))
+        for path, windows, huge, problem, rodata in json.loads(children.result(work) or b"[]")
+    ]
 
 
 def _staged(texts: Sequence[Text], options: LaunchOptions) -> list[Text]:
@@ -147,7 +160,7 @@ def _staged(texts: Sequence[Text], options: LaunchOptions) -> list[Text]:
                 continue
             windows = text.windows
             try:
-                origin = copies.source(text.path, stack.enter_context(opened(text.path)), options.fix)
+                origin = copies.source(text.path, stack.enter_context(opened(text.path)), options.fix, options.rodata)
                 if origin is None:
                     if options.fix and not text.windows:
                         found[text.path] = Text(text.path, IN_PLACE, problem="no window can be made of it")
@@ -173,7 +186,7 @@ def _staged(texts: Sequence[Text], options: LaunchOptions) -> list[Text]:
 
 def _unstaged(text: Text, windows: int, error: Exception) -> Text:
     reason = getattr(error, "strerror", None) or str(error)
-    return Text(text.path, IN_PLACE, max(windows, text.windows), text.huge, f"not staged: {reason}")
+    return Text(text.path, IN_PLACE, max(windows, text.windows), text.huge, f"not staged: {reason}", text.rodata)
 
 
 def _in_namespace(origins: Sequence[copies.Source], place: str) -> Iterator[Text]:
@@ -232,7 +245,7 @@ def _bound_own(entered: namespace.Namespace, origin: copies.Source, mounted: str
 def _bound(entered: namespace.Namespace, origin: copies.Source, copy: int) -> Text:
     """Bind *copy* over the file that *origin* is of, if its path still leads there."""
     try:
-        huge = copies.huge_windows(copy)
+        huge, rodata = copies.huge_windows(copy), copies.huge_rodata(origin, copy)
         target = os.open(origin.path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             if not os.path.samestat(os.fstat(target), os.fstat(origin.fd)):
@@ -242,7 +255,8 @@ def _bound(entered: namespace.Namespace, origin: copies.Source, copy: int) -> Te
             os.close(target)
     except (OSError, HugealignError) as error:
         return _unstaged(Text(origin.path, IN_PLACE), origin.windows, error)
-    return Text(origin.path, STAGE, origin.windows, huge, "" if huge == origin.windows else _FRAGMENTED)
+    whole = huge == origin.windows and (not rodata or rodata[0] == rodata[1])
+    return Text(origin.path, STAGE, origin.windows, huge, "" if whole else _FRAGMENTED, rodata)
 
 
 def _copied(command: str, path: str, options: LaunchOptions) -> Launch:
@@ -250,7 +264,7 @@ def _copied(command: str, path: str, options: LaunchOptions) -> Launch:
     if path != os.path.realpath(shutil.which(command) or command):
         raise StageError("a script cannot run from a copy; name its interpreter")
     with opened(path) as fd:
-        origin = copies.source(path, fd, options.fix)
+        origin = copies.source(path, fd, options.fix, options.rodata)
         if origin is None:
             return Launch([Text(path, IN_PLACE)])
         copies.check(origin)
@@ -262,9 +276,10 @@ def _copied(command: str, path: str, options: LaunchOptions) -> Launch:
         # Executed by a descriptor that the command does not get: the kernel has opened it before it closes this one.
         copy = os.open(f"/proc/self/fd/{target}", os.O_RDONLY | os.O_CLOEXEC)
         os.close(target)
-        huge = copies.huge_windows(copy)
-    problem = "" if huge == origin.windows else "this kernel does not collapse files in memory (Linux 6.1 does)"
-    return Launch([Text(path, COPY, origin.windows, huge, problem)], f"/proc/self/fd/{copy}")
+        huge, rodata = copies.huge_windows(copy), copies.huge_rodata(origin, copy)
+    whole = huge == origin.windows and (not rodata or rodata[0] == rodata[1])
+    problem = "" if whole else "this kernel does not collapse files in memory (Linux 6.1 does)"
+    return Launch([Text(path, COPY, origin.windows, huge, problem, rodata)], f"/proc/self/fd/{copy}")
 
 
 def _memory_file(name: str) -> int:

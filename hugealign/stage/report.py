@@ -20,7 +20,9 @@ def lines(staged: Staged) -> list[str]:
     how = "there already" if staged.state == THERE else "copied"
     size = format_size(staged.size)
     found = [f"{path}: {staged.huge} of {staged.windows} windows{kind} huge ({size}, {how})"]
-    if staged.huge < staged.windows:
+    if staged.rodata:
+        found.append(f"  read-only data: {staged.rodata[0]} of {staged.rodata[1]} windows huge")
+    if not staged.whole:
         found.append("  no free memory in one piece; see: hugealign doctor")
     return found
 
@@ -36,6 +38,7 @@ def document(place: str, staged: Sequence[Staged], errors: Sequence[tuple[str, s
             "size": one.size,
             "link": printable(one.link),
             "fixed": one.fixed,
+            "rodata": {"windows_huge": one.rodata[0], "windows": one.rodata[1]} if one.rodata else None,
         }
         for one in staged
     ]

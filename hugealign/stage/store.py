@@ -37,7 +37,8 @@ MADE, THERE, NO_WINDOW = "made", "there", "no-window"
 class Staged:
     """The file at the real *path*, with *windows* of text of which *huge* are huge in its copy of *size* bytes.
 
-    *state* is MADE, THERE, or NO_WINDOW: then there is no copy.  *link* is what to bind over the file.
+    *state* is MADE, THERE, or NO_WINDOW: then there is no copy.  *link* is what to bind over the file.  *rodata*: how
+    many windows of what is only readable are huge, and how many there are; None if nobody asked for them.
     """
 
     path: str
@@ -47,6 +48,12 @@ class Staged:
     size: int = 0
     link: str = ""
     fixed: bool = False
+    rodata: tuple[int, int] | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether all windows that were asked for are huge."""
+        return self.windows > 0 and self.huge == self.windows and (not self.rodata or self.rodata[0] == self.rodata[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +67,17 @@ class Entry:
     fixed: bool
 
 
-def stage(path: str, place: str = DEFAULT, fix: bool = False, limit: int = 0) -> Staged:
+def stage(path: str, place: str = DEFAULT, fix: bool = False, limit: int = 0, rodata: bool = False) -> Staged:
     """Put a huge copy of the file *path* into the store at *place*, with *fix* a fixed one if it has no window.
 
-    *limit* bounds the bytes of all copies; 0 is half of the memory, the default of tmpfs.  Raises HugealignError.
+    *limit* bounds the bytes of all copies; 0 is half of the memory, the default of tmpfs.  With *rodata* the windows of
+    what is only readable count, too.  Raises HugealignError.
     """
     real = os.path.realpath(path)
     with _opened(place) as store:
         try:
             with _alone(store), opened(real) as fd:
-                return _staged(store, place, real, fd, fix, limit)
+                return _staged(store, place, real, fd, fix, limit, rodata)
         except BaseException:
             # Whatever went wrong: a link to the copy of an older file must not stay.
             _unlink(_link(place, real))
@@ -125,10 +133,10 @@ def found(origin: copies.Source, place: str = DEFAULT) -> Iterator[int | None]:
             os.close(fd)
 
 
-def _staged(store: int, place: str, real: str, fd: int, fix: bool, limit: int) -> Staged:
+def _staged(store: int, place: str, real: str, fd: int, fix: bool, limit: int, rodata: bool) -> Staged:
     info = os.fstat(fd)
     _remove_stale(store, place, {copies.identity(info, fixed) for fixed in (False, True)})
-    origin = copies.source(real, fd, fix)
+    origin = copies.source(real, fd, fix, rodata)
     if origin is None:
         _unlink(_link(place, real))
         return Staged(real, NO_WINDOW)
@@ -145,8 +153,9 @@ def _staged(store: int, place: str, real: str, fd: int, fix: bool, limit: int) -
     _point(place, real, identity)
     with opened(os.path.join(place, identity)) as copy:
         huge, size = copies.huge_windows(copy), os.fstat(copy).st_blocks * 512
+        data = copies.huge_rodata(origin, copy)
     state = MADE if made else THERE
-    return Staged(real, state, origin.windows, huge, size, _link(place, real), origin.output is not None)
+    return Staged(real, state, origin.windows, huge, size, _link(place, real), origin.output is not None, data)
 
 
 def _check_reachable(real: str) -> None:

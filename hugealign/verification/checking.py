@@ -3,7 +3,7 @@
 import os
 import stat
 
-from hugealign.elf.coverage import Coverage, coverage, coverages
+from hugealign.elf.coverage import Coverage, coverage, coverages, rodata_coverage
 from hugealign.elf.image import ET_CORE, ET_DYN, ET_EXEC, ET_REL, Image, read_image
 from hugealign.errors import HugealignError, MalformedElfError, NotElfError
 from hugealign.verification import rules
@@ -68,6 +68,7 @@ def _check(fd: int, name: str, policy: rules.Policy) -> FileReport:
         build_id=facts.notes.build_id,
         debug=facts.debug,
         fix_level=_fix_level(fd, image),
+        rodata=None if facts.debug else rodata_coverage(image, policy.page_size),
     )
 
 

@@ -5,7 +5,7 @@ Records here and wherever `verify` passes are named tuples: `dataclasses` would 
 
 from typing import NamedTuple
 
-from hugealign.elf.coverage import Coverage
+from hugealign.elf.coverage import Coverage, RodataCoverage
 from hugealign.elf.image import Segment
 from hugealign.verification.kernels import Eligibility
 from hugealign.verification.rules import ERROR, Finding
@@ -19,7 +19,8 @@ class FileReport(NamedTuple):
     *coverages* has an entry for each of *segments*, *coverage* is their sum; *file_size* in bytes.
     *kernels* says what each known kernel and loader would do with the text; *build_id* is hexadecimal, empty without
     one; *debug*: a separate debug file, which has no text; *fix_level*: that of the `hugealign fix` which made it;
-    *cure*: the command that gives it windows as it is, if somebody has looked and there is one.
+    *cure*: the command that gives it windows as it is, if somebody has looked and there is one; *rodata* is what is
+    only readable, counted beside the text.
     """
 
     path: str
@@ -35,6 +36,7 @@ class FileReport(NamedTuple):
     debug: bool = False
     fix_level: str = ""
     cure: str = ""
+    rodata: RodataCoverage | None = None
 
     @property
     def verdict(self) -> str:

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from hugealign.elf.coverage import Coverage
+from hugealign.elf.coverage import Coverage, RodataCoverage
 from hugealign.units import printable
 from hugealign.verification.model import FAILED, OK, UNKNOWN, FileReport
 from hugealign.verification.rules import ERROR, NOTE, WARNING, Finding
@@ -72,6 +72,12 @@ class Verification(NamedTuple):
     def coverage(self) -> Coverage:
         """Return the coverage of all files that were checked, taken together."""
         return total([file.report.coverage for file in self.files if file.report.coverage])
+
+    def rodata(self) -> RodataCoverage:
+        """Return the coverage of what is only readable, of all files that were checked."""
+        parts = [file.report.rodata for file in self.files if file.report.rodata]
+        sums = (sum(getattr(part, name) for part in parts) for name in ("size", "huge", "windows", "pad"))
+        return RodataCoverage(*sums)
 
     def small_text(self) -> int:
         """Return the bytes of text in files that are too small to gain."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from hugealign import orderfile
 from hugealign.elf.calls import Calls
+from hugealign.elf.coverage import rodata_coverage
 from hugealign.elf.symbols import Functions
 from hugealign.errors import HugealignError
 from hugealign.map import layout, picture
@@ -152,7 +153,7 @@ def made_of(name: str, form: str, matched: Matched, functions: Functions) -> Non
     for render in emit.FORMS.values():
         render(order)
     layouts = (layout.before(functions, matched, _PAGE, None), layout.after(functions, matched, plan))
-    shown = layout.Map(ran, made.budget, plan, "", None, layouts)
+    shown = layout.Map(ran, made.budget, plan, "", None, layouts, rodata_coverage(functions.image, _PAGE))
     assert all(found.uncovered()[-1] == 0 for found in layouts)
     printed = report.text(made) + report.to_json(made) + heat.text(shown) + heat.to_json(shown) + picture.svg(shown)
     bad = {c for c in printed if not c.isprintable() and c != "\n"}

@@ -391,6 +391,7 @@ def test_json(programs: Programs, cold: Path, tmp_path: Path) -> None:
     assert named[str(cold)] == {
         "path": str(cold), "library": False, "replaced": False, "windows": WINDOWS, "windows_huge": WINDOWS,
         "huge_bytes": WINDOWS * WINDOW, "small_offsets": [], "methods": ["readahead"], "reason": None,
+        "rodata": None,
     }  # fmt: skip
     assert named[str(programs.plain)]["reason"]["code"] == "no-window"
     assert any("libc.so.6" in file["path"] for file in found["files"] if file["library"])

@@ -158,9 +158,16 @@ class OrderedLink:
     def _can_place(self, piece: Piece) -> bool:
         return not piece.member if self.form == linkers.COPIES else bool(piece.pattern())
 
-    def note(self) -> bytes:
+    def note(self, rodata: bool = False) -> bytes:
         """Return the note for the link: of version 0, which no reader takes for one, until `sign` completes it."""
-        fields = (0, buildnote.PADDED, self.job.settings.page_size, 0, 0, self.order.windows)
+        fields = (
+            0,
+            buildnote.PADDED | buildnote.RODATA * rodata,
+            self.job.settings.page_size,
+            0,
+            0,
+            self.order.windows,
+        )
         return buildnote.pack(fields, self.order.identity)
 
     def sign(self, image: "Image") -> tuple[int, int] | None:

@@ -2,7 +2,7 @@
 
 import json
 
-from hugealign.elf.coverage import Coverage
+from hugealign.elf.coverage import Coverage, RodataCoverage
 from hugealign.units import printable
 from hugealign.verification.result import FileResult, Verification
 from hugealign.verification.rules import Finding
@@ -26,7 +26,7 @@ def render(outcome: Verification) -> str:
         "files": [file_object(file) for file in outcome.files],
         "summary": outcome.verdicts(),
         "totals": coverage_object(outcome.coverage())
-        | {"small_text_bytes": outcome.small_text()}
+        | {"small_text_bytes": outcome.small_text(), "rodata": rodata_object(outcome.rodata())}
         | outcome.findings()
         | {"accepted": outcome.accepted()},
     }
@@ -47,6 +47,8 @@ def file_object(file: FileResult) -> "dict[str, Any]":
         document["fix_level"] = report.fix_level
     document["file_bytes"] = report.file_size
     document["coverage"] = coverage_object(report.coverage)
+    if report.rodata:
+        document["rodata"] = rodata_object(report.rodata)
     document["small"] = report.small
     document["segments"] = [
         {
@@ -88,6 +90,16 @@ def coverage_object(coverage: Coverage) -> dict[str, int]:
         "huge_bytes": coverage.huge,
         "windows": coverage.windows,
         "pad_bytes": coverage.pad,
+    }
+
+
+def rodata_object(rodata: RodataCoverage) -> dict[str, int]:
+    """Return the numbers of *rodata*."""
+    return {
+        "rodata_bytes": rodata.size,
+        "huge_bytes": rodata.huge,
+        "windows": rodata.windows,
+        "pad_bytes": rodata.pad,
     }
 
 

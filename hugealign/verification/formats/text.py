@@ -2,7 +2,7 @@
 
 import textwrap
 
-from hugealign.elf.coverage import Coverage
+from hugealign.elf.coverage import Coverage, RodataCoverage
 from hugealign.elf.image import Segment
 from hugealign.units import format_size, printable
 from hugealign.verification.formats.words import count, log_lines, percent, summary, totals
@@ -129,7 +129,14 @@ def _table(outcome: Verification) -> "Iterator[str]":
         yield _row(report.coverage, printable(report.path))
         for segment, part in zip(report.segments, report.coverages, strict=True):
             yield _row(part, f"  LOAD {segment.index} {segment.flags}")
+        if report.rodata:
+            yield _row(_as_row(report.rodata), "  read-only data")
     yield _row(outcome.coverage(), "TOTAL")
+    yield _row(_as_row(outcome.rodata()), "TOTAL of read-only data")
+
+
+def _as_row(rodata: RodataCoverage) -> Coverage:
+    return Coverage(rodata.size, rodata.huge, rodata.windows, rodata.pad)
 
 
 def _row(part: Coverage, name: str) -> str:

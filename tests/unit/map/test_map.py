@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hugealign.cli import map as map_command
+from hugealign.elf.coverage import RodataCoverage
 from hugealign.elf.image import ET_EXEC, PF_R, PF_X, PT_LOAD, Image, Segment
 from hugealign.elf.notes import BuildNote
 from hugealign.elf.symbols import Functions
@@ -26,6 +27,7 @@ from hugealign.profile.ran import Ran
 from hugealign.units import printable
 
 PAGE = 1 << 16
+RODATA = RodataCoverage(3 * PAGE, 2 * PAGE, 2, 0)
 
 
 CELL = PAGE // CELLS
@@ -64,7 +66,9 @@ def drawn(
 ) -> Map:  # fmt: skip
     plan = plan_of(Problem(ran, functions, Room(PAGE, budget)))
     layouts = (layout.before(functions, ran, PAGE, note), layout.after(functions, ran, plan))
-    return Map(Ran(file, functions, ran, [(source, "folded")]), Budget(budget + 1, 1, why), plan, order, note, layouts)
+    return Map(
+        Ran(file, functions, ran, [(source, "folded")]), Budget(budget + 1, 1, why), plan, order, note, layouts, RODATA
+    )
 
 
 # Where the heat lies.
@@ -201,6 +205,7 @@ def test_text() -> None:
     assert lines == [
         "prog: 1,000 of 1,000 samples found, from p (folded)",
         "order made from the profile: 1 of 3 windows of 64.0 KiB huge; what ran needs 1, the budget is 1 (zen3)",
+        "read-only data, not shown: 192.0 KiB with 2 windows of their own",
         "",
         "as linked",
         "window" + "uncovered".rjust(74),

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -11,7 +12,7 @@ from hugealign.pagecache import obstacles
 from hugealign.pagecache.measure import CacheState
 from hugealign.pagecache.obstacles import Obstacle
 from hugealign.pagecache.report import document, lines, ranges, shortened, total
-from hugealign.pagecache.text import CachedText
+from hugealign.pagecache.text import CachedRodata, CachedText
 from hugealign.pagecache.warming import Warmth
 
 SCHEMA = json.loads((Path(obstacles.__file__).with_name("warm-1.schema.json")).read_text(encoding="utf-8"))
@@ -44,6 +45,23 @@ def test_lines() -> None:
     assert shortened(["a", "b"]) == "a, b"
 
 
+def test_read_only_data_are_counted_apart() -> None:
+    obstacle = Obstacle("in-use", "in use", "stop it")
+    rodata = CachedRodata([W, 2 * W], Warmth((True, False)), obstacle)
+    both = CachedText("f", W, [0], Warmth((True,)), rodata=rodata)
+    assert lines(both) == [
+        "f: 1 of 1 windows huge (2.0 MiB)",
+        "  read-only data: 1 of 2 windows huge (2.0 MiB)",
+        "    in use; stop it",
+    ]
+    assert lines(replace(both, obstacle=obstacle))[-1] == "  read-only data: 1 of 2 windows huge (2.0 MiB)"
+    assert not both.whole
+    found = document([both], set(), [], [], W)
+    jsonschema.validate(found, SCHEMA)
+    assert (found["huge_bytes"], found["rodata_huge_bytes"]) == (W, W)
+    assert found["files"][0]["rodata"]["small_offsets"] == [2 * W]
+
+
 def test_total() -> None:
     whole, none = CachedText("f", W, [0], Warmth((True,))), CachedText("/lib/l.so", W, [], Warmth(()))
     assert total([whole], {"f"}) == []
@@ -66,7 +84,7 @@ def test_document() -> None:
     assert found["files"][0] == {
         "path": "a\\x1b", "library": False, "replaced": False, "windows": 2, "windows_huge": 1, "huge_bytes": W,
         "small_offsets": [2 * W], "methods": ["readahead"],
-        "reason": {"code": "fragmented", "text": "why", "mend": "mend"},
+        "reason": {"code": "fragmented", "text": "why", "mend": "mend"}, "rodata": None,
     }  # fmt: skip
     assert (found["files"][1]["library"], found["files"][1]["reason"]) == (True, None)
     assert found["libraries_missing"] == [{"name": "lib\\n", "needed_by": "a"}]
