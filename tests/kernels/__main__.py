@@ -11,7 +11,7 @@ from tests.kernels.claims import faults
 def main() -> int:
     """Return 1 if a claim of hugealign's is wrong, 3 if a kernel cannot be had."""
     parser = argparse.ArgumentParser(prog="python -m tests.kernels", description="hugealign on kernels of Debian's.")
-    parser.add_argument("--kernel", choices=debian.SERIES, action="append", help="default: all; may be repeated")
+    parser.add_argument("--kernel", choices=results.SERIES, action="append", help="default: all; may be repeated")
     parser.add_argument("--fs", choices=machine.FILE_SYSTEMS, action="append", help="default: all; may be repeated")
     parser.add_argument("--write", metavar="FILE", type=Path, help="boot nothing: make FILE of what the tests measured")
     args = parser.parse_args()
@@ -21,7 +21,9 @@ def main() -> int:
         machine.check_tools()
         debian.update()
         system = machine.disks()
-        runs = [results.measure(name, system, args.fs or machine.FILE_SYSTEMS) for name in args.kernel or debian.SERIES]
+        runs = [
+            results.measure(name, system, args.fs or machine.FILE_SYSTEMS) for name in args.kernel or results.SERIES
+        ]
     except debian.Unavailable as reason:
         print(f"kernels: {reason}", file=sys.stderr)
         return 3

@@ -4,6 +4,7 @@ import lzma
 import os
 import re
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,16 +69,21 @@ def _newest(series: str) -> str:
 def _unpack(version: str, directory: Path) -> None:
     # Since 6.19 the image package is empty and needs the others; the configuration is in base.
     names = {f"linux-{part}-{version}" for part in ("image", "base", "binary", "modules")} & set(_packages())
-    directory.mkdir(parents=True, exist_ok=True)
-    _apt("apt-get", "-q", "download", *sorted(names), cwd=directory)
-    for package in directory.glob("*.deb"):
-        subprocess.run(["dpkg-deb", "-x", package, directory], check=True)
-        package.unlink()
+    unpack(sorted(names), directory)
     if not (directory / "lib").exists():  # modprobe looks there
         (directory / "lib").symlink_to("usr/lib")
     (release,) = os.listdir(directory / "lib" / "modules")
     subprocess.run(["depmod", "-b", directory, release], check=True)
     (directory / "complete").touch()
+
+
+def unpack(packages: Sequence[str], directory: Path) -> None:
+    """Fetch the *packages* and unpack them in *directory*.  Raises Unavailable."""
+    directory.mkdir(parents=True, exist_ok=True)
+    _apt("apt-get", "-q", "download", *packages, cwd=directory)
+    for package in directory.glob("*.deb"):
+        subprocess.run(["dpkg-deb", "-x", package, directory], check=True)
+        package.unlink()
 
 
 def _modules(directory: Path, release: str) -> tuple[bytes, ...]:

@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.kernels import machine
+from tests.kernels import built, debian, machine
 from tests.kernels.claims import MODES, WINDOW_KIB, WINDOWS, Result
-from tests.kernels.debian import BUILD, SERIES, kernel
+from tests.kernels.debian import BUILD
 
+#: Debian's kernels, and those that are built here.
+SERIES = (*debian.SERIES, *built.SERIES)
 DIRECTORY = BUILD / "results"
 _NAMES = {name: f"hugealign gcc, {name}" for name in WINDOWS} | {"plain": "gcc", "aligned": "gcc, max-page 2M"}
 
@@ -19,7 +21,7 @@ def measure(series: str, system: Path, file_systems: Sequence[str] = machine.FIL
 
     Raises Unavailable, RuntimeError.
     """
-    found = kernel(series)
+    found = (built if series in built.SERIES else debian).kernel(series)
     sent = machine.boot(found, system, file_systems, BUILD / f"{series}.log")
     option = "CONFIG_READ_ONLY_THP_FOR_FS"
     state = "on" if f"{option}=y" in found.config else "off" if option in found.config else "gone"
@@ -128,6 +130,8 @@ def document(runs: Sequence[dict[str, Any]]) -> str:
 Written by `make test-kernels`, not by hand; the days are below. Debian's kernels boot in a virtual machine, in
 software emulation. There programs with 5 MiB of text run, linked by GNU ld, and an ordinary user calls `hugealign warm`
 and `hugealign ps`, whose claims are checked against `smaps`. Linked by hugealign, the text is three windows.
+
+Kernels called `-thp` are built from Debian's sources with READ_ONLY_THP_FOR_FS, as Fedora and Arch have it.
 
 ## Windows on huge pages, by file system
 

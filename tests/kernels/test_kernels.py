@@ -23,7 +23,7 @@ def system() -> Path:
     return machine.disks()
 
 
-@pytest.mark.parametrize("series", debian.SERIES)
+@pytest.mark.parametrize("series", results.SERIES)
 def test_claims_hold(system: Path, series: str) -> None:
     results.forget(series)
     try:
