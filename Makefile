@@ -18,7 +18,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
 
 demo: ## the main job: build, verify, warm, run; one table
-	python3 examples/demo/demo.py build/demo
+	python3 -m examples.demo.demo build/demo
 
 test: setup ## the tests; installs what they need
 	$(PYTHON) -m pytest -q -m 'not matrix and not kernels' $(ARGS)

@@ -24,16 +24,9 @@ def source(number: int) -> str:
     for function in range(FUNCTIONS):
         parts.append(f"unsigned long f{number}_{function}(unsigned long x) {{\n")
         parts.append("  unsigned long a = x, b = x * 3, c = x ^ 7, d = ~x;\n")
-        parts.extend(
-            _STATEMENT.format(
-                m=choose.randrange(3, 1 << 20),
-                s=choose.randrange(1, 30),
-                n=choose.randrange(1 << 28),
-                i=i,
-                bit=1 << choose.randrange(20),
-            )
-            for i in range(STATEMENTS)
-        )
+        for i in range(STATEMENTS):
+            m, s, n = choose.randrange(3, 1 << 20), choose.randrange(1, 30), choose.randrange(1 << 28)
+            parts.append(_STATEMENT.format(m=m, s=s, n=n, i=i, bit=1 << choose.randrange(20)))
         parts.append("  return a ^ b ^ c ^ d;\n}\n")
     return "".join(parts)
 

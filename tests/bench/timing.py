@@ -15,17 +15,10 @@ from tests.support import environment
 _COLUMNS = f"{'milliseconds (medians)':34} {'plain':>9} {'hugealign':>9} {'more':>8} {'ratio':>8} {'of min':>8}"
 HEADER = f"{_COLUMNS}  95 % of the ratio"
 
-#: Student's t that 95 % lie within, for 1, 2, … degrees of freedom; more than 30 are taken for 30.
-_STUDENT = (
-    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
-    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
-    *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """How much longer one takes than the other, and where that lies with 95 % confidence."""
+    """How much longer one takes than the other, and where that lies with 95 % confidence, or as `paired` says."""
 
     ratio: float
     low: float
@@ -42,18 +35,39 @@ class Ratio:
         return text if self.claim else f"{text}, no claim"
 
 
-def paired(plain: Sequence[float], ours: Sequence[float]) -> Ratio:
-    """Return *ours* by *plain*, times taken in turn: the mean of the logarithms of the ratios, and Student's interval.
+def paired(plain: Sequence[float], ours: Sequence[float], comparisons: int = 1) -> Ratio:
+    """Return *ours* by *plain*, taken in turn: the mean of the logarithms of the ratios, and Student's interval.
 
     What slows down the machine for longer than a pair of runs drops out of a ratio; logarithms make twice as long and
-    half as long equally far from the same.
+    half as long equally far from the same.  Of so many *comparisons*, all intervals hold their ratios with 95 %: each
+    has a share of the other 5 % (Bonferroni).
     """
     if len(plain) != len(ours) or len(plain) < 2:
         raise ValueError("two or more pairs are needed")
     logs = [math.log(b / a) for a, b in zip(plain, ours, strict=True)]
     mean = statistics.fmean(logs)
-    reach = _STUDENT[min(len(logs) - 1, len(_STUDENT)) - 1] * statistics.stdev(logs) / math.sqrt(len(logs))
+    reach = student(1 - 0.05 / comparisons, len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
     return Ratio(math.exp(mean), math.exp(mean - reach), math.exp(mean + reach))
+
+
+def student(confidence: float, freedom: int) -> float:
+    """Return the t that Student's distribution of *freedom* degrees lies within, on both sides, with *confidence*."""
+    low, high = 0.0, math.pi / 2
+    for _ in range(60):
+        angle = (low + high) / 2
+        low, high = (angle, high) if _within(angle, freedom) < confidence else (low, angle)
+    return math.sqrt(freedom) * math.tan(low)
+
+
+def _within(angle: float, freedom: int) -> float:
+    """Return how likely t is nearer to 0 than sqrt(*freedom*) tan(*angle*): Abramowitz and Stegun, 26.7.3, 26.7.4."""
+    odd = freedom % 2
+    term = total = math.cos(angle) * (freedom > 1) if odd else 1.0
+    for at in range(1 + odd, freedom - 2, 2):
+        term *= math.cos(angle) ** 2 * at / (at + 1)
+        total += term
+    total *= math.sin(angle)
+    return 2 / math.pi * (angle + total) if odd else total
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,129 +1,142 @@
-"""examples/report.py: JSON becomes Markdown and SVG, and nothing in it becomes markup."""
+"""The report of a run, with everything in it that a run gives."""
 
-import importlib.util
-import json
-import re
-import subprocess
-import sys
-import xml.etree.ElementTree as ET
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[3] / "examples" / "report.py"
-# What would end an element, an attribute, a cell, a fence or a line, and what hides or turns writing.
-HOSTILE = "</title></pre><script>alert(1)</script>\"'><b x=`|\r\n```\r\n# h\n| a |\n"
-HOSTILE += "<!-- ]]> & \\ [x](http://a.b) \x1b[2J\u202e\ud800\0"
+from examples.servers import report as module
+from examples.servers.live import Live, Order
+from examples.servers.report import Results, report
+from examples.servers.server import VARIANTS, Example, read
+from examples.servers.steps import Steps
+from examples.servers.text import WINDOW, Samples, Text
+from examples.servers.tracing import Traced, differences
+
+LAYOUTS = {"original": "original", "ordered": "order:o", "leading": "order:l", "major": "order:m"}
 
 
-def load() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("report", SCRIPT)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["report"] = module
-    spec.loader.exec_module(module)
-    return module
+def replay(example: Example, count: int, layouts: list[str]) -> dict[str, Any]:
+    trace = example.server.trace
+    rows = [
+        {
+            "layout": layout,
+            "cpu": cpu,
+            "windows": windows,
+            "walks": 5,
+            "misses": count // (1 + windows * layout.startswith("order:")),
+        }
+        for layout in layouts
+        for cpu in trace["cpus"]
+        for windows in range(trace["windows"] + 1)
+    ]
+    return {"blocks": 10 * count, "instructions": 50, "rows": rows}
 
 
-report = load()
+def results(example: Example, other: int = 1000, load: float = 1.0) -> Results:
+    """Results as a run gives them; *other* is a miss count of the second trace."""
+    live = Live(dict.fromkeys(VARIANTS, 3), {name: Text(0, 6 << 20, 2 << 20) for name in VARIANTS})
+    live.ps = {"ordered": "ps's    words"}
+    live.samples = {name: Samples([5, WINDOW + 5]) for name in VARIANTS[1:]}
+    for number in range(6):
+        rates = {"plain": 100.0, "hugealign": 100.0 + number % 2, "ordered": 110.0 + number, "leading": 80.0}
+        live.rounds.append({(name, v): {"transactions/s": rates[v]} for name in example.server.loads for v in VARIANTS})
+        live.before.append(load)
+    live.counters = {"plain": None}
+    linked = {name: replay(example, 990, ["original"]) for name in ("ordered", "leading")}
+    first, second = (replay(example, count, list(LAYOUTS.values())) for count in (1000, other))
+    kept = ({"misses ordered skylake 1": 268}, "all 7 counts are the same")
+    orders = {name: Order(f"{name}'s words", 90, 800, {"f": 3}) for name in ("ordered", "leading", "major")}
+    coverage = {"text_bytes": 5 << 20, "huge_bytes": 5 << 20, "windows": 3}
+    tests = {"hugealign": {"status": 0, "passed": 217, "failed": 0}}
+    traced = Traced((first, second), linked, LAYOUTS, kept)
+    return Results(dict.fromkeys(VARIANTS, coverage), 30, tests, orders, live, traced)
 
 
-def document(word: str) -> dict[str, Any]:
-    """A document with everything in it, and *word* wherever there can be one."""
-    plot = {"x": word, "y": word, "log_y": True, "series": [{"name": word, "points": [[0, 1234567], [1, 20], [2, 0]]}]}
-    table = {"columns": [word, "n"], "rows": [[word, 1234567], ["b", None]]}
-    section = {"title": word, "text": word, "command": word, "output": word, "table": table, "plot": plot}
-    return {"title": word, "date": word, "machine": {word: word}, "sections": [section]}
+@pytest.fixture(params=["postgres", "mysql"])
+def example(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Example:
+    """An example that is built."""
+    for name in ("current", "major", "mariadb-10.11.18"):
+        (tmp_path / "source" / name / "debian").mkdir(parents=True)
+        (tmp_path / "source" / name / "debian" / "changelog").write_text("x (15.18-0) y\n")
+    (tmp_path / "stamps").mkdir()
+    (tmp_path / "stamps" / "plain-make").write_text("100\nnull\n")
+    found = Example(read(request.param), Steps(tmp_path, "nobody"), 6, 2)
+    for variant in VARIANTS:
+        found.program(variant).parent.mkdir(parents=True)
+        found.program(variant).write_bytes(bytes(2048))
+    monkeypatch.setattr(module, "machine", lambda _: {"kernel": "Linux"})
+    return found
 
 
-def made(tmp_path: Path, value: Any) -> tuple[str, str]:
-    (tmp_path / "in.json").write_text(value if isinstance(value, str) else json.dumps(value))
-    assert report.main([str(tmp_path / "in.json"), "-o", str(tmp_path / "out")]) == 0
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["report-1.svg", "report.md"]
-    return (tmp_path / "out/report.md").read_text(), (tmp_path / "out/report-1.svg").read_text()
+def test_report(example: Example) -> None:
+    text, pictures = report(example, results(example))
+    assert text.startswith(f"# {example.server.title} 15.18-0 on huge pages, and in order\n")
+    assert "Every promise was kept." in text
+    assert all(picture.endswith("</svg>\n") for picture in pictures)
+    assert text.count(".svg)") == len(pictures) == 1 + len(example.server.trace["cpus"])
+    assert f"![misses, skylake by huge windows]({example.server.name}-" in text
+    assert "are the same to the digit" in text
+    assert "| blocks | 10,000 | 10,000 |" in text
+    assert "This machine has none" in text
+    assert "| hugealign | 217 | 0 |" in text
+    assert "ps's  words" in text
+    assert (
+        f"kept in examples/{example.server.name}/reference,\nand replayed here on this run's own trace: all 7 counts"
+        in text
+    )
+    assert "| ordered | 2 | 2 | 50.00 | 100.00 | 100.00 |" in text
+    assert "| leading | sapphirerapids | 1 | 500 | 990 | +98.00 % |" in text
+    assert "| 0 | 1,000 | 1,000 | 1,000 | 1,000 |\n| 1 | 1,000 | 500 | 500 | 500 |" in text
+    assert text.count("| plain | 100 | -- |") == 2
+    assert text.count("| ordered | 112.487 | 1.125 (") == 2
+    assert "no claim |" in text
+    assert "6 rounds count.\n" in text
+    assert "The 6 intervals together hold" in text
+    assert "| plain-make | 100 |" in text
+    stale = "| major | 15.18 | 90.0 % | 800 | 100.0 % | 500 (100.0 %) |"
+    assert (stale in text) == (example.server.name == "postgres")
 
 
-def test_nothing_in_the_document_becomes_svg(tmp_path: Path) -> None:
-    _, tame = made(tmp_path, document("word"))
-    _, wild = made(tmp_path, document(HOSTILE))
-    # The same elements and attributes, whatever the words are; a reader sees the words again.
-    shapes = [[(part.tag, sorted(part.attrib)) for part in ET.fromstring(text).iter()] for text in (tame, wild)]  # noqa: S314 - they are our own
-    assert shapes[0] == shapes[1]
-    names = {tag.partition("}")[2] for tag, _ in shapes[1]}
-    assert names == {"svg", "title", "path", "text", "polyline", "circle"}
-    assert "</pre><script>alert(1)</script>" in "".join(ET.fromstring(wild).itertext())  # noqa: S314
-    assert not re.search("[\0\x1b\u202e]", wild)
+def test_what_is_not_there_is_left_out(example: Example) -> None:
+    full, _ = report(example, results(example))
+    found = results(example)
+    less = Results(found.coverage, 30, {}, found.orders, found.live, found.traced)
+    text, _ = report(example, less)
+    assert ("## The server's own tests" in full, "## The server's own tests" in text) == (True, False)
+    assert "## The reference run's orders" in text
+    assert "## Loads in turn" in text
+    traced = Traced(found.traced.repeated, found.traced.linked, LAYOUTS, None)
+    text, _ = report(example, Results(found.coverage, 30, {}, found.orders, found.live, traced))
+    assert "## The reference run's orders" not in text
 
 
-def test_nothing_in_the_document_becomes_markdown(tmp_path: Path) -> None:
-    tame, _ = made(tmp_path, document("word"))
-    wild, _ = made(tmp_path, document(HOSTILE))
-    outside = re.sub(r"(?ms)^(`{3,})[^`\n]*\n.*?^\1$", "", wild)
-    heads = [line for line in outside.splitlines() if line.startswith("#")]
-    assert len(heads) == len([line for line in tame.splitlines() if line.startswith("#")]) == 2
-    assert "<" not in outside
-    assert not re.search(r"(?<!\\)\[x", outside)
-    cells = [len(re.findall(r"(?<!\\)\|", line)) for line in outside.splitlines() if line.startswith("|")]
-    assert cells == [3] * len(cells) == [3] * len([line for line in tame.splitlines() if line.startswith("|")])
+def test_broken_promises_come_first(example: Example) -> None:
+    example.steps.promise(False, "ordered: the kernel maps 0 KiB")
+    text, _ = report(example, results(example))
+    assert text.startswith("**BROKEN: ordered: the kernel maps 0 KiB**\n\n# ")
+    assert "Every promise was kept" not in text
 
 
-def test_what_is_in_the_report(tmp_path: Path) -> None:
-    text, picture = made(tmp_path, document("word"))
-    assert "![word by word](report-1.svg)" in text
-    assert "| word | 1,234,567 |" in text
-    assert "| b | -- |" in text
-    assert "| 1 | 20 |" in text  # the plot's points
-    assert "1,234,567" in picture
-    assert "http" not in picture.replace("http://www.w3.org", "")
+def test_a_busy_machine_claims_nothing(example: Example) -> None:
+    text, _ = report(example, results(example, load=7.0))
+    assert "it was up to\n7.0. 0 rounds count. That is too few, so nothing is claimed: the machine was busy.\n" in text
+    assert text.count("| ordered | -- | -- |") == 2
 
 
-@pytest.mark.parametrize(("log", "value"), [(True, 0), (True, 1e-300), (True, 1e300), (False, -5), (False, 0)])
-def test_every_point_lies_within_the_picture(tmp_path: Path, log: bool, value: float) -> None:
-    plot = {"log_y": log, "series": [{"name": "a", "points": [[3, value], [3, 7]]}]}
-    _, page = made(tmp_path, {"title": "t", "sections": [{"title": "s", "plot": plot}]})
-    circles = re.findall(r'<circle cx="([^"]*)" cy="([^"]*)"', page)
-    assert len(circles) == 2
-    for x, y in circles:
-        assert 96 <= float(x) <= 560
-        assert 16 <= float(y) <= 328
-    assert page.count('text-anchor="end"') >= 2  # ticks
+def test_runs_that_differ_are_told(example: Example) -> None:
+    found = results(example, other=1010)
+    text, _ = report(example, found)
+    assert "They differ: blocks; misses, " in text
+    assert "are the same to the digit" not in text
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("", "not JSON"),
-        ('{"title": "a"', "not JSON"),
-        ("[" * 100_000, "nested"),
-        ("[]", "the document: not an object"),
-        ("{}", "title: not a string"),
-        ('{"title": "a", "sections": [{"title": 1}]}', "section 0: title"),
-        ('{"title": "a", "sections": [{"title": "b", "table": {"columns": ["x"], "rows": [[1, 2]]}}]}', "cells"),
-        ('{"title": "a", "sections": [{"title": "b", "plot": {"series": []}}]}', "no points"),
-        ('{"title": "a", "sections": [{"title": "b", "plot": {"series": [{"points": [[1, NaN]]}]}}]}', "NaN"),
-        ('{"title": "a", "sections": [{"title": "b", "plot": {"series": [{"points": [[1, 1e999]]}]}}]}', "drawn"),
-        ('{"title": "a", "sections": [{"title": "b", "plot": {"series": [{"points": [["x", 1]]}]}}]}', "two numbers"),
-        ('{"title": "a", "sections": [{"title": "b", "plot": {"log_y": true, "series": [{"points": [[1, -1]]}]}}]}',
-         "drawn"),
-    ],
-)  # fmt: skip
-def test_what_is_not_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, why: str) -> None:
-    (tmp_path / "in.json").write_text(text)
-    assert report.main([str(tmp_path / "in.json"), "-o", str(tmp_path / "out")]) == 3
-    said = capsys.readouterr().err
-    assert why in said
-    assert said.count("\n") == 1
-    assert not (tmp_path / "out").exists()
-
-
-def test_it_runs_by_itself(tmp_path: Path) -> None:
-    (tmp_path / "in.json").write_text(json.dumps(document("word")))
-    bare = [sys.executable, "-I", "-S", str(SCRIPT), str(tmp_path / "in.json"), "-o", str(tmp_path)]
-    assert subprocess.run(bare, check=False).returncode == 0
-    assert (tmp_path / "report-1.svg").stat().st_size > 1000
-    missing = subprocess.run([*bare[:4], str(tmp_path / "none"), "-o", str(tmp_path)], capture_output=True, check=False)
-    assert missing.returncode == 3
-    assert b"none: No such file" in missing.stderr
+def test_one_count_that_differs_is_told(example: Example) -> None:
+    first, second = (replay(example, 100, list(LAYOUTS.values())) for _ in range(2))
+    assert differences(first, second) == []
+    second["rows"][3]["walks"] += 1
+    second["rows"][-1]["misses"] -= 1
+    second["instructions"] += 1
+    walked, missed = (f"{second['rows'][at]['cpu']}, {second['rows'][at]['windows']}" for at in (3, -1))
+    assert differences(first, second) == ["instructions", f"misses, order:m, {missed}", f"walks, original, {walked}"]
+    assert differences(first, {**first, "rows": first["rows"][:-1]}) != []

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from tests.bench.timing import Cost, in_turn, paired
+from tests.bench.timing import Cost, in_turn, paired, student
 
 
 def test_known_interval() -> None:
@@ -13,9 +13,33 @@ def test_known_interval() -> None:
     found = paired([1, 2, 4], [math.exp(0.1), 2 * math.exp(0.2), 4 * math.exp(0.3)])
     reach = 4.303 * 0.1 / math.sqrt(3)
     expected = (math.exp(0.2), math.exp(0.2 - reach), math.exp(0.2 + reach))
-    assert (found.ratio, found.low, found.high) == pytest.approx(expected)
+    assert (found.ratio, found.low, found.high) == pytest.approx(expected, rel=1e-4)
     assert not found.claim
     assert str(found) == "1.221 (0.953 to 1.566), no claim"
+
+
+@pytest.mark.parametrize(
+    ("confidence", "freedom", "t"),
+    [
+        (0.95, 1, 12.706), (0.95, 2, 4.303), (0.95, 3, 3.182), (0.95, 4, 2.776), (0.95, 9, 2.262), (0.95, 10, 2.228),
+        (0.95, 29, 2.045), (0.95, 30, 2.042), (0.95, 120, 1.980), (0.99, 1, 63.657), (0.99, 5, 4.032),
+        (0.99, 20, 2.845), (0.999, 6, 5.959), (0.5, 7, 0.711),
+    ],
+)  # fmt: skip
+def test_t_is_that_of_the_tables(confidence: float, freedom: int, t: float) -> None:
+    assert student(confidence, freedom) == pytest.approx(t, abs=6e-4)
+
+
+def test_all_intervals_hold_together() -> None:
+    """Of 1000 times six comparisons, one or more of the intervals misses its ratio in 5 % at most."""
+    chance, missed, one = random.Random(7), 0, 0
+    for _ in range(1000):
+        plain = [chance.lognormvariate(0, 0.05) for _ in range(6)]
+        others = [[chance.lognormvariate(0, 0.05) for _ in plain] for _ in range(6)]
+        missed += any(paired(plain, other, 6).claim for other in others)
+        one += any(paired(plain, other).claim for other in others)
+    assert missed / 1000 < 0.065
+    assert one / 1000 > 0.12
 
 
 def test_more_pairs_of_the_same_spread_tell_more() -> None:

@@ -8,18 +8,19 @@ trace and a server of its own making, and is to count the same to the digit, on 
 
 import gzip
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from steps import Steps
+from examples.servers.document import table
+from examples.servers.steps import Steps
 
 Counts = dict[str, int]  # by "misses LAYOUT CPU WINDOWS" and "walks LAYOUT CPU WINDOWS"
+Packages = Mapping[str, str]  # versions, by name
+Orders = Mapping[str, Path]  # order files, by name
 
-_COUNTS = "counts.json"
-_ENDING = ".order.gz"
-_ORIGINAL = "original"
+_COUNTS, _ENDING, _ORIGINAL = "counts.json", ".order.gz", "original"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +28,8 @@ class Reference:
     """A reference run."""
 
     counts: Counts
-    packages: Mapping[str, str]  # versions, by name
-    orders: Mapping[str, Path]  # order files, by name
+    packages: Packages
+    orders: Orders
 
 
 def read(directory: Path, into: Path) -> Reference | None:
@@ -44,7 +45,7 @@ def read(directory: Path, into: Path) -> Reference | None:
     return Reference(found["counts"], found["packages"], orders)
 
 
-def write(directory: Path, counts: Counts, packages: Mapping[str, str], orders: Mapping[str, Path]) -> None:
+def write(directory: Path, counts: Counts, packages: Packages, orders: Orders) -> None:
     """Keep a run in *directory*; the same run gives the same files."""
     directory.mkdir(exist_ok=True)
     text = json.dumps({"packages": packages, "counts": counts}, indent=1)
@@ -54,48 +55,40 @@ def write(directory: Path, counts: Counts, packages: Mapping[str, str], orders: 
 
 
 def check(
-    steps: Steps,
-    reference: Reference | None,
-    simulated: Mapping[str, Any],
-    orders: Mapping[str, Path],
-    packages: Mapping[str, str],
-) -> dict[str, Any] | None:
-    """Promise that *simulated* has the counts of *reference*; return them and words about them.
+    steps: Steps, reference: Reference | None, replay: Mapping[str, Any], orders: Orders, packages: Packages
+) -> tuple[Counts, str] | None:
+    """Promise that *replay* has the counts of *reference*; return them and words about them.
 
     This run, of *orders*, is kept below the build directory as one that could be the next reference.
     """
-    write(steps.build / "reference", counted(simulated, orders), packages, orders)
+    write(steps.build / "reference", counted(replay, orders), packages, orders)
     if reference is None:
         return None
-    counts = counted(simulated, reference.orders)
+    counts = counted(replay, reference.orders)
     held, words = verdict(reference, counts, packages)
     steps.say(f"reference run: {words}")
     steps.promise(held, f"reference run: {words}")
-    return {"counts": counts, "words": words}
+    return counts, words
 
 
-def counted(simulated: Mapping[str, Any], orders: Mapping[str, Path]) -> Counts:
+def counted(replay: Mapping[str, Any], orders: Orders) -> Counts:
     """Return what `simulate --format json` counted in the linker's order and in *orders*."""
     names = {f"order:{path}": name for name, path in orders.items()} | {_ORIGINAL: _ORIGINAL}
-    found: Counts = {}
-    for row in simulated["rows"]:
-        if name := names.get(row["layout"]):
-            for what in ("misses", "walks"):
-                found[f"{what} {name} {row['cpu']} {row['windows']}"] = int(row[what])
-    return found
+    return {
+        f"{what} {names[row['layout']]} {row['cpu']} {row['windows']}": int(row[what])
+        for row in replay["rows"]
+        if row["layout"] in names
+        for what in ("misses", "walks")
+    }
 
 
-def differences(first: Counts, second: Counts) -> list[str]:
-    """Return the names of what differs, or is in only one of the two."""
-    return sorted(name for name in first.keys() | second.keys() if first.get(name) != second.get(name))
-
-
-def verdict(reference: Reference, counts: Counts, packages: Mapping[str, str]) -> tuple[bool, str]:
+def verdict(reference: Reference, counts: Counts, packages: Packages) -> tuple[bool, str]:
     """Tell whether *counts* are as they are to be, and in words what they are.
 
     With other packages nothing is promised: a libc or a QEMU of another version runs other blocks.
     """
-    found = differences(reference.counts, counts)
+    names = reference.counts.keys() | counts.keys()
+    found = sorted(name for name in names if reference.counts.get(name) != counts.get(name))
     if not found:
         return True, f"all {len(counts)} counts are those of the reference run, to the digit"
     others = [
@@ -103,33 +96,17 @@ def verdict(reference: Reference, counts: Counts, packages: Mapping[str, str]) -
         for name in sorted(reference.packages.keys() | packages.keys())
         if reference.packages.get(name) != packages.get(name)
     ]
-    share = f"{len(found)} of {len(reference.counts | counts)} counts"
-    words = f"{share} differ from those of the reference run, the first: {found[0]}"
+    words = f"{len(found)} of {len(names)} counts differ from those of the reference run, the first: {found[0]}"
     return bool(others), f"{words}; other packages: {'; '.join(others)}" if others else words
 
 
-def versions(steps: Steps, packages: Iterable[str]) -> dict[str, str]:
-    """Return the versions of Debian *packages*."""
-    said = steps.output(["dpkg-query", "-W", "-f", "${Package} ${Version}\\n", *packages], accept=(0, 1))
-    return dict(line.split(" ", 1) for line in said.splitlines())
-
-
-def section(words: str, counts: Counts, where: str) -> dict[str, Any]:
-    """Return the report's section; *words* are the verdict, *where* is where the reference is kept."""
+def shown(counts: Counts) -> str:
+    """Return the table of misses by the number of huge windows."""
     misses: dict[tuple[str, str], dict[int, int]] = {}
     for name, count in counts.items():
         what, layout, cpu, windows = name.split(" ")
         if what == "misses":
             misses.setdefault((layout, cpu), {})[int(windows)] = count
     columns = sorted({windows for found in misses.values() for windows in found})
-    return {
-        "title": "The reference run's orders",
-        "text": "Orders are made of samples, which fall differently in each run. Those of one run are kept in "
-        f"{where}, and replayed here on this run's own trace: {words}. First-level misses by the number of leading "
-        "windows that are huge.",
-        "command": "hugealign simulate job.trace --layout original --layout order:reference-ordered.order …",
-        "table": {
-            "columns": ["layout", "processor", *map(str, columns)],
-            "rows": [[*places, *(found.get(windows) for windows in columns)] for places, found in misses.items()],
-        },
-    }
+    rows = [[*places, *(found.get(windows) for windows in columns)] for places, found in misses.items()]
+    return table(["layout", "processor", *map(str, columns)], rows)

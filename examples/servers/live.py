@@ -1,0 +1,213 @@
+"""The servers at work: profiles and orders, what the kernel maps, loads in turn."""
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from examples.servers.server import VARIANTS, Example, Instance, running, start_anew
+from examples.servers.steps import ANY, Steps
+from examples.servers.text import WINDOW, Samples, Text, counts, perf_rights, samples
+from hugealign import orderfile
+from tests.bench.timing import Ratio, paired
+
+Round = dict[tuple[str, str], dict[str, float]]  # figures by load and variant
+#: A server and its client alone make a load average of less: from this on other work shared the processors.
+BUSY = 2.0
+_PATIENCE = 120  # seconds for which the rounds of a run together wait for the machine to be calm
+
+
+@contextmanager
+def short_directory(steps: Steps, name: str) -> Iterator[Path]:
+    """Make a directory whose path is short and of one length: that of a socket has 107 bytes at most."""
+    with TemporaryDirectory(prefix=f"hugealign-{name}.", dir="/tmp") as path:
+        if os.geteuid() == 0:
+            found = Path(steps.directory("home")).stat()
+            os.chown(path, found.st_uid, found.st_gid)
+        yield Path(path)
+
+
+# ---- profiles and orders ---------------------------------------------------------------------------------------------
+
+
+def instances(example: Example, variants: Sequence[str], sockets: Path) -> list[Instance]:
+    """Return servers, each on a new copy of filled data: those of ``hugealign``, or for an older one its own."""
+    steps, found = example.steps, []
+    for variant in variants:
+        maker = "hugealign" if variant in VARIANTS else variant
+        filled, data = (steps.directory("data") / name for name in (f"filled-{maker}", variant))
+
+        def make(maker: str = maker, filled: Path = filled) -> None:
+            one = Instance(example, maker, filled, sockets / "fill")
+            example.do(["rm -rf {data}", *example.server.serve["create"]], f"{maker}-create", **one.names)
+            with running([one]):
+                example.do(example.server.serve["fill"], f"{maker}-fill", **one.names)
+
+        steps.step(filled.name, f"{maker}: an empty server, and the tables of the loads", make)
+        steps.output(["rm", "-rf", data])
+        steps.output(["cp", "-a", filled, data])
+        found.append(Instance(example, variant, data, sockets / variant))
+    return found
+
+
+def record(one: Instance, name: str, seed: int, words: Sequence[str] = ()) -> list[int]:
+    """Record all processes into profiles *name* while the training loads run; return where samples fall in the text."""
+    steps, found = one.example.steps, []
+    for number, load in enumerate(one.example.server.serve["training"]):
+        output = steps.directory("profiles") / f"{name}-{number}.data"
+        steps.output(["rm", "-f", output])
+        perf = ["perf", "record", "-N", "-e", "cpu-clock:u", "-F", "999", *words, "-p", one.processes(), "-o", output]
+        steps.run([*perf, "--", *one.words(load, seed=seed)], log=f"{output.stem}-record", rights=perf_rights())
+        found += samples(steps, output, one.text())
+    return found
+
+
+def profile(example: Example, variant: str, sockets: Path) -> None:
+    """Record the training loads on *variant*, unless that was done."""
+
+    def make() -> None:
+        with running(instances(example, (variant,), sockets)) as (one,):
+            record(one, variant, 11, example.server.stacks.split())
+
+    example.steps.step(f"{variant}-record", f"{variant}: perf record, {example.server.trained}", make)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What `hugealign order` said: its *table*; of its profile's samples, the *matched* per cent; *hot* functions."""
+
+    table: str
+    matched: float
+    hot: int
+    samples: Mapping[str, int]  # of the functions that are there because they ran
+
+
+def make_order(example: Example, source: str, name: str) -> Order:
+    """Make the order *name* from the profiles of *source* for the program that ``hugealign`` is."""
+    steps, path = example.steps, example.order(name)
+    profiles = sorted((steps.build / "profiles").glob(f"{source}-[0-9]*.data"))
+    options = example.server.orders.get(name, "").split()
+    command = ["hugealign", "order", *profiles, "-b", example.program("hugealign"), *options, "-o", path]
+
+    def make() -> dict[str, Any]:
+        return {"table": steps.shown(steps.output(command)), "report": steps.output([*command, "--format", "json"])}
+
+    found = steps.step(f"{name}-order", f"{name}: hugealign order {' '.join(options)}".rstrip(), make)
+    report = json.loads(found["report"])
+    ran: dict[str, int] = {}
+    for entry in orderfile.load(str(path)).entries:
+        if entry.kind != orderfile.FILL:
+            ran[entry.name] = ran.get(entry.name, 0) + entry.samples
+            for other in entry.aliases:
+                ran.setdefault(other, 0)
+    share = 100 * report["samples"]["matched"] / max(1, report["samples"]["total"])
+    return Order(found["table"], share, report["functions"]["hot"], ran)
+
+
+def covered(fresh: Order, order: Order) -> float:
+    """Return the per cent of the *fresh* profile's samples that fall in functions which ran for *order*."""
+    held = sum(count for name, count in fresh.samples.items() if name in order.samples)
+    return 100 * held / max(1, sum(fresh.samples.values()))
+
+
+# ---- loads in turn ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Live:
+    """What was measured of the running servers, by variant."""
+
+    wanted: Mapping[str, int]  # windows that are to be huge
+    text: dict[str, Text] = field(default_factory=dict)  # where the fewest bytes were huge
+    ps: dict[str, str] = field(default_factory=dict)
+    samples: dict[str, Samples] = field(default_factory=dict)  # of a profile recorded on the server itself
+    rounds: list[Round] = field(default_factory=list)
+    before: list[float] = field(default_factory=list)  # the load average when a round began
+    counters: dict[str, Mapping[str, int] | None] = field(default_factory=dict)
+
+    def calm(self) -> list[Round]:
+        """Return the rounds that count: before which the machine did no other work."""
+        return [found for found, load in zip(self.rounds, self.before, strict=True) if load < BUSY]
+
+    def claimed(self) -> bool:
+        """Tell whether changes may be claimed: at least half of the rounds count, and two."""
+        return len(self.calm()) >= max(2, len(self.rounds) / 2)
+
+    def changes(self) -> Iterator[tuple[str, str, str, Sequence[float], Ratio | None]]:
+        """Yield load, figure, variant, the values of the rounds that count, and the ratio to ``plain``.
+
+        The intervals hold all ratios together with 95 %: each has 5 % divided by their number (Bonferroni).
+        """
+        rounds = self.calm()
+        figures = [
+            (load, name) for (load, variant), found in self.rounds[0].items() if variant == "plain" for name in found
+        ]
+        comparisons = len(figures) * (len(VARIANTS) - 1)
+        for load, name in figures:
+            values = {variant: [found[load, variant][name] for found in rounds] for variant in VARIANTS}
+            for variant, mine in values.items():
+                judged = variant != "plain" and self.claimed()
+                yield load, name, variant, mine, paired(values["plain"], mine, comparisons) if judged else None
+
+
+def interleaved(names: Sequence[str], rounds: int) -> list[list[str]]:
+    """Return the order of each round: rotated and turned round, so that none is always first, or after the same."""
+    return [
+        [*names[at % len(names) :], *names[: at % len(names)]][:: 1 if at // len(names) % 2 == 0 else -1]
+        for at in range(rounds)
+    ]
+
+
+def live(example: Example, sockets: Path) -> Live:
+    """Run all servers at once; ask the kernel, record, measure in turn."""
+    steps = example.steps
+    found = Live({variant: example.wanted(variant) for variant in VARIANTS})
+    with running(instances(example, VARIANTS, sockets)) as servers:
+        look(found, servers, 0)
+        for one in servers[1:]:
+            said = steps.output(["hugealign", "ps", one.pid], accept=ANY)
+            found.ps[one.variant] = steps.shown(said)
+            print(said, end="", flush=True)
+            steps.say(f"{one.variant}: a new profile")
+            found.samples[one.variant] = Samples(sorted(record(one, f"{one.variant}-new", 12)))
+        end = time.monotonic() + _PATIENCE
+        for number, names in enumerate(interleaved(VARIANTS, example.rounds), 1):
+            while (load := os.getloadavg()[0]) >= BUSY and time.monotonic() < end:
+                time.sleep(1)
+            steps.say(f"round {number} of {example.rounds}: {', '.join(names)}; load average {load:.1f}")
+            start_anew(servers)
+            look(found, servers, number)
+            by_name = {one.variant: one for one in servers}
+            turns = [(name, by_name[variant]) for name in example.server.loads for variant in names]
+            found.rounds.append(
+                {(name, one.variant): one.work(name, example.seconds, 1000 + number) for name, one in turns}
+            )
+            found.before.append(load)
+        for one in servers:
+            found.counters[one.variant] = counters(one)
+    return found
+
+
+def look(found: Live, servers: Sequence[Instance], seed: int) -> None:
+    """Let all work for a second, which does not count; promise that as much of their text is huge as is to be."""
+    for one in servers:
+        one.work(next(iter(one.example.server.loads)), 1, 1 + seed)
+        text, wanted = one.text(), found.wanted[one.variant] * WINDOW
+        words = f"{one.variant}: the kernel maps {text} with PMDs, not {wanted >> 10} KiB"
+        one.example.steps.promise(text.huge >= wanted, words)
+        found.text[one.variant] = min(found.text.get(one.variant, text), text, key=lambda seen: seen.huge)
+
+
+def counters(one: Instance) -> Mapping[str, int] | None:
+    """Return instructions and iTLB misses while the first load runs, or None if nothing here counts them."""
+    steps = one.example.steps
+    out = steps.directory("results") / f"{one.variant}.counters"
+    words = ["perf", "stat", "-x,", "-e", "instructions:u,iTLB-load-misses:u", "-o", out, "-p", one.processes(), "--"]
+    load = one.load(next(iter(one.example.server.loads)), one.example.seconds, 1)
+    steps.run([*words, *load], log="counters", rights=perf_rights())
+    return counts(out.read_text(errors="replace"))

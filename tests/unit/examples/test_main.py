@@ -1,0 +1,48 @@
+"""The commands that start the examples: options, and what is said of wrong ones."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from examples.servers.__main__ import arguments
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+COMMANDS = ("postgres/run.sh", "mysql/run.py")
+WRONG = (["--rounds", "1"], ["--rounds=-2"], ["--rounds", "x;y"], ["--rounds"], ["--what"], ["--seconds", "0"])
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("words", [*WRONG, ["--rounds", "10000"], ["--no-stal"]])
+def test_wrong_usage_ends_at_once(command: str, words: list[str]) -> None:
+    done = subprocess.run([EXAMPLES / command, *words], capture_output=True, text=True, check=False, timeout=20)
+    name = Path(command).name
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"usage: {name} ")
+    assert f"\n{name}: error: " in done.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_from_anywhere(command: str, tmp_path: Path) -> None:
+    """Without anything in the environment, and without a checkout around."""
+    done = subprocess.run(
+        [EXAMPLES / command, "--help"], capture_output=True, text=True, check=True, timeout=20, cwd=tmp_path,
+        env={"PATH": os.environ["PATH"]},
+    )  # fmt: skip
+    assert "Exit status: 0 all promises kept, 1 one is broken, 2 usage, 3 something" in done.stdout.replace("\n", " ")
+    assert ("--no-stale" in done.stdout) == (command == COMMANDS[0])
+
+
+def test_options() -> None:
+    server, found = arguments(["postgres"])
+    assert (server.name, found.rounds, found.seconds, found.no_stale, found.build_dir) == (
+        "postgres",
+        10,
+        2,
+        False,
+        None,
+    )
+    server, found = arguments(["mysql", "--rounds", "20", "--seconds=4", "--no-check", "--build-dir", "x"])
+    assert (server.name, found.rounds, found.seconds, found.no_check) == ("mysql", 20, 4, True)
+    assert found.build_dir == Path("x")

@@ -1,0 +1,169 @@
+"""What a server.toml means, and servers that are stopped and started."""
+
+from pathlib import Path
+
+import pytest
+
+from examples.servers.server import VARIANTS, Example, Instance, read, start_anew
+from examples.servers.steps import Failed, Steps
+
+
+def example(name: str, build: Path) -> Example:
+    """An example whose sources are there."""
+    for source in ("mariadb-10.11.18", "current", "major"):
+        (build / "source" / source / "debian").mkdir(parents=True)
+        (build / "source" / source / "debian" / "changelog").write_text(f"{name} (1:{source}) unstable; urgency=low\n")
+    return Example(read(name), Steps(build, "nobody"), 12, 5)
+
+
+@pytest.mark.parametrize("name", ["mysql", "postgres"])
+def test_every_template_has_what_it_names(tmp_path: Path, name: str) -> None:
+    found = example(name, tmp_path)
+    one, server = Instance(found, "ordered", tmp_path / "data", tmp_path / "socket"), found.server
+    commands = [one.words(server.serve["start"]), one.words(server.serve["ping"]), one.words(server.test["command"])]
+    commands += [one.words(words, seed=7) for words in (*server.serve["training"], *server.loads.values())]
+    commands += [one.words(words) for words in (*server.serve["create"], *server.serve["fill"])]
+    commands += [found.words(words) for words in server.promises.values()]
+    for build in (*server.builds, *server.links):
+        for variant, compiler in build["variants"].items():
+            names = {"variant": variant, "compiler": " ".join(found.words(compiler, variant=variant))}
+            assert "{" not in build["directory"].format(**names)
+            commands += [found.words(words, **names) for step in build["steps"].values() for words in step]
+    trace = server.trace
+    for words in (*trace["prepare"], *trace["bring"], *trace["fill"], trace["start"]):
+        commands.append(found.words(words, home="/tmp/h", bare="env -i", preloaded="/tmp/x.so", variant="leading"))
+    assert all(commands)
+    assert not [command for command in commands if "{" in "".join(command)]
+    with pytest.raises(KeyError):
+        found.words("{unheard-of}")
+
+
+def test_words_with_blanks_stay_whole(tmp_path: Path) -> None:
+    found = example("postgres", tmp_path)
+    build = found.server.builds[0]
+    words = found.words(build["steps"]["configure"][0], variant="hugealign", compiler=build["variants"]["hugealign"])
+    place = f"{tmp_path}/install/postgres-hugealign"
+    assert words == [f"{tmp_path}/source/current/configure", f"--prefix={place}", "CC=hugealign gcc"]
+    assert found.program("hugealign") == Path(place, "bin", "postgres")
+
+
+def test_sources(tmp_path: Path) -> None:
+    found = example("postgres", tmp_path)
+    assert (found.current, found.older) == ("current", ("major",))  # of `older` the archive had none
+    assert (found.version(), found.version("major")) == ("1:current", "1:major")
+    assert Example(found.server, found.steps, 2, 2, stale=False).older == ()
+    found = example("mysql", tmp_path / "other")
+    assert (found.current, found.older, found.version()) == ("mariadb-10.11.18", (), "1:mariadb-10.11.18")
+    (tmp_path / "other" / "source" / "mariadb-9" / "debian").mkdir(parents=True)
+    (tmp_path / "other" / "source" / "mariadb-9" / "debian" / "changelog").touch()
+    with pytest.raises(Failed, match="2 sources of mariadb; begin again with --clean"):
+        _ = found.current
+
+
+def test_windows_that_are_to_be_huge(tmp_path: Path) -> None:
+    found = example("mysql", tmp_path)
+    found.order("leading").parent.mkdir()
+    found.order("leading").write_text("# hugealign.order/1\n# windows: 2\nmain\n")
+    assert (found.wanted("plain"), found.wanted("leading")) == (0, 2)
+
+
+MTR = """\
+TEST                                      RESULT   TIME (ms) or COMMENT
+--------------------------------------------------------------------------
+worker[01] Using MTR_BUILD_THREAD 300, with reserved ports 16000..16029
+main.1st                                 w1 [ pass ]      7
+main.commit_1innodb 'innodb'             w2 [ pass ]   1204
+main.func_math                           w1 [ skipped ]  Requires something
+main.join                                w2 [ fail ]
+        Test ended at 2026-11-21 20:00:00
+main.join                                w2 [ retry-pass ]   3000
+main.win                                 w1 [ disabled ]  MDEV-1
+The servers were restarted 3 times
+"""
+PG_REGRESS = """\
+test tablespace                   ... ok          312 ms
+parallel group (3 tests):  oid char money
+     char                         ... ok           52 ms
+     money                        ... FAILED       50 ms
+     oid                          ... ok           81 ms
+"""
+
+
+@pytest.mark.parametrize(("name", "said", "passed"), [("mysql", MTR, 2), ("postgres", PG_REGRESS, 3)])
+def test_verdicts_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, said: str, passed: int
+) -> None:
+    """A test that passes at a second try has failed, and what is skipped has not passed."""
+    found = example(name, tmp_path)
+    for directory in ("stamps", "logs", "data"):
+        (tmp_path / directory).mkdir()
+    monkeypatch.setattr(Instance, "start", lambda _: None)
+    monkeypatch.setattr(Example, "do", lambda *_, **__: None)
+    monkeypatch.setattr(Steps, "run", lambda self, _, log, **__: self.log(log).write_text(said) and 0)
+    assert found.test("hugealign", tmp_path) == {"status": 0, "passed": passed, "failed": 1}
+    assert len(found.steps.broken) == 1
+
+
+def test_what_a_load_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = ""
+    monkeypatch.setattr(Steps, "output", lambda *_: said)
+    cpu = iter([1.0, 1.5, *[0.0] * 8])
+    monkeypatch.setattr(Instance, "_cpu", lambda _: next(cpu))
+    one = Instance(example("mysql", tmp_path / "m"), "plain", tmp_path, tmp_path)
+    said = "    transactions:          1000   (199.90 per sec.)\n    ignored errors:    0      (0.00 per sec.)\n"
+    assert one.work("oltp_read_only", 5, 1) == {"transactions/s": 199.9, "CPU µs/transaction": pytest.approx(500)}
+    said = said.replace("errors:    0", "errors:    3")
+    with pytest.raises(Failed, match="oltp_read_only"):
+        one.work("oltp_read_only", 5, 1)
+    one = Instance(example("postgres", tmp_path / "p"), "plain", tmp_path, tmp_path)
+    said = "number of failed transactions: 0 (0.000%)\ntps = 9012.5 (without initial connection time)\n"
+    assert one.work("select only", 5, 1) == {"transactions/s": 9012.5}
+    said = said.replace("transactions: 0", "transactions: 2")
+    with pytest.raises(Failed):
+        one.work("select only", 5, 1)
+
+
+def test_no_server_keeps_its_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each gets that of every other in turn, and none starts before all have stopped."""
+    done: list[tuple[str, str]] = []
+    monkeypatch.setattr(Instance, "stop", lambda self: done.append(("stop", self.data.name)))
+    monkeypatch.setattr(Instance, "start", lambda self: done.append((self.variant, self.data.name)))
+    found = example("postgres", tmp_path)
+    servers = [Instance(found, name, tmp_path / name.upper(), tmp_path) for name in "abcd"]
+    seen: dict[str, list[str]] = {name: [] for name in "abcd"}
+    for _ in range(4):
+        done.clear()
+        start_anew(servers)
+        assert [word for word, _ in done] == ["stop"] * 4 + list("abcd")
+        assert sorted(data for _, data in done[:4]) == list("ABCD")
+        for name, data in done[4:]:
+            seen[name].append(data)
+    assert {name: sorted(data) for name, data in seen.items()} == {name: list("ABCD") for name in "abcd"}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_text_is_warmed_before_each_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variant: str) -> None:
+    """As docs/staying-huge.md says; the promise is broken if that fails, and the server ends with SIGINT."""
+    ran: list[list[str]] = []
+
+    def run(self: Steps, command: list[object], *, log: str, **_: object) -> int:
+        ran.append([str(word) for word in command])
+        self.log(log).write_text("small as before")
+        return int("warm" in command)
+
+    (tmp_path / "logs").mkdir()
+    tmp_path.chmod(0o755)
+    monkeypatch.setattr(Steps, "run", run)
+    monkeypatch.setattr(Steps, "output", lambda *_: "")
+    found = example("postgres", tmp_path)
+    monkeypatch.setattr(Instance, "words", lambda _, template: ["sleep", "60"] if "-D" in template else [template])
+    one = Instance(found, variant, tmp_path / "data", tmp_path / "socket")
+    for _ in range(2):
+        one.start()
+        process = one.process
+        one.stop()
+        assert process
+        assert process.returncode == -2
+    warmed = [words for words in ran if words[:2] == ["hugealign", "warm"]]
+    assert warmed == ([] if variant == "plain" else [["hugealign", "warm", str(found.program(variant))]] * 2)
+    assert found.steps.broken == [f"hugealign warm {variant}: small as before"] * len(warmed)

@@ -1,0 +1,94 @@
+"""Steps run once, as an ordinary user, and what they gave is kept."""
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from examples.servers import steps as module
+from examples.servers.steps import Failed, Steps
+
+
+@pytest.fixture
+def steps(tmp_path: Path) -> Steps:
+    """A run in a directory of its own."""
+    for name in ("stamps", "logs"):
+        (tmp_path / name).mkdir()
+    tmp_path.chmod(0o755)
+    user = "nobody" if os.geteuid() == 0 else subprocess.check_output(["id", "-un"], text=True).strip()
+    return Steps(tmp_path, user)
+
+
+def test_steps_run_once(steps: Steps, capsys: pytest.CaptureFixture[str]) -> None:
+    ran: list[int] = []
+
+    def count() -> dict[str, int]:
+        ran.append(1)
+        return {"ran": len(ran)}
+
+    assert [steps.step("count", "counting", count) for _ in range(2)] == [{"ran": 1}] * 2
+    assert "done before" in capsys.readouterr().out
+    assert steps.seconds() == {"count": 0}
+    with pytest.raises(ZeroDivisionError):
+        steps.step("fails", "failing", lambda: 1 // 0)
+    assert list(steps.seconds()) == ["count"]
+
+
+def test_commands_run_as_the_user_and_their_log_tells_why_they_failed(steps: Steps) -> None:
+    for append in (False, True):
+        assert steps.run(["sh", "-c", "id -un"], log="who", append=append, cwd=Path("/")) == 0
+    assert steps.log("who").read_text().split() == [steps.user] * 2
+    assert (
+        steps.output(["sh", "-c", "id -u; exit 3"], accept=(3,))
+        == f"{subprocess.check_output(['id', '-u', steps.user], text=True)}"
+    )
+    with pytest.raises(Failed, match=r"reason\n.*status 4"):
+        steps.run(["sh", "-c", "echo reason; exit 4"], log="fails", cwd=Path("/"))
+    with pytest.raises(Failed, match=r"reason\n.*status 5"):
+        steps.output(["sh", "-c", "echo reason >&2; exit 5"])
+
+
+def test_a_broken_promise_is_kept_for_the_report(steps: Steps, capsys: pytest.CaptureFixture[str]) -> None:
+    steps.promise(True, "this")
+    steps.promise(False, "that")
+    assert steps.broken == ["that"]
+    assert capsys.readouterr().err == "BROKEN: that\n"
+
+
+def test_results_of_another_version_are_not_resumed(steps: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
+    (steps.build / "stamps" / "source").write_text("3\nnull\n")
+    for _ in range(2):
+        steps.resume()  # the source alone is nobody's
+        steps.step("order", "ordering", time.monotonic)
+    monkeypatch.setattr(module, "version", lambda: "another")
+    with pytest.raises(Failed, match=r"another version.*--clean"):
+        steps.resume()
+    (steps.build / "stamps" / "order").unlink()
+    steps.resume()
+    (steps.build / "stamps" / ".version").unlink()  # as older versions left it
+    steps.step("order", "ordering", time.monotonic)
+    with pytest.raises(Failed):
+        steps.resume()
+
+
+def test_the_version_is_that_of_what_results_come_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = (
+        "bin/tool",
+        "hugealign/ordering/cdsort.c",
+        "examples/a/steps.py",
+        "examples/a/server.toml",
+        "examples/README.md",
+    )
+    paths = [tmp_path / name for name in names]
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("before")
+    monkeypatch.setattr(module, "ROOT", tmp_path)
+    seen = [module.version()]
+    for path in paths:
+        path.write_text("after")
+        seen.append(module.version())
+    assert len(set(seen[:5])) == 5
+    assert seen[5] == seen[4]
