@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from hugealign.descriptors import using
 from hugealign.errors import HugealignError
 from hugealign.trust import check, check_directory
 from hugealign.units import printable
@@ -42,11 +43,8 @@ def library(source: str, *definitions: str) -> str:
     name, _ = os.path.splitext(os.path.basename(source))
     name = f"{name}-{key.hexdigest()[:24]}.so"
     try:
-        directory = cache()
-        try:
+        with using(cache()) as directory:
             return _kept(directory, name) or _compiled(command, source, directory, name)
-        finally:
-            os.close(directory)
     except OSError as error:
         raise HugealignError(f"cannot keep what was compiled: {printable(str(error))}; set XDG_CACHE_HOME") from None
 

@@ -8,6 +8,7 @@ import stat
 import time
 from collections.abc import Iterator
 
+from hugealign.descriptors import using
 from hugealign.errors import HugealignError
 
 _PATIENCE = 60.0  # seconds to wait for a lock
@@ -26,13 +27,11 @@ def opened(path: str, empty: bool = False) -> Iterator[int]:
 
     Raises FileError, also for what then goes wrong in reading.
     """
-    fd = _open(path, empty)
-    try:
-        yield fd
-    except OSError as error:
-        raise FileError(error.strerror or str(error)) from error
-    finally:
-        os.close(fd)
+    with using(_open(path, empty)) as fd:
+        try:
+            yield fd
+        except OSError as error:
+            raise FileError(error.strerror or str(error)) from error
 
 
 @contextlib.contextmanager
@@ -42,33 +41,26 @@ def locked(path: str, empty: bool = False) -> Iterator[int]:
     With *empty*, an empty one as well.  Where the file system has no locks, nothing keeps them out.  Raises FileError.
     """
     while True:
-        fd = _open(path, empty)
-        try:
+        with using(_open(path, empty)) as fd:
             _lock(fd)
             # Whoever held the lock before us may have put another file in its place.
             if os.path.samestat(os.fstat(fd), os.stat(path)):
                 yield fd
                 return
-        finally:
-            os.close(fd)
 
 
 def _open(path: str, empty: bool = False) -> int:
-    place = -1
     try:
         # O_PATH first: opening a FIFO can hang, and opening a device can do something.
-        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
-        info = os.fstat(place)
-        if not stat.S_ISREG(info.st_mode):
-            raise FileError("not a regular file")
-        if not info.st_size and not empty:
-            raise FileError("the file is empty")
-        return os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_CLOEXEC)
+        with using(os.open(path, os.O_PATH | os.O_CLOEXEC)) as place:
+            info = os.fstat(place)
+            if not stat.S_ISREG(info.st_mode):
+                raise FileError("not a regular file")
+            if not info.st_size and not empty:
+                raise FileError("the file is empty")
+            return os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_CLOEXEC)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise FileError(getattr(error, "strerror", None) or str(error)) from error
-    finally:
-        if place >= 0:
-            os.close(place)
 
 
 def _lock(fd: int) -> None:

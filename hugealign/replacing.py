@@ -15,6 +15,7 @@ import struct
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
+from hugealign.descriptors import using
 from hugealign.errors import HugealignError
 from hugealign.regular import NO_LOCKS, locked
 
@@ -163,11 +164,9 @@ class _New:
     def seal(self) -> None:
         """Open it for reading only: nobody can execute what is open for writing (ETXTBSY)."""
         reading = os.open(f"/proc/self/fd/{self.fd}", os.O_RDONLY | os.O_CLOEXEC)
-        self.fd, writing = reading, self.fd
-        try:
+        with using(self.fd):
+            self.fd = reading
             _mark(reading)  # before the lock of the other one goes
-        finally:
-            os.close(writing)
 
     def publish(self, name: str) -> None:
         """Give it its *name*, which another file may have had."""
@@ -184,12 +183,9 @@ class _New:
 def _directory(real: str) -> Iterator[tuple[int, str]]:
     """Open the directory of the path *real*, remove what killed ones of us left there, yield it and the name in it."""
     directory, name = os.path.split(real)
-    place = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with using(os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as place:
         _remove_leftovers(place)
         yield place, name
-    finally:
-        os.close(place)
 
 
 @contextlib.contextmanager
@@ -319,15 +315,11 @@ def _remove_leftovers(place: int) -> None:
     for name in os.listdir(place):
         if not _TEMPORARY.fullmatch(name):
             continue
-        with contextlib.suppress(OSError):
-            fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=place)
-            try:
-                info = os.fstat(fd)
-                if stat.S_ISREG(info.st_mode):
-                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    os.unlink(name, dir_fd=place)
-            finally:
-                os.close(fd)
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        with contextlib.suppress(OSError), using(os.open(name, flags, dir_fd=place)) as fd:
+            if stat.S_ISREG(os.fstat(fd).st_mode):
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(name, dir_fd=place)
 
 
 def _forget(name: str, place: int) -> None:

@@ -6,6 +6,7 @@ So root uses nothing in another user's home, and nobody uses what lies in a dire
 import os
 import stat
 
+from hugealign.descriptors import using
 from hugealign.errors import HugealignError
 from hugealign.units import printable
 
@@ -16,12 +17,9 @@ def check_directory(fd: int, path: str) -> None:
     Raises HugealignError, which names the *path*.
     """
     check(os.fstat(fd), path, sticky=True)
-    above = os.open("..", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=fd)
-    try:
+    with using(os.open("..", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=fd)) as above:
         if not os.path.samestat(os.fstat(above), os.fstat(fd)):
             check_directory(above, os.path.dirname(path) or path)
-    finally:
-        os.close(above)
 
 
 def check(found: os.stat_result, path: str, sticky: bool = False) -> None:

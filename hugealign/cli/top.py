@@ -12,7 +12,7 @@ from hugealign.live import report
 from hugealign.live.top import Machine, TopOptions, top, watch
 from hugealign.units import parse_page_size
 
-_EPILOG = """\
+EPILOG = """\
 A row is a part of a program: its text, a large library, or code without a file,
 in all of its processes together. HUGE of its windows are huge, CAN be as the
 file lies now, COULD be after the ACTION. CPU% is of one processor, since the
@@ -35,8 +35,6 @@ _HOME, _END_OF_LINE, _BELOW = "\x1b[H", "\x1b[K", "\x1b[J"  # move to; clear to 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``top`` to *parser*."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = _EPILOG
     times = parser.add_mutually_exclusive_group()
     times.add_argument("--once", action="store_true", help="look once, and end")
     times.add_argument("--watch", action="store_true", help="look again and again, each table below the last")

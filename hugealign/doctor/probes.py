@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 
+from hugealign.descriptors import using
 from hugealign.doctor.facts import Facts, Kernel, Loader, Memory, Perf, Place, Thp
 from hugealign.errors import HugealignError
 from hugealign.machine import children, kernel, memory, namespace
@@ -175,14 +176,12 @@ def _trial(path: str, page_size: int) -> bytes:
             raise TrialError("without /proc nothing can be measured")
         fd, place = _scratch(directory, device)
         found["tried_in"] = "" if place == directory else place
-        try:
+        with using(fd):
             for _ in range(_WINDOWS * page_size >> 20):
                 os.write(fd, b"\xcc" * (1 << 20))
             os.fsync(fd)
             # The kernel treats a file that is open for writing differently.
             reading = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
-        finally:
-            os.close(fd)
         with measure.huge_pages_allowed():
             huge = warming.warm(reading, range(0, _WINDOWS * page_size, page_size), page_size).huge
         found |= {"windows": _WINDOWS, "huge": sum(huge)}

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, islice
 
+from hugealign.descriptors import using
 from hugealign.elf.image import EM_AARCH64, EM_X86_64, SHF_EXECINSTR, SHT_NOBITS, Image
 from hugealign.elf.symbols import Functions
 
@@ -101,21 +102,17 @@ def _pairs(path: str | os.PathLike[str], functions: Functions) -> Iterator[tuple
 def _code(path: str | os.PathLike[str], image: Image) -> Iterator[tuple[bytes, int]]:
     """Yield the code of a file in pieces, each with the bytes behind that an instruction can need, and its address."""
     left = _MOST
-    with suppress(OSError, OverflowError):
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        try:
-            for section in image.sections:
-                # In a debug file the segments stand for bytes that are not there; its sections say so.
-                if not section.sh_flags & SHF_EXECINSTR or section.sh_type == SHT_NOBITS:
-                    continue
-                for begin in range(0, min(section.sh_size, left), _CHUNK):
-                    code = os.pread(fd, min(_CHUNK + _BEHIND, section.sh_size - begin), section.sh_offset + begin)
-                    if not code:
-                        break
-                    left -= min(len(code), _CHUNK)
-                    yield code, section.sh_addr + begin
-        finally:
-            os.close(fd)
+    with suppress(OSError, OverflowError), using(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)) as fd:
+        for section in image.sections:
+            # In a debug file the segments stand for bytes that are not there; its sections say so.
+            if not section.sh_flags & SHF_EXECINSTR or section.sh_type == SHT_NOBITS:
+                continue
+            for begin in range(0, min(section.sh_size, left), _CHUNK):
+                code = os.pread(fd, min(_CHUNK + _BEHIND, section.sh_size - begin), section.sh_offset + begin)
+                if not code:
+                    break
+                left -= min(len(code), _CHUNK)
+                yield code, section.sh_addr + begin
 
 
 def _x86_64(code: bytes, start: int, at: Mapping[int, int]) -> Iterator[tuple[int, int]]:

@@ -7,6 +7,7 @@ compute segments from sections.  No address and no other byte of the program cha
 import os
 import struct
 
+from hugealign.descriptors import using
 from hugealign.elf.coverage import RODATA_PAD_SECTIONS
 from hugealign.elf.image import PF_X, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image, Section, Segment
 from hugealign.elf.objectfile import TRAP
@@ -142,15 +143,12 @@ def dig_holes(path: str, image: Image, pad_section: str) -> None:
 
     libc = ctypes.CDLL(None)
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        with using(os.open(path, os.O_RDWR | os.O_CLOEXEC)) as fd:
+            # An input may have brought along a section of that name.
+            for start, end in gaps + [pad for pad in pads if _is_zero(fd, *pad)]:
+                libc.fallocate64(fd, _PUNCH_HOLE, ctypes.c_long(start), ctypes.c_long(end - start))
     except OSError:
         return
-    try:
-        # An input may have brought along a section of that name.
-        for start, end in gaps + [pad for pad in pads if _is_zero(fd, *pad)]:
-            libc.fallocate64(fd, _PUNCH_HOLE, ctypes.c_long(start), ctypes.c_long(end - start))
-    finally:
-        os.close(fd)
 
 
 def _is_zero(fd: int, start: int, end: int) -> bool:

@@ -8,6 +8,7 @@ size.  Every number in the file is untrusted: each read is bounded by the file's
 import os
 import struct
 
+from hugealign.descriptors import using
 from hugealign.errors import MalformedElfError, NotElfError
 
 ET_REL, ET_EXEC, ET_DYN, ET_CORE = 1, 2, 3, 4
@@ -184,11 +185,8 @@ def read_image(fd: int) -> Image:
 def read_file(path: "str | bytes | os.PathLike[str]") -> Image:
     """Read the headers of the file at *path*.  Raises NotElfError, MalformedElfError, OSError."""
     # O_NONBLOCK: opening a FIFO that nobody writes to must not hang; without effect on regular files.
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
+    with using(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)) as fd:
         return read_image(fd)
-    finally:
-        os.close(fd)
 
 
 def _read(fd: int, offset: int, size: int, what: str, short_is_fine: bool = False) -> bytes:

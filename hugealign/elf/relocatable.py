@@ -10,6 +10,7 @@ Sources: System V ABI, chapter 4; ar(5).
 import os
 import struct
 
+from hugealign.descriptors import using
 from hugealign.errors import NumberFormatError
 
 TYPE_CHECKING = False
@@ -49,10 +50,8 @@ def opened(paths: "Iterable[str]") -> "Iterator[tuple[str, int]]":
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except (OSError, ValueError):
             continue
-        try:
+        with using(fd):
             yield path, fd
-        finally:
-            os.close(fd)
 
 
 def members(fd: int, with_names: bool = False) -> "Iterator[tuple[bytes, int, int]]":

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from operator import itemgetter
 
+from hugealign.descriptors import using
 from hugealign.elf.contents import Contents, filled
 from hugealign.elf.image import ET_DYN, ET_EXEC, SHF_EXECINSTR, SHT_NOBITS, Image, Section, read_image
 from hugealign.elf.notes import read_notes
@@ -90,8 +91,7 @@ def read_functions(path: str | os.PathLike[str]) -> Functions:
 
     Raises NotElfError, MalformedElfError, OSError; HugealignError if it is not linked, or nothing tells its functions.
     """
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
+    with using(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)) as fd:
         image = read_image(fd)
         if image.e_type not in (ET_EXEC, ET_DYN):
             raise HugealignError("not linked: give the executable or shared library")
@@ -100,8 +100,6 @@ def read_functions(path: str | os.PathLike[str]) -> Functions:
         functions.source = source
         functions.image = image
         functions.build_id = read_notes(fd, image).build_id
-    finally:
-        os.close(fd)
     functions.text = sum(s.p_memsz for s in image.text_segments)
     functions.lead = sum(
         s.sh_size for s in image.sections if s.sh_flags & SHF_EXECINSTR and s.name.startswith(_LEADING)

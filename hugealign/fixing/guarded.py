@@ -2,6 +2,7 @@
 
 import os
 
+from hugealign.descriptors import using
 from hugealign.elf.guards import read_guards, weaker
 from hugealign.elf.image import PT_DYNAMIC, PT_GNU_PROPERTY, read_image
 from hugealign.fixing.output import Output
@@ -16,8 +17,7 @@ def lost(fd: int, output: Output) -> str:
 
     Raises HugealignError, OSError.
     """
-    made = os.memfd_create("hugealign")
-    try:
+    with using(os.memfd_create("hugealign")) as made:
         # Only what is read of it: headers, and a few small tables.
         os.ftruncate(made, output.size)
         for offset, data in output.writes:
@@ -32,5 +32,3 @@ def lost(fd: int, output: Output) -> str:
                 if low < high:
                     write_all(made, os.pread(fd, high - low, low - piece.target + piece.source), low)
         return weaker(read_guards(made, image), read_guards(fd, read_image(fd)))
-    finally:
-        os.close(made)

@@ -17,6 +17,7 @@ import signal
 import stat
 from collections.abc import Iterator
 
+from hugealign.descriptors import using
 from hugealign.elf.fixrecord import MAGIC
 from hugealign.elf.windows import BASE_PAGE
 from hugealign.errors import HugealignError
@@ -184,11 +185,8 @@ def _keep_times(fd: int, info: os.stat_result) -> None:
 
 @contextlib.contextmanager
 def _writable(source: int) -> Iterator[int]:
-    fd = os.open(f"/proc/self/fd/{source}", os.O_RDWR | os.O_CLOEXEC)
-    try:
+    with using(os.open(f"/proc/self/fd/{source}", os.O_RDWR | os.O_CLOEXEC)) as fd:
         yield fd
-    finally:
-        os.close(fd)
 
 
 @contextlib.contextmanager

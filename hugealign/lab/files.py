@@ -3,6 +3,7 @@
 import hashlib
 import os
 
+from hugealign.descriptors import using
 from hugealign.elf.image import PF_X, read_image
 from hugealign.elf.notes import read_notes
 from hugealign.errors import HugealignError
@@ -13,20 +14,15 @@ from hugealign.units import printable
 def describe(path: str) -> File:
     """Return what is known of the file at *path*: nothing but that if it is gone, or no ELF file."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except (OSError, ValueError):
+        with using(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)) as fd:
+            image = read_image(fd)
+            build_id = read_notes(fd, image).build_id
+            identity = f"build-id:{build_id}" if build_id else _digest(fd)
+    except (HugealignError, OSError, ValueError):
         return File(path)
-    try:
-        image = read_image(fd)
-        build_id = read_notes(fd, image).build_id
-        segments = tuple(
-            Segment(s.p_vaddr, s.p_offset, s.p_filesz, s.p_memsz, bool(s.p_flags & PF_X)) for s in image.load_segments
-        )
-        return File(path, f"build-id:{build_id}" if build_id else _digest(fd), segments)
-    except (HugealignError, OSError):
-        return File(path)
-    finally:
-        os.close(fd)
+    loads = image.load_segments
+    segments = (Segment(s.p_vaddr, s.p_offset, s.p_filesz, s.p_memsz, bool(s.p_flags & PF_X)) for s in loads)
+    return File(path, identity, tuple(segments))
 
 
 def _digest(fd: int) -> str:

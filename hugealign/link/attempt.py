@@ -2,6 +2,7 @@
 
 import os
 
+from hugealign.descriptors import using
 from hugealign.errors import HugealignError
 from hugealign.link import linkers, running
 from hugealign.link.running import Memory
@@ -79,16 +80,11 @@ def look(job: "Job") -> "tuple[Image, Guards] | None":
     from hugealign.elf.image import read_image
 
     try:
-        fd = os.open(job.command.output, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except (OSError, ValueError):
-        return None
-    try:
-        image = read_image(fd)
-        return image, read_guards(fd, image)
+        with using(os.open(job.output, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)) as fd:
+            image = read_image(fd)
+            return image, read_guards(fd, image)
     except (OSError, HugealignError):
         return None
-    finally:
-        os.close(fd)
 
 
 def laid_out(job: "Job", recipe: Recipe, run: "Run | None" = None) -> Attempt:
@@ -233,11 +229,8 @@ def _applied(job: "Job", plan: "Edit | str") -> str:
 
     if isinstance(plan, str):
         return plan
-    fd = os.open(job.command.output, os.O_RDWR | os.O_CLOEXEC)
-    try:
+    with using(os.open(job.command.output, os.O_RDWR | os.O_CLOEXEC)) as fd:
         edit.apply(fd, plan)
-    finally:
-        os.close(fd)
     return ""
 
 

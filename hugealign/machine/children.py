@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from hugealign import environment
+from hugealign.descriptors import using
 
 _MOST = 1 << 16  # bytes kept of what a child says; the rest is not read
 _GRACE = 0.5  # seconds that a killed child has to end
@@ -71,20 +72,20 @@ class Child:
 def command(words: Sequence[str]) -> Child | None:
     """Start a command, its messages in English and in the output; None if it cannot be started."""
     reading, writing = os.pipe()
+    english = environment.as_given() | {b"LC_ALL": b"C"}
     try:
-        child = subprocess.Popen(
-            words,
-            stdin=subprocess.DEVNULL,
-            stdout=writing,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            env=environment.as_given() | {b"LC_ALL": b"C"},
-        )
+        with using(writing):
+            child = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=writing,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env=english,
+            )
     except (OSError, ValueError):
         os.close(reading)
         return None
-    finally:
-        os.close(writing)
     child.returncode = 0  # reaped by us: Popen must not complain
     return Child(child.pid, reading)
 

@@ -12,6 +12,7 @@ import os
 import stat
 from collections.abc import Sequence
 
+from hugealign.descriptors import using
 from hugealign.errors import HugealignError
 from hugealign.machine import children
 
@@ -58,16 +59,13 @@ class Namespace:
         """
         _mount(f"/proc/self/fd/{copy}", f"/proc/self/fd/{target}", "", _MS_BIND, "", "bind the copy over the file")
         # A descriptor from before the mount leads below it, so the new one is found by name.
-        covered = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
+        with using(os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)) as covered:
             if os.path.samestat(os.fstat(covered), os.fstat(copy)):
                 # In a user namespace the flags that the mount had outside have to stay (mount_namespaces(7)).
                 had = os.fstatvfs(covered).f_flag
                 flags = had & _MS_OF_ST | (_MS_RELATIME if had & _ST_RELATIME else 0)
                 flags |= _MS_REMOUNT | _MS_BIND | _MS_RDONLY
                 _mount("none", f"/proc/self/fd/{covered}", "", flags, "", "make the copy read-only")
-        finally:
-            os.close(covered)
 
     def detach(self, place: str) -> None:
         """Take the tmpfs from *place*; what is bound from it stays.  Raises NamespaceError."""

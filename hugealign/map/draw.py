@@ -3,6 +3,7 @@
 import os
 
 from hugealign import orderfile
+from hugealign.descriptors import using
 from hugealign.elf.coverage import rodata_coverage
 from hugealign.elf.notes import BuildNote, read_notes
 from hugealign.errors import HugealignError
@@ -39,8 +40,5 @@ def _planned(ran: Ran, page_size: int, budget: Budget, path: str) -> Plan:
 
 
 def _note(ran: Ran) -> BuildNote | None:
-    fd = os.open(ran.binary, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
+    with using(os.open(ran.binary, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)) as fd:
         return read_notes(fd, ran.functions.image).build
-    finally:
-        os.close(fd)

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from glob import escape, glob
 
+from hugealign.descriptors import using
 from hugealign.errors import HugealignError
 from hugealign.plugin import listed
 from hugealign.resources import directory
@@ -172,16 +173,13 @@ def _list(llvm: Llvm, target: str) -> None:
             continue  # a script in front of a compiler, which may run another one tomorrow
         entries.append(listed.Entry(target, tool, listed.identity([tool, *libraries]), libraries))
     path = os.path.join(listed.cache(), listed.NAME)
-    place = os.open(listed.cache(), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with using(os.open(listed.cache(), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as place:
         fcntl.flock(place, fcntl.LOCK_EX)
         tools = {entry.tool for entry in entries}
         entries += [old for old in listed.read() if old.tool not in tools and os.path.exists(old.plugin)]
         with open(f"{path}.new", "wb") as file:
             file.write(os.fsencode("".join(entry.line() for entry in entries if entry.can_be_listed())))
         os.rename(f"{path}.new", path)
-    finally:
-        os.close(place)
 
 
 def _build(llvm: Llvm, target: str) -> None:

@@ -10,6 +10,7 @@ the libraries.
 
 import os
 
+from hugealign.descriptors import using
 from hugealign.errors import HugealignError
 from hugealign.trust import check, check_directory
 
@@ -39,11 +40,8 @@ class Entry:
         """Return whether nobody else can put another file under the plugin's path, by its name or by a link in it."""
         if os.path.realpath(self.plugin) != self.plugin:
             return False
-        directory = os.open(os.path.dirname(self.plugin), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
+        with using(os.open(os.path.dirname(self.plugin), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:
             check_directory(directory, self.plugin)
-        finally:
-            os.close(directory)
         check(os.stat(self.plugin), self.plugin)
         return True
 
@@ -72,12 +70,9 @@ def read() -> list[Entry]:
     """Return the entries of the list; none if there is no list, or if others could have written it."""
     place = cache()
     try:
-        directory = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
+        with using(os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:
             check_directory(directory, place)
             fd = os.open(NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
-        finally:
-            os.close(directory)
         with open(fd, "rb") as file:
             check(os.fstat(fd), place)
             text = os.fsdecode(file.read(_LIMIT))

@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from hugealign.descriptors import using
 from hugealign.errors import HugealignError
 from hugealign.near import hint
 from hugealign.numbers import decimal
@@ -88,24 +89,20 @@ def look(pid: int, libraries: bool = False, anonymous: bool = False, rodata: boo
 
     Raises ProcessError; GoneError if the process is not there or ends meanwhile.
     """
-    directory = -1
     try:
         # One descriptor for all reads: should the process end and its number be reused, they fail with ESRCH.
-        directory = _open(pid)
-        for _ in range(_ATTEMPTS):
-            process = _identify(pid, directory)
-            seen, steady = _read(process, directory, libraries, anonymous, rodata)
-            if steady and _program(pid, directory) == (seen.exe, seen.exe_id):
-                break
+        with using(_open(pid)) as directory:
+            for _ in range(_ATTEMPTS):
+                process = _identify(pid, directory)
+                seen, steady = _read(process, directory, libraries, anonymous, rodata)
+                if steady and _program(pid, directory) == (seen.exe, seen.exe_id):
+                    break
     except (FileNotFoundError, ProcessLookupError):
         raise GoneError(f"no process {pid}") from None
     except PermissionError:
         raise ProcessError(f"process {pid}: no permission; look as its user or as root") from None
     except (OSError, OverflowError) as error:
         raise ProcessError(f"process {pid}: {error}") from error
-    finally:
-        if directory >= 0:
-            os.close(directory)
     return seen
 
 
@@ -156,15 +153,12 @@ def users(info: os.stat_result, path: str) -> list[int]:
 
 def _open(pid: int) -> int:
     """Return the open directory of process *pid*, or of another thread of it if the first has ended."""
-    directory = os.open(f"{_PROC}/{pid}", _DIRECTORY)
-    try:
+    with using(os.open(f"{_PROC}/{pid}", _DIRECTORY)) as directory:
         status = _status(directory)
         if "VmSize" in status or int(status.get("Threads", "1")) < 2:
             return os.dup(directory)
         other = next((tid for tid in os.listdir(f"{_PROC}/{pid}/task") if tid != str(pid)), str(pid))
         return os.open(f"task/{other}", _DIRECTORY, dir_fd=directory)
-    finally:
-        os.close(directory)
 
 
 def _status(directory: int) -> dict[str, str]:
@@ -244,15 +238,13 @@ def _read(process: Process, directory: int, libraries: bool, anonymous: bool, ro
                 break
     # Nothing is listed while exec replaces the program.
     steady = bool(listed) and [(m.start, m.end) for m in found] == [(m.start, m.end) for m in listed]
-    pages = os.open("pagemap", os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)
-    try:
-        found = [replace(m, pages=pagemap.scan(pages, m.start, m.end)) for m in found]
-    except OSError:
-        pass  # Linux before 6.7: the counts of smaps are what there is
-    else:
-        steady &= all(m.huge == sum(p.end - p.start for p in m.pages or () if p.huge) for m in found)
-    finally:
-        os.close(pages)
+    with using(os.open("pagemap", os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)) as pages:
+        try:
+            found = [replace(m, pages=pagemap.scan(pages, m.start, m.end)) for m in found]
+        except OSError:
+            pass  # Linux before 6.7: the counts of smaps are what there is
+        else:
+            steady &= all(m.huge == sum(p.end - p.start for p in m.pages or () if p.huge) for m in found)
     return replace(process, mappings=tuple(found)), steady
 
 

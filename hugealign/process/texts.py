@@ -10,6 +10,7 @@ import re
 import struct
 from dataclasses import dataclass, replace
 
+from hugealign.descriptors import using
 from hugealign.process import pagemap, processes, smaps
 
 #: The executable mappings of /proc/PID/maps (Documentation/filesystems/proc.rst); "\n" in a name is escaped there.
@@ -47,13 +48,10 @@ def look(pid: int, least: int, page_size: int) -> Executed | None:
 
     Windows have *page_size* bytes.  Raises OSError if it is gone or not ours, HugealignError where only smaps is left.
     """
-    maps = os.open(f"/proc/{pid}/maps", os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with using(os.open(f"/proc/{pid}/maps", os.O_RDONLY | os.O_CLOEXEC)) as maps:
         if not _has(maps, least):
             return None
         lines = list(_EXECUTABLE.finditer(_all(maps)))
-    finally:
-        os.close(maps)
     sizes: dict[bytes, int] = {}
     for line in lines:
         start, end, path = line.groups()
@@ -126,11 +124,8 @@ def _has(maps: int, least: int) -> bool:
 
 
 def _read(path: str) -> bytes:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with using(os.open(path, os.O_RDONLY | os.O_CLOEXEC)) as fd:
         return _all(fd)
-    finally:
-        os.close(fd)
 
 
 def _all(fd: int) -> bytes:

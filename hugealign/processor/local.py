@@ -7,6 +7,7 @@ import os
 import platform
 import struct
 
+from hugealign.descriptors import using
 from hugealign.processor import cpuid
 from hugealign.processor.cpuid import Identity, Leaf, Registers, Tlbs
 from hugealign.processor.table import ARM64, Cpu, identify, identify_midr
@@ -95,12 +96,9 @@ def executed() -> Leaf:
     libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_int64)
     # A file in memory, mapped without the right to write: never writable and executable at once, which SELinux
     # (execmem) and systemd (MemoryDenyWriteExecute=) would refuse.
-    fd = os.memfd_create("hugealign-cpuid")
-    try:
+    with using(os.memfd_create("hugealign-cpuid")) as fd:
         os.write(fd, _READ)
         address = libc.mmap(None, mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_EXEC, mmap.MAP_PRIVATE, fd, 0)
-    finally:
-        os.close(fd)
     if address == ctypes.c_void_p(-1).value:
         raise Unavailable
     read = ctypes.CFUNCTYPE(None, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p)(address)

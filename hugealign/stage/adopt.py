@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hugealign import replacing, trust
+from hugealign.descriptors import using
 from hugealign.elf.image import PT_INTERP, read_image
 from hugealign.errors import HugealignError, NotElfError
 from hugealign.machine import children, libraries
@@ -139,22 +140,14 @@ def _could_be_warm(path: str, fd: int, done: CachedText) -> bool:
     if done.obstacle is None or done.obstacle.code == "file-system":
         return False
     try:
-        copy = os.open(os.path.dirname(path), os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    except OSError:
-        return False
-    try:
-        replacing.copy_data(fd, copy, os.fstat(fd).st_size)
-        os.fsync(copy)
-        reading = os.open(f"/proc/self/fd/{copy}", os.O_RDONLY | os.O_CLOEXEC)
+        with using(os.open(os.path.dirname(path), os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)) as copy:
+            replacing.copy_data(fd, copy, os.fstat(fd).st_size)
+            os.fsync(copy)
+            reading = os.open(f"/proc/self/fd/{copy}", os.O_RDONLY | os.O_CLOEXEC)
     except (OSError, HugealignError):
         return False
-    finally:
-        os.close(copy)
-    try:
-        with measure.huge_pages_allowed():
-            return all(warming.warm(reading, done.offsets, done.page_size).huge)
-    finally:
-        os.close(reading)
+    with using(reading), measure.huge_pages_allowed():
+        return all(warming.warm(reading, done.offsets, done.page_size).huge)
 
 
 def _has_tunable(path: str) -> bool:
@@ -180,15 +173,12 @@ def _command() -> str:
     if path is None:
         raise ServiceError("hugealign is not on the PATH; install it first")
     for directory in (os.path.dirname(os.path.realpath(path)), PACKAGE):
-        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            trust.check_directory(fd, directory)
+            with using(os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as fd:
+                trust.check_directory(fd, directory)
         except HugealignError as error:
-            raise ServiceError(
-                f"{printable(directory)}: others may write there; install hugealign elsewhere"
-            ) from error
-        finally:
-            os.close(fd)
+            said = f"{printable(directory)}: others may write there; install hugealign elsewhere"
+            raise ServiceError(said) from error
     return os.path.abspath(path)
 
 

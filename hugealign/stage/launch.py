@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 
+from hugealign.descriptors import using
 from hugealign.elf.coverage import coverage
 from hugealign.elf.image import read_image
 from hugealign.errors import HugealignError
@@ -225,17 +226,13 @@ def _bound_own(entered: namespace.Namespace, origin: copies.Source, mounted: str
     """Make a copy on the tmpfs *mounted* and bind it."""
     path = os.path.join(mounted, origin.identity)
     try:
-        target = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        try:
+        # Nobody can execute what is open for writing (ETXTBSY).
+        with using(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)) as target:
             copies.write(origin, target)
             copies.carry(origin, target, owner=not entered.user)
             copy = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        finally:
-            os.close(target)  # nobody can execute what is open for writing (ETXTBSY)
-        try:
+        with using(copy):
             return _bound(entered, origin, copy)
-        finally:
-            os.close(copy)
     except (OSError, HugealignError) as error:
         with suppress(OSError):
             os.unlink(path)  # its memory
@@ -246,13 +243,10 @@ def _bound(entered: namespace.Namespace, origin: copies.Source, copy: int) -> Te
     """Bind *copy* over the file that *origin* is of, if its path still leads there."""
     try:
         huge, rodata = copies.huge_windows(copy), copies.huge_rodata(origin, copy)
-        target = os.open(origin.path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
+        with using(os.open(origin.path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)) as target:
             if not os.path.samestat(os.fstat(target), os.fstat(origin.fd)):
                 raise StageError("another file took its name")
             entered.bind(copy, origin.path, target)
-        finally:
-            os.close(target)
     except (OSError, HugealignError) as error:
         return _unstaged(Text(origin.path, IN_PLACE), origin.windows, error)
     whole = huge == origin.windows and (not rodata or rodata[0] == rodata[1])
@@ -270,12 +264,11 @@ def _copied(command: str, path: str, options: LaunchOptions) -> Launch:
         copies.check(origin)
         if namespace.privileged(fd):
             raise StageError("it gives privileges, which a copy would lose")
-        target = _memory_file(os.path.basename(path))
-        copies.write(origin, target)
-        os.fchmod(target, 0o500)
-        # Executed by a descriptor that the command does not get: the kernel has opened it before it closes this one.
-        copy = os.open(f"/proc/self/fd/{target}", os.O_RDONLY | os.O_CLOEXEC)
-        os.close(target)
+        with using(_memory_file(os.path.basename(path))) as target:
+            copies.write(origin, target)
+            os.fchmod(target, 0o500)
+            # Executed by a descriptor that the command does not get: the kernel has it open before it closes this one.
+            copy = os.open(f"/proc/self/fd/{target}", os.O_RDONLY | os.O_CLOEXEC)
         huge, rodata = copies.huge_windows(copy), copies.huge_rodata(origin, copy)
     whole = huge == origin.windows and (not rodata or rodata[0] == rodata[1])
     problem = "" if whole else "this kernel does not collapse files in memory (Linux 6.1 does)"

@@ -16,6 +16,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from hugealign import trust
+from hugealign.descriptors import using
 from hugealign.errors import HugealignError
 from hugealign.machine import kernel, namespace
 from hugealign.regular import opened
@@ -119,18 +120,14 @@ def drop(paths: Sequence[str] = (), place: str = DEFAULT) -> list[Entry]:
 def found(origin: copies.Source, place: str = DEFAULT) -> Iterator[int | None]:
     """Yield the open copy of *origin* in the store at *place*; None if there is none, or no store to be trusted."""
     fd = -1
-    with contextlib.suppress(OSError, HugealignError):
-        store = os.open(place, _DIRECTORY)
-        try:
-            _check(store, place)
-            fd = os.open(origin.identity, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=store)
-        finally:
-            os.close(store)
-    try:
-        yield fd if fd >= 0 else None
-    finally:
-        if fd >= 0:
-            os.close(fd)
+    with contextlib.suppress(OSError, HugealignError), using(os.open(place, _DIRECTORY)) as store:
+        _check(store, place)
+        fd = os.open(origin.identity, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=store)
+    if fd < 0:
+        yield None
+        return
+    with using(fd):
+        yield fd
 
 
 def _staged(store: int, place: str, real: str, fd: int, fix: bool, limit: int, rodata: bool) -> Staged:
@@ -171,20 +168,16 @@ def _check_reachable(real: str) -> None:
 
 def _copy(store: int, origin: copies.Source, identity: str) -> None:
     """Make the copy and give it its name when it is complete.  Raises StageError."""
-    target = os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600, dir_fd=store)
-    try:
+    with using(os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600, dir_fd=store)) as target:
         copies.write(origin, target)
         copies.carry(origin, target)
         # Closed for writing before it has a name: what is open for writing cannot be executed (ETXTBSY).
         reading = os.open(f"/proc/self/fd/{target}", os.O_RDONLY | os.O_CLOEXEC)
-    finally:
-        os.close(target)
     try:
-        os.link(f"/proc/self/fd/{reading}", identity, dst_dir_fd=store, follow_symlinks=True)
+        with using(reading):
+            os.link(f"/proc/self/fd/{reading}", identity, dst_dir_fd=store, follow_symlinks=True)
     except OSError as error:
         raise StageError(f"cannot be put into the store: {error.strerror}") from error
-    finally:
-        os.close(reading)
 
 
 def _make_room(store: int, origin: copies.Source, limit: int) -> None:
@@ -264,29 +257,22 @@ def _exists(store: int, name: str) -> bool:
 @contextlib.contextmanager
 def _opened(place: str) -> Iterator[int]:
     """Yield the store, open, mounted if it was not.  Raises StageError."""
-    fd = -1
     try:
         _mount(place)
-        fd = os.open(place, _DIRECTORY)
-        _check(fd, place)
-        yield fd
+        with using(os.open(place, _DIRECTORY)) as fd:
+            _check(fd, place)
+            yield fd
     except OSError as error:
         raise StageError(f"{printable(place)}: {error.strerror}") from error
-    finally:
-        if fd >= 0:
-            os.close(fd)
 
 
 @contextlib.contextmanager
 def _alone(store: int) -> Iterator[None]:
     """Let nobody else change the store meanwhile.  Raises OSError, StageError."""
     # A file of its own, which others cannot open, and so not lock.
-    fd = os.open(_LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=store)
-    try:
-        with _locked(fd):
-            yield
-    finally:
-        os.close(fd)
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    with using(os.open(_LOCK, flags, 0o600, dir_fd=store)) as fd, _locked(fd):
+        yield
 
 
 def _mount(place: str) -> None:
@@ -296,18 +282,11 @@ def _mount(place: str) -> None:
     except OSError:
         if not os.path.isdir(place):
             raise
-    fd = os.open(place, _DIRECTORY)
-    try:
+    with using(os.open(place, _DIRECTORY)) as fd:
         if not _is_mounted(fd):
-            with _locked(fd):
-                again = os.open(place, _DIRECTORY)
-                try:
-                    if not _is_mounted(again):
-                        namespace.mount_huge_tmpfs(f"/proc/self/fd/{again}", "mode=0755")
-                finally:
-                    os.close(again)
-    finally:
-        os.close(fd)
+            with _locked(fd), using(os.open(place, _DIRECTORY)) as again:
+                if not _is_mounted(again):
+                    namespace.mount_huge_tmpfs(f"/proc/self/fd/{again}", "mode=0755")
 
 
 def _is_mounted(fd: int) -> bool:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from hugealign.archives import kinds
 from hugealign.archives.counts import Counts
 from hugealign.archives.work import Allowance, Work
+from hugealign.descriptors import using
 from hugealign.elf.image import ET_CORE, ET_REL
 from hugealign.verification.checking import check_fd
 from hugealign.verification.inputs import Task
@@ -39,7 +40,7 @@ def check_path(task: Task, settings: Settings, counts: Counts) -> Iterator[FileR
     except (OSError, ValueError) as error:
         yield FileReport(path, reason=_cannot_open(path, error))
         return
-    try:
+    with using(fd):
         what = _kind(fd)
         if isinstance(what, OSError):
             yield FileReport(path, reason=what.strerror or str(what))
@@ -55,8 +56,6 @@ def check_path(task: Task, settings: Settings, counts: Counts) -> Iterator[FileR
             counts.other += 1
         else:
             yield from _archive(fd, task, settings, counts)
-    finally:
-        os.close(fd)
 
 
 def _kind(fd: int) -> str | OSError:

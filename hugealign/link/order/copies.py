@@ -11,6 +11,7 @@ The copies are files without a name: nothing is left behind, however the link en
 
 import os
 
+from hugealign.descriptors import using
 from hugealign.elf import relocatable
 from hugealign.elf.image import SHF_EXECINSTR
 from hugealign.elf.relocatable import ARCHIVE, MEMBER_HEADER, SHDR, SHT_PROGBITS, UNREADABLE
@@ -60,17 +61,12 @@ class Copies:
         archives = not any("exclude-libs" in word for word in words)
         for place, path in zip(command.places, command.inputs, strict=True):
             try:
-                fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-            except (OSError, ValueError):
-                continue  # the linker says what is wrong with it
-            try:
-                if copy := self._copy(fd, path, names, archives):
-                    words[place] = copy
-                    self.made[copy] = path
+                with using(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)) as fd:
+                    if copy := self._copy(fd, path, names, archives):
+                        words[place] = copy
+                        self.made[copy] = path
             except UNREADABLE:
-                continue  # it lies where it would lie without an order
-            finally:
-                os.close(fd)
+                continue  # it lies where it would lie without an order; the linker says what is wrong with it, if so
         return words
 
     def _copy(

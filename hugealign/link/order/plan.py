@@ -3,6 +3,7 @@
 import os
 import struct
 
+from hugealign.descriptors import using
 from hugealign.elf import buildnote
 from hugealign.elf.windows import text_windows
 from hugealign.link import linkers
@@ -175,8 +176,7 @@ class OrderedLink:
         section = next((s for s in image.sections if s.name == buildnote.SECTION), None)
         if section is None or section.sh_size < buildnote.DESCRIPTION + _SIGNED.size:
             return None
-        fd = os.open(self.job.command.output, os.O_RDWR | os.O_CLOEXEC)
-        try:
+        with using(os.open(self.job.command.output, os.O_RDWR | os.O_CLOEXEC)) as fd:
             offset = section.sh_offset + buildnote.DESCRIPTION
             try:
                 version, flags, page_size, *distances, budget = _SIGNED.unpack(os.pread(fd, _SIGNED.size, offset))
@@ -199,8 +199,6 @@ class OrderedLink:
             there = sum(last - first for _, first, last in text_windows(image, page_size)) // page_size
             windows = min(budget, there) if start < end else 0
             os.pwrite(fd, _SIGNED.pack(buildnote.VERSION, flags, page_size, start, end, windows), offset)
-        finally:
-            os.close(fd)
         return start, end
 
     def complaint(self, words: Words) -> str | None:
