@@ -7,7 +7,7 @@ from hugealign.elf.symbols import Functions, functions_of
 from hugealign.errors import HugealignError, UsageError
 from hugealign.profile import read
 from hugealign.profile.match import Matched, match
-from hugealign.profile.model import Profile
+from hugealign.profile.model import Flow, Profile
 from hugealign.profile.packed import Allowance
 from hugealign.units import printable
 
@@ -44,15 +44,18 @@ def what_ran(
     max_unpacked: int | None = None,
     force: bool = False,
     warn: Callable[[str], None] = silent,
+    flow: Flow | None = None,
 ) -> Ran:
     """Return what *profiles*, added up, say of *binary*; `hugealign.ordering.order` has the other parameters.
+
+    What they say of the inside of functions is added to *flow*, if there is one.
 
     Raises HugealignError; MismatchError if too little is found in the binary.
     """
     if form is not None and form not in read.FORMATS:
         raise UsageError(f"--type: unknown; known are {', '.join(read.FORMATS)}")
     functions, allowance = functions_of(binary), Allowance(max_unpacked)
-    profile, sources = Profile(), []
+    profile, sources = Profile(flow=flow), []
     for path in profiles:
         profile = profile.following()
         found = _add(path, profile, functions, binary, form, allowance)
