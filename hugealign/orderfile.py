@@ -1,7 +1,8 @@
 r"""The order file ``hugealign.order/1``: one symbol per line, in the order that a linker is to put them.
 
 ``name``, then ``key=value`` fields after tabs: ``file`` the source file of a local symbol whose name others have too,
-``samples``, ``kind`` (``cold`` or ``fill``; without it the function is hot).  A line with ``of`` is another name of the
+``samples``, ``kind`` (``cold`` or ``fill``; without it the function is hot), ``blocks`` (of a function that is divided:
+the numbers of the basic blocks that stay, in order, as in ``0.4.2``).  A line with ``of`` is another name of the
 function before, since a section can bear any of them.  ``@401136`` is a function without a name, by its address.
 ``# key: value`` before the first symbol says what the order was made from, ``# window: 2`` further down where a window
 begins; any other line that begins with ``#`` is a comment.
@@ -30,6 +31,7 @@ _ADDRESS = re.compile(r"@([0-9a-f]{1,16})\Z")
 _MOST_SAMPLES = 10**30 - 1
 _FILE_LIMIT, _LINE_LIMIT = 1 << 28, 1 << 20  # bytes of an order file, and of a line
 _MOST = 1 << 21  # functions; the largest programs have half as many
+_MOST_BLOCKS, _MOST_NUMBER = 1 << 16, (1 << 32) - 1
 ALIASES = 16  # other names of a function; linkers that make functions one (--icf) give some of them thousands
 
 
@@ -41,7 +43,8 @@ class OrderFileError(HugealignError):
 class Entry:
     """One function: *name*, or *address* if it is empty; *file* if the name is not enough; its other names *aliases*.
 
-    *window* is the number of the window that it begins in, from 1; 0 if the file does not say.  Not frozen: there are
+    *window* is the number of the window that it begins in, from 1; 0 if the file does not say.  *blocks* are numbers
+    of the blocks that stay, the entry first, if it is to be divided.  Not frozen: there are
     half a million of them in a large program, and making each would take three times as long.
     """
 
@@ -52,6 +55,7 @@ class Entry:
     window: int = 0
     address: int = 0
     aliases: tuple[str, ...] = ()
+    blocks: tuple[int, ...] = ()
 
     @property
     def key(self) -> tuple[str, str, int]:
@@ -87,6 +91,8 @@ def _lines(order: OrderFile) -> Iterator[str]:
             line += f"\tfile={escape(entry.file)}"
         if entry.samples:
             line += f"\tsamples={entry.samples}"
+        if entry.blocks:
+            line += f"\tblocks={'.'.join(map(str, entry.blocks))}"
         yield line + kind
         for alias in entry.aliases if entry.name else ():
             yield f"{_name(alias)}\tof={_name(entry.name)}{kind}"
@@ -185,6 +191,8 @@ def _entry(line: str, window: int, number: int) -> tuple[Entry, str | None]:
         window,
         int(found.group(1), 16) if found else 0,
     )
+    if "blocks" in fields:
+        entry.blocks = _blocks(fields["blocks"], number)
     return entry, unescape(fields["of"]) if "of" in fields else None
 
 
@@ -193,6 +201,18 @@ def _number(text: str, line: int) -> int:
         return decimal(text, _MOST_SAMPLES)
     except NumberFormatError:
         raise OrderFileError(f"line {line}: not a number") from None
+
+
+def _blocks(text: str, line: int) -> tuple[int, ...]:
+    """Return the numbers of blocks, each of which is there once, the entry first."""
+    words = text.split(".", _MOST_BLOCKS)
+    try:
+        found = tuple(decimal(word, _MOST_NUMBER) for word in words)
+    except NumberFormatError:
+        raise OrderFileError(f"line {line}: not the numbers of blocks") from None
+    if found[0] or len(set(found)) != len(found):
+        raise OrderFileError(f"line {line}: blocks of which one is there twice, or 0 is not the first")
+    return found
 
 
 def escape(text: str) -> str:

@@ -67,6 +67,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="form of FILE: hugealign's own, lld's --symbol-ordering-file, names alone, JSON (default: order)",
     )
     add("--format", choices=("text", "json"), default="text", help="form of the report (default: text)")
+    add(
+        "--blocks",
+        action="store_true",
+        help="divide functions into the blocks that ran and the rest, where EXE has clang's map of blocks",
+    )
     add("--diff", action="store_true", help="compare two order files")
     profiled.configure(parser)
 
@@ -113,6 +118,7 @@ def _from_profiles(args: argparse.Namespace) -> int:
         page_size=page_size,
         budget=profiled.budget(args),
         fill=not args.no_fill,
+        blocks=args.blocks,
         warn=profiled.warn,
     )
     return _finish(made, args)
@@ -140,6 +146,7 @@ def _from_trace(args: argparse.Namespace) -> int:
             budget=here,
             reserve=profiled.reserve(args),
             fill=not args.no_fill,
+            blocks=args.blocks,
             force=args.force,
             warn=profiled.warn,
             progress=progress.say,
@@ -175,8 +182,8 @@ def _diff(args: argparse.Namespace) -> int:
 
     if len(args.profiles) != 2:
         raise UsageError("order --diff: two order files are needed: OLD NEW")
-    if args.binary or args.output or args.trace:
-        raise UsageError("order --diff: takes no -b, no -o and no --trace; the report is on standard output")
+    if args.binary or args.output or args.trace or args.blocks:
+        raise UsageError("order --diff: takes no -b, no -o, no --trace, no --blocks; the report is on standard output")
     difference = diff.compare(*map(load, args.profiles))
     output.write((diff.to_json if args.format == "json" else diff.text)(difference), None, utf8=args.format == "json")
     return 0 if difference.same else 1

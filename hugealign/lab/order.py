@@ -1,6 +1,6 @@
 """`hugealign order --trace` as a function: the number of huge windows is the one that misses least in a simulation."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from hugealign.elf.calls import Calls
@@ -8,12 +8,14 @@ from hugealign.lab.geometry import Geometry, named
 from hugealign.lab.placement import WINDOW, ordered
 from hugealign.lab.ran import Traced, traced
 from hugealign.lab.simulate import simulate, without
+from hugealign.ordering.blocks import Laid
 from hugealign.ordering.budget import Budget, of_entries
 from hugealign.ordering.misses import Misses
-from hugealign.ordering.order import Order
+from hugealign.ordering.order import Order, divided
 from hugealign.ordering.problem import Problem, of_sorted
 from hugealign.ordering.sorting import Sorted, sort
 from hugealign.ordering.windows import Room
+from hugealign.profile.model import Flow
 from hugealign.profile.ran import silent
 from hugealign.units import printable
 
@@ -28,6 +30,7 @@ def order_of_trace(
     budget: Budget | None = None,
     reserve: int = 1,
     fill: bool = True,
+    blocks: bool = False,
     force: bool = False,
     warn: Callable[[str], None] = silent,
     progress: Callable[[str], None] = silent,
@@ -41,13 +44,15 @@ def order_of_trace(
     processors = [named(word) for word in dict.fromkeys(cpus)]
     budgets = [of_entries(_entries(cpu), reserve, printable(cpu.name)) for cpu in processors]
     budget = budget or min(budgets, key=lambda budget: budget.windows)
-    found = traced(trace, binary, force=force, warn=warn, progress=progress)
-    ran = found.ran
+    flow = Flow() if blocks else None
+    found = traced(trace, binary, force=force, warn=warn, progress=progress, flow=flow)
+    whole = found.ran
+    ran, laid = (whole, None) if flow is None else divided(whole, flow)
     problem = Problem(ran.matched, ran.functions, Room(WINDOW, budget.windows))
     sequence = sort(ran.matched, ran.functions)
-    misses = _simulated(found, problem, sequence, processors, budget, progress)
-    filled = replace(problem, fill=Calls(ran.binary, ran.functions) if fill else None)
-    return Order(ran, budget, of_sorted(filled, sequence, misses.chosen), misses)
+    misses = _simulated(found, laid, problem, sequence, processors, budget, progress)
+    filled = replace(problem, fill=Calls(ran.binary, whole.functions) if fill else None)
+    return Order(ran, budget, of_sorted(filled, sequence, misses.chosen), misses, laid)
 
 
 def _entries(cpu: Geometry) -> int:
@@ -57,6 +62,7 @@ def _entries(cpu: Geometry) -> int:
 
 def _simulated(
     traced: Traced,
+    laid: Mapping[int, Laid] | None,
     problem: Problem,
     sequence: Sorted,
     cpus: Sequence[Geometry],
@@ -69,7 +75,7 @@ def _simulated(
     layouts = []
     for count in range(min(most, rule.needed) + 1):  # what ran has room in as many as it needs, and in more
         order = [placed.index for placed in of_sorted(problem, sequence, count).placed]
-        placement = ordered(traced.trace, traced.file, "order", problem.functions, order)
+        placement = ordered(traced.trace, traced.file, "order", traced.ran.functions, order, laid)
         layouts.append((placement, range(count, most + 1 if count == rule.needed else count + 1)))
     total = max(1, traced.trace.description.events)
     done = simulate(

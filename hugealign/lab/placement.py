@@ -6,7 +6,7 @@ the file that is laid out has huge windows.
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hugealign.elf.symbols import Functions
@@ -14,6 +14,7 @@ from hugealign.elf.windows import align_down
 from hugealign.errors import HugealignError
 from hugealign.lab.tracefile import Trace
 from hugealign.ordering.alignment import alignment, place
+from hugealign.ordering.blocks import Laid
 
 WINDOW = 2 << 20  # what the tables of instruction TLBs are published for
 _REGION = 48  # bits of the addresses of one file
@@ -38,20 +39,31 @@ def original(trace: Trace, file: int, name: str = "original") -> Placement:
     return Placement(name, addresses, first + (file << _REGION) // WINDOW, -(-max(ends) // WINDOW) - first)
 
 
-def ordered(trace: Trace, file: int, name: str, functions: Functions, order: Sequence[int]) -> Placement:
+def ordered(
+    trace: Trace,
+    file: int,
+    name: str,
+    functions: Functions,
+    order: Sequence[int],
+    laid: Mapping[int, Laid] | None = None,
+) -> Placement:
     """Return the blocks as they lie when a linker puts the functions *order* first, and the rest behind, as they were.
 
     The text then begins with a window, and in it with what linkers put before functions (``.init``, ``.plt``).  Code
-    between two functions stays with the first; what lies behind all of them stays there.
+    between two functions stays with the first; what lies behind all of them stays there.  Of functions whose blocks are
+    *laid* out the other ones lie behind everything.
     """
+    laid = laid or {}
     base = _text(trace, file)
     behind = functions.starts[-1] + functions.sizes[-1]
     starts, sizes = [*functions.starts, behind], [*functions.sizes, 0]
+    for index, one in laid.items():
+        sizes[index] = one.size
     owners = array("q")
     for address, number, size, _ in trace.block_rows():
         owner = bisect_right(starts, address) - 1 if number == file else -1
         owners.append(owner)
-        if owner >= 0:
+        if owner >= 0 and owner not in laid:
             sizes[owner] = max(sizes[owner], address + size - starts[owner])
     begin = align_down(base, WINDOW)
     end = begin + max(0, starts[0] - base)
@@ -60,9 +72,15 @@ def ordered(trace: Trace, file: int, name: str, functions: Functions, order: Seq
     moved = [start for _, start in sorted(zip(sequence, placed, strict=True))]
     end = placed[-1] + sizes[sequence[-1]]
     addresses = array("Q")
+    apart = end
     for (address, number, _, _), owner in zip(trace.block_rows(), owners, strict=True):
         by = moved[owner] - starts[owner] if owner >= 0 else begin - base if number == file else 0
+        if owner in laid:
+            to = laid[owner].at(address - starts[owner])
+            by = apart - base if to is None else moved[owner] + to - address
         addresses.append(address + by + (number << _REGION))
+    if laid:
+        end = apart + behind - base
     first = begin // WINDOW
     return Placement(name, addresses, first + (file << _REGION) // WINDOW, -(-end // WINDOW) - first)
 

@@ -1,7 +1,7 @@
 """What ran of a program, by a trace: the record that a profile gives too, but complete and in instructions."""
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hugealign.elf.symbols import Functions, functions_of
@@ -9,6 +9,7 @@ from hugealign.lab.files import find
 from hugealign.lab.replay import ELSEWHERE, FUNCTION, NO_FUNCTION, Replay
 from hugealign.lab.tracefile import Trace, open_trace
 from hugealign.profile.match import Matched
+from hugealign.profile.model import Flow
 from hugealign.profile.ran import MismatchError, Ran, check_rate, silent
 from hugealign.units import printable
 
@@ -29,9 +30,11 @@ def traced(
     force: bool = False,
     warn: Callable[[str], None] = silent,
     progress: Callable[[str], None] = silent,
+    flow: Flow | None = None,
 ) -> Traced:
     """Return what ran of *binary*, by default the program that was traced; what is odd goes to *warn*.
 
+    What ran inside of functions is added to *flow*, if there is one.
     Raises HugealignError, which names the file; MismatchError if too little is found in the binary.
     """
     trace = open_trace(path)
@@ -40,7 +43,7 @@ def traced(
     file = find(found.files, binary)
     functions = functions_of(binary)
     total = max(1, found.events)
-    matched, uncounted = profile(trace, file, functions, lambda done: progress(f"{done * 100 // total} % read"))
+    matched, uncounted = profile(trace, file, functions, lambda done: progress(f"{done * 100 // total} % read"), flow)
     if not matched.samples:
         raise MismatchError(f"{printable(path)}: no function of {printable(binary)} runs in this trace")
     ran = Ran(binary, functions, matched, [(path, "trace")], "instructions")
@@ -53,9 +56,15 @@ def traced(
 
 
 def profile(
-    trace: Trace, file: int, functions: Functions, progress: Callable[[int], None] = lambda _: None
+    trace: Trace,
+    file: int,
+    functions: Functions,
+    progress: Callable[[int], None] = lambda _: None,
+    flow: Flow | None = None,
 ) -> tuple[Matched, int]:
     """Return what ran of the file with that number, as a profile says it, and calls that there was no room for.
+
+    With *flow*, what ran inside of functions is added to that.
 
     Samples are instructions.  A call is what enters a function at its first address from another one, directly or
     through the PLT; its offset is that of the last byte of the block that it leaves.  Raises TraceError.
@@ -66,7 +75,7 @@ def profile(
         owners.append(index + FUNCTION if index >= 0 else NO_FUNCTION if number == file else ELSEWHERE)
         entries.append(index >= 0 and functions.starts[index] == address)
     with Replay(trace) as replay:
-        replay.count_calls(owners, bytes(entries))
+        replay.count_calls(owners, bytes(entries), branches=flow is not None)
         replay.run(progress)
         executions = replay.executions()
         calls, uncounted = replay.calls()
@@ -83,6 +92,8 @@ def profile(
             matched.samples[owner - FUNCTION] = matched.samples.get(owner - FUNCTION, 0) + times * instructions
     if matched.found < matched.total:
         matched.missing = [("(no function)", matched.total - matched.found)]
+    if flow is not None:
+        calls = _within(flow, trace, owners, executions, calls)
     ends = [address + size for address, _, size, _ in trace.block_rows()]
     for (block, entered), times in calls.items():
         caller, callee = owners[block] - FUNCTION, owners[entered] - FUNCTION
@@ -90,3 +101,24 @@ def profile(
         key = caller, callee, offset if offset < functions.sizes[caller] else None
         matched.arcs[key] = matched.arcs.get(key, 0) + times
     return matched, uncounted
+
+
+def _within(
+    flow: Flow, trace: Trace, owners: "array[int]", executions: Sequence[int], pairs: dict[tuple[int, int], int]
+) -> dict[tuple[int, int], int]:
+    """Add to *flow* what ran inside of functions; return those of *pairs* of blocks that are calls."""
+    rows = list(trace.block_rows())
+    flow.complete = True
+    calls, arrived = {}, list(executions)
+    for (one, other), times in pairs.items():
+        if owners[one] == owners[other]:
+            flow.jump(rows[one][0] + rows[one][2] - 1, rows[other][0], times)
+            arrived[other] -= times
+        else:
+            calls[one, other] = times
+    for (address, _, size, _), owner, times, came in zip(rows, owners, executions, arrived, strict=True):
+        if owner >= FUNCTION and times:
+            flow.run(address, address + size, times)
+            if came > 0:
+                flow.back(address, came)
+    return calls

@@ -4,12 +4,17 @@ from collections.abc import Container, Mapping
 
 from hugealign.elf.symbols import Functions
 from hugealign.orderfile import ALIASES, Entry, OrderFile
+from hugealign.ordering.blocks import Laid
 from hugealign.ordering.windows import Plan
 from hugealign.profile.match import Matched
 
+_WHOLE: Mapping[int, Laid] = {}
 
-def compose(plan: Plan, matched: Matched, functions: Functions, header: Mapping[str, str]) -> OrderFile:
-    """Return the order file of *plan*; *header* says what it was made from."""
+
+def compose(
+    plan: Plan, matched: Matched, functions: Functions, header: Mapping[str, str], laid: Mapping[int, Laid] = _WHOLE
+) -> OrderFile:
+    """Return the order file of *plan*; *header* says what it was made from, *laid* has the blocks of functions."""
     aliases = _aliases(functions, {placed.index for placed in plan.placed})
     seen: set[tuple[str, str, int]] = set()
     entries = []
@@ -26,6 +31,7 @@ def compose(plan: Plan, matched: Matched, functions: Functions, header: Mapping[
             placed.window,
             functions.starts[index],
             tuple(aliases.get(index, ())),
+            laid[index].numbers if index in laid else (),
         )
         # Locals of one name from files of one name cannot be told apart: one line stands for all of them.
         if shared:

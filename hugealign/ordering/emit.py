@@ -36,6 +36,7 @@ def as_json(made: OrderFile) -> str:
             "samples": entry.samples,
             "kind": entry.kind,
             "window": entry.window,
+            **({"blocks": list(entry.blocks)} if entry.blocks else {}),
         }
         for entry in made.entries
     ]

@@ -1,33 +1,44 @@
 """`hugealign order` as a function: profiles of a program become an order of its functions and a number of windows."""
 
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from hugealign.elf.blockmap import read_blocks
 from hugealign.elf.calls import Calls
+from hugealign.errors import HugealignError
 from hugealign.orderfile import OrderFile
+from hugealign.ordering.blocks import Laid, laid
 from hugealign.ordering.budget import Budget, budget_of
 from hugealign.ordering.compose import compose
 from hugealign.ordering.misses import Misses
 from hugealign.ordering.problem import Problem, plan
 from hugealign.ordering.windows import Plan, Room
+from hugealign.profile.model import Flow
 from hugealign.profile.ran import Ran, silent, what_ran
 from hugealign.settings import PAGE_SIZE
+from hugealign.units import printable
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What was made of what *ran*; *misses* are those that a simulation counted, if there was one."""
+    """What was made of what *ran*; *misses* are those that a simulation counted, if there was one.
+
+    *blocks* are those of the functions, by index, that are to be divided, None if that was not asked for.
+    """
 
     ran: Ran
     budget: Budget
     plan: Plan
     misses: Misses | None = None
+    blocks: Mapping[int, Laid] | None = None
 
     def file(self) -> OrderFile:
         """Return the order file."""
         plan, ran = self.plan, self.ran
-        header = {
+        # The launcher looks for this one, in the first lines.
+        header = {} if self.blocks is None else {"blocks": f"of {len(self.blocks)} functions"}
+        header |= {
             "page-size": str(plan.page_size),
             "windows": str(plan.count),
             "budget": f"{plan.budget} ({self.budget.why})",
@@ -36,7 +47,7 @@ class Order:
             "build-id": ran.functions.build_id or "--",
             "matched": f"{ran.matched.found} of {ran.matched.total} {ran.unit}",
         }
-        return compose(plan, ran.matched, ran.functions, header)
+        return compose(plan, ran.matched, ran.functions, header, self.blocks or {})
 
 
 def order(
@@ -49,6 +60,7 @@ def order(
     page_size: int = PAGE_SIZE,
     budget: Budget | None = None,
     fill: bool = True,
+    blocks: bool = False,
     warn: Callable[[str], None] = silent,
 ) -> Order:
     """Return the order that *profiles* give the functions of the file at *binary*.
@@ -56,15 +68,42 @@ def order(
     *form* is the format of the profiles, by default what they look like; *max_unpacked* bounds the bytes that packed
     ones may become, and *force* goes on where most samples are not of *binary*.  *page_size* is that of huge pages in
     bytes, *budget* what the processor can hold of them, by default this one's.  With *fill*, functions that probably
-    run get the room that is left.  What is odd goes to *warn*.  Raises HugealignError.
+    run get the room that is left.  With *blocks*, functions that clang's map of blocks describes are divided into the
+    blocks that ran and the rest.  What is odd goes to *warn*.  Raises HugealignError.
     """
     budget = budget or budget_of()
-    ran = what_ran(binary, profiles, form=form, max_unpacked=max_unpacked, force=force, warn=warn)
-    return of_ran(ran, page_size, budget, fill=fill)
+    flow = Flow() if blocks else None
+    ran = what_ran(binary, profiles, form=form, max_unpacked=max_unpacked, force=force, warn=warn, flow=flow)
+    return of_ran(ran, page_size, budget, fill=fill, flow=flow)
 
 
-def of_ran(ran: Ran, page_size: int, budget: Budget, *, fill: bool) -> Order:
-    """Return the order of what *ran*.  Raises HugealignError."""
+def of_ran(ran: Ran, page_size: int, budget: Budget, *, fill: bool, flow: Flow | None = None) -> Order:
+    """Return the order of what *ran*; with *flow*, of the blocks that it knows, too.  Raises HugealignError."""
     calls = Calls(ran.binary, ran.functions)
+    found = None
+    if flow is not None:
+        ran, found = divided(ran, flow)
     problem = Problem(ran.matched, ran.functions, Room(page_size, budget.windows), calls, calls if fill else None)
-    return Order(ran, budget, plan(problem))
+    return Order(ran, budget, plan(problem), blocks=found)
+
+
+def divided(ran: Ran, flow: Flow) -> tuple[Ran, dict[int, Laid]]:
+    """Return what *ran* when functions are as small as the blocks of theirs that stay, and those blocks.
+
+    Raises HugealignError for a file whose map of blocks cannot be read, and one that has none.
+    """
+    functions, matched = ran.functions, ran.matched
+    blocks = read_blocks(ran.binary, {functions.starts[index] for index in matched.samples})
+    if not blocks:
+        raise HugealignError(
+            f"{printable(ran.binary)}: has no map of blocks; compile it once with clang -fbasic-block-address-map "
+            "(before clang 19: -fbasic-block-sections=labels)"
+        )
+    found = laid(flow, blocks, functions, matched)
+    sizes = [found[index].size if index in found else size for index, size in enumerate(functions.sizes)]
+    arcs: dict[tuple[int, int, int | None], int] = {}
+    for (caller, callee, offset), count in matched.arcs.items():
+        moved = found[caller].at(offset) if caller in found and offset is not None else offset
+        arcs[caller, callee, moved] = arcs.get((caller, callee, moved), 0) + count
+    small = replace(functions, sizes=sizes)
+    return replace(ran, functions=small, matched=replace(matched, arcs=arcs)), found

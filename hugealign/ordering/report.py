@@ -55,6 +55,9 @@ def _lines(order: Order) -> Iterator[str]:
     yield ""
     hot, cold, fill = (kinds[kind] for kind in (HOT, COLD, FILL))
     yield f"{hot} hot functions, {cold} cold parts, {fill} filled in; others keep the linker's order"
+    if order.blocks is not None:
+        stay = sum(one.size for one in order.blocks.values())
+        yield f"{len(order.blocks)} functions divided: {format_size(stay)} of their blocks ran"
 
 
 def _elsewhere(matched: Matched) -> str:

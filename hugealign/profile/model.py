@@ -44,12 +44,53 @@ class Malformed(ValueError):  # noqa: N818 - says what a line is
 
 
 @dataclass(slots=True)
+class Flow:
+    """What ran inside of functions, by addresses of the binary: what the order of their blocks is made from.
+
+    *runs* are pieces of code, from the first address to the end, that ran through so many times.
+
+    *jumps* lead from an address of the last instruction before to the first one behind; *returns* come from another
+    function, at an address behind a call.  *complete*: what is not here did not run.
+    """
+
+    complete: bool = False
+    runs: dict[tuple[int, int], int] = field(default_factory=dict)
+    jumps: dict[tuple[int, int], int] = field(default_factory=dict)
+    returns: dict[int, int] = field(default_factory=dict)
+    room: Room = field(default_factory=Room)
+
+    def run(self, start: int, end: int, count: int) -> None:
+        """Count a piece of code.  Raises ProfileError for too many that differ."""
+        key = start, end
+        known = self.runs.get(key)
+        if known is None:
+            self.room.take()
+        self.runs[key] = (known or 0) + count
+
+    def jump(self, source: int, target: int, count: int) -> None:
+        """Count a jump.  Raises ProfileError for too many that differ."""
+        key = source, target
+        known = self.jumps.get(key)
+        if known is None:
+            self.room.take()
+        self.jumps[key] = (known or 0) + count
+
+    def back(self, address: int, count: int) -> None:
+        """Count returns to *address*.  Raises ProfileError for too many that differ."""
+        known = self.returns.get(address)
+        if known is None:
+            self.room.take()
+        self.returns[address] = (known or 0) + count
+
+
+@dataclass(slots=True)
 class Profile:
     """The sum of one or more profiles.
 
     *samples* has every function that ran, in any frame, with the samples or executions inside of it; *arcs* counts the
     calls between two, by the offset in the caller in bytes (None: not known).  *foreign* samples lie in other files
-    (libraries, the kernel).  *bad* lines could not be read; *first_bad* is the number of the first.
+    (libraries, the kernel).  *bad* lines could not be read; *first_bad* is the number of the first.  *flow*, if there
+    is one, gets what ran inside of functions.
     """
 
     samples: dict[Place, int] = field(default_factory=dict)
@@ -60,11 +101,12 @@ class Profile:
     first_bad: int = 0
     notes: list[str] = field(default_factory=list)
     room: Room = field(default_factory=Room)
+    flow: Flow | None = None
     _places: dict[bytes, Place] = field(default_factory=dict)
 
     def following(self) -> "Profile":
         """Return the profile that the next file is added to: this sum, with nothing told of that file's lines yet."""
-        return Profile(self.samples, self.arcs, self.foreign, room=self.room, _places=self._places)
+        return Profile(self.samples, self.arcs, self.foreign, room=self.room, flow=self.flow, _places=self._places)
 
     def add(self, place: Place, count: int = 0) -> None:
         """Count *count* samples in *place*; with 0 it merely was touched."""

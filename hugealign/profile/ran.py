@@ -8,7 +8,7 @@ from hugealign.errors import HugealignError, UsageError
 from hugealign.profile import read
 from hugealign.profile.formats import FORMATS
 from hugealign.profile.match import Matched, match
-from hugealign.profile.model import Profile
+from hugealign.profile.model import Flow, Profile
 from hugealign.profile.packed import Allowance
 from hugealign.units import printable
 
@@ -45,15 +45,18 @@ def what_ran(
     max_unpacked: int | None = None,
     force: bool = False,
     warn: Callable[[str], None] = silent,
+    flow: Flow | None = None,
 ) -> Ran:
     """Return what *profiles*, added up, say of *binary*; `hugealign.ordering.order` has the other parameters.
+
+    What they say of the inside of functions is added to *flow*, if there is one.
 
     Raises HugealignError; MismatchError if too little is found in the binary.
     """
     if form is not None and form not in FORMATS:
         raise UsageError(f"--type: unknown; known are {', '.join(FORMATS)}")
     functions, allowance = functions_of(binary), Allowance(max_unpacked)
-    profile, sources = Profile(), []
+    profile, sources = Profile(flow=flow), []
     for path in profiles:
         profile = profile.following()
         found = _add(path, profile, functions, binary, form, allowance)

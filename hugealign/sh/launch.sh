@@ -43,10 +43,10 @@ check_size() {
     esac
 }
 
-# usable_profile FILE: return 0 if it is an order file.  The one look at it costs a process, which is why it is not taken
-# before something is compiled.
+# usable_profile FILE: return 0 if it is an order file, with $head its first bytes.  The one look at it costs a process,
+# which is why it is not taken before something is compiled.
 usable_profile() {
-    [ -f "$1" ] && [ -r "$1" ] && { head=$(head -c 22 -- "$1"); } 2>/dev/null || head=
+    [ -f "$1" ] && [ -r "$1" ] && { head=$(head -c 64 -- "$1"); } 2>/dev/null || head=
     case $head in
         '# hugealign.order/1' | '# hugealign.order/1
 '*) return 0 ;;
@@ -54,18 +54,10 @@ usable_profile() {
     return 1
 }
 
-# find_plugin COMPILER [CACHE]: set $plugin to the pass plugin that was built for exactly this compiler, else to nothing.
-# `hugealign plugin build` leaves a list (hugealign/plugin/listed.py) of what its plugins are for, with the size and time
-# of each file of a compiler, which is how ccache knows one too.  The one look at these costs a process.
-find_plugin() {
-    plugin=
-    list=${XDG_CACHE_HOME-}
-    case $list in /*) ;; *) list=${HOME-}/.cache ;; esac
-    list=$list/hugealign/lld-plugin/tools
-    [ -O "$list" ] && [ -r "$list" ] || return 0 # what others have left there is not for us to run
+# find_compiler COMPILER [CACHE]: set $compiler to its path.
+find_compiler() {
     compiler=$1
     case ${compiler##*/} in
-        *clang-cl*) return 0 ;; # has no such option
         "$compiler")
             set -f
             IFS=:
@@ -78,6 +70,61 @@ find_plugin() {
             set +f
             ;;
     esac
+}
+
+# find_blocks COMPILER CACHE WORD...: set $blocks to clang's list of the blocks that the order $profile divides functions
+# by, for that compiler and the target of its words, else to nothing.  hugealign/compiling/lists.py makes it, once.
+find_blocks() {
+    blocks=
+    case ${1##*/} in *clang-cl* | *clang-[!0-9+]*) return 0 ;; *clang*) ;; *) return 0 ;; esac
+    find_compiler "$1" "$2"
+    shift 2
+    previous='' target=''
+    for word do
+        case $previous$word in
+            -target\ * | --target=* | -m32 | -mx32 | -m64) target="$target $previous$word" ;;
+            -target) previous='-target ' && continue ;;
+            # An assembler that need not know such sections; and code for another processor beside.
+            -fno-integrated-as | -no-integrated-as | *.cu | *.hip | -x\ cuda | -x\ hip | -xcuda | -xhip) return 0 ;;
+            -x) previous='-x ' && continue ;;
+        esac
+        previous=
+    done
+    list=${XDG_CACHE_HOME-}
+    case $list in /*) ;; *) list=${HOME-}/.cache ;; esac
+    key=$(exec stat -L -c '%d.%i.%s.%.9Y' -- "$profile" "$compiler" 2>/dev/null) || return 0
+    index=$list/hugealign/blocks
+    for word in $key $target; do
+        case $word in *[!A-Za-z0-9._=+-]* | */*) return 0 ;; esac
+        index=$index-$word
+    done
+    if [ ! -e "$index" ]; then
+        # shellcheck source=hugealign/sh/python.sh
+        . "$package/sh/python.sh"
+        # shellcheck disable=SC2154
+        find_python "$package" || return 0
+        # shellcheck disable=SC2086
+        "$python" -I -S -c '
+import sys
+sys.path.insert(0, sys.argv[1])
+from hugealign.compiling.lists import main
+sys.exit(main(sys.argv[2:]))' "${package%/*}" "$index" "$profile" "$compiler" $target </dev/null || return 0
+    fi
+    # What others have left there is not for us to use.
+    { [ -O "$index" ] && read -r blocks <"$index" && [ -O "$blocks" ] && [ -r "$blocks" ]; } || blocks=
+}
+
+# find_plugin COMPILER [CACHE]: set $plugin to the pass plugin that was built for exactly this compiler, else to nothing.
+# `hugealign plugin build` leaves a list (hugealign/plugin/listed.py) of what its plugins are for, with the size and time
+# of each file of a compiler, which is how ccache knows one too.  The one look at these costs a process.
+find_plugin() {
+    plugin=
+    list=${XDG_CACHE_HOME-}
+    case $list in /*) ;; *) list=${HOME-}/.cache ;; esac
+    list=$list/hugealign/lld-plugin/tools
+    [ -O "$list" ] && [ -r "$list" ] || return 0 # what others have left there is not for us to run
+    case ${1##*/} in *clang-cl*) return 0 ;; esac # has no such option
+    find_compiler "$@"
     while IFS='	' read -r built tool identity libraries; do
         [ "$compiler" -ef "$tool" ] || continue
         set -f
@@ -248,7 +295,27 @@ done
 # no error, whatever -Werror asks for.
 sections=
 plugin=
-if [ -n "$profile" ] && [ "$does" != nothing ]; then
+blocks=
+usable=
+if [ -n "$profile" ] && [ "$does" != nothing ] && usable_profile "$profile"; then
+    usable=yes
+    case $head/${1##*/}/${CCACHE_DISABLE:+x}:${CCACHE_EXTRAFILES-}: in
+        *'
+# blocks: '*/ccache/*) find_blocks "${2-}" ccache "$@" ;;
+        *'
+# blocks: '*/sccache/* | *'
+# blocks: '*/distcc/* | *'
+# blocks: '*/icecc/* | *'
+# blocks: '*/buildcache/*) ;; # compile where the list is not
+        # If ccache runs us, it knows nothing of the order.
+        *'
+# blocks: '*/x*":$profile:"* | *'
+# blocks: '*/:*) find_blocks "$1" '' "$@" ;;
+    esac
+fi
+if [ -n "$blocks" ]; then
+    sections=-ffunction-sections # of those that are not divided
+elif [ -n "$profile" ] && [ "$does" != nothing ]; then
     if [ "${HUGEALIGN_PLUGIN-}" != 0 ] && [ -f "$profile" ] && [ -r "$profile" ]; then
         case ${1##*/} in
             ccache) case $profile in *:*) ;; *) find_plugin "${2-}" ccache ;; esac ;;
@@ -262,7 +329,7 @@ if [ -n "$profile" ] && [ "$does" != nothing ]; then
     fi
     if [ -n "$plugin" ]; then
         :
-    elif usable_profile "$profile"; then
+    elif [ -n "$usable" ]; then
         sections=-ffunction-sections
     elif [ "$does" = compile ]; then # of a link the shim says so
         case $profile in *[[:cntrl:]]*) profile=HUGEALIGN_PROFILE ;; esac
@@ -307,7 +374,8 @@ case ${1##*/} in
             exec "$cache" "$compiler" --start-no-unused-arguments "-fpass-plugin=$plugin" -Wno-error=backend-plugin \
                 --end-no-unused-arguments "$@"
         fi
-        exec "$cache" "$compiler" ${sections:+"$sections"} "$@"
+        exec "$cache" "$compiler" ${sections:+"$sections"} ${blocks:+--start-no-unused-arguments} \
+            ${blocks:+"-fbasic-block-sections=list=$blocks"} ${blocks:+--end-no-unused-arguments} "$@"
         ;;
 esac
 case $front in
@@ -324,4 +392,6 @@ shims=
 [ "$does" != link ] || shims=-B$package/libexec/
 [ -z "$plugin" ] || exec "$compiler" ${shims:+"$shims"} --start-no-unused-arguments "-fpass-plugin=$plugin" \
     -Wno-error=backend-plugin --end-no-unused-arguments "$@"
-exec "$compiler" ${shims:+"$shims"} ${sections:+"$sections"} "$@"
+[ -z "$blocks" ] || [ -z "$shims" ] || export _HUGEALIGN_BLOCKS="$blocks" # for link-time optimisation
+exec "$compiler" ${shims:+"$shims"} ${sections:+"$sections"} ${blocks:+--start-no-unused-arguments} \
+    ${blocks:+"-fbasic-block-sections=list=$blocks"} ${blocks:+--end-no-unused-arguments} "$@"

@@ -1,0 +1,1 @@
+"""What a compilation needs of an order file."""

@@ -1,0 +1,195 @@
+"""The basic blocks of functions, by clang's address map.
+
+Clang makes one with ``-fbasic-block-address-map``, before version 19 with ``-fbasic-block-sections=labels``.  The form
+is in LLVM's docs/Extensions.rst, "SHT_LLVM_BB_ADDR_MAP", and llvm/lib/Object/BBAddrMap.cpp: SHT_LLVM_BB_ADDR_MAP_V0 of
+clang 12 to 14, version 1 of 15 and 16, 2 of 17 to 20, and up to 5 since then.  Every number is untrusted: what is read
+is in proportion to the section, and a map that does not add up is refused whole.
+"""
+
+import mmap
+import os
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
+
+from hugealign.elf.contents import Contents
+from hugealign.elf.image import Image, Section, read_image
+from hugealign.errors import HugealignError, MalformedElfError
+from hugealign.units import printable
+
+_SHT_V0, _SHT = 0x6FFF4C08, 0x6FFF4C0A
+_NEWEST = 5
+_ENTRY_COUNT, _FREQUENCY, _PROBABILITY, _RANGES, _OMITTED, _CALLSITES, _HASHES, _POST_LINK = (1 << n for n in range(8))
+#: The version that a feature came with; without it the numbers behind would be read as others.
+_SINCE = {_CALLSITES: 3, _HASHES: 4, _POST_LINK: 5}
+_LANDING_PAD = 4  # a bit of the metadata
+_MOST_SIZE = 1 << 32  # of a section, a block, a distance; as clang's own reader has it
+_MOST = 1 << 24  # blocks of one file; the largest programs have a tenth
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A basic block: its *number* as the compiler has it, where it lies, its bytes, whether exceptions land there."""
+
+    number: int
+    address: int
+    size: int
+    landing_pad: bool
+
+
+class _Reader:
+    """Numbers of *data* one by one.  Raises MalformedElfError where it ends."""
+
+    __slots__ = ("at", "data", "end", "order", "wide")
+
+    def __init__(self, data: mmap.mmap, size: int, order: str, wide: bool) -> None:
+        self.data, self.order, self.wide = data, order, wide
+        self.at, self.end = 0, size
+
+    def fixed(self, size: int) -> int:
+        if self.at + size > self.end:
+            raise MalformedElfError("the map of blocks ends within a number")
+        value = int.from_bytes(self.data[self.at : self.at + size], "little" if self.order == "<" else "big")
+        self.at += size
+        return value
+
+    def leb(self) -> int:
+        """Return an unsigned LEB128 below 2**32."""
+        data, at = self.data, self.at
+        value = data[at] if at < self.end else _MOST_SIZE
+        at += 1
+        if value >= 0x80:
+            value &= 0x7F
+            for shift in (7, 14, 21, 28, 35):
+                byte = data[at] if at < self.end and shift < 35 else 0xFF
+                at += 1
+                value |= (byte & 0x7F) << shift
+                if byte < 0x80:
+                    break
+        if value >= _MOST_SIZE:
+            raise MalformedElfError("the map of blocks ends within a number, or has one of more than 32 bits")
+        self.at = at
+        return value
+
+    def long(self) -> None:
+        """Pass over an unsigned LEB128 of up to 64 bits."""
+        for _ in range(10):
+            if self.fixed(1) < 0x80:
+                return
+        raise MalformedElfError("the map of blocks has a number of more than 64 bits")
+
+    def address(self) -> int:
+        return self.fixed(8 if self.wide else 4)
+
+
+def read_blocks(path: str | os.PathLike[str], wanted: Container[int] | None = None) -> dict[int, list[Block]]:
+    """Return the blocks of the functions of the file at *path*, each by the address of the function, as they lie.
+
+    With *wanted*, only of the functions at those addresses; of a function that is divided into parts the first counts.
+    Functions of no size and what stands for code that is not linked are left out.  Raises HugealignError, which names
+    the file.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            return _read(fd, read_image(fd), wanted)
+        finally:
+            os.close(fd)
+    except HugealignError as error:
+        raise HugealignError(f"{printable(os.fspath(path))}: {error}") from None
+    except (OSError, ValueError) as error:
+        raise HugealignError(f"{printable(os.fspath(path))}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _read(fd: int, image: Image, wanted: Container[int] | None) -> dict[int, list[Block]]:
+    found: dict[int, list[Block]] = {}
+    left = _MOST
+    for section in image.sections:
+        if section.sh_type not in (_SHT_V0, _SHT):
+            continue
+        for blocks in _functions(fd, image, section):
+            left -= len(blocks)
+            if left < 0:
+                raise MalformedElfError(f"more than {_MOST} basic blocks: no program has as many")
+            if blocks and blocks[0].address and (wanted is None or blocks[0].address in wanted):
+                if len({block.number for block in blocks}) != len(blocks):
+                    continue  # clones of blocks, which have the number of what they are clones of
+                # Functions that linkers made one (--icf) have a map each, and are the same.
+                found.setdefault(blocks[0].address, blocks)
+    return found
+
+
+def _functions(fd: int, image: Image, section: Section) -> Iterator[list[Block]]:
+    """Yield the blocks of each function that a section describes."""
+    if section.sh_offset + section.sh_size > image.file_size:
+        raise MalformedElfError(f"{printable(section.name) or 'the map of blocks'} lies beyond the end of the file")
+    contents = Contents(fd, section.sh_offset, section.sh_size)
+    reader = _Reader(contents.data, section.sh_size, "<" if image.little else ">", image.is64)
+    while reader.at < reader.end:
+        version = features = 0
+        if section.sh_type == _SHT:
+            version = reader.fixed(1)
+            if not 1 <= version <= _NEWEST:
+                raise MalformedElfError(f"the map of blocks is of version {version}; known are 1 to {_NEWEST}")
+            features = _known(reader.fixed(1 if version < _NEWEST else 2), version)
+        yield _function(reader, version, features)
+
+
+def _known(features: int, version: int) -> int:
+    """Return *features* if a map of that *version* can have them."""
+    if version == 1:
+        return 0  # a reserved byte
+    if features >= _POST_LINK << 1 or any(features & bit and version < since for bit, since in _SINCE.items()):
+        raise MalformedElfError(f"the map of blocks has unknown features: {features:#x}")
+    return features
+
+
+def _function(reader: _Reader, version: int, features: int) -> list[Block]:
+    ranges = reader.leb() if features & _RANGES else 1
+    blocks: list[Block] = []
+    for _ in range(ranges):
+        base = reader.address()
+        count = reader.leb()
+        if count > reader.end - reader.at:  # each takes some bytes
+            raise MalformedElfError("the map of blocks is cut short")
+        if not count:  # a hole of a sparse file would be hundreds of millions of them
+            raise MalformedElfError("the map of blocks has a function without any")
+        if not features & _OMITTED:
+            _range(reader, version, features, base, count, blocks)
+    if features & _ENTRY_COUNT:
+        reader.long()
+    for _ in blocks if features & (_FREQUENCY | _PROBABILITY | _POST_LINK) else ():
+        _passed_over(reader, features)
+    return blocks
+
+
+def _range(reader: _Reader, version: int, features: int, base: int, count: int, blocks: list[Block]) -> None:
+    leb = reader.leb
+    end = 0
+    for index in range(count):
+        number = leb() if version > 1 else index
+        begin = leb() + (end if version else 0)
+        calls = 0
+        for _ in range(leb() if features & _CALLSITES else 0):
+            calls += leb()
+        size = leb() + calls
+        metadata = leb()
+        if features & _HASHES:
+            reader.fixed(8)
+        end = begin + size
+        if end >= _MOST_SIZE:
+            raise MalformedElfError("the map of blocks has a function of more than 4 GiB")
+        blocks.append(Block(number, base + begin, size, bool(metadata & _LANDING_PAD)))
+
+
+def _passed_over(reader: _Reader, features: int) -> None:
+    """Pass over what the compiler thought that one block would run."""
+    if features & _FREQUENCY:
+        reader.long()
+    if features & _POST_LINK:
+        reader.leb()
+    if features & _PROBABILITY:
+        for _ in range(reader.leb()):
+            reader.leb()
+            reader.leb()
+            if features & _POST_LINK:
+                reader.leb()

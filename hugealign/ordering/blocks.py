@@ -1,0 +1,191 @@
+"""From what ran inside of functions to the order of their blocks: those that ran, and the rest apart.
+
+A compiler that is told (clang's ``-fbasic-block-sections=list=``) puts the blocks that ran into the function's section,
+and the others into one of its own, which no order names.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hugealign.compiling.lists import sayable
+from hugealign.elf.blockmap import Block
+from hugealign.elf.symbols import Functions
+from hugealign.ordering.exttsp import Graph, orders
+from hugealign.profile.match import Matched
+from hugealign.profile.model import Flow
+
+#: Samples for each byte that a function needs, where a profile is of samples, for unseen blocks to be taken for cold.
+_ENOUGH = 1 / 8
+_LIST_LIMIT = 1 << 16  # blocks of one function
+
+
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """The blocks of one function that stay: their *numbers* in order, *size* in bytes of all of them.
+
+    *pieces* are sorted: where each lies now, counted from the function's start, its bytes, and where it will lie.
+    """
+
+    numbers: tuple[int, ...]
+    size: int
+    pieces: tuple[tuple[int, int, int], ...]
+
+    def at(self, offset: int) -> int | None:
+        """Return where the byte at *offset* of the function will lie, None if it is not among what stays."""
+        index = bisect_right(self.pieces, offset, key=lambda piece: piece[0]) - 1
+        if index < 0:
+            return None
+        begin, size, to = self.pieces[index]
+        return to + offset - begin if offset < begin + max(size, 1) else None
+
+
+@dataclass(slots=True)
+class _Counted:
+    """How often the blocks of one function ran, and which was followed by which, by their places in *blocks*."""
+
+    index: int
+    blocks: Sequence[Block]
+    begun: dict[int, int] = field(default_factory=dict)
+    entered: dict[int, int] = field(default_factory=dict)  # behind their beginning, after a call
+    jumps: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def follow(self, one: int, other: int, count: int) -> None:
+        self.jumps[one, other] = self.jumps.get((one, other), 0) + count
+
+    def runs(self, place: int) -> int:
+        return max(self.begun.get(place, 0), self.entered.get(place, 0))
+
+
+class _Places:
+    """All blocks of the functions in question, by address."""
+
+    def __init__(self, counted: Sequence[_Counted]) -> None:
+        rows = sorted((block.address, n, k) for n, one in enumerate(counted) for k, block in enumerate(one.blocks))
+        self.starts = [row[0] for row in rows]
+        self.rows = rows
+        self.counted = counted
+
+    def at(self, address: int) -> tuple[_Counted, int, int] | None:
+        """Return the function and the place of the block that *address* lies in, and its number among all."""
+        at = bisect_right(self.starts, address) - 1
+        if at < 0:
+            return None
+        _, n, k = self.rows[at]
+        one = self.counted[n]
+        block = one.blocks[k]
+        return (one, k, at) if address < block.address + block.size else None
+
+    def run(self, start: int, end: int, count: int) -> None:
+        """Count what a piece of code runs through."""
+        found = self.at(start)
+        if found is None:
+            return
+        one, k, at = found
+        if one.blocks[k].address == start:
+            one.begun[k] = one.begun.get(k, 0) + count
+        else:
+            one.entered[k] = max(one.entered.get(k, 0), count)
+        while at + 1 < len(self.starts) and self.starts[at + 1] < end:
+            at += 1
+            _, n, following = self.rows[at]
+            if self.counted[n] is not one:
+                return
+            one.follow(k, following, count)
+            one.begun[following] = one.begun.get(following, 0) + count
+            k = following
+
+    def jump(self, source: int, target: int, count: int) -> None:
+        """Count a jump within a function, which leads to the beginning of a block."""
+        one, other = self.at(source), self.at(target)
+        if one and other and one[0] is other[0] and other[0].blocks[other[1]].address == target:
+            one[0].follow(one[1], other[1], count)
+
+    def back(self, address: int, count: int) -> None:
+        """Count a return: the block that it goes to lies behind one that ends with the call."""
+        other = self.at(address)
+        if other is None or other[0].blocks[other[1]].address != address or other[0].blocks[other[1]].landing_pad:
+            return
+        one = self.at(address - 1)
+        if one and one[0] is other[0]:
+            one[0].follow(one[1], other[1], count)
+
+
+def laid(flow: Flow, blocks: Mapping[int, Sequence[Block]], functions: Functions, matched: Matched) -> dict[int, Laid]:
+    """Return the order of the blocks of those functions that *flow* says enough of, by index.
+
+    *blocks* are those of the functions by their addresses.
+    """
+    counted = [_Counted(index, found) for index, found in _candidates(blocks, functions, matched)]
+    places = _Places(counted)
+    for (start, end), count in flow.runs.items():
+        places.run(start, end, count)
+    for (source, target), count in flow.jumps.items():
+        places.jump(source, target, count)
+    for address, count in flow.returns.items():
+        places.back(address, count)
+    chosen = [one for one in counted if _enough(one, flow, functions, matched)]
+    stays = [_stays(one) for one in chosen]
+    graphs = [_graph(one, kept) for one, kept in zip(chosen, stays, strict=True)]
+    found = {}
+    for one, kept, order in zip(chosen, stays, orders(graphs), strict=True):
+        start, at, pieces = functions.starts[one.index], 0, []
+        for place in order:
+            block = one.blocks[kept[place]]
+            pieces.append((block.address - start, block.size, at))
+            at += block.size
+        numbers = tuple(one.blocks[kept[place]].number for place in order)
+        found[one.index] = Laid(numbers, at, tuple(sorted(pieces)))
+    return found
+
+
+def _candidates(
+    blocks: Mapping[int, Sequence[Block]], functions: Functions, matched: Matched
+) -> Iterator[tuple[int, Sequence[Block]]]:
+    """Yield the functions that ran, with their blocks, if these are what the file has, and the compiler can be told.
+
+    A name that several functions have would be one too many in its list.
+    """
+    for index in sorted(matched.samples):
+        name, start, end = (
+            functions.names[index],
+            functions.starts[index],
+            functions.starts[index] + functions.sizes[index],
+        )
+        found = blocks.get(start, ())
+        if (
+            1 < len(found) <= _LIST_LIMIT
+            and sayable(name)
+            and len(functions.by_name.get(name, ())) == 1
+            and found[0].number == 0
+            and all(start <= block.address and block.address + block.size <= end for block in found)
+        ):
+            yield index, found
+
+
+def _enough(one: _Counted, flow: Flow, functions: Functions, matched: Matched) -> bool:
+    """Whether blocks that were not seen are cold: in a complete record, else where there are many samples."""
+    if not any(one.runs(place) for place in range(len(one.blocks))):
+        return False
+    return flow.complete or matched.samples[one.index] >= functions.sizes[one.index] * _ENOUGH
+
+
+def _stays(one: _Counted) -> list[int]:
+    """Return the places of the blocks that stay, the entry first.
+
+    Landing pads have to lie in one section, so that all of them stay or none.
+    """
+    pads = {place for place, block in enumerate(one.blocks) if block.landing_pad}
+    if all(one.runs(place) for place in pads):
+        pads = set()
+    return [place for place in range(len(one.blocks)) if not place or (place not in pads and one.runs(place))]
+
+
+def _graph(one: _Counted, stays: Sequence[int]) -> Graph:
+    number = {place: at for at, place in enumerate(stays)}
+    jumps = {
+        (number[source], number[target]): count
+        for (source, target), count in one.jumps.items()
+        if source in number and target in number and target
+    }
+    return Graph([one.blocks[place].size for place in stays], [one.runs(place) for place in stays], jumps)
