@@ -8,6 +8,7 @@ from hugealign.cli.arguments import add_page_size
 from hugealign.errors import HugealignError, UsageError
 from hugealign.units import parse_page_size, printable
 
+_SEGMENTS = ("text", "text,rodata")
 _LEVELS = ("align", "shift", "merge")
 EPILOG = """\
 levels, from the least invasive to the most:
@@ -15,6 +16,10 @@ levels, from the least invasive to the most:
   shift   the text segment grows to window boundaries; the read-only data in
           between become executable as well (the default)
   merge   all read-only segments beside the text become part of it
+
+--segments=text,rodata also aligns the segments that are only readable, and
+moves them in the file where that gives them whole windows (not with align).
+Their heads and tails stay: only a link can pad those.
 
 No address changes.  Where the linker packed the file, contents move in it.  The
 output says how much becomes executable.  --undo gives the file back as it was,
@@ -48,6 +53,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--report", action="store_true", help="rank programs and libraries by what they would gain")
     parser.add_argument("--undo", action="store_true", help="give back the file as it was before it was fixed")
     parser.add_argument("--level", choices=_LEVELS, default="shift", help="how much to change (default: shift)")
+    parser.add_argument(
+        "--segments",
+        choices=_SEGMENTS,
+        default=_SEGMENTS[0],
+        help="what to make whole: text, or also the windows that lie in read-only data (default: text)",
+    )
     add_page_size(parser.add_argument)
     parser.add_argument(
         "--format",
@@ -69,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
 
     if args.output == "-":
         return _to_stdout(args, page_size)
-    options = FixOptions(args.level, page_size, args.undo, args.output, args.in_place)
+    options = FixOptions(args.level, page_size, args.undo, args.output, args.in_place, _rodata(args))
     fixed, failures = [], []
     status = 0
     for path in args.files:
@@ -92,6 +103,10 @@ def run(args: argparse.Namespace) -> int:
     return status
 
 
+def _rodata(args: argparse.Namespace) -> bool:
+    return bool(args.segments != _SEGMENTS[0])
+
+
 def _to_stdout(args: argparse.Namespace, page_size: int) -> int:
     """Fix one file onto standard output, and say on standard error what was done.  Raises HugealignError."""
     import os
@@ -108,7 +123,7 @@ def _to_stdout(args: argparse.Namespace, page_size: int) -> int:
     with tempfile.TemporaryDirectory(prefix="hugealign-") as directory:
         result = os.path.join(directory, "fixed")
         try:
-            done = fix(path, FixOptions(args.level, page_size, args.undo, result))
+            done = fix(path, FixOptions(args.level, page_size, args.undo, result, rodata=_rodata(args)))
         except HugealignError as error:
             print(f"hugealign: error: {printable(path)}: {error}", file=sys.stderr)
             return error.exit_status
@@ -123,6 +138,8 @@ def _to_stdout(args: argparse.Namespace, page_size: int) -> int:
 def _report(args: argparse.Namespace, page_size: int) -> int:
     if args.undo:
         raise UsageError("--report and --undo contradict each other")
+    if _rodata(args):
+        raise UsageError("--report ranks by text; leave out --segments")
     from hugealign.fixing import gains, report
 
     found = gains.gather(args.files, page_size, args.level)

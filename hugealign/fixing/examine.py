@@ -21,7 +21,7 @@ def read(fd: int) -> Image:
     return without_tail(reader(fd), read_image(fd))
 
 
-def plan(fd: int, image: Image, page_size: int, level: str = SHIFT) -> Plan:
+def plan(fd: int, image: Image, page_size: int, level: str = SHIFT, rodata: bool = False) -> Plan:
     """Return the plan for the file behind *fd*, whose headers are *image*.  Raises HugealignError, OSError."""
     if is_debug_file(image):
         raise RefusalError("a separate debug file: it has no text; fix the program, the debug file fits as it is")
@@ -31,7 +31,7 @@ def plan(fd: int, image: Image, page_size: int, level: str = SHIFT) -> Plan:
         raise RefusalError("it has no section headers, where the record for undoing would go")
     if read_dynamic(fd, image).textrel:
         raise RefusalError("it has text relocations (DT_TEXTREL): the loader writes to its text; compile with -fPIC")
-    made = make_plan(image, page_size, level)
+    made = make_plan(image, page_size, level, rodata)
     record = recorded(reader(fd), image)
     if record and made.edits:
         raise RefusalError(f"it has been fixed already (--level={record.level}); first: hugealign fix --undo")

@@ -18,13 +18,17 @@ FIX, UNDO, REMOVE_REMAINS, NOTHING = "fix", "undo", "remove-remains", "nothing"
 
 @dataclass(frozen=True, slots=True)
 class FixOptions:
-    """How to fix.  *output* is a path to write to; without one, and without *in_place*, nothing is written."""
+    """How to fix.  *output* is a path to write to; without one, and without *in_place*, nothing is written.
+
+    *rodata*: segments that are only readable get the whole windows that lie in them, too.
+    """
 
     level: str = SHIFT
     page_size: int = PAGE_SIZE
     undo: bool = False
     output: str | None = None
     in_place: bool = False
+    rodata: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +86,7 @@ def _made(fd: int, options: FixOptions) -> tuple[str, Output, Plan | None]:
         if has_remains(read, image):
             return REMOVE_REMAINS, unchanged(read, image), None
         return UNDO, original(read, image), None
-    plan = examine.plan(fd, image, options.page_size, options.level)
+    plan = examine.plan(fd, image, options.page_size, options.level, options.rodata)
     if not plan.edits:
         return NOTHING, unchanged(read, image), plan
     output = fixed(read, image, plan)

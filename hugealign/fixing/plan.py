@@ -27,7 +27,7 @@ from hugealign.elf.image import (
     Section,
     Segment,
 )
-from hugealign.elf.windows import BASE_PAGE, align_down, align_up, drift, text_windows
+from hugealign.elf.windows import BASE_PAGE, align_down, align_up, drift, rodata_windows, text_windows
 from hugealign.errors import HugealignError
 from hugealign.units import format_size
 
@@ -95,6 +95,7 @@ class Plan:
     byte of the old file fills.  *executable* are the bytes that were only readable and become executable as well.
     *text* are the bytes of the text as it is, of which *covered* will lie in whole windows and *covered_before* do
     now; *windows* and *windows_before* are counts.  *edits* are the segments that change, none if nothing is to do.
+    *rodata* are the windows of what is only readable, now and then; None if nobody asked for them.
     """
 
     page_size: int
@@ -111,40 +112,44 @@ class Plan:
     windows_before: int
     windows: int
     edits: tuple[Edit, ...]
+    rodata: tuple[int, int] | None = None
 
 
-def make_plan(image: Image, page_size: int, level: str = SHIFT) -> Plan:
+def make_plan(image: Image, page_size: int, level: str = SHIFT, rodata: bool = False) -> Plan:
     """Return the plan that makes as much text whole as *level* allows; without edits if there is nothing to do.
 
-    Raises RefusalError.
+    With *rodata*, segments that are only readable get the whole windows that lie in them, too.  Raises RefusalError.
     """
     loads = _checked(image, page_size)
     texts = _wanted(image, loads, page_size, level)
-    if not texts:
+    if level == ALIGN and texts:
+        texts = [t for t in texts if (t.low - loads[t.at].p_offset) % page_size == 0]
+        if not texts and not rodata:
+            raise RefusalError(f"its text is not congruent modulo {format_size(page_size)}; --level={SHIFT} moves it")
+    spans = _spans(loads, texts)
+    data = _rodata(loads, spans, page_size, level) if rodata else set()
+    if not texts and not data:
         small = sum(segment.p_memsz for segment in image.text_segments) < settings.MIN_TEXT
         mend = "; 4 KiB pages serve so little" if small else '; a new link can pad it: CC="hugealign gcc"'
         if page_size != settings.PAGE_SIZE:
             mend = ""
         raise RefusalError(f"no whole window of {format_size(page_size)} can be made of its text{mend}")
-    if level == ALIGN:
-        texts = [t for t in texts if (t.low - loads[t.at].p_offset) % page_size == 0]
-        if not texts:
-            raise RefusalError(f"its text is not congruent modulo {format_size(page_size)}; --level={SHIFT} moves it")
-    spans = _spans(loads, texts)
     groups = _groups(loads, texts)
     targets = [segment.p_offset for segment in loads]
-    if not all(_fits(loads, group, spans, page_size) for group in groups):
-        targets = _targets(loads, groups, page_size)
+    packed = any((spans[i].start - spans[i].offset) % page_size for i in data)
+    if packed or not all(_fits(loads, group, spans, page_size) for group in groups):
+        targets = _targets(loads, groups, data, page_size)
         spans = [
             replace(s, offset=s.offset + t - old.p_offset) for s, t, old in zip(spans, targets, loads, strict=True)
         ]
     pieces, size = _pieces(image, loads, targets)
-    size = max(size, *(spans[t.at].offset + t.high - t.low for t in texts))
-    aligned = {t.at for t in texts}
+    size = max([size, *(spans[t.at].offset + t.high - t.low for t in texts)])
+    aligned = {t.at for t in texts} | data
     segments = _segments(image, loads, aligned, spans, pieces, page_size)
     new = Image(image.e_type, image.e_machine, segments, (), size)
     before, after = (text_windows(which, page_size) for which in (image, new))
-    gain = _windows(after, page_size) > _windows(before, page_size)
+    found = tuple(_windows(rodata_windows(which, page_size), page_size) for which in (image, new))
+    gain = _windows(after, page_size) > _windows(before, page_size) or (rodata and found[1] > found[0])
     code = [segment for segment in loads if segment.p_flags & PF_X]
     ends = [(t.low, loads[t.first].p_vaddr) for t in texts] + [(t.high, _end(loads[t.last])) for t in texts]
     return Plan(
@@ -162,6 +167,7 @@ def make_plan(image: Image, page_size: int, level: str = SHIFT) -> Plan:
         _windows(before, page_size),
         _windows(after, page_size),
         tuple(_edits(loads, aligned, spans, page_size)) if gain else (),
+        (found[0], found[1]) if rodata else None,
     )
 
 
@@ -244,6 +250,18 @@ def _wanted(image: Image, loads: Sequence[Segment], page_size: int, level: str) 
             at = max((i for i in run if loads[i].p_flags & PF_X), key=lambda i: loads[i].p_memsz)
             texts.append(Text(run[0], run[-1], at, low, high))
     return texts
+
+
+def _rodata(loads: Sequence[Segment], spans: Sequence[Span], page_size: int, level: str) -> set[int]:
+    """Return which segments that are only readable have whole windows, or get them where the file may be moved."""
+    return {
+        i
+        for i, (segment, span) in enumerate(zip(loads, spans, strict=True))
+        if _read_only(segment)
+        and align_down(align_up(span.end, BASE_PAGE), page_size)
+        > align_up(align_down(span.start, BASE_PAGE), page_size)
+        and (level != ALIGN or span.bias % page_size == 0)
+    }
 
 
 def _runs(loads: Sequence[Segment], page_size: int) -> Iterator[range]:
@@ -351,8 +369,13 @@ def _fits(loads: Sequence[Segment], group: tuple[range, list[Text]], spans: Sequ
     )
 
 
-def _targets(loads: Sequence[Segment], groups: Sequence[tuple[range, list[Text]]], page_size: int) -> list[int]:
-    """Return new file offsets of the contents of each segment, so that the new texts fit; as low as can be."""
+def _targets(
+    loads: Sequence[Segment], groups: Sequence[tuple[range, list[Text]]], data: Collection[int], page_size: int
+) -> list[int]:
+    """Return new file offsets of the contents of each segment, so that the new texts fit; as low as can be.
+
+    The segments *data* become congruent modulo the window.
+    """
     targets: list[int] = []
     free, bias = loads[0].p_offset, 0  # what lies before the first segment stays
     for i, segment in enumerate(loads):
@@ -363,6 +386,8 @@ def _targets(loads: Sequence[Segment], groups: Sequence[tuple[range, list[Text]]
             if segment.p_offset == 0:
                 bias = segment.p_vaddr  # the headers stay at the beginning of the file
         target = segment.p_vaddr - bias if members else free + (segment.p_offset - free) % segment.p_align
+        if i in data and not members:
+            target = free + (segment.p_vaddr - free) % max(page_size, segment.p_align)
         following = loads[i + 1].p_offset if i + 1 < len(loads) else _file_end(segment)
         if target < free or bias % page_size:
             raise RefusalError("there is no room in the file for its text to be congruent")

@@ -32,12 +32,13 @@ def lines(done: Fixed) -> list[str]:
         what = "as it was before it was fixed" if undone else "the remains of an interrupted fix removed"
         return [f"{path}: {what}, {format_size(done.after)}{how}"]
     if done.action == NOTHING:
-        return [f"{path}: nothing to do: {_coverage(plan.covered_before, plan)}"]
+        return [f"{path}: nothing to do: {_coverage(plan.covered_before, plan)}", *_data(plan)]
     windows = "window" if plan.windows == 1 else "windows"
     return [
         f"{path}: {plan.windows_before} -> {plan.windows} {windows} of {format_size(plan.page_size)}{how}",
         *(f"  {step}" for step in _steps(plan)),
         f"  text in whole windows: {_coverage(plan.covered_before, plan)} -> {_coverage(plan.covered, plan)}",
+        *_data(plan),
         f"  becomes executable: {format_size(plan.executable)} that were only readable",
         f"  file: {format_size(done.before)} -> {format_size(done.after)}",
     ]
@@ -92,6 +93,12 @@ def gains_table(gains: Sequence[Gain], page_size: int) -> str:
     return "\n".join(lines)
 
 
+def _data(plan: Plan) -> Iterator[str]:
+    if plan.rodata:
+        before, after = plan.rodata
+        yield f"  read-only data: {before} -> {after if plan.edits else before} windows of their own"
+
+
 def _steps(plan: Plan) -> Iterator[str]:
     for edit in plan.edits:
         old, name = edit.old, f"LOAD {edit.old.index} ({edit.old.flags})"
@@ -135,9 +142,17 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "windows_before": plan.windows_before,
         "windows": plan.windows if plan.edits else plan.windows_before,
         "executable_bytes": plan.executable if plan.edits else 0,
+        "rodata": _rodata(plan),
         "edits": [_edit(edit) for edit in plan.edits],
         "moves": [{"source": p.source, "target": p.target, "bytes": p.size} for p in moves],
     }
+
+
+def _rodata(plan: Plan) -> dict[str, int] | None:
+    if plan.rodata is None:
+        return None
+    before, after = plan.rodata
+    return {"windows_before": before, "windows": after if plan.edits else before}
 
 
 def _edit(edit: Edit) -> dict[str, Any]:

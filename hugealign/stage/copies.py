@@ -64,7 +64,7 @@ def source(path: str, fd: int, fix: bool = False, rodata: bool = False) -> Sourc
         return Source(path, fd, windows, rodata=rodata) if windows else None
     try:
         image = examine.read(fd)
-        plan = examine.plan(fd, image, page_size, SHIFT)
+        plan = examine.plan(fd, image, page_size, SHIFT, rodata)
         if not plan.edits:
             return None
         output = fixed(reader(fd), image, plan)

@@ -59,10 +59,15 @@ def corpus() -> dict[str, bytes]:
 
 
 def check(fd: int, level: str) -> str:
-    """Fix the file behind *fd* in memory and undo that; return what became of it.  Raises AssertionError."""
+    """Fix the file behind *fd* in memory and undo that; return what became of its text.  Raises AssertionError."""
+    _check(fd, level, rodata=True)
+    return _check(fd, level, rodata=False)
+
+
+def _check(fd: int, level: str, *, rodata: bool) -> str:
     try:
         image = examine.read(fd)
-        plan = examine.plan(fd, image, elf.PAGE, level)
+        plan = examine.plan(fd, image, elf.PAGE, level, rodata)
         if not plan.edits:
             return "nothing to do"
         output = fixed(reader(fd), image, plan)

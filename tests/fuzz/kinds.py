@@ -89,6 +89,8 @@ _FIX = (
     ("fix", "-o", OUT, "@"),
     ("fix", "-o", OUT, "--level=align", "@"),
     ("fix", "-o", OUT, "--level=merge", "--page-size=64K", "@"),
+    ("fix", "-o", OUT, "--segments=text,rodata", "@"),
+    ("fix", "--dry-run", "--format=json", "--segments=text,rodata", "--page-size=64K", "@"),
     ("fix", "--report", "@"),
 )
 _FIX_AGAIN = (
@@ -114,7 +116,8 @@ _ORDER = (
 )
 _OF_ELF = (
     ("warm", "--check", "@"),
-    ("warm", "--check", "--libs", "@"),
+    ("warm", "--check", "--libs", "--rodata", "@"),
+    ("warm", "--check", "--rodata", "--format=json", "--page-size=64K", "@"),
     ("order", "folded", "-b", "@"),
     ("order", "folded", "-b", "@", "--force", "-o", OUT),
     ("map", "@", "--profile", "folded", "--force"),

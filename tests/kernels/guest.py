@@ -133,6 +133,31 @@ def measure_in_use(directory: Path) -> dict[str, Any]:
     return {"warm": said, "running_kib": running_kib, "next_kib": next_kib}
 
 
+def read_only(directory: Path) -> dict[str, Any]:
+    """Warm a program whose link asked for read-only data, too, and ask `hugealign ps --rodata`."""
+    path = copied("constants", directory)
+
+    def data(pid: int) -> int:
+        return huge_kib(pid, path, "r--p")
+
+    with running(*USER, path, "5") as child:
+        before = data(child.pid)
+    done = hugealign("warm", "--format=json", path, prefix=USER)
+    said = json.loads(done.stdout)["files"][0]["rodata"]
+    with running(*USER, path, "5") as child:
+        after, code = data(child.pid), huge_kib(child.pid, path)
+        ps = hugealign("ps", "--rodata", "--format=json", str(child.pid), prefix=USER)
+    path.unlink()
+    report = json.loads(ps.stdout)["processes"][0]
+    return {
+        "before_kib": before,
+        "after_kib": after,
+        "text_kib": code,
+        "warm": {"windows": said["windows"], "windows_huge": said["windows_huge"]},
+        "ps": {"text": report["windows_huge"], "rodata": report["rodata"]["windows_huge"]},
+    }
+
+
 def staged(directory: Path) -> dict[str, int]:
     """Run a program from a staged copy, as root and as a user; return the KiB of its text on huge pages."""
     path = copied("pie", directory)
@@ -167,6 +192,7 @@ def file_system(name: str, send: Any) -> None:
         able=able,
         collapse=advise(MADV_COLLAPSE, collapsed),
         in_use=measure_in_use(directory),
+        read_only=read_only(directory),
         staged=staged(directory),
     )
     for mode, programs in MODES.items():

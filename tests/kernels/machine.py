@@ -34,6 +34,19 @@ busybox mount -t tmpfs tmp /system/tmp
 export PATH=/usr/bin:/usr/sbin PYTHONPATH=/opt
 exec busybox switch_root /system /usr/bin/python3 -m tests.kernels.guest
 """
+#: As tests.live.programs has it, with 5 MiB of constants that are touched, too.
+_CONSTANTS = """\
+#include <unistd.h>
+extern const volatile char walk[] __attribute__((visibility("hidden")));
+__attribute__((used)) static const char table[5 << 20] = {1};
+int main(int argc, char **argv) {
+  const volatile char *constants = table;
+  int sum = argv[0][0];
+  for (long at = 0; at < 5 << 20; at += 4096) sum += walk[at] + constants[at];
+  if (argc > 1 && write(1, "ready\\n", 6) == 6) pause();
+  return sum == 0;
+}
+"""
 
 
 def check_tools() -> None:
@@ -171,6 +184,9 @@ def build_programs(directory: Path) -> None:
     }
     for name, command in links.items():
         run(*command, "-fuse-ld=bfd", "-o", name, "main.o", "text.o", cwd=directory, check=True)
+    (directory / "constants.c").write_text(_CONSTANTS, encoding="ascii")
+    words = (str(HUGEALIGN), "gcc", "-fuse-ld=bfd", "-O1", "-o", "constants", "constants.c", "text.o")
+    run(*words, cwd=directory, check=True, HUGEALIGN_SEGMENTS="text,rodata")
     for path in directory.iterdir():
         if path.suffix in (".o", ".c", ".s", ".ld"):
             path.unlink()

@@ -81,6 +81,19 @@ def staged(runs: Sequence[dict[str, Any]]) -> str:
     return by_file_system(runs, cell)
 
 
+def read_only(runs: Sequence[dict[str, Any]]) -> str:
+    """Return the table of windows of read-only data that are huge after ``cp`` and after ``warm``, and of text then."""
+
+    def cell(run: dict[str, Any], fs: str) -> str:
+        found = _system(run, fs).get("read_only")
+        if not found:
+            return "not measured"
+        before, after, text = (found[name] // WINDOW_KIB for name in ("before_kib", "after_kib", "text_kib"))
+        return f"{before} → {after}, text {text}"
+
+    return by_file_system(runs, cell)
+
+
 def in_use(runs: Sequence[dict[str, Any]]) -> str:
     """Return the table of windows that ``warm`` makes huge in a process that runs, and in the next one."""
 
@@ -140,6 +153,14 @@ The program is a PIE linked by `hugealign gcc`. `a → b`: a windows of 3 are on
 """,
         coverage(ran, "madvise"),
         *(f"With THP `{mode}`:\n\n{coverage(ran, mode)}" for mode in others),
+        """\
+## Read-only data
+
+A PIE with 5 MiB of constants beside its text, linked by `hugealign gcc` with `HUGEALIGN_SEGMENTS=text,rodata`: three
+windows of each. `a → b, text c`: a windows of constants are huge after `cp`, b after `hugealign warm`, and c of the
+text. [rodata.md](rodata.md) says what that is.
+""",
+        read_only(ran),
         """\
 ## Staged
 

@@ -18,6 +18,13 @@ _GOOD: list[dict[str, Any]] = [
         "able": True,
         "collapse": "EINVAL",
         "staged": {"root": 6144, "user": 6144},
+        "read_only": {
+            "before_kib": 0,
+            "after_kib": 6144,
+            "text_kib": 6144,
+            "warm": {"windows": 3, "windows_huge": 3},
+            "ps": {"text": 3, "rodata": 3},
+        },
         "in_use": {
             "warm": _WARM | {"status": 1, "windows_huge": 0, "code": "in-use", "text": "in use by process 7"},
             "running_kib": 0,
@@ -55,6 +62,13 @@ def test_what_is_right_is_no_fault() -> None:
     assert faults(_GOOD) == []
     unable = changed(2, warm=_UNABLE, after_kib=0, ps=_NONE)
     unable[1]["able"] = False
+    unable[1]["read_only"] = {
+        "before_kib": 0,
+        "after_kib": 0,
+        "text_kib": 0,
+        "warm": {"windows": 3, "windows_huge": 0},
+        "ps": {"text": 0, "rodata": 0},
+    }
     assert faults(unable) == []
 
 
@@ -74,6 +88,11 @@ def test_what_is_right_is_no_fault() -> None:
         (changed(2, congruent=False), "not aligned in memory"),
         (changed(2, congruent=False, program="static-pie"), "not aligned in memory"),
         (changed(1, staged__user=0), "staged by user, 0 KiB are huge"),
+        (changed(1, read_only__warm__windows=2), "read-only data: warm sees 2 windows"),
+        (changed(1, read_only__warm__windows_huge=2), "read-only data: warm makes 2 windows huge"),
+        (changed(1, read_only__after_kib=4096), "read-only data: warm promised 3 windows, the next process has 4096"),
+        (changed(1, read_only__ps__rodata=0), "read-only data: ps sees"),
+        (changed(1, read_only__ps__text=6), "read-only data: ps sees"),
         (changed(1, in_use__next_kib=2048), "in use: warm promised 0 windows"),
         (changed(1, in_use__warm__code="file-system"), "in use: warm ends with status 1 and reason file-system"),
         (changed(1, in_use__warm__status=0), "in use: warm ends with status 0"),

@@ -51,7 +51,7 @@ function _shtab_hugealign_using
 end
 
 set -g _shtab_hugealign_commands verify ps top warm cool run stage adopt order map fix build plugin 'plugin build' 'plugin path' 'plugin list' path doctor trace simulate explain help
-set -g _shtab_hugealign_opts_with_value --after --baseline --binary --cc --color --config --cpu --emit --fail-on --file --format --from --how --ignore --interval --itlb-2m --jobs --layout --level --limit --max --max-unpacked --min-coverage --min-text --order --output --pad-threshold --page-size --png --profile --reserve --select --store --svg --trace --type --until --wait --watch --windows -b -j -o
+set -g _shtab_hugealign_opts_with_value --after --baseline --binary --cc --color --config --cpu --emit --fail-on --file --format --from --how --ignore --interval --itlb-2m --jobs --layout --level --limit --max --max-unpacked --min-coverage --min-text --order --output --pad-threshold --page-size --png --profile --reserve --segments --select --store --svg --trace --type --until --wait --watch --windows -b -j -o
 
 complete -c hugealign -e
 complete -c hugealign -f
@@ -198,6 +198,7 @@ complete -c hugealign -n '_shtab_hugealign_using fix' -l dry-run -d 'only print 
 complete -c hugealign -n '_shtab_hugealign_using fix' -l report -d 'rank programs and libraries by what they would gain'
 complete -c hugealign -n '_shtab_hugealign_using fix' -l undo -d 'give back the file as it was before it was fixed'
 complete -c hugealign -n '_shtab_hugealign_using fix' -l level -xka "align shift merge" -d 'how much to change (default: shift)'
+complete -c hugealign -n '_shtab_hugealign_using fix' -l segments -xka "text text,rodata" -d 'what to make whole: text, or also the windows that lie in read-only data (default: text)'
 complete -c hugealign -n '_shtab_hugealign_using fix' -l page-size -x -d 'the huge page size (default: 2M)'
 complete -c hugealign -n '_shtab_hugealign_using fix' -l format -xka "text json" -d 'json: schema hugealign.fix/1, with --report hugealign.fix-report/1'
 complete -c hugealign -n '_shtab_hugealign_using fix' -l json -d 'the same as --format json'

@@ -79,6 +79,39 @@ def alignments(plan: Plan) -> list[int]:
     return [s.p_align for s in plan.segments]
 
 
+def test_read_only_data_get_the_windows_that_lie_in_them() -> None:
+    """Behind the text, congruent, and packed: then they move in the file."""
+    loads = load(R, 0, 0x1000), load(RX, 2 * M, 2 * M), load(R, 4 * M, 3 * M), load(RW, 8 * M, 8)
+    assert make_plan(image(*loads), M).rodata is None
+    plan = make_plan(image(*loads), M, rodata=True)
+    assert plan.rodata == (0, 3)
+    assert alignments(plan) == [4096, M, M, 4096]
+    assert mapped(plan) == [(s.flags, s.p_vaddr, s.p_memsz, s.p_offset) for s in loads]
+    packed = (
+        load(R, 0, 0x1000),
+        load(RX, 0x2000, 0x1000, 0x1000),
+        load(RW, 0x4000, 8, 0x2000),
+        load(R, 4 * M, 3 * M, 0x3000),
+    )
+    with pytest.raises(RefusalError, match="no whole window"):
+        make_plan(image(*packed), M)
+    with pytest.raises(RefusalError, match="no whole window"):
+        make_plan(image(*packed), M, ALIGN, rodata=True)
+    plan = make_plan(image(*packed), M, rodata=True)
+    assert plan.rodata == (0, 3)
+    assert (plan.windows, plan.executable) == (0, 0)
+    assert [s.p_offset for s in plan.segments] == [0, 0x1000, 0x2000, M]
+    assert "  read-only data: 0 -> 3 windows of their own" in lines(Fixed("f", FIX, 1, 2, "f", plan=plan))
+
+
+def test_read_only_data_keep_what_is_writable_out() -> None:
+    """A window that data share with RELRO is none; nor does text give one back that it takes."""
+    loads = load(R, 0, 0x80000), load(RX, 0x80000, 5 * M), load(R, 5 * M + 0x80000, M), load(RW, 7 * M, 0x1000)
+    plan = make_plan(image(*loads), M, rodata=True)
+    assert plan.rodata == (0, 0)
+    assert mapped(plan) == mapped(make_plan(image(*loads), M))
+
+
 def test_texts_that_share_a_window_become_one() -> None:
     """As GNU ld makes them of a .text aligned to more than a page: the small one is the PLT."""
     loads = load(R, 0, 0x80000), load(RX, 0x80000, 0x9000), load(RX, 0x90000, 5 * M, align=0x8000), load(RW, 7 * M, 8)
