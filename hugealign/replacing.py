@@ -243,14 +243,21 @@ def _sync_name(place: int) -> None:
 
 
 def _copy_bytes(source: int, target: int, start: int, place: int, size: int) -> None:
+    in_kernel = True
+    buffer = memoryview(b"")
     while size:
         count = min(size, _CHUNK)
-        try:
-            done = os.copy_file_range(source, target, count, start, place)
-        except OSError as error:
-            if error.errno not in (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
-                raise
-            done = os.pwrite(target, os.pread(source, count, start), place)
+        if in_kernel:
+            try:
+                done = os.copy_file_range(source, target, count, start, place)
+            except OSError as error:
+                if error.errno not in (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
+                    raise
+                in_kernel = False  # from here on by one buffer: fresh memory for each piece takes as long as the copy
+                buffer = memoryview(bytearray(count))
+                continue
+        else:
+            done = os.pwrite(target, buffer[: os.preadv(source, [buffer[:count]], start)], place)
         if not done:
             raise ReplaceError("it became shorter while it was copied")
         start, place, size = start + done, place + done, size - done

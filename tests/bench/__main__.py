@@ -17,6 +17,7 @@ from tests.bench.fix import large_programs
 from tests.bench.order import many_functions
 from tests.bench.projects import large_program, programs_in_turn
 from tests.bench.ps import many_mappings
+from tests.bench.stage import starts
 from tests.bench.timing import HEADER, alone, compare, show
 from tests.bench.top import many_processes
 from tests.bench.trace import tracing
@@ -83,6 +84,7 @@ def costs() -> None:
         many_mappings(work)
         many_processes(work)
         much_text(work)
+        starts(work)
         large_programs()
         tracing(work)
 

@@ -1,0 +1,65 @@
+"""``hugealign run``: a first start from a staged copy beside ``cp`` to a tmpfs, a second one beside a start in place.
+
+As root.  Run by ``make bench``, or alone: ``python -m tests.bench.stage``.
+"""
+
+import contextlib
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.bench.timing import HEADER, Cost, cost, in_turn, show
+from tests.bench.warm import program_of_much_text
+from tests.support import HUGEALIGN
+
+RUNS = 15
+
+
+@contextlib.contextmanager
+def tmpfs() -> Iterator[Path]:
+    """A tmpfs with huge pages, as staging makes one."""
+    with tempfile.TemporaryDirectory(prefix="hugealign-bench-") as name:
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "huge=always", "tmpfs", name], check=True)
+        try:
+            yield Path(name)
+        finally:
+            subprocess.run(["umount", name], check=True)
+
+
+def starts(work: Path) -> None:
+    """Print a line for each kind of start."""
+    if os.geteuid():
+        print("staging: not measured; it needs root, as `cp` to a tmpfs of one's own does")
+        return
+    program = program_of_much_text(work)
+    size = program.stat().st_blocks >> 11
+    run = [str(HUGEALIGN), "run"]
+    with tmpfs() as memory:
+
+        def copied() -> Cost:
+            # --sparse: staging leaves holes as well.
+            took = cost(["cp", "--sparse=always", str(program), str(memory / "copy")], work)
+            (memory / "copy").unlink()
+            return took
+
+        costs = in_turn([copied, lambda: cost([*run, "--how=stage", "--", str(program)], work)], RUNS)
+        show(f"first start, staged, {size} MiB; cp", *([one.wall * 1000 for one in side] for side in costs))
+        small, store = work / "small", memory / "store"
+        words = "gcc -fuse-ld=bfd main.c small.s -o small -Wl,-z,max-page-size=0x200000 -Wl,-z,separate-code"
+        (work / "small.s").write_text(".text\n.balign 0x200000\n.fill 1 << 20, 4, 0xcccccccc\n", encoding="ascii")
+        subprocess.run(words.split(), cwd=work, check=True, stderr=subprocess.DEVNULL)
+        in_place = memory / "small"
+        in_place.write_bytes(small.read_bytes())
+        in_place.chmod(0o755)
+        there = [*run, "--how=in-place", "--", str(in_place)]
+        again = [*run, "--how=stage", "--store", str(store), "--", str(small)]
+        costs = in_turn([lambda: cost(there, work), lambda: cost(again, work)], RUNS)
+        show("second start, staged; in place", *([one.wall * 1000 for one in side] for side in costs))
+
+
+if __name__ == "__main__":
+    print(HEADER)
+    with tempfile.TemporaryDirectory(prefix="hugealign-bench-") as directory:
+        starts(Path(directory))
