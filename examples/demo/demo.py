@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from examples.demo.generate import generate
@@ -18,22 +19,19 @@ from examples.servers.text import Text, mapped
 
 HUGEALIGN = str(Path(__file__).resolve().parents[2] / "bin" / "hugealign")
 ONLY_ALIGNED = "-Wl,-z,max-page-size=0x200000"
-ROWS = (
-    *("", "text in whole windows, file", "text mapped, process", "  of it on 2 MiB pages"),
-    *("file size", "  of it on disk"),
-)
+ROWS = "|text in whole windows, file|text mapped, process|  of it on 2 MiB pages|file size|  of it on disk".split("|")
 
 
 def compiled(compiler: Sequence[str], sources: Sequence[Path], directory: Path) -> list[Path]:
     """Compile *sources* into *directory*, as many at a time as there are processors; return the objects."""
     directory.mkdir(parents=True, exist_ok=True)
     objects = [directory / f"{source.stem}.o" for source in sources]
-
-    def one(source: Path, target: Path) -> None:
-        subprocess.run([*compiler, "-O0", "-c", source, "-o", target], check=True)
-
+    commands = [
+        [*compiler, "-O0", "-c", str(source), "-o", str(target)]
+        for source, target in zip(sources, objects, strict=True)
+    ]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(one, sources, objects))
+        list(pool.map(partial(subprocess.run, check=True), commands))
     return objects
 
 

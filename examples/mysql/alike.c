@@ -1,4 +1,4 @@
-// What a traced MariaDB sees of the machine, the same on each: preloaded by mysqljob.py.  How many digits a number has,
+// What a traced MariaDB sees of the machine, the same on each: preloaded by the trace.  How many digits a number has,
 // and how large a buffer is, decides where in memory the next thing lies, and that which way memcpy takes.
 
 #define _GNU_SOURCE

@@ -70,8 +70,6 @@ def job() -> Iterator[str]:
     yield from (f"{line}\n" for line in script(TRANSACTIONS))
 
 
-# ---- linking again ---------------------------------------------------------------------------------------------------
-
 _SERVER = "mariadbd"
 
 

@@ -1,6 +1,6 @@
 // A clock that stands still, without alarms, and a process number that is always the same, for a traced PostgreSQL: when
 // it reports its statistics, and how many digits it prints, must not depend on how long the emulator takes.  Preloaded
-// by pgtrace.py.
+// by the trace.
 
 #include <sys/time.h>
 #include <time.h>

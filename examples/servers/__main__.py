@@ -46,13 +46,8 @@ def arguments(words: list[str]) -> tuple[Server, argparse.Namespace]:
         add("--no-stale", action="store_true", help="leave out the profiles of older versions")
     number = "how often each load runs on each server (default: %(default)s)"
     add("--rounds", type=_from(2), default=kind.rounds, metavar="N", help=number)
-    add(
-        "--seconds",
-        type=_from(1),
-        default=kind.seconds,
-        metavar="N",
-        help="of each run of a load (default: %(default)s)",
-    )
+    number = "of each run of a load (default: %(default)s)"
+    add("--seconds", type=_from(1), default=kind.seconds, metavar="N", help=number)
     return kind, parser.parse_args(words[1:])
 
 

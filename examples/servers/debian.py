@@ -48,9 +48,6 @@ def this_release() -> None:
         raise Failed(f"this example is for Debian 12 (bookworm); this machine says {words.get('PRETTY_NAME')}", 3)
 
 
-# ---- packages --------------------------------------------------------------------------------------------------------
-
-
 def versions(packages: Sequence[str]) -> dict[str, str]:
     """Return the versions of those *packages* that are installed."""
     form = "${db:Status-Abbrev}${Package} ${Version}\n"
@@ -78,9 +75,6 @@ def install(steps: Steps, packages: Sequence[str]) -> None:
                 return
             time.sleep(10)
     raise Failed(f"cannot install {' '.join(missing)}: see {steps.log('packages')}", 3)
-
-
-# ---- the sources -----------------------------------------------------------------------------------------------------
 
 
 def stanzas(path: str, text: str, suites: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str, str]]:

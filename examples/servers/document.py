@@ -24,9 +24,6 @@ class Plot:
     log_y: bool = False
 
 
-# ---- Markdown --------------------------------------------------------------------------------------------------------
-
-
 def fill(template: str, fields: Mapping[str, object], broken: Sequence[str] = ()) -> str:
     """Return the *template* with its *fields*, which are Markdown; *broken* promises are its first lines.
 
@@ -99,9 +96,6 @@ def _visible(text: str) -> str:
         else f"\\u{{{ord(letter):x}}}"
         for letter in text.replace("\r\n", "\n")
     )
-
-
-# ---- plots -----------------------------------------------------------------------------------------------------------
 
 
 def svg(plot: Plot) -> str:

@@ -26,9 +26,7 @@ _PATIENCE = 120  # seconds for which the rounds of a run together wait for the m
 def short_directory(steps: Steps, name: str) -> Iterator[Path]:
     """Make a directory whose path is short and of one length: that of a socket has 107 bytes at most."""
     with TemporaryDirectory(prefix=f"hugealign-{name}.", dir="/tmp") as path:
-        if os.geteuid() == 0:
-            found = Path(steps.directory("home")).stat()
-            os.chown(path, found.st_uid, found.st_gid)
+        os.chown(path, steps.directory("home").stat().st_uid, -1)
         yield Path(path)
 
 
@@ -127,12 +125,12 @@ class Live:
     ps: dict[str, str] = field(default_factory=dict)
     samples: dict[str, Samples] = field(default_factory=dict)  # of a profile recorded on the server itself
     rounds: list[Round] = field(default_factory=list)
-    before: list[float] = field(default_factory=list)  # the load average when a round began
+    load: list[float] = field(default_factory=list)  # average when a round began, or when it ended if that is more
     counters: dict[str, Mapping[str, int] | None] = field(default_factory=dict)
 
     def calm(self) -> list[Round]:
-        """Return the rounds that count: before which the machine did no other work."""
-        return [found for found, load in zip(self.rounds, self.before, strict=True) if load < BUSY]
+        """Return the rounds that count: in which the machine did no other work."""
+        return [found for found, load in zip(self.rounds, self.load, strict=True) if load < BUSY]
 
     def claimed(self) -> bool:
         """Tell whether changes may be claimed: at least half of the rounds count, and two."""
@@ -144,9 +142,8 @@ class Live:
         The intervals hold all ratios together with 95 %: each has 5 % divided by their number (Bonferroni).
         """
         rounds = self.calm()
-        figures = [
-            (load, name) for (load, variant), found in self.rounds[0].items() if variant == "plain" for name in found
-        ]
+        names = {load: found for (load, variant), found in self.rounds[0].items() if variant == "plain"}
+        figures = [(load, name) for load, found in names.items() for name in found]
         comparisons = len(figures) * (len(VARIANTS) - 1)
         for load, name in figures:
             values = {variant: [found[load, variant][name] for found in rounds] for variant in VARIANTS}
@@ -184,10 +181,9 @@ def live(example: Example, sockets: Path) -> Live:
             look(found, servers, number)
             by_name = {one.variant: one for one in servers}
             turns = [(name, by_name[variant]) for name in example.server.loads for variant in names]
-            found.rounds.append(
-                {(name, one.variant): one.work(name, example.seconds, 1000 + number) for name, one in turns}
-            )
-            found.before.append(load)
+            seed = 1000 + number
+            found.rounds.append({(name, one.variant): one.work(name, example.seconds, seed) for name, one in turns})
+            found.load.append(max(load, os.getloadavg()[0]))
         for one in servers:
             found.counters[one.variant] = counters(one)
     return found

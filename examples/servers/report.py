@@ -43,7 +43,7 @@ def report(example: Example, results: Results) -> tuple[str, list[str]]:
         return f"![{inline(f'{plot.y} by {plot.x}')}]({server.name}-{len(pictures)}.svg)\n\n{points(plot)}"
 
     differ = differences(first, second)
-    same = "Blocks, instructions, and misses and walks of every layout, processor and number of huge windows, are the "
+    same = "Blocks, instructions, misses and walks, of every layout, processor and number, are the same to the digit."
     kept = results.traced.reference
     changes = list(live.changes())
     repeated = [[what, first[what], second[what]] for what in ("blocks", "instructions")]
@@ -51,9 +51,7 @@ def report(example: Example, results: Results) -> tuple[str, list[str]]:
         both = (misses(replay, "original", cpu, 0) for replay in (first, second))
         repeated.append([f"misses, all 4 KiB, {cpu}", *both])
     tests = [[name, found["passed"], found["failed"]] for name, found in results.tests.items()]
-    times = [
-        [*words, statistics.geometric_mean(v) if v else None, ratio and str(ratio)] for *words, v, ratio in changes
-    ]
+    times = [[*words, statistics.geometric_mean(v) if v else None, ratio] for *words, v, ratio in changes]
     fields = {
         **{name: getattr(server, name) for name in ("name", "title", "command", "trained", "stacks")},
         **{name: trace[name] for name in ("job", "begin", "end")},
@@ -67,14 +65,10 @@ def report(example: Example, results: Results) -> tuple[str, list[str]]:
         "ps": fenced(re.sub("  +", "  ", "\n".join(words.rstrip() for words in live.ps.values()))),
         "servers": table(["", *VARIANTS], servers(example, results)),
         "tests": table(["server", "passed", "failed"], tests) if tests else None,
-        "order_commands": "\n".join(
-            f"hugealign order hugealign.data -b SERVER -o {name}.order {words}" for name, words in server.orders.items()
-        ),
+        "order_commands": "\n".join(f"hugealign order … -o {name}.order {w}" for name, w in server.orders.items()),
         "orders": "\n\n".join(f"{name}:\n\n{fenced(results.orders[name].table)}" for name in server.orders),
         "samples": _samples(results, drawn),
-        "same": f"They differ: {'; '.join(differ[:3])}, {len(differ)} in all."
-        if differ
-        else f"{same}same to the digit.",
+        "same": f"They differ: {'; '.join(differ[:3])}, {len(differ)} in all." if differ else same,
         "repeated": table(["", "first recording", "second"], repeated),
         "misses": "\n\n".join(drawn(_misses(results.traced, cpu, trace["windows"])) for cpu in trace["cpus"]),
         "reference": inline(kept[1]) if kept else None,
@@ -84,7 +78,7 @@ def report(example: Example, results: Results) -> tuple[str, list[str]]:
         "rounds": len(live.rounds),
         "seconds": example.seconds,
         "busy": BUSY,
-        "load": f"{max(live.before):.1f}",
+        "load": f"{max(live.load):.1f}",
         "calm": len(live.calm()),
         "claimed": "" if live.claimed() else " That is too few, so nothing is claimed: the machine was busy.",
         "intervals": sum(name != "plain" for _, _, name, _, _ in changes),

@@ -63,9 +63,6 @@ def samples(steps: Steps, profile: Path, text: Text) -> list[int]:
     return [address - text.start for address in addresses if text.start <= address < text.end]
 
 
-# ---- perf ------------------------------------------------------------------------------------------------------------
-
-
 def perf_rights() -> list[str]:
     """Return the rights, in setpriv's words, that a user needs for ``perf``; raises Failed if we cannot give them.
 

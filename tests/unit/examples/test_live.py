@@ -30,7 +30,7 @@ def measured(loads: list[float]) -> Live:
         busy = 10 if load >= BUSY else 1
         speed = {"plain": 100.0, "hugealign": 100.0 + number % 2, "ordered": 110.0 * busy, "leading": 90.0}
         found.rounds.append({("select", variant): {"tps": speed[variant]} for variant in VARIANTS})
-        found.before.append(load)
+        found.load.append(load)
     return found
 
 

@@ -41,7 +41,7 @@ def results(example: Example, other: int = 1000, load: float = 1.0) -> Results:
     for number in range(6):
         rates = {"plain": 100.0, "hugealign": 100.0 + number % 2, "ordered": 110.0 + number, "leading": 80.0}
         live.rounds.append({(name, v): {"transactions/s": rates[v]} for name in example.server.loads for v in VARIANTS})
-        live.before.append(load)
+        live.load.append(load)
     live.counters = {"plain": None}
     linked = {name: replay(example, 990, ["original"]) for name in ("ordered", "leading")}
     first, second = (replay(example, count, list(LAYOUTS.values())) for count in (1000, other))
@@ -120,7 +120,7 @@ def test_broken_promises_come_first(example: Example) -> None:
 
 def test_a_busy_machine_claims_nothing(example: Example) -> None:
     text, _ = report(example, results(example, load=7.0))
-    assert "it was up to\n7.0. 0 rounds count. That is too few, so nothing is claimed: the machine was busy.\n" in text
+    assert "it was up to 7.0. 0 rounds count. That is too few, so nothing is claimed: the machine was busy.\n" in text
     assert text.count("| ordered | -- | -- |") == 2
 
 
