@@ -80,7 +80,7 @@ docs-live: setup ## write docs/huge.md: what this kernel does, by file system; a
 	$(PYTHON) -m tests.live_table docs/huge.md
 
 tables: ## write what hugealign/sh has of Python's tables
-	$(PYTHON) -m hugealign.sh.tables
+	$(PYTHON) packaging/tables.py
 
 share: setup ## write the manual pages and the completions in share/
 	$(PYTHON) packaging/man.py

@@ -1,7 +1,7 @@
 """What the ``HUGEALIGN_*`` variables ask of a link, and the defaults that every command shares.
 
 No other configuration is read on the way of a link: a file found by search would make builds depend on where they run.
-VARIABLES is the one table of them: the help, `doctor` and the shell's checks (hugealign/sh/tables.py) are made of it.
+VARIABLES is the one table of them: the help, `doctor` and the shell's checks (packaging/tables.py) are made of it.
 """
 
 from hugealign.errors import UsageError

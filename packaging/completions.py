@@ -5,17 +5,16 @@ A completion starts no Python: rules and processors are in it.  ``--check`` says
 """
 
 import argparse
-import os
 import sys
 
+import generated
 import shtab
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path.append(ROOT)
+sys.path.append(generated.ROOT)
 
-from hugealign import cli  # noqa: E402 - this is a script of the checkout
-from hugealign.processor import table  # noqa: E402
-from hugealign.verification.rules import RULES  # noqa: E402
+from hugealign import cli
+from hugealign.processor import table
+from hugealign.verification.rules import RULES
 
 PLACES = {
     "bash": "share/bash-completion/completions/hugealign",
@@ -104,33 +103,15 @@ def describe(parser: argparse.ArgumentParser, name: str = "") -> None:
             action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
 
 
-def main() -> None:
-    """Write the completions, or say which are stale."""
-    stale = []
+def completions() -> dict[str, str]:
+    """Return the completion of each shell by its path."""
     parser = whole()
     describe(parser)
-    for shell, place in PLACES.items():
-        text = shtab.complete(parser, shell, preamble=PREAMBLES.get(shell, ""))
-        if shell == "bash":
-            text = text.rpartition("\ncomplete ")[0] + _BASH_END.format(
-                commands=" ".join(cli.COMMANDS), wrapping="|".join(WRAPPING)
-            )
-        path = os.path.join(ROOT, place)
-        try:
-            with open(path, encoding="utf-8") as file:
-                same = file.read() == text
-        except FileNotFoundError:
-            same = False
-        if same:
-            continue
-        stale.append(place)
-        if "--check" not in sys.argv:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
-    if stale and "--check" in sys.argv:
-        sys.exit(f"stale: {' '.join(stale)}; run: make share")
+    texts = {place: shtab.complete(parser, shell, preamble=PREAMBLES.get(shell, "")) for shell, place in PLACES.items()}
+    end = _BASH_END.format(commands=" ".join(cli.COMMANDS), wrapping="|".join(WRAPPING))
+    texts[PLACES["bash"]] = texts[PLACES["bash"]].rpartition("\ncomplete ")[0] + end
+    return texts
 
 
 if __name__ == "__main__":
-    main()
+    generated.write(completions(), "share")

@@ -13,13 +13,15 @@ import sys
 import textwrap
 from collections.abc import Iterator
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+import generated
+from generated import ROOT
+
 sys.path.append(ROOT)
 
-from hugealign import cli, settings  # noqa: E402 - this is a script of the checkout
-from hugealign.version import __version__  # noqa: E402
+from hugealign import cli, settings
+from hugealign.version import __version__
 
-PLACE = os.path.join(ROOT, "share", "man")
+PLACE = "share/man"
 DATE = "2026-11-23"  # of these texts: a page is the same bytes whenever it is made
 _WIDTH = 62  # mandoc's lint wants lines below 80 bytes, escapes included
 
@@ -295,42 +297,21 @@ def order_page() -> str:
 
 
 def pages() -> dict[str, str]:
-    """Return every page by its path below share/man."""
-    found = {"man1/hugealign.1": main_page(), "man5/hugealign.order.5": order_page()}
-    return found | {f"man1/hugealign-{name}.1": command_page(name) for name in cli.COMMANDS}
+    """Return every page by its path."""
+    found = {f"{PLACE}/man1/hugealign.1": main_page(), f"{PLACE}/man5/hugealign.order.5": order_page()}
+    return found | {f"{PLACE}/man1/hugealign-{name}.1": command_page(name) for name in cli.COMMANDS}
 
 
 def link_launchers() -> list[str]:
     """Give each launcher hugealign(1) as its page, unless it has it, and return those that had not."""
     names = [name for name in os.listdir(os.path.join(ROOT, "bin")) if name != "hugealign" and " " not in name]
-    lacking = [f"man1/{name}.1" for name in names if not os.path.islink(os.path.join(PLACE, f"man1/{name}.1"))]
-    for name in lacking if "--check" not in sys.argv else ():
-        os.symlink("hugealign.1", os.path.join(PLACE, name))
+    pages = [f"{PLACE}/man1/{name}.1" for name in names]
+    lacking = [page for page in pages if not os.path.islink(os.path.join(ROOT, page))]
+    for page in lacking if not generated.CHECKING else ():
+        os.symlink("hugealign.1", os.path.join(ROOT, page))
     return lacking
 
 
-def main() -> None:
-    """Write the pages, or say which are stale."""
-    stale = []
-    os.environ["COLUMNS"] = "100"  # argparse wraps the usage by it
-    for name, text in pages().items():
-        path = os.path.join(PLACE, name)
-        try:
-            with open(path, encoding="utf-8") as file:
-                same = file.read() == text
-        except FileNotFoundError:
-            same = False
-        if same:
-            continue
-        stale.append(name)
-        if "--check" not in sys.argv:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
-    stale += link_launchers()
-    if stale and "--check" in sys.argv:
-        sys.exit(f"stale: {' '.join(stale)}; run: make share")
-
-
 if __name__ == "__main__":
-    main()
+    os.environ["COLUMNS"] = "100"  # argparse wraps the usage by it
+    generated.write(pages(), "share", link_launchers())

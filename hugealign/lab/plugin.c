@@ -53,7 +53,7 @@ void *qemu_plugin_insn_haddr(const struct qemu_plugin_insn *);
 #define EXPORT __attribute__((visibility("default")))
 EXPORT int qemu_plugin_version = API_VERSION;
 
-/* ---- shared with the recorder: hugealign/trace/shared.py has the same layout ---- */
+/* ---- shared with the recorder: hugealign/lab/shared.py has the same layout ---- */
 
 enum {
     EVENTS = 1 << 14, /* of a slot, and of a chunk at most */

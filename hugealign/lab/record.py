@@ -163,7 +163,7 @@ def _run(emulator: list[str], shared: Shared, words: list[str]) -> int:
                     status = child.wait(_INTERVAL if sys.stderr.isatty() else None)
                     break
                 except subprocess.TimeoutExpired:
-                    progress.say(f"{shared.events:,} blocks, {format_size(shared.written)}")
+                    progress.say(f"{shared.now.events:,} blocks, {format_size(shared.now.bytes)}")
         finally:
             for number, handler in forward.items():
                 signal.signal(number, handler)
@@ -192,16 +192,16 @@ def _finish(shared: Shared, path: str, program: str, words: Sequence[str], machi
     """Write behind the chunks what they mean."""
     shared.close()
     stop = time.monotonic() + _PATIENCE
-    while shared.writers and time.monotonic() < stop:
+    while shared.now.writers and time.monotonic() < stop:
         time.sleep(0.001)
-    if shared.error:
-        raise OSError(shared.error, os.strerror(shared.error))
-    if not shared.streams:
+    if shared.now.error:
+        raise OSError(shared.now.error, os.strerror(shared.now.error))
+    if not shared.now.streams:
         raise HugealignError("nothing was recorded: QEMU did not run the command")
     files = tuple(describe(name) if name else tracefile.File("") for name in shared.files())
     files, number = _with_program(files, program)
     description = Description(
-        tuple(words), machine, files, number, cut=shared.cut, execs=shared.execs, lost=shared.lost
+        tuple(words), machine, files, number, cut=shared.cut, execs=shared.now.execs, lost=shared.now.lost
     )
     with open(path, "r+b") as stream:
         description.events, end = _count(stream)

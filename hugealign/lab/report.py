@@ -1,6 +1,7 @@
 """What was simulated, for people and as JSON.  Pure: returns text."""
 
 import json
+from dataclasses import asdict
 
 from hugealign.lab.simulate import best
 from hugealign.lab.simulation import Simulated
@@ -61,16 +62,6 @@ def to_json(found: Simulated) -> str:
         "cut": said.cut,
         "execs": said.execs,
         "lost_threads": said.lost,
-        "rows": [
-            {
-                "layout": row.layout,
-                "cpu": row.cpu,
-                "windows": row.windows,
-                "misses": row.misses,
-                "walks": row.walks,
-                "mpki": round(done.mpki(row), 6),
-            }
-            for row in done.rows
-        ],
+        "rows": [asdict(row) | {"mpki": round(done.mpki(row), 6)} for row in done.rows],
     }
     return json.dumps(document, indent=2) + "\n"

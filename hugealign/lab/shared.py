@@ -3,9 +3,9 @@
 It is a file without a name (memfd_create): sparse, so that it takes what is written to, and gone with its last user.
 """
 
+import ctypes
 import mmap
 import os
-import struct
 from collections.abc import Iterator
 
 EVENTS, SLOTS, BLOCKS, FILES, NAME = 1 << 14, 1 << 11, 1 << 23, 1 << 10, 1 << 12
@@ -14,111 +14,79 @@ CUTS = {
     2: f"more than {BLOCKS} blocks of code were seen",
     3: f"code of more than {FILES} files was seen",
 }
-_CLOSED, _WRITERS, _CUT, _ERROR, _BLOCKS, _FILES, _STREAMS, _EXECS, _LOST = range(0, 36, 4)
-_EVENTS, _BYTES, _LIMIT = 40, 48, 56
-_CHUNKS = 64
-_OWNERS = _CHUNKS + NAME
-_NAMES = _OWNERS + 4 * SLOTS
-_TABLE = _NAMES + NAME * FILES
-_SLOTS = _TABLE + 16 * BLOCKS
-_SIZE = _SLOTS + 4 * EVENTS * SLOTS
+_BLOCK = 16  # bytes: address u64, file u32, size u16, instructions u16
+
+
+class _File(ctypes.Structure):
+    _fields_ = (("ready", ctypes.c_uint32), ("name", ctypes.c_char * (NAME - 4)))
+
+
+class _Layout(ctypes.Structure):
+    """``struct shared``: plugin.c says what each field is."""
+
+    _fields_ = (
+        *(
+            (name, ctypes.c_uint32)
+            for name in "closed writers cut error blocks files streams execs lost unused".split()
+        ),
+        *((name, ctypes.c_uint64) for name in ("events", "bytes", "limit")),
+        ("chunks", ctypes.c_char * NAME),
+        ("owner", ctypes.c_uint32 * SLOTS),
+        ("file", _File * FILES),
+        ("block", ctypes.c_char * (_BLOCK * BLOCKS)),
+        ("slot", ctypes.c_uint32 * EVENTS * SLOTS),
+    )
 
 
 class Shared:
-    """The memory; *limit* is bytes of chunks, *chunks* the path of the file that they are appended to."""
+    """The memory; *limit* is bytes of chunks, *chunks* the path of the file that they are appended to.
+
+    *now* is what the plugin has counted so far.
+    """
 
     def __init__(self, chunks: str, limit: int) -> None:
         name = os.fsencode(chunks)
         if len(name) >= NAME:
             raise OSError(36, os.strerror(36), chunks)
         self.fd = os.memfd_create("hugealign-trace", os.MFD_CLOEXEC)
-        os.ftruncate(self.fd, _SIZE)
-        self._memory = mmap.mmap(self.fd, _SIZE)
-        self._memory[_CHUNKS : _CHUNKS + len(name)] = name
-        struct.pack_into("<II", self._memory, _BLOCKS, 1, 1)  # block and file 0 mean none
-        struct.pack_into("<Q", self._memory, _LIMIT, limit)
+        os.ftruncate(self.fd, ctypes.sizeof(_Layout))
+        self._memory = mmap.mmap(self.fd, ctypes.sizeof(_Layout))
+        self.now = _Layout.from_buffer(self._memory)
+        self.now.chunks, self.now.limit = name, limit
+        self.now.blocks = self.now.files = 1  # block and file 0 mean none
 
     @property
     def path(self) -> str:
         """What other processes open it by, while we live."""
         return f"/proc/{os.getpid()}/fd/{self.fd}"
 
-    def _u32(self, at: int) -> int:
-        (value,) = struct.unpack_from("<I", self._memory, at)
-        return int(value)
-
-    def _u64(self, at: int) -> int:
-        (value,) = struct.unpack_from("<Q", self._memory, at)
-        return int(value)
-
     def close(self) -> None:
         """Have the plugin write nothing more."""
-        struct.pack_into("<I", self._memory, _CLOSED, 1)
-
-    @property
-    def writers(self) -> int:
-        """Threads that are writing a chunk now, or were killed while they did."""
-        return self._u32(_WRITERS)
+        self.now.closed = 1
 
     @property
     def cut(self) -> str | None:
         """Why the recording ended before the program did; None if it did not."""
-        reason = self._u32(_CUT)
-        return CUTS.get(reason, "") if reason else None
-
-    @property
-    def error(self) -> int:
-        """Errno of a chunk that could not be written, or 0."""
-        return self._u32(_ERROR)
-
-    @property
-    def streams(self) -> int:
-        """Streams that were begun: threads, of all processes."""
-        return self._u32(_STREAMS)
-
-    @property
-    def execs(self) -> int:
-        """How often a process became another program."""
-        return self._u32(_EXECS)
-
-    @property
-    def lost(self) -> int:
-        """Threads that were not recorded."""
-        return self._u32(_LOST)
-
-    @property
-    def events(self) -> int:
-        """Blocks in the chunks that were written."""
-        return self._u64(_EVENTS)
-
-    @property
-    def written(self) -> int:
-        """Bytes of the chunks that were written."""
-        return self._u64(_BYTES)
+        return CUTS.get(self.now.cut, "") if self.now.cut else None
 
     def files(self) -> list[str]:
         """Return the names of the files that code lies in; number 0 is memory without a file."""
-        names = [""]
-        for number in range(1, min(self._u32(_FILES), FILES)):
-            at = _NAMES + NAME * number + 4
-            names.append(os.fsdecode(self._memory[at : at + NAME - 4].split(b"\0", 1)[0]))
-        return names
+        return ["", *(os.fsdecode(self.now.file[number].name) for number in range(1, min(self.now.files, FILES)))]
 
     def blocks(self) -> bytes:
         """Return the table of blocks, 16 bytes each: address u64, file u32, size u16, instructions u16."""
-        return self._memory[_TABLE : _TABLE + 16 * min(self._u32(_BLOCKS), BLOCKS)]
+        at = _Layout.block.offset
+        return self._memory[at : at + _BLOCK * min(self.now.blocks, BLOCKS)]
 
     def rest(self) -> Iterator[tuple[int, bytes]]:
         """Yield each stream that did not end in order, and the numbers of its last blocks, u32 each."""
-        for slot in range(SLOTS):
-            if stream := self._u32(_OWNERS + 4 * slot):
-                at = _SLOTS + 4 * EVENTS * slot
-                numbers = self._memory[at : at + 4 * EVENTS]
-                words = memoryview(numbers).cast("I")
-                count = next((i for i, number in enumerate(words) if not number), EVENTS)
+        for stream, slot in zip(self.now.owner, self.now.slot, strict=True):
+            if stream:
+                numbers = bytes(slot)
+                count = next((i for i, number in enumerate(memoryview(numbers).cast("I")) if not number), EVENTS)
                 yield stream, numbers[: 4 * count]
 
     def free(self) -> None:
         """Give the memory back."""
-        self._memory.close()
+        del self.now, self._memory
         os.close(self.fd)

@@ -24,8 +24,8 @@ _WITH_ARGUMENT = frozenset(
     """.split()
 )
 
-#: What compiler drivers write with the argument in the next word.  sh/shim.sh knows these only (sh/tables.py): what it
-#: takes for an input then is none, and the link comes here.
+#: What compiler drivers write with the argument in the next word.  sh/shim.sh knows these only (`make tables`): what
+#: it takes for an input then is none, and the link comes here.
 NEXT_IS_ARGUMENT = "-m -z -L -T -e -h -o -soname -dynamic-linker -plugin -rpath -rpath-link".split()
 #: Patterns of sh for the options of a usual link, which from EARLY bytes of inputs on starts before Python has loaded.
 #: With any other this module might say to keep out, or the linker might print something on stdout.

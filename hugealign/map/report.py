@@ -83,7 +83,7 @@ def percent(part: int, whole: int) -> str:
 
 def to_json(shown: Map) -> str:
     """Return the JSON document ``hugealign.map/1``, which map-1.schema.json beside this file describes."""
-    plan, matched, budget, note = shown.plan, shown.ran.matched, shown.budget, shown.note
+    plan, matched, note = shown.plan, shown.ran.matched, shown.note
     document = {
         "schema": SCHEMA,
         "tool": {"name": "hugealign", "version": __version__},
@@ -96,14 +96,8 @@ def to_json(shown: Map) -> str:
         "cell_size": plan.page_size // CELLS,
         "needed": plan.needed,
         "huge": plan.count,
-        "budget": {"windows": budget.windows, "itlb_2m": budget.entries, "reserve": budget.reserve, "why": budget.why},
-        "note": note
-        and {
-            "page_size": note.page_size,
-            "windows": note.windows,
-            "hot_start": note.hot_start,
-            "hot_end": note.hot_end,
-        },
+        "budget": shown.budget.as_json(),
+        "note": note and {name: getattr(note, name) for name in ("page_size", "windows", "hot_start", "hot_end")},
         "rodata": {
             "rodata_bytes": shown.rodata.size,
             "huge_bytes": shown.rodata.huge,

@@ -32,6 +32,10 @@ class Budget:
         """The number of windows."""
         return max(1, self.entries - self.reserve) if self.entries else 0
 
+    def as_json(self) -> dict[str, object]:
+        """Return it as a part of a JSON document."""
+        return {"windows": self.windows, "itlb_2m": self.entries, "reserve": self.reserve, "why": self.why}
+
 
 def budget_of(cpu: str | None = None, entries: int | None = None, reserve: int = DEFAULT_RESERVE) -> Budget:
     """Return the budget for the processor named *cpu*, for *entries*, or for the one that we run on.

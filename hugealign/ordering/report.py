@@ -90,7 +90,7 @@ def _percent(part: int, whole: int) -> str:
 
 def to_json(order: Order) -> str:
     """Return the JSON document ``hugealign.order-report/1``, which order-report-1.schema.json describes."""
-    plan, ran, budget = order.plan, order.ran, order.budget
+    plan, ran = order.plan, order.ran
     matched = ran.matched
     kinds = {kind: sum(placed.kind == kind for placed in plan.placed) for kind in (HOT, COLD, FILL)}
     document = {
@@ -105,12 +105,7 @@ def to_json(order: Order) -> str:
             "foreign": matched.foreign,
             "not_found": [{"name": name, "samples": count} for name, count in matched.missing],
         },
-        "budget": {
-            "windows": plan.budget,
-            "itlb_2m": budget.entries,
-            "reserve": budget.reserve,
-            "why": budget.why,
-        },
+        "budget": order.budget.as_json() | {"windows": plan.budget},
         "page_size": plan.page_size,
         "needed": plan.needed,
         "huge": plan.count,

@@ -69,35 +69,47 @@ def steps(paths: Iterable[str], *, recursive: bool) -> Iterator[Step]:
     """Yield the inputs in order: marks around each directory, batches of files."""
     batch: list[Task] = []
     size = 0
-    for path in paths:
-        try:
-            status = os.stat(path)
-        except (OSError, ValueError):
-            status = None  # check_path says why
-        if status and stat.S_ISDIR(status.st_mode):
-            if batch:
-                yield batch
-            batch, size = [], 0
-            if recursive:
-                yield Begin(path)
-                yield from _walk(path)
-                yield End(path)
-            else:
-                yield FileReport(path, reason="a directory; give -r to check what is in it")
-            continue
-        batch.append(Task(path, named=True))
-        size += status.st_size if status else 0
-        if len(batch) >= _BATCH or size >= _BATCH_BYTES:
+    for found in _inputs(paths, recursive=recursive):
+        if isinstance(found, _Sized):
+            batch.append(found.task)
+            size += found.size
+            if len(batch) < _BATCH and size < _BATCH_BYTES:
+                continue
+        if batch:
             yield batch
             batch, size = [], 0
+        if not isinstance(found, _Sized):
+            yield found
     if batch:
         yield batch
 
 
-def _walk(top: str) -> Iterator[list[Task] | FileReport | Counts]:
+class _Sized(NamedTuple):
+    """A file to be checked, and its size in bytes, 0 if unknown."""
+
+    task: Task
+    size: int
+
+
+def _inputs(paths: Iterable[str], *, recursive: bool) -> Iterator[_Sized | Begin | End | FileReport | Counts]:
+    for path in paths:
+        try:
+            status = os.stat(path)
+        except (OSError, ValueError):
+            yield _Sized(Task(path, named=True), 0)  # check_path says why
+            continue
+        if not stat.S_ISDIR(status.st_mode):
+            yield _Sized(Task(path, named=True), status.st_size)
+        elif recursive:
+            yield Begin(path)
+            yield from _walk(path)
+            yield End(path)
+        else:
+            yield FileReport(path, reason="a directory; give -r to check what is in it")
+
+
+def _walk(top: str) -> Iterator[_Sized | FileReport | Counts]:
     """Yield the regular files below *top*, sorted within each directory; symbolic links are not followed."""
-    batch: list[Task] = []
-    size = 0
     counts = Counts()
     seen: set[tuple[int, int]] = set()
     waiting = [top]
@@ -109,9 +121,6 @@ def _walk(top: str) -> Iterator[list[Task] | FileReport | Counts]:
                 waiting += [os.path.join(path, name) for name in sorted(os.listdir(path), reverse=True)]
                 continue
         except OSError as error:
-            if batch:
-                yield batch
-            batch, size = [], 0
             yield FileReport(path, reason=error.strerror or str(error))
             continue
         if not stat.S_ISREG(status.st_mode):
@@ -124,11 +133,5 @@ def _walk(top: str) -> Iterator[list[Task] | FileReport | Counts]:
                 counts.links += 1
                 continue
             seen.add((status.st_dev, status.st_ino))
-        batch.append(Task(path, named=False))
-        size += status.st_size
-        if len(batch) >= _BATCH or size >= _BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
+        yield _Sized(Task(path, named=False), status.st_size)
     yield counts

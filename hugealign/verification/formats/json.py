@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 #: The version of the JSON's shape; ``verify-1.schema.json`` beside this package describes it.
 SCHEMA = "hugealign.verify/1"
+_SEGMENT = ("index", "flags", "p_vaddr", "p_offset", "p_filesz", "p_memsz", "p_align")
 TOOL = {"name": "hugealign", "version": __version__}
 
 
@@ -51,16 +52,7 @@ def file_object(file: FileResult) -> "dict[str, Any]":
         document["rodata"] = rodata_object(report.rodata)
     document["small"] = report.small
     document["segments"] = [
-        {
-            "index": s.index,
-            "flags": s.flags,
-            "p_vaddr": s.p_vaddr,
-            "p_offset": s.p_offset,
-            "p_filesz": s.p_filesz,
-            "p_memsz": s.p_memsz,
-            "p_align": s.p_align,
-            "coverage": coverage_object(part),
-        }
+        {name: getattr(s, name) for name in _SEGMENT} | {"coverage": coverage_object(part)}
         for s, part in zip(report.segments, report.coverages, strict=True)
     ]
     document["findings"] = [finding_object(finding) for finding in file.findings]
@@ -69,17 +61,7 @@ def file_object(file: FileResult) -> "dict[str, Any]":
             finding_object(accepted.finding) | ({"reason": printable(accepted.reason)} if accepted.reason else {})
             for accepted in file.accepted
         ]
-    document["kernels"] = [
-        {
-            "system": k.system,
-            "title": k.title,
-            "answer": k.answer,
-            "windows": k.windows,
-            "reason": k.reason,
-            "source": k.source,
-        }
-        for k in report.kernels
-    ]
+    document["kernels"] = [kernel._asdict() for kernel in report.kernels]
     return document
 
 

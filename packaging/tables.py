@@ -1,11 +1,14 @@
-"""What sh has to know of Python's tables: regions of launch.sh and shim.sh, written by ``make tables``.
+"""``make tables``: what sh has to know of Python's tables, regions of launch.sh and shim.sh.
 
 A loop of case patterns cannot take them from variables, and a link of a thousand words has no time for functions.
-Nothing at run time imports this.
 """
 
 import os
 import sys
+
+import generated
+
+sys.path.append(generated.ROOT)
 
 from hugealign import settings
 from hugealign.cli import COMMANDS
@@ -15,7 +18,6 @@ from hugealign.link.command import EARLY, NEXT_IS_ARGUMENT, UNUSUAL, USUAL
 
 _WIDTH = 108
 _FIRST = "HUGEALIGN_DISABLE"  # looked at before all others, and acted on
-_HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def regions() -> dict[str, dict[str, str]]:
@@ -107,23 +109,15 @@ def _recipe() -> str:
     return f'"$real" {recipe} 2>&1 >&3 3>&-'
 
 
-def main() -> None:
-    """Write the regions, or say which scripts are stale with ``--check``."""
-    stale = []
+def scripts() -> dict[str, str]:
+    """Return each script by its path."""
+    texts = {}
     for script, found in regions().items():
-        path = os.path.join(_HERE, script)
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
-        new = rewritten(text, found)
-        if new == text:
-            continue
-        stale.append(script)
-        if "--check" not in sys.argv:
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(new)
-    if stale and "--check" in sys.argv:
-        sys.exit(f"stale: {' '.join(stale)}; run: make tables")
+        name = f"hugealign/sh/{script}"
+        with open(os.path.join(generated.ROOT, name), encoding="utf-8") as file:
+            texts[name] = rewritten(file.read(), found)
+    return texts
 
 
 if __name__ == "__main__":
-    main()
+    generated.write(scripts(), "tables")

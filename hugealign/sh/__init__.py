@@ -1,1 +1,0 @@
-"""The launcher and the shim in POSIX sh, and the tables that they share with Python."""
