@@ -4,6 +4,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hugealign.doctor.diagnosis import diagnose
     from hugealign.fixing.fix import FixOptions, fix
+    from hugealign.live.adapt import AdaptOptions, adapt
     from hugealign.live.top import TopOptions, top
     from hugealign.ordering.budget import budget_of
     from hugealign.ordering.order import order
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 #: What other programs may use, and the module that it is in; imported when it is used.
 _API = {
+    "AdaptOptions": "hugealign.live.adapt",
     "FixOptions": "hugealign.fixing.fix",
     "Policy": "hugealign.verification.rules",
     "PsOptions": "hugealign.ps.looking",
@@ -23,6 +25,7 @@ _API = {
     "TopOptions": "hugealign.live.top",
     "WarmOptions": "hugealign.pagecache.text",
     "__version__": "hugealign.version",
+    "adapt": "hugealign.live.adapt",
     "budget_of": "hugealign.ordering.budget",
     "compare": "hugealign.verification.verify",
     "cool": "hugealign.pagecache.text",
@@ -35,8 +38,8 @@ _API = {
     "warm": "hugealign.pagecache.text",
 }
 __all__ = [
-    "FixOptions", "Policy", "PsOptions", "Selection", "TopOptions", "WarmOptions", "__version__", "budget_of",
-    "compare", "cool", "diagnose", "fix", "order", "processes", "top", "verify", "warm",
+    "AdaptOptions", "FixOptions", "Policy", "PsOptions", "Selection", "TopOptions", "WarmOptions", "__version__",
+    "adapt", "budget_of", "compare", "cool", "diagnose", "fix", "order", "processes", "top", "verify", "warm",
 ]  # fmt: skip
 
 

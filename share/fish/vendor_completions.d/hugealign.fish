@@ -50,8 +50,8 @@ function _shtab_hugealign_using
   test "$_shtab_hugealign_cmdpath" = "$argv"
 end
 
-set -g _shtab_hugealign_commands verify ps top warm cool run stage adopt order map fix build plugin 'plugin build' 'plugin path' 'plugin list' path doctor trace simulate explain help
-set -g _shtab_hugealign_opts_with_value --after --baseline --binary --cc --color --config --cpu --emit --fail-on --file --format --from --how --ignore --interval --itlb-2m --jobs --layout --level --limit --max --max-unpacked --min-coverage --min-text --order --output --pad-threshold --page-size --png --profile --reserve --segments --select --store --svg --trace --type --until --wait --watch --windows -b -j -o
+set -g _shtab_hugealign_commands verify ps top adapt warm cool run stage adopt order map fix build plugin 'plugin build' 'plugin path' 'plugin list' path doctor trace simulate explain help
+set -g _shtab_hugealign_opts_with_value --after --baseline --binary --cc --color --config --cpu --emit --fail-on --file --format --from --how --ignore --interval --itlb-2m --jobs --layout --level --limit --max --max-unpacked --min-coverage --min-text --order --output --pad-threshold --page-size --png --profile --rate --reserve --seconds --segments --select --store --svg --trace --type --until --wait --watch --windows -b -j -o
 
 complete -c hugealign -e
 complete -c hugealign -f
@@ -108,6 +108,17 @@ complete -c hugealign -n '_shtab_hugealign_using top' -l page-size -x -d 'window
 complete -c hugealign -n '_shtab_hugealign_using top' -l format -xka "text json prometheus" -d 'json: schema hugealign.top/1, a line each --watch; prometheus: for the textfile collector'
 complete -c hugealign -n '_shtab_hugealign_using top' -s o -l output -xka "(__fish_complete_path (commandline -ct))" -d 'write into FILE, whole each time (default: -)'
 complete -c hugealign -n '_shtab_hugealign_using top' -l json -d 'the same as --format json'
+complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a adapt -d 'make the hottest code of a running process huge, JIT included, within a budget'
+complete -c hugealign -n '_shtab_hugealign_using adapt' -s h -l help -d 'show this help message and exit'
+complete -c hugealign -n '_shtab_hugealign_using adapt' -l windows -x -d 'at most N huge windows for each process (default: auto)'
+complete -c hugealign -n '_shtab_hugealign_using adapt' -l seconds -x -d 'sample that long (default: 2.0)'
+complete -c hugealign -n '_shtab_hugealign_using adapt' -l interval -x -d 'do it again every SECONDS'
+complete -c hugealign -n '_shtab_hugealign_using adapt' -l rate -x -d 'change at most N windows a second (default: 8)'
+complete -c hugealign -n '_shtab_hugealign_using adapt' -l undo -d 'split the huge windows of code without a file'
+complete -c hugealign -n '_shtab_hugealign_using adapt' -s v -l verbose -d 'list all windows that are hot or huge'
+complete -c hugealign -n '_shtab_hugealign_using adapt' -l format -xka "text json" -d 'json: schema hugealign.adapt/1; a line each round'
+complete -c hugealign -n '_shtab_hugealign_using adapt' -l json -d 'the same as --format json'
+complete -c hugealign -n '_shtab_hugealign_using adapt; and test $_shtab_hugealign_npos -ge 0' -ka "(__fish_complete_proc)" -d 'a process, all of a program, or of a service'
 complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a warm -d 'bring a file'"'"'s text into the page cache in huge folios'
 complete -c hugealign -n '_shtab_hugealign_using warm' -s h -l help -d 'show this help message and exit'
 complete -c hugealign -n '_shtab_hugealign_using warm' -l libs -d 'the shared libraries that the files need, too'
@@ -252,4 +263,4 @@ complete -c hugealign -n '_shtab_hugealign_using explain' -s h -l help -d 'show 
 complete -c hugealign -n '_shtab_hugealign_using explain; and test $_shtab_hugealign_npos -ge 0' -ka "HA001 HA002 HA003 HA004 HA005 HA006 HA007 HA008 HA009 HA010 HA011 HA012 HA013 HA014 HA015 HA016 HA017 HA018 HA019 HA020 HA021 HA022 HA023 HA024 HA025" -d 'the rule'"'"'s id; without one, all are listed'
 complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a help -d 'print the options of a command'
 complete -c hugealign -n '_shtab_hugealign_using help' -s h -l help -d 'show this help message and exit'
-complete -c hugealign -n '_shtab_hugealign_using help; and test $_shtab_hugealign_npos -eq 0' -ka "verify ps top warm cool run stage adopt order map fix build plugin path doctor trace simulate explain help" -d 'without one, all commands are listed'
+complete -c hugealign -n '_shtab_hugealign_using help; and test $_shtab_hugealign_npos -eq 0' -ka "verify ps top adapt warm cool run stage adopt order map fix build plugin path doctor trace simulate explain help" -d 'without one, all commands are listed'

@@ -1,0 +1,78 @@
+"""The command ``hugealign adapt``: the hottest windows of a running process huge, and never more than so many."""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+
+from hugealign.cli.arguments import count, interval
+from hugealign.errors import UsageError
+from hugealign.live import adapt_report as report
+from hugealign.live.adapt import RATE, SECONDS, Adapted, AdaptOptions, adapt, keep_adapting, undo
+
+_EPILOG = """\
+Looks where the processes run, for some seconds, and has the kernel put the
+hottest windows of their code together: what a runtime compiled, staged copies,
+and files where the kernel collapses those. Huge windows that are there already
+count. If there are more than N, the coldest of those without a file are split
+again. With --interval the windows follow the heat, and a target that is started
+again is found again.
+
+N=auto is what the processor can keep: its entries for 2 MiB instruction pages,
+less one for others. More huge windows than entries make code slower, not
+faster. Linux 6.1 and root (CAP_SYS_NICE, CAP_SYS_PTRACE) are needed.
+
+examples:
+  hugealign adapt java                                once, as many as the processor keeps
+  hugealign adapt --interval 60 php8.2-fpm.service    again and again
+  hugealign adapt --undo java
+
+exit status: 0 done; 1 some windows are not as they were meant to be; 2 wrong
+usage; 3 could not look, or not change anything.
+"""
+
+
+def _windows(text: str) -> int | None:
+    return None if text == "auto" else count(text)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``adapt`` to *parser*."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _EPILOG
+    add = parser.add_argument
+    add("targets", nargs="+", metavar="PID|NAME|UNIT.service", help="a process, all of a program, or of a service")
+    add("--windows", metavar="N", type=_windows, help="at most N huge windows for each process (default: auto)")
+    add("--seconds", metavar="SECONDS", type=interval, default=SECONDS, help="sample that long (default: %(default)s)")
+    add("--interval", metavar="SECONDS", type=interval, help="do it again every SECONDS")
+    add("--rate", metavar="N", type=count, default=int(RATE), help="change at most N windows a second (default: 8)")
+    add("--undo", action="store_true", help="split the huge windows of code without a file")
+    add("-v", "--verbose", action="store_true", help="list all windows that are hot or huge")
+    add("--format", choices=("text", "json"), default="text", help=f"json: schema {report.SCHEMA}; a line each round")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Adapt what *args* names, say what became of it and return the exit status."""
+    if args.undo and (args.interval is not None or args.windows is not None):
+        raise UsageError("adapt: --undo goes with no other option")
+    if args.undo:
+        return _show(args, undo(args.targets))
+    options = AdaptOptions(args.windows, args.seconds, float(args.rate))
+    if args.interval is None:
+        return _show(args, adapt(args.targets, options))
+    for done in keep_adapting(args.targets, args.interval, options):
+        if done:
+            _show(args, done, line=True)
+    return 0
+
+
+def _show(args: argparse.Namespace, done: Sequence[Adapted], *, line: bool = False) -> int:
+    if args.format == "json":
+        print(json.dumps(report.document(done), indent=None if line else 1))
+    else:
+        for one in done:
+            print("\n".join(report.lines(one, verbose=args.verbose)))
+    sys.stdout.flush()
+    if all(one.problem for one in done):
+        return 3
+    return 0 if all(one.met for one in done) else 1

@@ -1,0 +1,267 @@
+"""`hugealign adapt` as functions: the hottest windows of running processes huge, and never more than so many.
+
+The seeds of this idea cap the huge text of a process in the kernel (Anolis, max_nr_hugetext); this does it on a stock
+kernel, from outside, for all code: of files that the kernel can collapse, of staged copies, of a JIT.
+"""
+
+import errno
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from hugealign.errors import HugealignError
+from hugealign.live import groups, ranking
+from hugealign.live.ranking import Window
+from hugealign.machine import kernel
+from hugealign.ordering.budget import budget_of
+from hugealign.process import instructions, processes, texts
+from hugealign.process.advice import AdviceError, Adviser
+from hugealign.process.instructions import Samples
+from hugealign.process.pagemap import State
+from hugealign.process.processes import GoneError
+from hugealign.process.texts import Executed
+from hugealign.ps import runtimes
+
+SECONDS = 2.0  # of sampling
+RATE = 8.0  # windows per second, at most
+_WORK = 0.2  # share of the time that may be spent on collapsing
+_STEPS = 3  # at most so many changes for each window, in a round
+_LIMIT = 1 << 16  # bytes of /proc/PID/cgroup
+
+_WHY = {
+    errno.EINVAL: "the kernel does not collapse files of this file system (READ_ONLY_THP_FOR_FS, or Linux 7.2)",
+    errno.ENOMEM: "no free memory in one piece, or it was unmapped",
+    errno.EBUSY: "its memory limit is met, or somebody holds its pages",
+    errno.EAGAIN: "its pages are in use: try again",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptOptions:
+    """At most *windows* huge windows of executable memory, None for what the processor can keep (`budget_of`).
+
+    Samples are taken for *seconds*; at most *rate* windows are changed in a second.
+    """
+
+    windows: int | None = None
+    seconds: float = SECONDS
+    rate: float = RATE
+
+    @property
+    def most(self) -> int:
+        """The number of windows."""
+        return budget_of().windows if self.windows is None else self.windows
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What became of a *window*: it is in *state* now; *problem* says why that is not what was meant.
+
+    *seconds* are what the kernel took.
+    """
+
+    window: Window
+    state: State
+    problem: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Adapted:
+    """What was done for one process: at most *most* of its windows were to be huge.
+
+    *windows* are all, the hottest first, as they were; *changes* those that were to change.  *before* and *after* are
+    the shares of the *samples* in huge windows, *huge* how many are.  *code* is what its code without a file is called,
+    *never* why that cannot be huge; *problem* says why nothing could be done.
+    """
+
+    pid: int
+    comm: str
+    most: int
+    samples: int
+    windows: tuple[Window, ...] = ()
+    changes: tuple[Change, ...] = ()
+    huge: int = 0
+    before: float = 0.0
+    after: float = 0.0
+    code: str = ""
+    never: str = ""
+    problem: str = ""
+
+    @property
+    def met(self) -> bool:
+        """Whether all that was meant was done: as many are huge as may be, or nothing stood in the way."""
+        done = self.huge == self.most or not any(change.problem for change in self.changes)
+        return done and not self.problem and not self.never
+
+
+def adapt(targets: Sequence[str], options: AdaptOptions | None = None) -> tuple[Adapted, ...]:
+    """Make the hottest windows of the processes that *targets* name huge, once, and return what became of them.
+
+    A target is a PID, the name of a program, or a service of systemd.  Raises HugealignError.
+    """
+    return _Adapter(options or AdaptOptions()).round(find(targets))
+
+
+def keep_adapting(
+    targets: Sequence[str], interval: float, options: AdaptOptions | None = None
+) -> Iterator[tuple[Adapted, ...]]:
+    """Do what `adapt` does every *interval* seconds for as long as somebody asks, for all that there are by then."""
+    adapter = _Adapter(options or AdaptOptions())
+    while True:
+        began = time.monotonic()
+        try:
+            pids = find(targets)
+        except GoneError:
+            pids = []
+        yield adapter.round(pids)
+        time.sleep(max(0.0, interval - (time.monotonic() - began)))
+
+
+def undo(targets: Sequence[str]) -> tuple[Adapted, ...]:
+    """Split the huge windows of code without a file of the processes that *targets* name.  Raises HugealignError."""
+    adapter = _Adapter(AdaptOptions(windows=0))
+    return tuple(one for pid in find(targets) if (one := adapter.adapt(pid, Samples(Counter()), 0)))
+
+
+def find(targets: Sequence[str]) -> list[int]:
+    """Return the PIDs that *targets* mean.  Raises HugealignError."""
+    found: dict[int, None] = {}
+    for target in targets:
+        if target.endswith(".service"):
+            members = [pid for pid in processes.pids() if _service(pid) == target]
+            if not members:
+                raise GoneError(f"no process is of the service {target!a}")
+            found |= dict.fromkeys(members)
+        else:
+            found |= dict.fromkeys(processes.find(target))
+    return list(found)
+
+
+def _service(pid: int) -> str:
+    with suppress(OSError), open(f"/proc/{pid}/cgroup", encoding="utf-8", errors="surrogateescape") as file:
+        return groups.service(groups.path(file.read(_LIMIT)))
+    return ""
+
+
+@dataclass(slots=True)
+class _Adapter:
+    """Remembers between rounds what the kernel has refused, and when it worked last."""
+
+    options: AdaptOptions
+    refused: dict[tuple[int, float, int | str], int] = field(default_factory=dict)
+    worked: float = 0.0
+    pause: float = 0.0
+    sleep: Callable[[float], None] = time.sleep
+
+    def round(self, pids: Sequence[int]) -> tuple[Adapted, ...]:
+        """Sample *pids* together, then adapt one after the other."""
+        try:
+            samples = instructions.sample_all(list(pids), self.options.seconds) if pids else {}
+        except ProcessLookupError:
+            samples = {}
+        most = self.options.most
+        done = [one for pid, found in samples.items() if (one := self.adapt(pid, found, most))]
+        if pids and not done:
+            raise GoneError(f"process {pids[0]} has ended")
+        return tuple(done)
+
+    def adapt(self, pid: int, samples: Samples, most: int) -> Adapted | None:
+        """Make the hottest windows of *pid* huge, at most *most*; None if it is gone."""
+        try:
+            seen = _look(pid)
+            with Adviser(pid) as adviser:
+                if _look(pid).started != seen.started:  # the number is another's by now
+                    return None
+                return self._adapt(adviser, seen, samples, most)
+        except (OSError, GoneError):
+            return None
+        except HugealignError as error:
+            return Adapted(pid, "", most, samples.total, problem=str(error))
+
+    def _adapt(self, adviser: Adviser, seen: Executed, samples: Samples, most: int) -> Adapted:
+        size = kernel.huge_page_size()
+        runtime = runtimes.runtime(seen.exe, seen.files)
+        found = ranking.windows(seen.mappings, samples.addresses, size)
+        now = {window.start: window for window in found}
+        changes: dict[int, Change] = {}
+        for _ in range(_STEPS * len(found)):
+            refused = frozenset(w.start for w in found if self._key(seen, w) in self.refused)
+            plan = ranking.plan(list(now.values()), most, refused)
+            if not plan.split and not plan.collapse:
+                break
+            window, wanted = (plan.split[0], State.SMALL) if plan.split else (plan.collapse[0], State.HUGE)
+            change = self._change(adviser, seen, window, wanted)
+            changes[window.start] = change
+            # What could not be split stays huge, and takes the place of another.
+            now[window.start] = replace(window, state=change.state, ours=window.ours and not change.problem)
+        states = _states(adviser.pid, size)
+        code = any(not window.part for window in found)
+        return Adapted(
+            adviser.pid,
+            seen.comm,
+            most,
+            samples.total,
+            tuple(found),
+            tuple(changes.values()),
+            sum(state == State.HUGE for state in states.values()),
+            ranking.share(found, samples.total),
+            ranking.share(found, samples.total, states),
+            runtimes.code_name(runtime),
+            runtimes.why_none(runtime) if runtime and runtime.never and not code else "",
+            "" if found else "it has no whole window of executable memory",
+        )
+
+    def _change(self, adviser: Adviser, seen: Executed, window: Window, wanted: State) -> Change:
+        """Bring *window* into the state *wanted*, if it is still what it was, and read back what became of it."""
+        size = kernel.huge_page_size()
+        self._wait()
+        before = _look(adviser.pid)
+        if (before.exe, before.started) != (seen.exe, seen.started) or window.start not in _windows(before, size):
+            self.refused[self._key(seen, window)] = 0
+            return Change(window, State.UNTOUCHED, "it is no longer executable memory of this program")
+        began = time.monotonic()
+        number = adviser.collapse(window.start, size) if wanted == State.HUGE else adviser.split(window.start)
+        self.worked = time.monotonic()
+        took = self.worked - began
+        self.pause = max(1 / self.options.rate, took / _WORK)
+        state = _states(adviser.pid, size).get(window.start, State.UNTOUCHED)
+        if (state == State.HUGE) == (wanted == State.HUGE):
+            return Change(window, state, seconds=took)
+        if wanted == State.HUGE:
+            self.refused[self._key(seen, window)] = number
+        problem = _WHY.get(number) or (os.strerror(number) if number else "it stayed as it was")
+        return Change(window, state, problem, took)
+
+    def _key(self, seen: Executed, window: Window) -> tuple[int, float, int | str]:
+        """Return by what a refusal is remembered: of all windows of a file together, since its file system is why."""
+        return seen.pid, seen.started, window.part or window.start
+
+    def _wait(self) -> None:
+        self.sleep(max(0.0, self.worked + self.pause - time.monotonic()))
+
+
+def _look(pid: int) -> Executed:
+    """Return what *pid* executes, as much of it as can have a window."""
+    try:
+        seen = texts.look(pid, kernel.huge_page_size(), kernel.huge_page_size())
+    except PermissionError:
+        raise AdviceError(f"process {pid}: no permission; try as root") from None
+    except (FileNotFoundError, ProcessLookupError):
+        raise GoneError(f"process {pid} has ended") from None
+    if seen is None:
+        raise AdviceError(f"process {pid}: less than a window of executable memory, in every file and without")
+    return seen
+
+
+def _windows(seen: Executed, size: int) -> dict[int, State]:
+    return {window.start: window.state for window in ranking.windows(seen.mappings, Counter(), size)}
+
+
+def _states(pid: int, size: int) -> dict[int, State]:
+    with suppress(OSError, HugealignError):
+        return _windows(_look(pid), size)
+    return {}

@@ -1,0 +1,102 @@
+"""Which windows shall be huge: the hottest, and never more than so many."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hugealign.live.ranking import Plan, Window, plan, share, windows
+from hugealign.process.pagemap import Region, State
+from hugealign.process.smaps import Mapping
+
+W = 2 << 20
+
+
+def window(at: int, heat: int, state: State = State.SMALL, *, ours: bool = True) -> Window:
+    return Window(at * W, "" if ours else "/lib/x.so", state, heat, ours)
+
+
+def starts(found: tuple[Window, ...]) -> list[int]:
+    return [one.start // W for one in found]
+
+
+def test_windows_of_mappings_by_heat() -> None:
+    jit = Mapping(
+        W - 4096,
+        4 * W,
+        0,
+        "",
+        pages=(Region(W, 2 * W, huge=True, file=False), Region(2 * W, 2 * W + 4096, huge=False, file=False)),
+    )
+    library = Mapping(8 * W, 9 * W, 0, "/lib/x.so", pages=())
+    samples = Counter({W: 1, W + 5: 2, 3 * W - 1: 9, W - 1: 100, 4 * W: 100, 8 * W: 1, 9 * W: 7})
+    assert windows([jit, library], samples, W) == [
+        Window(2 * W, "", State.SMALL, 9, ours=True),
+        Window(W, "", State.HUGE, 3, ours=True),
+        Window(8 * W, "/lib/x.so", State.UNTOUCHED, 1, ours=False),
+        Window(3 * W, "", State.UNTOUCHED, 0, ours=True),
+    ]
+
+
+def test_the_hottest_come_first_and_cold_ones_never() -> None:
+    found = [window(1, 5), window(2, 50), window(3, 0), window(4, 10), window(5, 99, State.UNTOUCHED)]
+    assert starts(plan(found, 2).collapse) == [2, 4]
+    assert starts(plan(found, 9).collapse) == [2, 4, 1] or starts(plan(found, 9).collapse) == [1, 2, 4]
+
+
+def test_what_is_huge_already_counts() -> None:
+    found = [window(1, 1, State.HUGE, ours=False), window(2, 50), window(3, 10)]
+    assert plan(found, 2) == Plan((), (found[1],))
+    assert plan(found, 1) == Plan()
+    assert plan(found, 0) == Plan()  # text of files is not ours to split
+
+
+def test_heat_that_moved_takes_the_place_of_what_was() -> None:
+    found = [window(1, 1, State.HUGE), window(2, 50)]
+    assert plan(found, 1) == Plan((found[0],), (found[1],))
+    assert plan(found, 2) == Plan((), (found[1],))
+
+
+def test_a_little_more_heat_moves_nothing() -> None:
+    assert plan([window(1, 100, State.HUGE), window(2, 120)], 1) == Plan()
+    assert starts(plan([window(1, 100, State.HUGE), window(2, 130)], 1).split) == [1]
+
+
+def test_too_many_are_split_again_the_coldest() -> None:
+    found = [window(at, at, State.HUGE) for at in range(1, 6)]
+    assert sorted(starts(plan(found, 2).split)) == [1, 2, 3]
+    assert plan(found, 0).split == tuple(found)
+
+
+def test_what_was_refused_leaves_its_place_to_others() -> None:
+    found = [window(1, 50), window(2, 5)]
+    assert starts(plan(found, 1, frozenset({W})).collapse) == [2]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.sampled_from(State), st.booleans()), max_size=12),
+    st.integers(0, 6),
+)
+def test_never_more_than_so_many(kinds: list[tuple[int, State, bool]], most: int) -> None:
+    found = [window(at, heat, state, ours=ours) for at, (heat, state, ours) in enumerate(kinds)]
+    done = plan(found, most)
+    fixed = sum(one.huge and not one.ours for one in found)
+    after = {one.start for one in found if one.huge} - {one.start for one in done.split} | {
+        one.start for one in done.collapse
+    }
+    assert len(after) <= max(most, fixed)
+    assert all(one.ours and one.huge for one in done.split)
+    assert all(one.heat and not one.huge for one in done.collapse)
+    after_that = [
+        Window(one.start, one.part, State.HUGE if one.start in after else State.SMALL, one.heat, one.ours)
+        for one in found
+        if one.state != State.UNTOUCHED or one.start in after
+    ]
+    assert plan(after_that, most) == Plan()  # and then there is peace
+
+
+@pytest.mark.parametrize(("states", "expected"), [(None, 0.25), ({2 * W: State.HUGE}, 1.0), ({W: State.SMALL}, 0.0)])
+def test_share(states: dict[int, State] | None, expected: float) -> None:
+    assert share([window(1, 1, State.HUGE), window(2, 3)], 4, states) == expected
+    assert share([], 0) == 0
