@@ -1,4 +1,4 @@
-"""The blocks of an order file as clang's list (``-fbasic-block-sections=list=``), made once for each order and compiler.
+"""The blocks of an order file as clang's list, ``-fbasic-block-sections=list=``: made once for an order and a compiler.
 
 sh/launch.sh asks for it when it finds no *index*: a file of one line, the path of the list, named after what tells the
 order file, the compiler and the target.  The line is empty where that compiler cannot take a list.  Both lie in our
