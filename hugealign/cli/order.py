@@ -182,8 +182,10 @@ def _diff(args: argparse.Namespace) -> int:
 
     if len(args.profiles) != 2:
         raise UsageError("order --diff: two order files are needed: OLD NEW")
-    if args.binary or args.output or args.trace or args.blocks:
-        raise UsageError("order --diff: takes no -b, no -o, no --trace, no --blocks; the report is on standard output")
+    if args.binary or args.output or args.trace:
+        raise UsageError("order --diff: takes no -b, no -o and no --trace; the report is on standard output")
+    if args.blocks:
+        raise UsageError("order --diff: takes no --blocks")
     difference = diff.compare(*map(load, args.profiles))
     output.write((diff.to_json if args.format == "json" else diff.text)(difference), None, utf8=args.format == "json")
     return 0 if difference.same else 1

@@ -51,12 +51,13 @@ def ordered(
 
     The text then begins with a window, and in it with what linkers put before functions (``.init``, ``.plt``).  Code
     between two functions stays with the first; what lies behind all of them stays there.  Of functions whose blocks are
-    *laid* out the other ones lie behind everything.
+    *laid* out the other ones lie behind the order.
     """
     laid = laid or {}
     base = _text(trace, file)
     behind = functions.starts[-1] + functions.sizes[-1]
     starts, sizes = [*functions.starts, behind], [*functions.sizes, 0]
+    leaves = {index: max(sizes[index] - one.size, 0) for index, one in laid.items()}
     for index, one in laid.items():
         sizes[index] = one.size
     owners = array("q")
@@ -68,19 +69,28 @@ def ordered(
     begin = align_down(base, WINDOW)
     end = begin + max(0, starts[0] - base)
     sequence = list(dict.fromkeys((*order, *range(len(starts)))))
-    placed = place(starts, sizes, sequence, end, alignment(functions))
-    moved = [start for _, start in sorted(zip(sequence, placed, strict=True))]
-    end = placed[-1] + sizes[sequence[-1]]
+    # What leaves lies behind all that the order names, function by function.
+    listed = len(dict.fromkeys(order)) if laid else len(sequence)
+    usual = alignment(functions)
+    placed = place(starts, sizes, sequence[:listed], end, usual)
+    end = placed[-1] + sizes[sequence[listed - 1]] if placed else end
+    apart = {}
+    for index in sequence[:listed]:
+        if index in leaves:
+            apart[index] = end
+            end += leaves[index]
+    if listed < len(sequence):
+        placed += place(starts, sizes, sequence[listed:], end, usual)
+        end = placed[-1] + sizes[sequence[-1]]
+    moved = dict(zip(sequence, placed, strict=True))
     addresses = array("Q")
-    apart = end
     for (address, number, _, _), owner in zip(trace.block_rows(), owners, strict=True):
         by = moved[owner] - starts[owner] if owner >= 0 else begin - base if number == file else 0
         if owner in laid:
-            to = laid[owner].at(address - starts[owner])
-            by = apart - base if to is None else moved[owner] + to - address
+            offset = address - starts[owner]
+            to = laid[owner].at(offset)
+            by = apart[owner] + laid[owner].apart(offset) - address if to is None else moved[owner] + to - address
         addresses.append(address + by + (number << _REGION))
-    if laid:
-        end = apart + behind - base
     first = begin // WINDOW
     return Placement(name, addresses, first + (file << _REGION) // WINDOW, -(-end // WINDOW) - first)
 

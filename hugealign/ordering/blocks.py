@@ -15,8 +15,8 @@ from hugealign.ordering.exttsp import Graph, orders
 from hugealign.profile.match import Matched
 from hugealign.profile.model import Flow
 
-#: Samples for each byte that a function needs, where a profile is of samples, for unseen blocks to be taken for cold.
-_ENOUGH = 1 / 8
+#: Samples of a function, for each of its blocks that was seen once, for the unseen ones to be taken for cold.
+_ENOUGH = 10_000
 _LIST_LIMIT = 1 << 16  # blocks of one function
 
 
@@ -38,6 +38,10 @@ class Laid:
             return None
         begin, size, to = self.pieces[index]
         return to + offset - begin if offset < begin + max(size, 1) else None
+
+    def apart(self, offset: int) -> int:
+        """Return how many bytes of what leaves lie before *offset* of the function, which is one of these."""
+        return offset - sum(size for begin, size, _ in self.pieces if begin < offset)
 
 
 @dataclass(slots=True)
@@ -124,7 +128,7 @@ def laid(flow: Flow, blocks: Mapping[int, Sequence[Block]], functions: Functions
         places.jump(source, target, count)
     for address, count in flow.returns.items():
         places.back(address, count)
-    chosen = [one for one in counted if _enough(one, flow, functions, matched)]
+    chosen = [one for one in counted if _enough(one, flow)]
     stays = [_stays(one) for one in chosen]
     graphs = [_graph(one, kept) for one, kept in zip(chosen, stays, strict=True)]
     found = {}
@@ -163,11 +167,13 @@ def _candidates(
             yield index, found
 
 
-def _enough(one: _Counted, flow: Flow, functions: Functions, matched: Matched) -> bool:
-    """Whether blocks that were not seen are cold: in a complete record, else where there are many samples."""
-    if not any(one.runs(place) for place in range(len(one.blocks))):
-        return False
-    return flow.complete or matched.samples[one.index] >= functions.sizes[one.index] * _ENOUGH
+def _enough(one: _Counted, flow: Flow) -> bool:
+    """Whether blocks that were not seen are cold: in a complete record, else where many samples saw few blocks once.
+
+    What was never seen runs about as often as what was seen a single time (Good, Biometrika 40, 1953, page 237).
+    """
+    runs = [one.runs(place) for place in range(len(one.blocks))]
+    return any(runs) and (flow.complete or sum(runs) >= _ENOUGH * (1 + sum(count == 1 for count in runs)))
 
 
 def _stays(one: _Counted) -> list[int]:

@@ -3,7 +3,7 @@
 from collections.abc import Container, Mapping
 
 from hugealign.elf.symbols import Functions
-from hugealign.orderfile import ALIASES, Entry, OrderFile
+from hugealign.orderfile import ALIASES, FILL, Entry, OrderFile
 from hugealign.ordering.blocks import Laid
 from hugealign.ordering.windows import Plan
 from hugealign.profile.match import Matched
@@ -39,6 +39,13 @@ def compose(
                 continue
             seen.add(entry.key)
         entries.append(entry)
+    # What leaves a function is likelier to run than what no order names; compilers call it so.
+    last = plan.placed[-1].window if plan.placed else 1
+    entries += [
+        Entry(f"{functions.names[placed.index]}.cold", kind=FILL, window=last)
+        for placed in plan.placed
+        if placed.index in laid
+    ]
     return OrderFile(dict(header), entries)
 
 

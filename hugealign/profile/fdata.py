@@ -6,9 +6,10 @@ or ``name/file.c/N``.
 """
 
 import re
-from collections.abc import Iterable
 
-from hugealign.profile.model import Malformed, Place, Profile, count_of, hex_of
+from hugealign.elf.symbols import Functions
+from hugealign.profile.model import Flow, Malformed, Place, Profile, count_of, hex_of
+from hugealign.profile.source import Source
 
 _ESCAPE = re.compile(rb"\\(.)", re.DOTALL)
 #: Without backtracking (`++`), of which a line of 8 MiB took a gigabyte.
@@ -17,10 +18,11 @@ _WORDS = 8  # of a line at most
 _UNKNOWN, _MEMORY = b"0", (b"3", b"4", b"5")
 
 
-def read(lines: Iterable[bytes], profile: Profile) -> None:
-    """Add what *lines* say to *profile*."""
+def read(source: Source, profile: Profile) -> None:
+    """Add what *source* says to *profile*."""
     sampled = False
-    for number, line in enumerate(lines, 1):
+    inside = _Inside(source.functions, profile.flow) if profile.flow is not None else None
+    for number, line in enumerate(source.lines(), 1):
         if not line or line == b"boltedcollection":
             continue
         if number == 1 and line.split(b" ")[0] == b"no_lbr":
@@ -31,9 +33,9 @@ def read(lines: Iterable[bytes], profile: Profile) -> None:
             if words[0] in _MEMORY:
                 continue
             if sampled:
-                _sample(words, profile)
+                _sample(words, profile, inside)
             else:
-                _branch(words, profile)
+                _branch(words, profile, inside)
             profile.good += 1
         except (Malformed, ValueError, IndexError):
             profile.malformed(number)
@@ -57,14 +59,47 @@ def _place(kind: bytes, name: bytes, profile: Profile) -> Place | None:
     return None if kind == _UNKNOWN or name.endswith(b"@PLT") else profile.place(name)
 
 
-def _branch(words: list[bytes], profile: Profile) -> None:
+class _Inside:
+    """Adds to *flow* what lines say of offsets in *functions* that have their name alone."""
+
+    def __init__(self, functions: Functions, flow: Flow) -> None:
+        self.functions, self.flow = functions, flow
+
+    def address(self, place: Place | None, offset: int) -> int | None:
+        if place is None or isinstance(place, int):
+            return None
+        known = self.functions.by_name
+        found = known.get(place[0]) or known.get(place[0].partition("/")[0]) or []
+        if len(found) != 1 or offset >= self.functions.sizes[found[0]]:
+            return None
+        return self.functions.starts[found[0]] + offset
+
+    def sample(self, place: Place | None, offset: int, count: int) -> int | None:
+        """Add a sample; return its address."""
+        address = self.address(place, offset)
+        if address is not None:
+            self.flow.run(address, address + 1, count)
+        return address
+
+    def branch(self, source: tuple[Place | None, int], target: tuple[Place | None, int], count: int) -> None:
+        """Add a branch: perf2bolt has one for each way from block to block, those that fall through too."""
+        one, other = self.sample(*source, count), self.sample(*target, count)
+        if one is not None and other is not None:
+            self.flow.jump(one, other, count)
+
+
+def _branch(words: list[bytes], profile: Profile, inside: _Inside | None) -> None:
     from_kind, from_name, from_offset, to_kind, to_name, to_offset, _, count = words
     weight, offset, entry = count_of(count), hex_of(from_offset), hex_of(to_offset)
     source, target = _place(from_kind, from_name, profile), _place(to_kind, to_name, profile)
     profile.branch(source, target, weight, offset, entry == 0)
+    if inside is not None:
+        inside.branch((source, offset), (target, entry), weight)
 
 
-def _sample(words: list[bytes], profile: Profile) -> None:
+def _sample(words: list[bytes], profile: Profile, inside: _Inside | None) -> None:
     kind, name, offset, count = words
-    hex_of(offset)
-    profile.sample(_place(kind, name, profile), count_of(count))
+    at, place, weight = hex_of(offset), _place(kind, name, profile), count_of(count)
+    profile.sample(place, weight)
+    if inside is not None:
+        inside.sample(place, at, weight)

@@ -100,7 +100,7 @@ _FORMATS = (
     _text(
         "fdata",
         rb"no_lbr\b|boltedcollection\s*\n|[0-5] " + _NAME + rb" [0-9a-f]+ [0-5] " + _NAME + rb" [0-9a-f]+ \d+ \d+\s*\n",
-        _of_lines(fdata.read),
+        fdata.read,
     ),
     Format(
         "llvm-text",

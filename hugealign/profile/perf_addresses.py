@@ -32,6 +32,7 @@ _KNOWN_LIMIT, _KNOWN_LENGTH = 500_000, 512  # frames of which it is kept what th
 _KINDS_LIMIT, _KEPT = 128 << 20, 256  # bytes of samples that are looked up, and those of one beside its own
 _FILES_LIMIT = 10_000  # files of which it is kept whether they are the binary
 _LINE_LIMIT, _BRANCHES_LIMIT = 1 << 13, 1 << 16  # bytes of a line, longer than any path; and of one with branches
+_LONGEST = 1 << 16  # bytes that are taken to have run through without a branch
 _FOREIGN = -2
 
 
@@ -58,8 +59,8 @@ class _Space:
         self.callers.clear()
 
 
-#: What a usual sample means: the function it is in, that one's caller, from which offset there.
-_Kind = tuple[int, int, int]
+#: What a usual sample means: the function it is in, that one's caller, from which offset there; the offset of itself.
+_Kind = tuple[int, int, int, int]
 
 
 class _Kinds(dict[bytes, _Kind | None]):
@@ -158,7 +159,7 @@ class Reader:
     def __init__(
         self, profile: Profile, functions: Functions, ours: Callable[[bytes], bool], offsets: bool = False
     ) -> None:
-        self.profile = profile
+        self.profile, self.flow = profile, profile.flow
         self.ours = ours
         self.offsets = offsets
         self.program = _Program(functions)
@@ -248,18 +249,18 @@ class Reader:
             self.strangers.add(pid)
         caller, offset = _FOREIGN, 0
         if chained:
-            leaf, _ = space.leaves.get(lines[1]) or self._frame(lines[1], space.leaves, caller=False)
+            leaf, at = space.leaves.get(lines[1]) or self._frame(lines[1], space.leaves, caller=False)
             if len(lines) > 2:
                 caller, offset = space.callers.get(lines[2]) or self._frame(lines[2], space.callers, caller=True)
                 if len(lines) > 3:
                     self._later(space, lines[3:])
         else:
             try:
-                leaf, _ = self.program.at_address(int(address, 16), space)
+                leaf, at = self.program.at_address(int(address, 16), space)
             except ValueError:  # other letters
                 self.profile.bad += 1
                 return None
-        kind = self.kinds[sample] = leaf, caller, offset
+        kind = self.kinds[sample] = leaf, caller, offset, at if self.flow is not None else 0
         return kind
 
     def _settle(self) -> None:
@@ -267,8 +268,8 @@ class Reader:
         for kind, count in self.counts.items():
             if kind is None:
                 continue
-            leaf, caller, offset = kind
-            self._count(leaf, count)
+            leaf, caller, offset, at = kind
+            self._count(leaf, at, count)
             if 0 <= caller != leaf >= 0:
                 self.profile.call(caller, leaf, count, offset)
             elif caller >= 0:
@@ -287,18 +288,19 @@ class Reader:
         elif b"/0x" in head and (branches := _BRANCH.match(head)):
             pid, words = branches.groups()
             self.space = self.space if pid is None else self.processes.of(pid)
+            behind = None  # what ran next: branches are listed newest first
             for word in words.split():
-                self._branch(word)
+                behind = self._branch(word, behind)
         elif len(head) <= _LINE_LIMIT and (found := _SAMPLE.match(head)):
             pid, address, path = found.groups()
             self.space = self.processes.of(pid)
             if path is None and len(self.pids) < _KNOWN_LIMIT and len(head) < _KNOWN_LENGTH:
                 self.pids[head if address is None else head.rpartition(b" ")[0]] = pid
             if address is not None:
-                index = _FOREIGN
+                found_at = _FOREIGN, 0
                 if path is None or self.ours(path.removesuffix(b" (deleted)")):
-                    index = self.program.at_address(int(address, 16), self.space)[0]
-                self._count(index, 1)
+                    found_at = self.program.at_address(int(address, 16), self.space)
+                self._count(*found_at, 1)
         elif head.startswith(b"\t"):
             lines = [b"", *lines]  # without a line of the sample's own
         elif head.strip() and not head.strip().isdigit() and not head.startswith(b"#"):
@@ -314,7 +316,7 @@ class Reader:
     def _chain(self, frames: list[bytes]) -> None:
         space = self.space
         leaf = space.leaves.get(frames[0]) or self._frame(frames[0], space.leaves, caller=False)
-        self._count(leaf[0], 1)
+        self._count(*leaf, 1)
         if len(frames) > 1:
             self._later(space, frames[1:])
             caller, offset = space.callers.get(frames[1]) or self._frame(frames[1], space.callers, caller=True)
@@ -333,20 +335,27 @@ class Reader:
         for space in self.above:
             self.space = space  # that frames are resolved in
             callers = space.callers
-            touched = {(callers.get(frame) or self._frame(frame, callers, caller=True))[0] for frame in space.above}
-            for index in touched:
+            touched = {callers.get(frame) or self._frame(frame, callers, caller=True) for frame in space.above}
+            for index, offset in touched:
                 if index >= 0:
                     self.profile.add(index)
+                    self._inside(index, offset, 1)
             space.above.clear()
         self.above.clear()
         self.space = last
 
-    def _count(self, index: int, count: int) -> None:
+    def _count(self, index: int, offset: int, count: int) -> None:
         self.profile.good += count
         if index == _FOREIGN:
             self.profile.foreign += count
         else:
             self.profile.add(index, count)
+            self._inside(index, offset, count)
+
+    def _inside(self, index: int, offset: int, count: int) -> None:
+        if self.flow is not None and index >= 0:
+            address = self.program.functions.starts[index] + offset
+            self.flow.run(address, address + 1, count)
 
     def _frame(self, line: bytes, known: dict[bytes, tuple[int, int]], caller: bool) -> tuple[int, int]:
         words, _, path = line.partition(b" (")
@@ -376,18 +385,29 @@ class Reader:
             known[line] = resolved
         return resolved
 
-    def _branch(self, word: bytes) -> None:
-        """Add a branch, ``0xFROM/0xTO/P/-/-/cycles``."""
+    def _branch(self, word: bytes, behind: int | None) -> int | None:
+        """Add a branch, ``0xFROM/0xTO/P/-/-/cycles``, and what ran from there to that *behind*; return its source."""
         profile = self.profile
         try:
             source, target = (int(part, 16) for part in word.split(b"/", 2)[:2])
         except ValueError:
             profile.bad += 1
-            return
+            return None
         caller, offset = self.program.at_address(source, self.space)
         callee, entry = self.program.at_address(target, self.space)
-        self._count(caller, 1)
+        self._count(caller, offset, 1)
         if callee >= 0:
             profile.add(callee)
         if caller != callee and entry == 0 and caller != NOWHERE and min(caller, callee) >= 0:
             profile.call(caller, callee, 1, offset)
+        if self.flow is None:
+            return None
+        starts = self.program.functions.starts
+        begin = starts[callee] + entry if callee >= 0 else -1
+        if callee >= 0 and caller >= 0:
+            self.flow.jump(starts[caller] + offset, begin, 1)
+        if callee >= 0 and entry and caller != callee:
+            self.flow.back(begin, 1)
+        if behind is not None and 0 <= begin <= behind < begin + _LONGEST:
+            self.flow.run(begin, behind + 1, 1)
+        return starts[caller] + offset if caller >= 0 else None

@@ -6,10 +6,11 @@ Addresses are hexadecimal, ``build-id:address`` with a build-id and ``X:address`
 """
 
 from hugealign.elf.symbols import Functions
-from hugealign.profile.model import NOWHERE, Malformed, Place, Profile, ProfileError, count_of, hex_of, meaningful
+from hugealign.profile.model import NOWHERE, Flow, Malformed, Place, Profile, ProfileError, count_of, hex_of, meaningful
 from hugealign.profile.source import Source
 
 _OPERANDS = {b"B": 4, b"F": 3, b"f": 3, b"T": 4, b"S": 2, b"R": 4, b"r": 3}
+_LONGEST = 1 << 16  # bytes that are taken to have run through without a branch
 _NO_ADDRESS = {b"-1", b"-2", b"-3"}
 
 
@@ -33,10 +34,16 @@ def _event(words: list[bytes], profile: Profile, functions: Functions) -> None:
     source = _address(words[1], functions)
     place = _place(source, functions)
     profile.sample(place, weight)
+    flow = profile.flow
     if kind == b"S":
+        if flow is not None and source is not None:
+            flow.run(source, source + 1, weight)
         return
     target = _address(words[2], functions)
     other = _place(target, functions)
+    if flow is not None:
+        end = _address(words[3], functions) if kind in (b"T", b"R") else None
+        _inside(kind, source, target, end, weight, flow)
     if other is None:
         return
     profile.add(other)
@@ -44,6 +51,19 @@ def _event(words: list[bytes], profile: Profile, functions: Functions) -> None:
         entry = other != NOWHERE and functions.starts[other] == target
         if entry and source is not None:
             profile.call(place, other, weight, source - functions.starts[place])
+
+
+def _inside(kind: bytes, source: int | None, target: int | None, end: int | None, weight: int, flow: Flow) -> None:
+    """Add what a line says of the inside of functions: `T` is a branch from *source* and what ran from *target* on."""
+    if kind in (b"B", b"T") and source is not None and target is not None:
+        flow.jump(source, target, weight)
+    if kind in (b"F", b"f", b"r"):
+        source, target, end = None, source, target
+    if target is not None and kind != b"B":
+        if kind in (b"f", b"R", b"r"):
+            flow.back(target, weight)
+        if end is not None and target <= end < target + _LONGEST:
+            flow.run(target, end + 1, weight)
 
 
 def _address(word: bytes, functions: Functions) -> int | None:

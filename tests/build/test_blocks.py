@@ -1,0 +1,245 @@
+"""``order --blocks``, the compilation with it, and the link: with the real compilers, judged by readelf and by running.
+
+The profile is made up: which blocks ran is drawn, because whatever it says the program has to be the same.
+"""
+
+import random
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from hugealign import orderfile
+from hugealign.elf.blockmap import read_blocks
+from hugealign.elf.symbols import read_functions
+from tests.support import HUGEALIGN, LLVM, Elf, run
+
+#: By compiler: what has it write the map.
+MAPS = {"clang-14": "-fbasic-block-sections=labels", "clang-19": "-fbasic-block-address-map"}
+COMPILERS = [name for name in MAPS if shutil.which(name)]
+FIRST = """\
+#include <cstdio>
+#include <stdexcept>
+#include <string>
+int second(int);
+static int same(int x) { return x > 2 ? x * 3 : x - 7; }
+__attribute__((noinline)) int thrown(int x) {
+    if (x % 3 == 0) throw std::runtime_error("three");
+    if (x % 5 == 0) throw x;
+    return x;
+}
+__attribute__((noinline)) int caught(int x) {
+    std::string s("x");
+    try { s += std::to_string(thrown(x)); return (int)s.size(); }
+    catch (std::runtime_error &) { return 100; }
+    catch (int y) { return 1000 + y; }
+}
+__attribute__((noinline)) int jumps(int x) {
+    switch (x) {
+    case 0: return 7; case 1: return 77; case 2: return x + 4; case 3: return x * 9; case 4: return 12;
+    case 5: puts("five"); return 1; case 6: return -1; case 7: return x * x; default: return x ^ 3;
+    }
+}
+__attribute__((noinline)) int computed(int x) {
+    static const void *const where[] = {&&one, &&two, &&three};
+    int sum = 0;
+    goto *where[x % 3];
+one: sum += 1; if (x > 4) goto three;
+two: sum += 20; if (x == 7) return sum;
+three: return sum + 300;
+}
+__attribute__((noinline)) int loops(int x) {
+    int sum = 0;
+    for (int i = 0; i < x; i++) { if (i % 4 == 3) { sum ^= i; continue; } sum += i * x; }
+    return sum;
+}
+int main() {
+    for (int x = 0; x < 12; x++)
+        printf("%d %d %d %d %d\\n", caught(x), jumps(x), computed(x), loops(x), same(x) + second(x));
+}
+"""
+SECOND = "static int same(int x) { return x > 4 ? x * 5 : x - 9; }\nint second(int x) { return x % 2 ? same(x) : 4; }\n"
+GOTO = """\
+#include <stdio.h>
+__attribute__((noinline)) int asm_goto(int x) {
+    __asm__ goto("test %0, %0\\n jz %l[zero]" : : "r"(x) : "cc" : zero);
+    return x * 3;
+zero: return 50;
+}
+int main(void) { for (int x = 0; x < 3; x++) printf("%d\\n", asm_goto(x)); return 0; }
+"""
+
+
+class Work:
+    """A program's sources in a directory, and how it is compiled."""
+
+    def __init__(self, directory: Path, compiler: str, *flags: str, **sources: str) -> None:
+        self.directory, self.compiler, self.flags = directory, compiler, flags
+        self.settings = {"XDG_CACHE_HOME": str(directory / "cache")}
+        self.sources = sources or {"first.cc": FIRST, "second.cc": SECOND}
+        for name, text in self.sources.items():
+            (directory / name).write_text(text)
+
+    def build(self, name: str, *words: str, profile: str = "", linker: tuple[str, ...] = ()) -> Path:
+        """Compile and link all sources, with the order *profile* if there is one, and return the program."""
+        ours = [HUGEALIGN, f"--profile={profile}"] if profile else []
+        lld = ("-fuse-ld=lld", f"-B{LLVM['lld' + self.compiler.rpartition('-')[2]]}")
+        for source in self.sources:
+            compiler = self.compiler.replace("clang", "clang++") if source.endswith("cc") else self.compiler
+            self.run(*ours, compiler, "-O2", *self.flags, *words, "-c", source, "-o", f"{source}.o")
+        objects = [f"{source}.o" for source in self.sources]
+        compiler = self.compiler.replace("clang", "clang++")
+        self.run(*ours, compiler, *self.flags, *words, *(linker or lld), *objects, "-o", name)
+        return self.directory / name
+
+    def run(self, *words: object) -> str:
+        done = run(*words, cwd=self.directory, check=True, **self.settings)
+        assert done.stderr == ""
+        return done.stdout
+
+    def order(self, program: Path, seed: int) -> orderfile.OrderFile:
+        """Write the order `order` of blocks that are drawn, and return it."""
+        draw = random.Random(seed)
+        functions = read_functions(program)
+        lines = []
+        for start, blocks in read_blocks(program).items():
+            if functions.at(start) >= 0:
+                ran = [block for block in blocks if block.size and (block.address == start or draw.random() < 0.5)]
+                lines += [f"F {block.address:x} {block.address + block.size - 1:x} 10000000" for block in ran]
+                lines += [f"S {block.address:x} 10000000" for block in ran]
+        (self.directory / "profile").write_text("\n".join(lines) + "\n")
+        words = ("--type", "preaggregated", "profile", "-b", program.name, "--itlb-2m", "8", "-o", "order")
+        self.run(HUGEALIGN, "order", "--blocks", *words)
+        return orderfile.load(str(self.directory / "order"))
+
+
+def parts(program: Path) -> set[str]:
+    return {name.removesuffix(".cold") for name in Elf(program).symbols if name.endswith(".cold")}
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_divided_functions_do_the_same(compiler: str, tmp_path: Path) -> None:
+    """Exceptions, computed gotos, tables of jumps; two local functions of one name stay whole."""
+    work = Work(tmp_path, compiler)
+    plain = work.build("plain", MAPS[compiler])
+    expected = work.run(plain)
+    assert expected.count("\n") == 13
+    order = work.order(plain, 1)
+    divided = {entry.name for entry in order.entries if entry.blocks}
+    assert {"_Z6caughti", "_Z5jumpsi", "_Z8computedi"} <= divided
+    assert not any("same" in name for name in divided)
+    program = work.build("divided", profile="order")
+    assert work.run(program) == expected
+    assert parts(program) & divided == divided & parts(program)
+    assert len(parts(program) & divided) >= 4
+    # What ran lies first, what leaves behind all of it.
+    symbols = Elf(program).symbols
+    hot = max(symbols[name] for name in divided)
+    assert all(symbols[f"{name}.cold"] > hot for name in divided & parts(program))
+    (made,) = (tmp_path / "cache" / "hugealign").glob("*.list")
+    assert re.fullmatch(r"(?:![^!\n]+\n!!0(?: \d+)*\n)+", made.read_text())
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_a_list_for_other_sources(compiler: str, tmp_path: Path) -> None:
+    """Numbers that no block has, names that no function has: no complaint, and the program is what it was."""
+    work = Work(tmp_path, compiler)
+    expected = work.run(work.build("plain", MAPS[compiler]))
+    entries = [orderfile.Entry(name, blocks=(0, 99, 3, 7)) for name in ("_Z6caughti", "_Z5jumpsi", "main", "nothing")]
+    (tmp_path / "order").write_text(orderfile.write(orderfile.OrderFile({"blocks": "of 4", "windows": "1"}, entries)))
+    assert work.run(work.build("divided", profile="order")) == expected
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("flags", [("-g",), ("-fPIC", "-pie"), ("-O3", "-g", "-gz"), ("-fsanitize=address,undefined",)])
+def test_any_blocks(compiler: str, flags: tuple[str, ...], seed: int, tmp_path: Path) -> None:
+    work = Work(tmp_path, compiler, *flags)
+    plain = work.build("plain", MAPS[compiler])
+    expected = work.run(plain)
+    work.order(plain, seed)
+    assert work.run(work.build("divided", profile="order")) == expected
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("linker", ["bfd", "gold", "mold"])
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_linkers(compiler: str, linker: str, tmp_path: Path) -> None:
+    work = Work(tmp_path, compiler)
+    words = (f"-fuse-ld={linker}",)
+    plain = work.build("plain", MAPS[compiler], linker=words)
+    expected = work.run(plain)
+    work.order(plain, 2)
+    program = work.build("divided", profile="order", linker=words)
+    assert work.run(program) == expected
+    assert parts(program)
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_asm_goto(compiler: str, tmp_path: Path) -> None:
+    work = Work(tmp_path, compiler, **{"a.c": GOTO})
+    plain = work.build("plain", MAPS[compiler])
+    work.order(plain, 3)
+    assert work.run(work.build("divided", profile="order")) == work.run(plain) == "50\n3\n6\n"
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("lto", ["thin", "full"])
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_link_time_optimisation(compiler: str, lto: str, tmp_path: Path) -> None:
+    """The blocks are made in the link, which is told of the list."""
+    work = Work(tmp_path, compiler, f"-flto={lto}")
+    word = "-Wl,--lto-basic-block-sections=labels" if compiler == "clang-14" else "-Wl,--lto-basic-block-address-map"
+    plain = work.build("plain", "--start-no-unused-arguments", word, "--end-no-unused-arguments")
+    expected = work.run(plain)
+    assert any(entry.blocks for entry in work.order(plain, 4).entries)
+    program = work.build("divided", profile="order")
+    assert work.run(program) == expected
+    assert parts(program)
+
+
+def test_what_has_no_such_list(tmp_path: Path) -> None:
+    """gcc, and a target without such sections, get functions alone."""
+    entries = [orderfile.Entry("second", blocks=(0, 2))]
+    (tmp_path / "order").write_text(orderfile.write(orderfile.OrderFile({"blocks": "of 1"}, entries)))
+    (tmp_path / "one.c").write_text("int second(int x) { return x ? x * 3 : 4; }\n")
+    settings = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    targets = [("gcc",), *((name, "--target=wasm32") for name in COMPILERS)]
+    targets += [("clang-14", "-target", "aarch64-linux-gnu")] if "clang-14" in COMPILERS else []
+    for words in targets:
+        command = (HUGEALIGN, "--profile=order", *words, "-O2", "-c", "one.c", "-o", "one.o")
+        done = run(*command, cwd=tmp_path, check=True, **settings)
+        assert done.stderr == "", words
+
+
+@pytest.mark.skipif("clang-19" not in COMPILERS, reason="no clang-19")
+def test_the_list_is_made_once_for_each_order(tmp_path: Path) -> None:
+    work = Work(tmp_path, "clang-19", **{"one.c": "int second(int x) { return x ? x * 3 : 4; }\nint main(void) {}\n"})
+    cache = tmp_path / "cache" / "hugealign"
+
+    def compiled(*blocks: int) -> set[Path]:
+        entries = [orderfile.Entry("second", blocks=blocks)]
+        (tmp_path / "order").write_text(orderfile.write(orderfile.OrderFile({"blocks": "of 1"}, entries)))
+        work.build("one", profile="order")
+        return set(cache.glob("*.list"))
+
+    first = compiled(0, 1)
+    assert len(first) == 1
+    (made,) = first
+    before = made.stat().st_ctime_ns
+    work.build("one", profile="order")
+    assert made.stat().st_ctime_ns == before
+    assert len(compiled(0, 2)) == 2
+
+
+def test_no_map_of_blocks(tmp_path: Path) -> None:
+    (tmp_path / "one.c").write_text("int main(void) { return 0; }\n")
+    run("gcc", "one.c", "-o", "one", cwd=tmp_path, check=True)
+    (tmp_path / "profile").write_text("main\n")
+    done = run(HUGEALIGN, "order", "--blocks", "profile", "-b", "one", "-o", "order", cwd=tmp_path)
+    assert done.returncode == 3
+    assert "one: has no map of blocks; compile it once with clang -fbasic-block-address-map" in done.stderr
+    assert not (tmp_path / "order").exists()

@@ -1,0 +1,1 @@
+"""ordering: its parts alone, without a compiler."""

@@ -1,0 +1,86 @@
+"""From what ran to the blocks of functions: which stay, what is counted, and where an offset comes to lie."""
+
+import pytest
+
+from hugealign.elf.blockmap import Block
+from hugealign.elf.symbols import Functions
+from hugealign.ordering import blocks, exttsp
+from hugealign.ordering.blocks import laid
+from hugealign.profile.match import Matched
+from hugealign.profile.model import Flow
+
+#: f: its entry, what seldom happens, the rest, and where exceptions land; g is another function behind it.
+MAP = [Block(0, 0x1000, 16, False), Block(2, 0x1010, 16, False), Block(1, 0x1020, 16, False), Block(5, 0x1030, 8, True)]
+OTHER = [Block(0, 0x1040, 4, False), Block(1, 0x1044, 12, False)]
+
+
+@pytest.fixture(autouse=True)
+def without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "orders", lambda graphs: [exttsp.ordered(graph) for graph in graphs])
+
+
+def functions(*names: str) -> Functions:
+    by_name: dict[str, list[int]] = {}
+    for index, name in enumerate(names):
+        by_name.setdefault(name, []).append(index)
+    return Functions([0x1000, 0x1040], [0x38, 0x10], list(names), ["", ""], by_name)
+
+
+def flow(*runs: tuple[int, int], complete: bool = True) -> Flow:
+    found = Flow(complete)
+    for start, end in runs:
+        found.run(start, end, 10)
+    return found
+
+
+def test_what_did_not_run_leaves() -> None:
+    seen = flow((0x1000, 0x1010), (0x1020, 0x1030))
+    seen.jump(0x100F, 0x1020, 10)
+    found = laid(seen, {0x1000: MAP, 0x1040: OTHER}, functions("f", "g"), Matched({0: 100, 1: 100}))
+    assert list(found) == [0]  # nothing is known of g but that it ran
+    one = found[0]
+    assert (one.numbers, one.size) == ((0, 1), 32)
+    assert [one.at(offset) for offset in (0, 15, 16, 0x20, 0x2F, 0x30)] == [0, 15, None, 16, 31, None]
+
+
+def test_a_run_through_blocks_counts_them_all() -> None:
+    found = laid(flow((0x1004, 0x1021)), {0x1000: MAP}, functions("f", "g"), Matched({0: 1}))
+    assert found[0].numbers == (0, 2, 1)
+
+
+def test_a_run_ends_with_its_function() -> None:
+    found = laid(flow((0x1020, 0x1050)), {0x1000: MAP, 0x1040: OTHER}, functions("f", "g"), Matched({0: 1, 1: 1}))
+    assert set(found) == {0}
+
+
+def test_all_landing_pads_stay_or_none() -> None:
+    more = [*MAP[:3], Block(5, 0x1030, 4, True), Block(6, 0x1034, 4, True)]
+    seen = flow((0x1000, 0x1010), (0x1030, 0x1034))
+    assert laid(seen, {0x1000: more}, functions("f", "g"), Matched({0: 1}))[0].numbers == (0,)
+    seen.run(0x1034, 0x1038, 1)
+    assert set(laid(seen, {0x1000: more}, functions("f", "g"), Matched({0: 1}))[0].numbers) == {0, 5, 6}
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (("f", "f"), MAP),  # of two functions of one name the list would have both
+        (("a b", "g"), MAP),
+        (("f", "g"), MAP[1:]),  # the entry is missing
+        (("f", "g"), [*MAP, Block(9, 0x1038, 16, False)]),  # of another build: it reaches behind the function
+        (("f", "g"), MAP[:1]),
+    ],
+)
+def test_left_whole(names: tuple[str, str], found: list[Block]) -> None:
+    assert not laid(flow((0x1000, 0x1010)), {0x1000: found}, functions(*names), Matched({0: 1}))
+
+
+def test_samples_have_to_be_enough() -> None:
+    """What was never seen runs about as often as what was seen once: a ten-thousandth of the time at most."""
+    for times, seen_once, divided in ((9_999, 0, False), (10_000, 0, True), (10_000, 1, False), (19_999, 1, True)):
+        seen = Flow()
+        seen.run(0x1000, 0x1001, times)
+        if seen_once:
+            seen.run(0x1020, 0x1021, seen_once)
+        found = laid(seen, {0x1000: MAP}, functions("f", "g"), Matched({0: times}))
+        assert bool(found) == divided
