@@ -363,7 +363,7 @@ def _perf(facts: Facts) -> Iterator[Finding]:
 def _tools(facts: Facts) -> Iterator[Finding]:
     for kind, names in (
         ("compilers", ("cc", "gcc", "g++", "clang", "clang++")),
-        ("linkers", ("ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold")),
+        ("linkers", ("ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold", "ld.wild")),
     ):
         there = [f"{name} {_version(facts.tools[name])}" for name in names if name in facts.tools]
         missing = f"no {kind} on PATH; only linking needs them"

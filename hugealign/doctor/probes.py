@@ -26,7 +26,7 @@ from hugealign.processor.table import Tlb, find
 
 #: Seconds for all commands together, and for all experiments.
 COMMANDS_LIMIT, TRIALS_LIMIT = 3.0, 10.0
-TOOLS = ("cc", "gcc", "g++", "clang", "clang++", "ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold")
+TOOLS = ("cc", "gcc", "g++", "clang", "clang++", "ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold", "ld.wild")
 _THP = "/sys/kernel/mm/transparent_hugepage"
 #: Alibaba Cloud Linux and Anolis OS (hugetext), openEuler and Huawei Cloud EulerOS (exec_hugepages).
 VENDOR = (

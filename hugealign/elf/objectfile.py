@@ -23,7 +23,7 @@ HOT_MARKS = ("__hugealign_hot_start", "__hugealign_hot_end")
 _DISTANCE = {EM_X86_64: 24, EM_AARCH64: 260}
 
 _SHT_PROGBITS, _SHT_SYMTAB, _SHT_STRTAB, _SHT_RELA, _SHT_NOTE = 1, 2, 3, 4, 7
-_SHF_ALLOC, _SHF_ALLOC_EXEC, _SHF_INFO_LINK = 2, 2 | 4, 0x40
+_SHF_ALLOC, _SHF_ALLOC_EXEC, _SHF_INFO_LINK, _SHF_GNU_RETAIN = 2, 2 | 4, 0x40, 0x200000
 _HIDDEN, _GLOBAL_OBJECT, _GLOBAL = 2, 0x11, 0x10
 _EHDR = struct.Struct("<16sHHIQQQIHHHHHH")
 _SHDR = struct.Struct("<IIQQQQIIQQ")
@@ -39,7 +39,9 @@ def pad_object(
     *,
     stack_note: bool = True,
     rodata: str = "",
+    rodata_size: int = 1,
     marks: bool = True,
+    retain: bool = False,
 ) -> bytes:
     """Return an object for *machine* whose section *section_name* holds *size* bytes of traps, at least one.
 
@@ -50,9 +52,11 @@ def pad_object(
 
     With a *note* the object holds it too, and with *marks* the empty sections of HOT_MARKS, ``.text.NAME``: in the
     linked file the note's hot_start and hot_end are the distances from where they stand to those symbols.  *rodata* is
-    the name of a section of one zero, the pad of read-only data, with the symbol RODATA_SYMBOL.
+    the name of a section of *rodata_size* zeros, the pad of read-only data, with the symbol RODATA_SYMBOL.  *retain*
+    gives both pads the flag for which some linkers keep what nobody refers to.
     """
     trap = TRAP[machine]
+    kept = _SHF_GNU_RETAIN if retain else 0
     text = trap * max(1, size // len(trap))
     feature = struct.pack("<IIII", _FEATURE_1_AND[machine], 4, _ALL_FEATURES[machine], 0)
     features = struct.pack("<III4s", 4, len(feature), 5, b"GNU\0") + feature  # NT_GNU_PROPERTY_TYPE_0
@@ -60,13 +64,13 @@ def pad_object(
     symbols = _SYM.pack(0, 0, 0, 0, 0, 0) + _SYM.pack(1, _GLOBAL_OBJECT, _HIDDEN, 1, 0, len(text))
     # name, type, flags, data, link, info, alignment, entry size
     contents: list[tuple[str, int, int, bytes, int, int, int, int]] = [
-        (section_name, _SHT_PROGBITS, _SHF_ALLOC_EXEC, text, 0, 0, len(trap), 0),
+        (section_name, _SHT_PROGBITS, _SHF_ALLOC_EXEC | kept, text, 0, 0, len(trap), 0),
         *([(".note.GNU-stack", _SHT_PROGBITS, 0, b"", 0, 0, 1, 0)] if stack_note else ()),
         (".note.gnu.property", _SHT_NOTE, _SHF_ALLOC, features, 0, 0, 8, 0),
     ]
     if rodata:
-        contents.append((rodata, _SHT_PROGBITS, _SHF_ALLOC, b"\0", 0, 0, 1, 0))
-        symbols += _SYM.pack(len(strings), _GLOBAL_OBJECT, _HIDDEN, len(contents), 0, 1)
+        contents.append((rodata, _SHT_PROGBITS, _SHF_ALLOC | kept, bytes(rodata_size), 0, 0, 1, 0))
+        symbols += _SYM.pack(len(strings), _GLOBAL_OBJECT, _HIDDEN, len(contents), 0, rodata_size)
         strings += RODATA_SYMBOL.encode() + b"\0"
     if note and not marks:
         from hugealign.elf.buildnote import SECTION

@@ -98,10 +98,10 @@ def laid_out(job: "Job", recipe: Recipe, run: "Run | None" = None) -> Attempt:
         if recipe.order and words:
             complaint.append(recipe.order.complaint(words))
 
-    run = run or _run(job, recipe, words, memory, 0, meanwhile)
+    run = run or _run(job, recipe, words, memory, (0, 1), meanwhile)
     found = look(job) if run.status == 0 else None
-    if found and recipe.linker.two_pass and (pad_size := _missing_pad(job, found[0])):
-        run = _run(job, recipe, words, memory, pad_size, _load)
+    if found and (sizes := _missing_pads(job, recipe, found[0])):
+        run = _run(job, recipe, words, memory, sizes, _load)
         found = look(job) if run.status == 0 else None
     if found is None:
         return Attempt(run)
@@ -121,7 +121,12 @@ def laid_out(job: "Job", recipe: Recipe, run: "Run | None" = None) -> Attempt:
 
 
 def _run(
-    job: "Job", recipe: Recipe, order: "Words | None", memory: Memory, pad_size: int, meanwhile: "Callable[[], None]"
+    job: "Job",
+    recipe: Recipe,
+    order: "Words | None",
+    memory: Memory,
+    pad_sizes: tuple[int, int],
+    meanwhile: "Callable[[], None]",
 ) -> "Run":
     """Run the linker with our arguments, its output kept back and in the names of files that are there."""
     from hugealign.elf.objectfile import pad_object
@@ -131,11 +136,13 @@ def _run(
     pad = pad_object(
         job.machine,
         linker.pad_section,
-        pad_size,
+        pad_sizes[0],
         _note(job, recipe),
         stack_note=recipe.stack_note,
-        rodata=linker.rodata_section if recipe.rodata else "",
+        rodata=linker.rodata_section if recipe.rodata or linker.packed else "",
+        rodata_size=pad_sizes[1],
         marks=recipe.order is not None,
+        retain=linker.retained,
     )
     pad_path = memory.file(linkers.PAD_OBJECT, pad, os.path.join(directory("ld-scripts"), linkers.PAD_OBJECT))
     script = _script(job, linker.script_name(job.machine), memory) if linker.script else None
@@ -178,6 +185,16 @@ def _script(job: "Job", name: str, memory: Memory) -> str:
         text = file.read()
     default, asked = (b"> %d ?" % size for size in (linkers.SCRIPT_THRESHOLD, job.settings.pad_threshold))
     return memory.file(name, text.replace(default, asked), path)
+
+
+def _missing_pads(job: "Job", recipe: Recipe, image: "Image") -> tuple[int, int] | None:
+    """Return the bytes of padding, of text and of read-only data, that a second link needs; None if it needs none."""
+    if recipe.linker.packed:
+        from hugealign.link.packed import pads
+
+        return pads(image, job.settings.page_size, job.settings.pad_threshold)
+    size = _missing_pad(job, image) if recipe.linker.two_pass else 0
+    return (size, 1) if size else None
 
 
 def _missing_pad(job: "Job", image: "Image") -> int:

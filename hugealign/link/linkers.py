@@ -1,7 +1,7 @@
 """One class per linker: the arguments that it needs to make whole windows, in its own dialect.
 
 What each linker does with these flags, and why each is needed, was measured on GNU ld 2.40 to 2.47, lld 14 to 23,
-mold 1.10 to 3.0 and gold 1.16; the scripts in ld-scripts/ carry the details.
+mold 1.10 to 3.0, gold 1.16 and wild 0.10; the scripts in ld-scripts/ carry the details.
 """
 
 import os
@@ -43,6 +43,10 @@ class Linker:
     script = False
     #: Whether the pad must be sized by a first link, because the linker leaves no room after the text.
     two_pass = False
+    #: The same, and that the text begins on a window only if what is before it, read-only data, ends on one.
+    packed = False
+    #: Whether pads are kept for a flag of their sections.
+    retained = False
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -197,9 +201,35 @@ def identify(path: str, version: str | None = None) -> Linker | None:
 
 
 def named(kind: str) -> Linker:
-    """Return the linker that the recipes call *kind*: bfd, lld, mold or gold."""
+    """Return the linker that the recipes call *kind*: bfd, lld, mold, gold or wild."""
     return KINDS[kind](kind)
 
 
+class Wild(Linker):
+    """wild packs its segments as lld does by default, and knows neither ``-z separate-code`` nor scripts that insert.
+
+    It keeps sections for SHF_GNU_RETAIN, not for ``-u``.  Read-only sections that it has no name for end their segment;
+    code that it has no name for comes before .text, so the pad is a part of that: the last, for it is aligned least.
+    """
+
+    names = ("wild", "ld.wild")
+    mark = "Wild"
+    pad_section = ".text.~hugealign"
+    packed = True
+    retained = True
+
+    def dense(self, _machine: int) -> bool:
+        """Return True: wild allocates all of its output."""
+        return True
+
+    def rodata_flags(self) -> list[str]:
+        """Return nothing: the pad is kept for its flag."""
+        return []
+
+    def flags(self, page_size: int) -> list[str]:
+        """Return the option that it has for it."""
+        return ["-z", f"max-page-size={page_size:#x}"]
+
+
 #: The linkers that there are recipes for, by the names that these have there.
-KINDS: "dict[str, type[Linker]]" = {"bfd": Bfd, "lld": Lld, "mold": Mold, "gold": Gold}
+KINDS: "dict[str, type[Linker]]" = {"bfd": Bfd, "lld": Lld, "mold": Mold, "gold": Gold, "wild": Wild}

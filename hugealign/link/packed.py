@@ -1,0 +1,42 @@
+"""How long the pads are for a linker that packs its segments: each begins in the file where the last one ended.
+
+Such a linker leaves no room to grow into, and no option says where the text begins.  But what lies before the text may
+grow: where that ends on a window, the text begins there, in the file as in memory.  Pure: from the headers of a first
+link to the sizes for the next.
+"""
+
+from hugealign.elf.edit import rodata_padded
+from hugealign.elf.image import SHF_ALLOC
+from hugealign.elf.windows import align_up
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hugealign.elf.image import Image
+
+
+def pads(image: "Image", page_size: int, threshold: int) -> "tuple[int, int] | None":
+    """Return the bytes of the pads of text and of read-only data that a next link needs, None if it needs none.
+
+    The pads are the last of their segments; a tail of text that is not longer than *threshold* gets none.
+    """
+    data = rodata_padded(image)
+    if data is None or len(image.text_segments) != 1:
+        return None
+    text = image.text_segments[0]
+    data_end, text_end = data.p_vaddr + data.p_memsz, text.p_vaddr + text.p_memsz
+    if data.p_offset + data.p_filesz > text.p_offset:
+        return None
+    start = align_up(data_end, page_size)
+    if text.p_vaddr == start and (text_end % page_size <= threshold or text_end % page_size == 0):
+        return None
+    old = next(s for s in image.sections if s.sh_size and s.sh_addr + s.sh_size == data_end)
+    sections = sorted(
+        (s.sh_addr, s.sh_addralign, s.sh_size)
+        for s in image.sections
+        if s.sh_flags & SHF_ALLOC and s.sh_size and text.p_vaddr <= s.sh_addr < text_end
+    )
+    at = start
+    for _, alignment, size in sections:
+        at = align_up(at, max(alignment, 1)) + size
+    tail = at % page_size
+    return (1 + page_size - tail if tail > threshold else 1), old.sh_size + start - data_end
