@@ -206,12 +206,11 @@ def test_what_has_no_such_list(tmp_path: Path) -> None:
     entries = [orderfile.Entry("second", blocks=(0, 2))]
     (tmp_path / "order").write_text(orderfile.write(orderfile.OrderFile({"blocks": "of 1"}, entries)))
     (tmp_path / "one.c").write_text("int second(int x) { return x ? x * 3 : 4; }\n")
-    settings = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     targets = [("gcc",), *((name, "--target=wasm32") for name in COMPILERS)]
     targets += [("clang-14", "-target", "aarch64-linux-gnu")] if "clang-14" in COMPILERS else []
     for words in targets:
         command = (HUGEALIGN, "--profile=order", *words, "-O2", "-c", "one.c", "-o", "one.o")
-        done = run(*command, cwd=tmp_path, check=True, **settings)
+        done = run(*command, cwd=tmp_path, check=True, XDG_CACHE_HOME=str(tmp_path / "cache"))
         assert done.stderr == "", words
 
 
