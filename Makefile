@@ -73,6 +73,7 @@ docs: setup ## write docs/rules.md and docs/api.md, renew the samples, and write
 	python3 -c 'from hugealign.verification import pages; print(pages.markdown(), end="")' >docs/rules.md
 	$(PYTHON) -m tests.api >docs/api.md
 	$(PYTHON) -m tests.samples docs/verify.md README.md
+	$(PYTHON) -m tests.picture docs/before-after.svg
 	$(PYTHON) -m pytest -q -m 'not matrix' $(JUNIT)build/junit.xml tests/link
 	$(PYTHON) -m tests.table docs/links.md build/junit.xml $(wildcard build/matrix.xml)
 

@@ -82,7 +82,7 @@ def section(name: str) -> str:
 
 
 def test_the_readme_from_apt_install_to_huge_text(debian: Path, work: Path) -> None:
-    commands = section("Finished binaries")
+    commands = section("2. A finished binary")
     assert commands.startswith("apt install mariadb-server\n")
     do("tar", "-xf", debian, "-C", work)
     checkout(work / "opt" / "hugealign")
