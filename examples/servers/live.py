@@ -36,20 +36,21 @@ def short_directory(steps: Steps, name: str) -> Iterator[Path]:
 def instances(example: Example, variants: Sequence[str], sockets: Path) -> list[Instance]:
     """Return servers, each on a new copy of filled data: those of ``hugealign``, or for an older one its own."""
     steps, found = example.steps, []
-    for variant in variants:
-        maker = "hugealign" if variant in VARIANTS else variant
-        filled, data = (steps.directory("data") / name for name in (f"filled-{maker}", variant))
+    makers = {variant: "hugealign" if variant in VARIANTS else variant for variant in variants}
+    for maker in dict.fromkeys(makers.values()):
+        one = Instance(example, maker, steps.directory("data") / f"filled-{maker}", sockets / "fill")
 
-        def make(maker: str = maker, filled: Path = filled) -> None:
-            one = Instance(example, maker, filled, sockets / "fill")
-            example.do(["rm -rf {data}", *example.server.serve["create"]], f"{maker}-create", **one.names)
+        def make(one: Instance = one) -> None:
+            example.do(["rm -rf {data}", *example.server.serve["create"]], f"{one.variant}-create", **one.names)
             with running([one]):
-                example.do(example.server.serve["fill"], f"{maker}-fill", **one.names)
+                example.do(example.server.serve["fill"], f"{one.variant}-fill", **one.names)
 
-        steps.step(filled.name, f"{maker}: an empty server, and the tables of the loads", make)
-        steps.output(["rm", "-rf", data])
-        steps.output(["cp", "-a", filled, data])
-        found.append(Instance(example, variant, data, sockets / variant))
+        steps.step(one.data.name, f"{maker}: an empty server, and the tables of the loads", make)
+    for variant, maker in makers.items():
+        one = Instance(example, variant, steps.directory("data") / variant, sockets / variant)
+        steps.output(["rm", "-rf", one.data])
+        steps.output(["cp", "-a", one.data.with_name(f"filled-{maker}"), one.data])
+        found.append(one)
     return found
 
 

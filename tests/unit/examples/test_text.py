@@ -48,3 +48,24 @@ def test_samples_by_window() -> None:
 )  # fmt: skip
 def test_counters(text: str, found: dict[str, int] | None) -> None:
     assert counts(text) == found
+
+
+SMAPS = """\
+55550000-55570000 r--p 00000000 fe:00 12 /srv/bin/server
+FilePmdMapped:         0 kB
+55600000-55a00000 r-xp 00200000 fe:00 12 /srv/bin/server
+Size:               4096 kB
+FilePmdMapped:      2048 kB
+ShmemPmdMapped:        0 kB
+55a00000-55c00000 r-xp 00600000 fe:00 12 /srv/bin/server
+ShmemPmdMapped:     2048 kB
+VmFlags: rd ex mr mw me
+7f000000-7f200000 r-xp 00000000 fe:00 99 /usr/lib/libc.so.6
+FilePmdMapped:      2048 kB
+"""
+
+
+def test_huge_text_is_that_of_the_program_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "read_text", lambda *_, **__: SMAPS)
+    text = mapped(1, Path("/srv/bin/server"))
+    assert (text.start, text.end, text.huge) == (0x55600000, 0x55C00000, 4 << 20)
