@@ -5,6 +5,7 @@ VARIABLES is the one table of them: the help, `doctor` and the shell's checks (p
 """
 
 from hugealign.errors import UsageError
+from hugealign.records import Record
 from hugealign.units import parse_page_size, parse_size
 
 TYPE_CHECKING = False
@@ -41,71 +42,38 @@ VARIABLES = {
 }
 
 
-class Settings:
+class Settings(Record):
     """The settings of one link.  Sizes in bytes; *only* and *skip* are tuples of globs of output names.
 
     *profile* is the path of an order file, empty without one.  With *order_objects* its functions bring along the
     objects that they lie in, where they have no section of their own.  *segments* is one of SEGMENTS.
     """
 
-    __slots__ = (
-        "check",
-        "debug",
-        "min_text",
-        "only",
-        "order_objects",
-        "pad_threshold",
-        "page_size",
-        "profile",
-        "segments",
-        "skip",
-    )
-
-    def __init__(
-        self,
-        page_size: int = PAGE_SIZE,
-        min_text: int = MIN_TEXT,
-        pad_threshold: int = PAD_THRESHOLD,
-        check: str = "warn",
-        only: tuple[str, ...] = (),
-        skip: tuple[str, ...] = (),
-        debug: bool = False,
-        profile: str = "",
-        order_objects: bool = False,
-        segments: str = SEGMENTS[0],
-    ) -> None:
-        self.page_size = page_size
-        self.min_text = min_text
-        self.pad_threshold = pad_threshold
-        self.check = check
-        self.only = only
-        self.skip = skip
-        self.debug = debug
-        self.profile = profile
-        self.order_objects = order_objects
-        self.segments = segments
+    page_size: int = PAGE_SIZE
+    min_text: int = MIN_TEXT
+    pad_threshold: int = PAD_THRESHOLD
+    check: str = "warn"
+    only: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+    debug: bool = False
+    profile: str = ""
+    order_objects: bool = False
+    segments: str = SEGMENTS[0]
 
     @property
     def rodata(self) -> bool:
         """Whether read-only data are to be whole windows, too."""
         return "rodata" in self.segments
 
-    def with_page_size(self, page_size: int) -> "Settings":
-        """Return the same settings for windows of *page_size* bytes."""
-        changed = Settings()
-        for name in self.__slots__:
-            setattr(changed, name, getattr(self, name))
-        changed.page_size = page_size
-        return changed
-
 
 def from_environ(environ: "Mapping[str, str]") -> Settings:
     """Return the settings in *environ*; an empty variable counts as unset.  Raises UsageError."""
-    settings = Settings()
-    for name, (kind, field, _, _) in VARIABLES.items():
-        if field and (text := environ.get(name)):
-            setattr(settings, field, _value(name, kind, text))
-    return settings
+    given = {
+        field: _value(name, kind, text)
+        for name, (kind, field, _, _) in VARIABLES.items()
+        if field and (text := environ.get(name))
+    }
+    return Settings().replaced(**given)
 
 
 def said(words: tuple[str, ...]) -> str:

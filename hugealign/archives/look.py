@@ -12,6 +12,7 @@ from hugealign.archives.source import FileSource, Member, Source, spool, tempora
 from hugealign.archives.work import ArchiveError, LimitError, Work
 from hugealign.elf.image import ET_CORE, ET_REL, SHF_EXECINSTR, read_image
 from hugealign.errors import HugealignError, MalformedElfError
+from hugealign.records import Record
 from hugealign.units import format_size
 
 DEPTH = 3  # archives within one another
@@ -19,15 +20,12 @@ DEPTH = 3  # archives within one another
 _PACKED = ("gzip", "bzip2", "xz", ZSTD)
 
 
-class Found:
+class Found(Record):
     """A program at *path*, whose content is behind *fd* until the next one is asked for; or why there is none."""
 
-    __slots__ = ("fd", "path", "reason")
-
-    def __init__(self, path: str, fd: int = -1, reason: str = "") -> None:
-        self.path = path
-        self.fd = fd
-        self.reason = reason
+    path: str
+    fd: int = -1
+    reason: str = ""
 
 
 class Look:

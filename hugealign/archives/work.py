@@ -9,6 +9,7 @@ a file of an archive takes more than 8 bytes even among a hundred thousand empty
 """
 
 from hugealign.errors import HugealignError
+from hugealign.records import Record
 from hugealign.units import format_size
 
 
@@ -20,21 +21,18 @@ class LimitError(HugealignError):
     """The archive causes more work than its size allows; ends the look at all of the named file."""
 
 
-class Kind:
+class Kind(Record):
     """One kind of work.
 
     An archive may cause *least*, and *times* its bytes or one for each *per* bytes; all archives of a command together
     *allowance* besides.
     """
 
-    __slots__ = ("allowance", "least", "per", "times", "what")
-
-    def __init__(self, what: str, allowance: int, least: int, times: int = 1, per: int = 1) -> None:
-        self.what = what
-        self.allowance = allowance
-        self.least = least  # so that a tree of thousands of tiny archives does not use up the allowance
-        self.times = times
-        self.per = per
+    what: str
+    allowance: int
+    least: int  # so that a tree of thousands of tiny archives does not use up the allowance
+    times: int = 1
+    per: int = 1
 
     def share(self, size: int) -> int:
         """Return what an archive of *size* bytes may cause."""

@@ -12,19 +12,17 @@ from hugealign.elf.coverage import RODATA_PAD_SECTIONS
 from hugealign.elf.image import PF_X, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image, Section, Segment
 from hugealign.elf.objectfile import TRAP
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up
+from hugealign.records import Record
 
 #: FALLOC_FL_KEEP_SIZE and FALLOC_FL_PUNCH_HOLE of include/uapi/linux/falloc.h.
 _PUNCH_HOLE = 3
 
 
-class Edit:
+class Edit(Record):
     """What is to be written: (file offset, bytes) in order, each step leaving a file that runs."""
 
-    __slots__ = ("end", "writes")
-
-    def __init__(self, writes: list[tuple[int, bytes]], end: int) -> None:
-        self.writes = writes
-        self.end = end
+    writes: list[tuple[int, bytes]]
+    end: int
 
 
 def plan_tail(image: Image, page_size: int) -> Edit | str:

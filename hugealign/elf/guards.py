@@ -8,6 +8,7 @@ import os
 import struct
 
 from hugealign.elf.image import ET_DYN, PF_W, PF_X, PT_DYNAMIC, PT_GNU_PROPERTY, PT_GNU_RELRO, PT_GNU_STACK
+from hugealign.records import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _FEATURE_1_AND = (0xC0000002, 0xC0000000)
 _LIMIT = 1 << 16  # bytes of the dynamic section and of the property note that are read
 
 
-class Guards:
+class Guards(Record):
     """The guards of one file.
 
     *writable_text*: a segment is writable and executable.  *grown_text*: an executable segment reaches beyond what the
@@ -32,28 +33,14 @@ class Guards:
     note: IBT and SHSTK, or BTI, PAC and GCS.
     """
 
-    __slots__ = ("bind_now", "features", "grown_text", "pie", "relro", "stack", "textrel", "writable_text")
-
-    def __init__(
-        self,
-        *,
-        writable_text: bool = False,
-        grown_text: bool = False,
-        stack: int = STACK_GUARDED,
-        relro: bool = True,
-        bind_now: bool = True,
-        pie: bool = True,
-        features: int = 0,
-        textrel: bool = False,
-    ) -> None:
-        self.writable_text = writable_text
-        self.grown_text = grown_text
-        self.stack = stack
-        self.relro = relro
-        self.bind_now = bind_now
-        self.pie = pie
-        self.features = features
-        self.textrel = textrel
+    writable_text: bool = False
+    grown_text: bool = False
+    stack: int = STACK_GUARDED
+    relro: bool = True
+    bind_now: bool = True
+    pie: bool = True
+    features: int = 0
+    textrel: bool = False
 
 
 def stack(image: "Image") -> int:

@@ -6,6 +6,7 @@ from hugealign.descriptors import using
 from hugealign.errors import HugealignError
 from hugealign.link import linkers, running
 from hugealign.link.running import Memory
+from hugealign.records import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,25 +20,16 @@ if TYPE_CHECKING:
     from hugealign.link.running import Run
 
 
-class Recipe:
+class Recipe(Record):
     """How a job is linked: the *linker*, and the *order* of a profile or None.
 
     With *stack_note* the pad says that it needs no executable stack.  *rodata*: read-only data are made whole windows.
     """
 
-    __slots__ = ("linker", "order", "rodata", "stack_note")
-
-    def __init__(
-        self,
-        linker: linkers.Linker,
-        order: "OrderedLink | None" = None,
-        stack_note: bool = True,
-        rodata: bool = False,
-    ) -> None:
-        self.linker = linker
-        self.order = order
-        self.stack_note = stack_note
-        self.rodata = rodata
+    linker: linkers.Linker
+    order: "OrderedLink | None" = None
+    stack_note: bool = True
+    rodata: bool = False
 
     def without(self, *, order: bool = False, stack_note: bool = False, rodata: bool = False) -> "Recipe":
         """Return the recipe without what is named."""
@@ -46,27 +38,17 @@ class Recipe:
         )
 
 
-class Attempt:
+class Attempt(Record):
     """The result: the *run*, the *image* and the *guards* of the output if there is one, *notes* for debugging.
 
     *complaint* is what is to be said of the order, or None.
     """
 
-    __slots__ = ("complaint", "guards", "image", "notes", "run")
-
-    def __init__(
-        self,
-        run: "Run",
-        image: "Image | None" = None,
-        guards: "Guards | None" = None,
-        complaint: str | None = None,
-        notes: tuple[str, ...] = (),
-    ) -> None:
-        self.run = run
-        self.image = image
-        self.guards = guards
-        self.complaint = complaint
-        self.notes = notes
+    run: "Run"
+    image: "Image | None" = None
+    guards: "Guards | None" = None
+    complaint: str | None = None
+    notes: tuple[str, ...] = ()
 
 
 def plain(job: "Job", capture: bool = False) -> "Run":

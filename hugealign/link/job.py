@@ -4,6 +4,7 @@ import os
 
 from hugealign.link import command as commands
 from hugealign.link import estimate, linkers
+from hugealign.records import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,23 +14,18 @@ if TYPE_CHECKING:
 _SCRIPT_LIMIT = 1 << 20  # bytes of a user's linker script that are read
 
 
-class Job:
+class Job(Record):
     """One link to lay out: the *real* linker, the user's *arguments*, and the *words* that response files make of them.
 
     *command* is what these ask for, *machine* the processor, *settings* what the environment asks for.
     """
 
-    __slots__ = ("arguments", "command", "machine", "real", "settings", "words")
-
-    def __init__(
-        self, real: str, arguments: list[str], words: list[str], command: "Command", machine: int, settings: "Settings"
-    ) -> None:
-        self.real = real
-        self.arguments = arguments
-        self.words = words
-        self.command = command
-        self.machine = machine
-        self.settings = settings
+    real: str
+    arguments: list[str]
+    words: list[str]
+    command: "Command"
+    machine: int
+    settings: "Settings"
 
     @property
     def output(self) -> str:
@@ -39,18 +35,14 @@ class Job:
     def with_users_page_size(self) -> "Job":
         """Return the job for the user's own larger page, which is a page size of ours too where ours divides it."""
         page, user = self.settings.page_size, self.command.max_page_size
-        settings = self.settings.with_page_size(max(page, user - user % page))
-        return Job(self.real, self.arguments, self.words, self.command, self.machine, settings)
+        return self.replaced(settings=self.settings.replaced(page_size=max(page, user - user % page)))
 
 
-class LeftAlone:
+class LeftAlone(Record):
     """A link that is none of our business: its *output*, and the *reason*."""
 
-    __slots__ = ("output", "reason")
-
-    def __init__(self, output: str, reason: str) -> None:
-        self.output = output
-        self.reason = reason
+    output: str
+    reason: str
 
 
 def understand(real: str, arguments: list[str], settings: "Settings") -> Job | LeftAlone:

@@ -3,6 +3,7 @@
 import os
 
 from hugealign.environment import as_given
+from hugealign.records import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,15 +14,12 @@ _IGNORED_BY_PYTHON = (13, 25)  # SIGPIPE and SIGXFSZ; the module `signal` costs 
 _EPIPE = 32
 
 
-class Run:
+class Run(Record):
     """A finished run of the linker: its exit *status* (negative: killed by that signal) and what it printed."""
 
-    __slots__ = ("status", "stderr", "stdout")
-
-    def __init__(self, status: int, stdout: bytes = b"", stderr: bytes = b"") -> None:
-        self.status = status
-        self.stdout = stdout
-        self.stderr = stderr
+    status: int
+    stdout: bytes = b""
+    stderr: bytes = b""
 
     def complaint(self) -> str:
         """Return the first line of what the linker said of its failure."""

@@ -11,6 +11,7 @@ from hugealign.errors import HugealignError
 from hugealign.link import estimate, linkers, running
 from hugealign.link.attempt import Attempt, Recipe, laid_out, look, plain
 from hugealign.link.job import Job, understand
+from hugealign.records import Record
 from hugealign.settings import Settings, from_environ
 
 TYPE_CHECKING = False
@@ -32,14 +33,11 @@ class Progress:
         self.output = "a.out"
 
 
-class Voice:
+class Voice(Record):
     """What is said of one *output*, on stderr."""
 
-    __slots__ = ("debugging", "output")
-
-    def __init__(self, output: str, debugging: bool) -> None:
-        self.output = output
-        self.debugging = debugging
+    output: str
+    debugging: bool
 
     def warn(self, message: str) -> None:
         """Print one line."""

@@ -12,22 +12,20 @@ import os
 
 from hugealign.descriptors import using
 from hugealign.errors import HugealignError
+from hugealign.records import Record
 from hugealign.trust import check, check_directory
 
 _LIMIT = 1 << 20  # bytes of the list that are read
 NAME = "tools"
 
 
-class Entry:
+class Entry(Record):
     """The plugin at *plugin* is for *tool*, which loads *libraries*; *identity* is what `identity` said of them."""
 
-    __slots__ = ("identity", "libraries", "plugin", "tool")
-
-    def __init__(self, plugin: str, tool: str, identity: str, libraries: list[str]) -> None:
-        self.plugin = plugin
-        self.tool = tool
-        self.identity = identity
-        self.libraries = libraries
+    plugin: str
+    tool: str
+    identity: str
+    libraries: list[str]
 
     def current(self) -> bool:
         """Return whether the tool is the one that the plugin was built for, and the plugin our own."""

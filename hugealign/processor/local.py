@@ -11,6 +11,7 @@ from hugealign.descriptors import using
 from hugealign.processor import cpuid
 from hugealign.processor.cpuid import Identity, Leaf, Registers, Tlbs
 from hugealign.processor.table import ARM64, Cpu, identify, identify_midr
+from hugealign.records import Record
 
 # void read(uint32_t leaf, uint32_t subleaf, uint32_t registers[4]) for the x86-64 System V ABI, position-independent.
 _READ = bytes.fromhex(
@@ -35,20 +36,17 @@ class Unavailable(Exception):  # noqa: N818 - says a fact
     """Raised by a way of asking that does not work here."""
 
 
-class Processor:
+class Processor(Record):
     """The processor: *brand* for people, *cpu* its row of the table, *tlbs* what it says of itself, *how* we know.
 
     *tlbs* is None where it cannot be asked.  *brand* is untrusted text: a hypervisor chooses it.
     """
 
-    __slots__ = ("brand", "cpu", "guest", "how", "tlbs")
-
-    def __init__(self, brand: str, cpu: Cpu | None, tlbs: Tlbs | None, guest: bool, how: str) -> None:
-        self.brand = brand
-        self.cpu = cpu
-        self.tlbs = tlbs
-        self.guest = guest
-        self.how = how
+    brand: str
+    cpu: Cpu | None
+    tlbs: Tlbs | None
+    guest: bool
+    how: str
 
 
 def look(machine: str | None = None, root: str = "") -> Processor:

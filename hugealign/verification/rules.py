@@ -7,6 +7,7 @@ asks.
 from hugealign.elf.coverage import coverage
 from hugealign.elf.image import PF_W, SHF_ALLOC, SHF_EXECINSTR
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up, drift, load_alignment, whole_windows
+from hugealign.records import Record
 from hugealign.settings import MIN_TEXT, PAD_THRESHOLD, PAGE_SIZE
 from hugealign.units import format_size, printable
 
@@ -216,24 +217,14 @@ RULES = {
 }
 
 
-class Policy:
+class Policy(Record):
     """What is asked of a file.  Sizes are bytes; *itlb_2m* is how many 2 MiB entries *cpu* has, 0 if not asked."""
 
-    __slots__ = ("cpu", "itlb_2m", "min_text", "pad_threshold", "page_size")
-
-    def __init__(
-        self,
-        page_size: int = PAGE_SIZE,
-        min_text: int = MIN_TEXT,
-        pad_threshold: int = PAD_THRESHOLD,
-        cpu: str = "",
-        itlb_2m: int = 0,
-    ) -> None:
-        self.page_size = page_size
-        self.min_text = min_text
-        self.pad_threshold = pad_threshold
-        self.cpu = cpu
-        self.itlb_2m = itlb_2m
+    page_size: int = PAGE_SIZE
+    min_text: int = MIN_TEXT
+    pad_threshold: int = PAD_THRESHOLD
+    cpu: str = ""
+    itlb_2m: int = 0
 
 
 class Finding:

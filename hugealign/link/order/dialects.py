@@ -11,6 +11,7 @@ import os
 
 from hugealign.elf.objectfile import HOT_MARKS
 from hugealign.errors import HugealignError
+from hugealign.records import Record
 from hugealign.units import printable
 
 TYPE_CHECKING = False
@@ -46,7 +47,7 @@ LONG = 1 << 20  # bytes for which OpenSSL's SHA-256, four times as fast, makes u
 NOTHING: "Mapping[bytes, list[bytes]]" = {}
 
 
-class Order:
+class Order(Record):
     """What an order file says to a link.
 
     *names* are its functions, in order; the first *hot* of them reach to the last one that ran.  *sources* are the
@@ -54,20 +55,11 @@ class Order:
     all; *identity* tells the profile.
     """
 
-    __slots__ = ("hot", "identity", "names", "sources", "windows")
-
-    def __init__(
-        self, names: list[bytes], hot: int, sources: dict[int, bytes], windows: int = 0, identity: bytes = b""
-    ) -> None:
-        self.names = names
-        self.hot = hot
-        self.sources = sources
-        self.windows = windows
-        self.identity = identity
-
-    def identified(self, identity: bytes) -> "Order":
-        """Return the same order of the profile that *identity* tells."""
-        return Order(self.names, self.hot, self.sources, self.windows, identity)
+    names: list[bytes]
+    hot: int
+    sources: dict[int, bytes]
+    windows: int = 0
+    identity: bytes = b""
 
     def local(self) -> "set[tuple[bytes, bytes]]":
         """Return the names that need a source file to be told from others, with it."""

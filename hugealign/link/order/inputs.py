@@ -11,6 +11,7 @@ from hugealign.elf.image import SHF_EXECINSTR
 from hugealign.elf.relocatable import MEMBER_HEADER, SHDR, SHT_PROGBITS, UNREADABLE, members, opened
 from hugealign.link import estimate
 from hugealign.link.order.dialects import PLAIN_PATH, Choices
+from hugealign.records import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,18 +28,15 @@ _SUFFIXES = tuple(b".c .cc .cpp .cxx .c++ .C .s .S .m .mm .f .f90 .d .rs".split(
 _PREFIXES = ((b".text.", b".text.hot.", b".text.startup.", b".text.exit."), (b".text.unlikely.", b".text.split."))
 
 
-class Piece:
+class Piece(Record):
     """An object file that has code in ``.text`` itself: compiled without -ffunction-sections, or assembled.
 
     *path* is the object's, or the archive's if it is a *member*; *names* are the functions there that are sought.
     """
 
-    __slots__ = ("member", "names", "path")
-
-    def __init__(self, path: str, member: bytes, names: set[bytes]) -> None:
-        self.path = path
-        self.member = member
-        self.names = names
+    path: str
+    member: bytes
+    names: set[bytes]
 
     def __str__(self) -> str:
         """Return the name for a message."""

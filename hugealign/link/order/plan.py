@@ -10,6 +10,7 @@ from hugealign.link import linkers
 from hugealign.link.order import dialects
 from hugealign.link.order.inputs import Piece, Sections, find, in_one_piece, pieces, whole
 from hugealign.link.order.second_process import SecondProcess
+from hugealign.records import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,43 +27,30 @@ _NAMED = 5  # objects, in a message
 _OTHERS = "use -fuse-ld=lld or -fuse-ld=bfd"
 
 
-class Words:
+class Words(Record):
     """What the order adds to a link: options *before* all others, the user's *arguments*, *copies* of inputs if any.
 
     *sections* are those of the inputs, *pieces* the objects in one piece with hot functions, where these were wanted.
     """
 
-    __slots__ = ("arguments", "before", "copies", "pieces", "sections")
-
-    def __init__(
-        self,
-        before: list[str],
-        arguments: list[str],
-        sections: Sections | None = None,
-        pieces: list[Piece] | None = None,
-        copies: "Copies | None" = None,
-    ) -> None:
-        self.before = before
-        self.arguments = arguments
-        self.sections = sections
-        self.pieces = pieces
-        self.copies = copies
+    before: list[str]
+    arguments: list[str]
+    sections: Sections | None = None
+    pieces: list[Piece] | None = None
+    copies: "Copies | None" = None
 
 
-class OrderedLink:
+class OrderedLink(Record):
     """The *order* of a profile, in the *form* that the *linker* of the *job* takes.
 
     *in_one_piece* are the inputs with code in ``.text`` itself, where somebody has looked for them already.
     """
 
-    def __init__(
-        self, order: "Order", form: str, linker: linkers.Linker, job: "Job", in_one_piece: "list[Place] | None" = None
-    ) -> None:
-        self.order = order
-        self.linker = linker
-        self.job = job
-        self.form = form
-        self.in_one_piece = in_one_piece
+    order: "Order"
+    form: str
+    linker: linkers.Linker
+    job: "Job"
+    in_one_piece: "list[Place] | None" = None
 
     def words(self, memory: "Memory") -> Words:
         """Return what to say to the linker; what it has to read is put into *memory*."""
@@ -257,7 +245,7 @@ def read(form: str, linker: linkers.Linker, job: "Job") -> OrderedLink:
         order = dialects.parse(data, path)
     finally:
         identity, there = second.result()
-    return OrderedLink(order.identified(identity), form, linker, job, there)
+    return OrderedLink(order.replaced(identity=identity), form, linker, job, there)
 
 
 def _quoted(word: str) -> str:

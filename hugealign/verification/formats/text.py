@@ -4,6 +4,7 @@ import textwrap
 
 from hugealign.elf.coverage import Coverage, RodataCoverage
 from hugealign.elf.image import Segment
+from hugealign.records import Record
 from hugealign.units import format_size, printable
 from hugealign.verification.formats.words import count, log_lines, percent, summary, totals
 from hugealign.verification.model import FAILED, OK, UNKNOWN
@@ -19,16 +20,13 @@ _WIDTH = 80
 _COLOURS = {FAILED: "1;31", "error": "1;31", "warning": "33", UNKNOWN: "33", "note": "36", OK: "32"}
 
 
-class Style:
+class Style(Record):
     """How much to say: *quiet* only files that are not ok, *verbose* tables as well, *kernels* each kernel's answer."""
 
-    __slots__ = ("colour", "kernels", "quiet", "verbose")
-
-    def __init__(self, quiet: bool = False, verbose: bool = False, kernels: bool = False, colour: bool = False) -> None:
-        self.quiet = quiet
-        self.verbose = verbose
-        self.kernels = kernels
-        self.colour = colour
+    quiet: bool = False
+    verbose: bool = False
+    kernels: bool = False
+    colour: bool = False
 
     def paint(self, text: str, meaning: str) -> str:
         """Return *text* in the colour of *meaning*, a verdict or a severity."""

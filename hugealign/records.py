@@ -1,0 +1,25 @@
+"""Records for the path of a link, on which importing `dataclasses` would cost more than the link's check."""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Self, dataclass_transform
+else:
+
+    def dataclass_transform(**_: object) -> object:
+        """Change nothing: it tells type checkers that the annotations of a class are its fields."""
+        return lambda cls: cls
+
+
+@dataclass_transform(frozen_default=True)
+class Record:
+    """What a frozen dataclass would be.  Type checkers see to the number of values and their types, nothing else does.
+
+    Names that are imported for type checkers alone are quoted: Python 3.14 looks them up late.
+    """
+
+    def __init__(self, *values: "Any", **named: "Any") -> None:
+        vars(self).update(zip(type(self).__annotations__, values, strict=False), **named)
+
+    def replaced(self, **changes: "Any") -> "Self":
+        """Return the record with other values in some fields."""
+        return type(self)(**vars(self) | changes)
