@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: version, flags, page_size, hot_start, hot_end, windows: what is written when the link is done, in one piece.
 _SIGNED = struct.Struct("<IIQQQI")
+#: What sh/launch.sh sets to the list that the compiler gets.
+BLOCKS = "_HUGEALIGN_BLOCKS"
 _NAMED = 5  # objects, in a message
 _OTHERS = "use -fuse-ld=lld or -fuse-ld=bfd"
 
@@ -54,7 +56,7 @@ class OrderedLink(Record):
 
     def words(self, memory: "Memory") -> Words:
         """Return what to say to the linker; what it has to read is put into *memory*."""
-        form, plugin = self.form, self._plugin()
+        form, plugin, blocks = self.form, self._plugin(), self._blocks()
         sections = None if form == linkers.SYMBOLS and not plugin else self._sections()  # lld waits for no more
         options: list[str] = []
         if plugin and sections and not sections.complete:
@@ -73,15 +75,21 @@ class OrderedLink(Record):
             patterns = {name: [piece.pattern() for piece in found] for name, found in placed.items()}
             text = dialects.script(self.order, sections.choices, sections.objects, patterns)
         path = memory.file("order", text, self.job.settings.profile)
-        return Words([*self.linker.order_words(form, path), *options], self.job.arguments, sections, pieces)
+        return Words([*self.linker.order_words(form, path), *options, *blocks], self.job.arguments, sections, pieces)
 
     def _plugin(self) -> str:
         """Return the pass plugin that was built for this very lld, for code that is yet to be made; else nothing."""
-        if self.linker.name != "lld":
+        if self.linker.name != "lld" or os.environ.get(BLOCKS):
             return ""
         from hugealign.plugin import listed
 
         return listed.find(self.job.real) or ""
+
+    def _blocks(self) -> list[str]:
+        """Return lld's option for the list of blocks, which the launcher names: for link-time optimisation."""
+        path, option = os.environ.get(BLOCKS, ""), "--lto-basic-block-sections="
+        told = any(option[2:] in word for word in self.job.words)
+        return [option + path] if path and self.linker.name == "lld" and not told else []
 
     def _copies(
         self, memory: "Memory", sections: Sections, pieces: list[Piece] | None, placed: dict[bytes, list[Piece]]
