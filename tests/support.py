@@ -199,7 +199,10 @@ class Elf:
         last = text["p_vaddr"] + text["p_filesz"]
         inside = [s for s in self.sections.values() if s["sh_flags"] & 2 and s["sh_addr"] < last]
         end = max(s["sh_offset"] + s["sh_size"] for s in inside)
-        ours = next(s for name, s in self.sections.items() if "hugealign.pad" in name)
         data = self.data
+        ours = next((s for name, s in self.sections.items() if "hugealign.pad" in name), None)
+        if ours is None:  # wild has the pad in .text, at its end
+            code = data[text["p_offset"] : text["p_offset"] + text["p_filesz"]]
+            return code[len(code.rstrip(b"\xcc")) :]
         behind = data[end : text["p_offset"] + text["p_filesz"]]
         return data[ours["sh_offset"] : ours["sh_offset"] + ours["sh_size"]] + behind

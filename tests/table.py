@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.link.newer import SUITES, TARGET
+from tests.link.newer import CARGO, SUITES, TARGET
 
 #: The files of tests/link, all of them, with their headings.
 FILES = {
@@ -54,7 +54,7 @@ NOTES = {
     "test_newer": "Each suite's linkers, with the options, programs and gcc of this system:",
 }
 INSTALLED = ("bfd", "lld14", "lld19", "mold", "gold")
-NEWER = tuple(f"{linker} {suite}" for suite in SUITES for linker in ("bfd", "lld", "mold", "gold"))
+NEWER = (*(f"{linker} {suite}" for suite in SUITES for linker in ("bfd", "lld", "mold", "gold")), f"wild {CARGO}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Case:
 
 def linker_of(case: str) -> str:
     """Return which linker the case *case* is about, judged by its parameters; GNU ld where they name none."""
-    if found := re.search(rf"(bfd|lld|mold|gold)-({'|'.join(SUITES)})", case):
+    if found := re.search(rf"(bfd|lld|mold|gold|wild)-({'|'.join((*SUITES, CARGO))})", case):
         return f"{found[1]} {found[2]}"
     for linker in ("lld14", "lld19", "mold", "gold", "bfd"):
         if linker in case:
@@ -89,7 +89,9 @@ def situation_of(name: str, parameters: str) -> str:
     title = name.removeprefix("test_").replace("_", " ")
     if found := re.match(r"([a-z]+)/\w+-", parameters):
         return f"{title}: {found[1]}"
-    rest = re.sub(rf"(gcc|clang\d*|musl)-(bfd|gold|lld\d*|mold)(-({'|'.join(SUITES)}))?", "", parameters).strip("-")
+    rest = re.sub(
+        rf"(gcc|clang\d*|musl)-(bfd|gold|lld\d*|mold|wild)(-({'|'.join((*SUITES, CARGO))}))?", "", parameters
+    ).strip("-")
     return f"{title}: `{rest}`" if rest else title
 
 
@@ -142,7 +144,7 @@ def tables(run: list[Case]) -> str:
 def versions() -> list[str]:
     """Return what the newer linkers call themselves."""
     lines = []
-    for suite in SUITES:
+    for suite in (*SUITES, CARGO):
         found = TARGET / suite / "versions.json"
         names = json.loads(found.read_text()) if found.exists() else {}
         lines += [f"- {suite}: {', '.join(v for name, v in names.items() if name.startswith('bin/'))}"] if names else []

@@ -7,6 +7,10 @@ import struct
 
 from hugealign.elf.image import EM_AARCH64, EM_X86_64, ET_REL
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 PAD_SYMBOL, RODATA_SYMBOL = "__hugealign_pad", "__hugealign_rodata"
 
 #: The trap instruction that fills padding: int3; UDF #0 (Arm ARM C6.2: permanently undefined).
@@ -58,20 +62,13 @@ def pad_object(
     trap = TRAP[machine]
     kept = _SHF_GNU_RETAIN if retain else 0
     text = trap * max(1, size // len(trap))
-    feature = struct.pack("<IIII", _FEATURE_1_AND[machine], 4, _ALL_FEATURES[machine], 0)
-    features = struct.pack("<III4s", 4, len(feature), 5, b"GNU\0") + feature  # NT_GNU_PROPERTY_TYPE_0
     strings = b"\0" + PAD_SYMBOL.encode() + b"\0"
     symbols = _SYM.pack(0, 0, 0, 0, 0, 0) + _SYM.pack(1, _GLOBAL_OBJECT, _HIDDEN, 1, 0, len(text))
     # name, type, flags, data, link, info, alignment, entry size
     contents: list[tuple[str, int, int, bytes, int, int, int, int]] = [
         (section_name, _SHT_PROGBITS, _SHF_ALLOC_EXEC | kept, text, 0, 0, len(trap), 0),
-        *([(".note.GNU-stack", _SHT_PROGBITS, 0, b"", 0, 0, 1, 0)] if stack_note else ()),
-        (".note.gnu.property", _SHT_NOTE, _SHF_ALLOC, features, 0, 0, 8, 0),
+        *_notes(machine, stack_note),
     ]
-    if rodata:
-        contents.append((rodata, _SHT_PROGBITS, _SHF_ALLOC | kept, bytes(rodata_size), 0, 0, 1, 0))
-        symbols += _SYM.pack(len(strings), _GLOBAL_OBJECT, _HIDDEN, len(contents), 0, rodata_size)
-        strings += RODATA_SYMBOL.encode() + b"\0"
     if note and not marks:
         from hugealign.elf.buildnote import SECTION
 
@@ -88,11 +85,33 @@ def pad_object(
         contents.append((SECTION, _SHT_NOTE, _SHF_ALLOC, note, 0, 0, 4, 0))
         at = len(contents)
         contents.append((f".rela{SECTION}", _SHT_RELA, _SHF_INFO_LINK, distances, at + 2, at, 8, _RELA.size))
+    if rodata:
+        contents.append((rodata, _SHT_PROGBITS, _SHF_ALLOC | kept, bytes(rodata_size), 0, 0, 1, 0))
+        symbols += _SYM.pack(len(strings), _GLOBAL_OBJECT, _HIDDEN, len(contents), 0, rodata_size)
+        strings += RODATA_SYMBOL.encode() + b"\0"
     contents += [
         (".symtab", _SHT_SYMTAB, 0, symbols, len(contents) + 2, 1, 8, _SYM.size),
         (".strtab", _SHT_STRTAB, 0, strings, 0, 0, 1, 0),
     ]
     return _relocatable(machine, contents)
+
+
+def declaring_object(machine: int, names: "Sequence[str]", *, stack_note: bool = True) -> bytes:
+    """Return an object for *machine* with empty sections of code *names*, in their order."""
+    sections: list[tuple[str, int, int, bytes, int, int, int, int]] = [
+        (name, _SHT_PROGBITS, _SHF_ALLOC_EXEC, b"", 0, 0, 1, 0) for name in names
+    ]
+    return _relocatable(machine, [*sections, *_notes(machine, stack_note)])
+
+
+def _notes(machine: int, stack_note: bool) -> "list[tuple[str, int, int, bytes, int, int, int, int]]":
+    """Return the sections with which an object of ours takes no protection from a program."""
+    feature = struct.pack("<IIII", _FEATURE_1_AND[machine], 4, _ALL_FEATURES[machine], 0)
+    features = struct.pack("<III4s", 4, len(feature), 5, b"GNU\0") + feature  # NT_GNU_PROPERTY_TYPE_0
+    return [
+        *([(".note.GNU-stack", _SHT_PROGBITS, 0, b"", 0, 0, 1, 0)] if stack_note else ()),
+        (".note.gnu.property", _SHT_NOTE, _SHF_ALLOC, features, 0, 0, 8, 0),
+    ]
 
 
 def _relocatable(machine: int, contents: "list[tuple[str, int, int, bytes, int, int, int, int]]") -> bytes:

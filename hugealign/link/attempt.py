@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from hugealign.link.running import Run
 
 
+#: How often a link is done again for the sizes of its pads.  wild has the section headers in front of the text, and
+#: leaves one out if its section is empty, as the end of RELRO may be when the text ends on a window.
+_AGAIN = 3
+
+
 class Recipe(Record):
     """How a job is linked: the *linker*, and the *order* of a profile or None.
 
@@ -82,7 +87,9 @@ def laid_out(job: "Job", recipe: Recipe, run: "Run | None" = None) -> Attempt:
 
     run = run or _run(job, recipe, words, memory, (0, 1), meanwhile)
     found = look(job) if run.status == 0 else None
-    if found and (sizes := _missing_pads(job, recipe, found[0])):
+    for _ in range(_AGAIN):
+        if not found or not (sizes := _missing_pads(job, recipe, found[0])):
+            break
         run = _run(job, recipe, words, memory, sizes, _load)
         found = look(job) if run.status == 0 else None
     if found is None:
@@ -130,6 +137,12 @@ def _run(
     script = _script(job, linker.script_name(job.machine), memory) if linker.script else None
     words = linker.arguments(order.arguments if order else job.arguments, settings.page_size, pad_path, script)
     words = [*(order.before if order else ()), *words, *linker.base(job.command, settings.page_size)]
+    if order and linker.declared:
+        from hugealign.elf.objectfile import declaring_object
+        from hugealign.link.order import copies
+
+        data = declaring_object(job.machine, copies.names(), stack_note=recipe.stack_note)
+        words = [memory.file("names.o", data, "hugealign's names.o"), *words]
     if recipe.rodata:
         data_script = linker.rodata_script()
         before = ["-T", _script(job, data_script, memory)] if data_script else []

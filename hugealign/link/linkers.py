@@ -45,6 +45,8 @@ class Linker:
     two_pass = False
     #: The same, and that the text begins on a window only if what is before it, read-only data, ends on one.
     packed = False
+    #: Whether output sections lie in the order of their first names, so that an order begins with an object of these.
+    declared = False
     #: Whether pads are kept for a flag of their sections.
     retained = False
 
@@ -217,6 +219,11 @@ class Wild(Linker):
     pad_section = ".text.~hugealign"
     packed = True
     retained = True
+    declared = True
+
+    def order_form(self, _machine: int) -> str:
+        """Return that it has no option for one: output sections of code lie as it has met their names."""
+        return COPIES
 
     def dense(self, _machine: int) -> bool:
         """Return True: wild allocates all of its output."""

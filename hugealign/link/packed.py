@@ -5,6 +5,7 @@ grow: where that ends on a window, the text begins there, in the file as in memo
 link to the sizes for the next.
 """
 
+from hugealign.elf.coverage import RODATA_PAD_SECTIONS
 from hugealign.elf.edit import rodata_padded
 from hugealign.elf.image import SHF_ALLOC
 from hugealign.elf.windows import align_up
@@ -29,7 +30,9 @@ def pads(image: "Image", page_size: int, threshold: int) -> "tuple[int, int] | N
     start = align_up(data_end, page_size)
     if text.p_vaddr == start and (text_end % page_size <= threshold or text_end % page_size == 0):
         return None
-    old = next(s for s in image.sections if s.sh_size and s.sh_addr + s.sh_size == data_end)
+    old = next((s for s in image.sections if s.name in RODATA_PAD_SECTIONS and s.sh_addr + s.sh_size == data_end), None)
+    if old is None:
+        return None  # something else is the last
     sections = sorted(
         (s.sh_addr, s.sh_addralign, s.sh_size)
         for s in image.sections

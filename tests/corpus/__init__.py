@@ -40,6 +40,7 @@ CANNOT = {
     ("gold", "relr"): "gold knows no -z pack-relative-relocs",
     ("mold", "relr"): "mold 1.10 makes DT_RELR without the version GLIBC_ABI_DT_RELR, which glibc wants",
     ("lld14", "relr"): "lld 14 knows no -z pack-relative-relocs",
+    ("wild", "lto"): "wild 0.10 makes no output of GCC's link-time optimiser: its plugin fails an assertion",
     ("bfd", "icf"): "GNU ld folds no identical code",
     ("gcc-lld", "lto"): "lld reads no objects of GCC's link-time optimiser",
 }

@@ -1,9 +1,9 @@
 """Newer linkers than this system has, and newer perfs: unpacked under build/newer, not installed.
 
-They come from the Debian mirror that apt uses; by hand: ``.venv/bin/python -m tests.link.newer``.  What a suite's
-index names is trusted because Debian's keys sign the index's checksum, and the index holds each package's.  One past
-its ``Valid-Until`` is taken too: a mirror that stands still is no reason not to test.  patchelf makes every program run
-with its own suite's C library.
+Wild is built by cargo from its registry, once. The others come from the Debian mirror that apt uses; by hand:
+``.venv/bin/python -m tests.link.newer``. What a suite's index names is trusted because Debian's keys sign the index's
+checksum, and the index holds each package's. One past its ``Valid-Until`` is taken too: a mirror that stands still is
+no reason not to test. patchelf makes every program run with its own suite's C library.
 """
 
 import hashlib
@@ -41,6 +41,8 @@ PROGRAMS = {
     "aarch64-mold/ld": "usr/bin/mold",
     "perf/perf": "usr/bin/perf",
 }
+#: The linker that Debian has not: built by cargo, where there is one.
+CARGO, WILD = "cargo", "0.10.0"
 LOADER = "usr/lib64/ld-linux-x86-64.so.2"
 Index = dict[str, dict[str, str]]
 
@@ -132,12 +134,35 @@ def unpack(archive: str, suite: str) -> None:
     (place / "versions.json").write_text(json.dumps(versions))
 
 
+def build_wild() -> dict[str, str]:
+    """Have wild in build/newer/cargo/bin, by the names that compilers look for.  Raises UnavailableError."""
+    place = TARGET / CARGO / "bin"
+    if not (place / "wild").exists():
+        words = ("cargo", "install", "--locked", "wild-linker", "--version", WILD, "--root", place.parent)
+        try:
+            done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=1800)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise UnavailableError(f"wild: {error}; cargo builds it, of Rust 1.94 or newer") from error
+        if done.returncode:
+            raise UnavailableError(f"wild: cargo says: {done.stderr.strip().splitlines()[-1]}")
+    for name in ("ld", "ld.wild"):
+        link = place / name
+        link.unlink(missing_ok=True)
+        link.symlink_to("wild")
+    done = subprocess.run((place / "wild", "--version"), capture_output=True, text=True, check=True)
+    return {"bin/ld.wild": done.stdout.splitlines()[0]}
+
+
 def fetch(suite: str) -> dict[str, str]:
     """Have the programs of *suite*: by the link's name in build/newer/SUITE, what it calls itself.
 
     Raises UnavailableError; what has been unpacked once is kept.
     """
     versions = TARGET / suite / "versions.json"
+    if suite == CARGO:
+        made = build_wild()
+        versions.write_text(json.dumps(made))
+        return made
     known: dict[str, str] = json.loads(versions.read_text()) if versions.exists() else {}
     if known.keys() != PROGRAMS.keys():
         unpack(mirror(), suite)
@@ -156,7 +181,7 @@ def unavailable(suite: str) -> str | None:
 
 
 def main() -> None:
-    for suite in SUITES:
+    for suite in (*SUITES, CARGO):
         try:
             for name, version in fetch(suite).items():
                 print(f"{TARGET / suite / name}: {version}")

@@ -20,6 +20,7 @@ MODES = {
 #: What a linker cannot do with or without hugealign.
 CANNOT = {
     ("gold", "static-pie"): "gold knows no static-pie (--no-dynamic-linker)",
+    ("wild", "static-pie"): "wild 0.10 warns of -z text, which gcc gives it, also without hugealign",
 }
 
 

@@ -8,17 +8,18 @@ from pathlib import Path
 import pytest
 
 from tests.corpus import SOURCES, Case
-from tests.link import newer, test_corpus, test_layout, test_order, test_situations, test_small
+from tests.link import newer, test_corpus, test_layout, test_order, test_rodata, test_situations, test_small
 from tests.support import Toolchain
 
 pytestmark = pytest.mark.matrix
 
 # Every test of these modules that takes a toolchain is a test here too, with the fixture `toolchain` below.
-for module in (test_layout, test_order, test_situations, test_small):
+for module in (test_layout, test_order, test_rodata, test_situations, test_small):
     for name, function in vars(module).items():
         if name.startswith("test_") and "toolchain" in inspect.signature(function).parameters:
             globals()[name] = function
 work = test_situations.work
+constants = test_rodata.constants
 objects, profile = test_order.objects, test_order.profile
 verdicts = test_corpus.verdicts
 
@@ -42,6 +43,8 @@ NEWER = [
     for linker in ("bfd", "lld", "mold", "gold")
     if (linker, suite) != ("gold", "sid")  # the same as in trixie
 ]
+# gcc 12 knows no -fuse-ld=wild, but takes what is called ld.
+NEWER.append(Newer(f"gcc-wild-{newer.CARGO}", "gcc", (f"-B{newer.TARGET / newer.CARGO / 'bin'}",)))
 
 
 @pytest.fixture(params=NEWER, ids=lambda toolchain: toolchain.name)
@@ -54,9 +57,11 @@ def toolchain(request: pytest.FixtureRequest) -> Toolchain:
 
 
 def sample() -> Iterator[Case]:
-    """Every source of the corpus in its first variant, with the newer linkers in turn."""
+    """Every source of the corpus in its first variant, with wild, and with the other newer linkers in turn."""
+    *others, wild = NEWER
     for turn, source in enumerate(SOURCES):
-        yield Case(source, source.variants[0], NEWER[turn % len(NEWER)])
+        yield Case(source, source.variants[0], others[turn % len(others)])
+        yield Case(source, source.variants[0], wild)
 
 
 @pytest.mark.parametrize("case", list(sample()), ids=str)

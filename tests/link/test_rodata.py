@@ -57,7 +57,7 @@ def linked(toolchain: Toolchain, target: Path, *words: str | Path, segments: str
 @pytest.mark.parametrize(
     "mode", ["pie", *(pytest.param(mode, marks=pytest.mark.matrix) for mode in MODES if mode != "pie")]
 )
-def test_program(mode: str, toolchain: Toolchain, constants: Path, bulk: Path, tmp_path: Path) -> None:
+def test_constants_of_a_program(mode: str, toolchain: Toolchain, constants: Path, bulk: Path, tmp_path: Path) -> None:
     if reason := CANNOT.get((toolchain.linker, mode)):
         pytest.skip(reason)
     words = (*MODES[mode], constants, bulk, "-Wl,--gc-sections")
@@ -83,7 +83,7 @@ def test_program(mode: str, toolchain: Toolchain, constants: Path, bulk: Path, t
     assert_whole_constants(Elf(tmp_path / "stripped"))
 
 
-def test_library(toolchain: Toolchain, constants: Path, bulk: Path, tmp_path: Path) -> None:
+def test_constants_of_a_library(toolchain: Toolchain, constants: Path, bulk: Path, tmp_path: Path) -> None:
     said = linked(toolchain, tmp_path / "library.so", "-shared", constants, bulk)
     assert said == ("" if toolchain.linker != "gold" else f"hugealign: warning: {tmp_path / 'library.so'}: {GOLD}\n")
     if toolchain.linker != "gold":
@@ -99,7 +99,8 @@ def test_default_is_byte_for_byte_what_it_was(
         assert linked(toolchain, tmp_path / name, constants, bulk, segments=segments) == ""
     assert (tmp_path / "none").read_bytes() == (tmp_path / "word").read_bytes()
     elf = Elf(tmp_path / "none")
-    assert not [name for name in elf.sections if "rodata" in name and "hugealign" in name]
+    if toolchain.linker != "wild":  # its text begins on a window only if what is before it ends on one
+        assert not [name for name in elf.sections if "rodata" in name and "hugealign" in name]
     assert ".note.hugealign" not in elf.sections
 
 

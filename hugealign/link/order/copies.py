@@ -1,7 +1,8 @@
 """Copies of object files in which the sections of ordered functions bear other names: an order for mold.
 
 mold takes no order, but puts output sections of code in the order of their names, and what it does not know keeps its
-name.  So the functions of an order become output sections of their own.  One for each function would be tens of
+name.  wild puts them in the order in which it meets them, so that an object in front has them all, empty.
+So the functions of an order become output sections of their own.  One for each function would be tens of
 thousands, so that they are at most GROUPS of those that ran and GROUPS of the others, which have the order's parts in
 order; within one, functions lie as the inputs have them.  Of what shares a window, any order serves the instruction TLB
 as well as another.
@@ -33,6 +34,11 @@ def group(index: int, hot: int, count: int) -> bytes:
     if index < hot:
         return b"%b%02d" % (_HOT.encode(), index * GROUPS // max(hot, GROUPS))
     return b"%b%02d" % (_REST.encode(), (index - hot) * GROUPS // max(count - hot, GROUPS))
+
+
+def names() -> list[str]:
+    """Return the names of all output sections that functions may get, in the order that they are to have."""
+    return [f"{prefix}{number:02}" for prefix in (_HOT, _REST) for number in range(GROUPS)]
 
 
 def is_hot(section: str) -> bool:

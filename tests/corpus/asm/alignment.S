@@ -1,6 +1,7 @@
 // Functions aligned to a page, to a window, and code of one window and more between.
 //# Variants: pie no-pie static
 //# Expect: 12
+//# SkipLinker: wild (wild 0.10 takes no alignment of a window: Unsupported alignment 0x200000)
         .text
         .globl main
 main:   sub $8, %rsp

@@ -5,6 +5,7 @@
 //# Args: -Wno-trampolines
 //# Variants: pie no-pie+O2 static
 //# Output: 60
+//# SkipLinker: wild (wild 0.10 wants -z execstack said)
 #include <stdio.h>
 __attribute__((noinline)) static int apply(int (*function)(int), int x) { return function(x); }
 int main(int argc, char **argv) {

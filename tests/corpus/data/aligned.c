@@ -1,4 +1,5 @@
 // Data and zero data with alignments up to a window, and read-only data with a page.
+//# SkipLinker: wild (wild 0.10 takes no alignment of a window: Unsupported alignment 0x200000)
 //# Variants: no-pie pie static
 //# Output: 0 0 0 9
 #include <stdint.h>

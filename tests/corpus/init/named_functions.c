@@ -1,4 +1,5 @@
 // -init and -fini name functions of a library.
+//# SkipLinker: wild (wild 0.10 knows neither -init nor -fini)
 //# Library: LIBRARY -Wl,-init,begin -Wl,-fini,finish
 //# Variants: pie no-pie+O2
 //# Output: begin

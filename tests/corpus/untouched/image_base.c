@@ -5,6 +5,7 @@
 //# Link: -Wl,-Ttext-segment=0x1001000
 //# Variants: no-pie
 //# Output: at its place
+//# SkipLinker: wild (wild 0.10 knows no -Ttext-segment)
 #include <stdint.h>
 #include <stdio.h>
 int main(void) {

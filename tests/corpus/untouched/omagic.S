@@ -4,6 +4,7 @@
 //# SkipLinker: gold (gold 1.16 ends in an internal error)
 //# Variants: static
 //# Expect: 6
+//# SkipLinker: wild (wild 0.10 knows no -N)
         .globl _start
 _start: incl value(%rip)
         mov $60, %eax

@@ -14,6 +14,7 @@ from hugealign.link import linkers
         ("GNU gold (GNU Binutils for Debian 2.40) 1.16", "gold"),
         ("Debian LLD 14.0.6 (compatible with GNU linkers)", "lld"),
         ("mold 1.10.1 (compatible with GNU ld)", "mold"),
+        ("Wild 0.10.0 non-git-build (compatible with GNU linkers)", "wild"),
         ("strange 1.0", "unknown"),
     ],
 )
@@ -31,6 +32,7 @@ def test_linkers_by_version(version: str, name: str, tmp_path: Path) -> None:
         ("lld", "lld"),
         ("ld.lld-19", "lld"),
         ("mold", "mold"),
+        ("wild", "wild"),
         ("x86_64-linux-gnu-ld.gold", "gold"),
     ],
 )
