@@ -65,7 +65,7 @@ def boot(kernel: Kernel, system: Path, file_systems: Sequence[str], log: Path) -
     results = log.with_suffix(".jsonl")
     with tempfile.TemporaryDirectory(dir=BUILD) as name:
         initrd = Path(name, "initrd")
-        _initrd(kernel, initrd, Path(name))
+        write_initrd(kernel, initrd, Path(name), _INIT)
         disks = [system, *(BUILD / f"{kind}.img" for kind in _MAKE)]
         command = [
             *("nice", "-n", "10", "qemu-system-x86_64", "-accel", "tcg", "-smp", "1", "-m", "1024"),
@@ -90,14 +90,15 @@ def boot(kernel: Kernel, system: Path, file_systems: Sequence[str], log: Path) -
     return sent[:-1]
 
 
-def _initrd(kernel: Kernel, target: Path, scratch: Path) -> None:
+def write_initrd(kernel: Kernel, target: Path, scratch: Path, init: str) -> None:
+    """Write to *target* what loads the modules of *kernel* and is the script *init*; *scratch* is for its parts."""
     tree = scratch / "tree"
     for name in ("bin", "modules", "proc", "dev", "system"):
         (tree / name).mkdir(parents=True)
     busybox = shutil.which("busybox")
     assert busybox
     shutil.copy(busybox, tree / "bin" / "busybox")
-    (tree / "init").write_text(_INIT, encoding="ascii")
+    (tree / "init").write_text(init, encoding="ascii")
     (tree / "init").chmod(0o755)
     for number, module in enumerate(kernel.modules):
         (tree / "modules" / f"{number:02}.ko").write_bytes(module)

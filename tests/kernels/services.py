@@ -1,0 +1,140 @@
+"""A stock Debian in a virtual machine that boots systemd: its services adopted, upgraded, booted again, undone.
+
+The disk is ext4, the kernel Debian's own, unchanged.  The guest runs tests/kernels/services_guest.py.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tests.kernels import debian, machine
+from tests.support import ROOT
+
+#: The release, and the kernel that it ships.
+RELEASES = {"bookworm": "6.1", "trixie": "6.12"}
+JAVA = {"bookworm": "openjdk-17-jre-headless", "trixie": "openjdk-21-jre-headless"}
+PACKAGES = ("systemd-sysv", "dbus", "python3", "mariadb-server", "postgresql", "nginx", "redis-server")
+UPGRADED = ("mariadb-server", "mariadb-server-core")
+SECONDS = 2400  # for one boot; ten minutes on an idle machine
+DISK = 6 << 30
+
+_INIT = """\
+#!/bin/busybox sh
+busybox mount -t proc proc /proc
+busybox mount -t devtmpfs dev /dev
+for module in /modules/*; do busybox insmod $module; done
+busybox mount -t ext4 /dev/vda /system
+busybox umount /proc
+exec busybox switch_root /system /sbin/init
+"""
+_UNIT = """\
+[Unit]
+Description=What the test does
+After=network.target mariadb.service postgresql@{version}-main.service nginx.service redis-server.service jvm.service
+[Service]
+Type=oneshot
+TimeoutStartSec=infinity
+ExecStart=/usr/bin/python3 /opt/guest.py
+Environment=HOME=/root
+[Install]
+WantedBy=multi-user.target
+"""
+#: A server that is Java and comes with the runtime.
+_JVM = """\
+[Service]
+ExecStart=/usr/bin/rmiregistry
+[Install]
+WantedBy=multi-user.target
+"""
+# Emulated, a start takes longer than systemd's ninety seconds.
+_PATIENCE = "[Manager]\nDefaultTimeoutStartSec=1200\nDefaultTimeoutStopSec=600\n"
+_NEVER = ("apt-daily.timer", "apt-daily-upgrade.timer", "e2scrub_all.timer", "systemd-timesyncd.service")
+
+
+def disk(release: str) -> Path:
+    """Make the disk of a fresh Debian *release* with the services, hugealign and the guest's script.
+
+    Raises debian.Unavailable.
+    """
+    place = debian.BUILD / "services"
+    place.mkdir(parents=True, exist_ok=True)
+    archive = place / f"{release}.tar"
+    if not archive.exists():
+        _bootstrap(release, archive)
+    with tempfile.TemporaryDirectory(dir=place) as name:
+        tree = Path(name)
+        subprocess.run(["tar", "-xf", archive, "-C", tree], check=True)
+        _prepare(tree)
+        tree.chmod(0o755)
+        image = place / f"{release}.img"
+        image.unlink(missing_ok=True)
+        with image.open("wb") as file:
+            file.truncate(DISK)
+        subprocess.run(["mke2fs", "-qFt", "ext4", "-d", tree, image], check=True)
+    return image
+
+
+def _bootstrap(release: str, archive: Path) -> None:
+    if not shutil.which("mmdebstrap"):
+        raise debian.Unavailable("not installed: mmdebstrap")
+    half = archive.with_suffix(".new.tar")
+    # The packages of the upgrade stay in apt's cache: the guest has no network.
+    fetch = f'chroot "$1" apt-get -qy --reinstall --download-only install {" ".join(UPGRADED)}'
+    words = ["mmdebstrap", "--quiet", "--variant=apt", "--skip=cleanup/apt", f"--customize-hook={fetch}"]
+    words.append(f"--include={','.join((*PACKAGES, JAVA[release]))}")
+    done = subprocess.run([*words, release, half], check=False, capture_output=True, text=True, timeout=1800)
+    if done.returncode:
+        raise debian.Unavailable(f"mmdebstrap: {done.stderr.strip()[-200:]}")
+    half.rename(archive)
+
+
+def _prepare(tree: Path) -> None:
+    ignored = shutil.ignore_patterns("__pycache__")
+    for name in ("bin", "hugealign"):
+        shutil.copytree(ROOT / name, tree / "opt/hugealign" / name, symlinks=True, ignore=ignored)
+    (tree / "usr/bin/hugealign").symlink_to("/opt/hugealign/bin/hugealign")
+    shutil.copy(Path(__file__).with_name("services_guest.py"), tree / "opt/guest.py")
+    units = tree / "etc/systemd/system"
+    (version,) = os.listdir(tree / "etc/postgresql")
+    (units / "guest.service").write_text(_UNIT.format(version=version))
+    (units / "jvm.service").write_text(_JVM)
+    for unit in ("guest", "jvm"):
+        (units / "multi-user.target.wants" / f"{unit}.service").symlink_to(f"/etc/systemd/system/{unit}.service")
+    for unit in _NEVER:
+        (units / unit).unlink(missing_ok=True)
+        (units / unit).symlink_to("/dev/null")
+    (tree / "etc/systemd/system.conf.d").mkdir(parents=True, exist_ok=True)
+    (tree / "etc/systemd/system.conf.d/patience.conf").write_text(_PATIENCE)
+    (tree / "etc/fstab").write_text("/dev/vda / ext4 defaults 0 0\n")
+    (tree / "etc/hostname").write_text("guest\n")
+
+
+def boot(kernel: debian.Kernel, image: Path, log: Path) -> list[dict[str, Any]]:
+    """Boot *kernel* with the disk *image*, which keeps what is written to it, and return what the guest sent.
+
+    The console goes to *log*.  Raises RuntimeError if the guest did not come to its end.
+    """
+    results = log.with_suffix(".jsonl")
+    with tempfile.TemporaryDirectory(dir=debian.BUILD) as name:
+        initrd = Path(name, "initrd")
+        machine.write_initrd(kernel, initrd, Path(name), _INIT)
+        command = [
+            *("nice", "-n", "10", "qemu-system-x86_64", "-accel", "tcg", "-smp", "1", "-m", "2048"),
+            *("-cpu", "max,cx16=off", "-display", "none", "-monitor", "none", "-nodefaults", "-no-reboot"),
+            *("-serial", f"file:{log}", "-serial", f"file:{results}"),
+            *("-kernel", str(kernel.image), "-initrd", str(initrd)),
+            *("-append", "console=ttyS0 loglevel=4 panic=-1 no_timer_check systemd.show_status=1"),
+            *("-drive", f"file={image},if=virtio,format=raw,cache=unsafe"),
+        ]
+        try:
+            subprocess.run(command, check=True, timeout=SECONDS, stdin=subprocess.DEVNULL)
+        except subprocess.TimeoutExpired:
+            raise RuntimeError(f"no end after {SECONDS} s; console: {log}") from None
+    sent = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines() if line]
+    if not sent or "done" not in sent[-1]:
+        raise RuntimeError(f"the guest failed: {sent[-1].get('error') if sent else 'nothing sent'}; console: {log}")
+    return sent[:-1]

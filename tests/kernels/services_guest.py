@@ -1,0 +1,114 @@
+"""What the guest of tests/kernels/services.py does at each boot, as a user would; each result is a line of JSON.
+
+First boot: adopt each service, restart it, look; upgrade MariaDB by apt.  Second boot: look, undo, look again.
+"""
+
+import glob
+import json
+import os
+import subprocess
+import traceback
+from pathlib import Path
+from typing import Any
+
+MARK = Path("/var/lib/guest-was-here")
+UPGRADED = ("mariadb-server", "mariadb-server-core")
+
+
+def units() -> list[str]:
+    """Return the services that are adopted."""
+    (postgres,) = glob.glob("/etc/postgresql/*")
+    return ["mariadb", f"postgresql@{os.path.basename(postgres)}-main", "nginx", "redis-server", "jvm"]
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command that may fail."""
+    env = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+    return subprocess.run(words, check=False, capture_output=True, text=True, env=env)
+
+
+def look(unit: str) -> dict[str, Any]:
+    """Return what `ps` says of the main process of *unit*, libraries as well."""
+    run("systemctl", "start", unit)
+    pid = run("systemctl", "show", "-p", "MainPID", "--value", unit).stdout.strip()
+    done = run("hugealign", "ps", "--libs", "--json", pid)
+    found = json.loads(done.stdout)["processes"] if done.stdout else []
+    if not found:
+        return {"pid": pid, "error": done.stderr}
+    (process,) = found
+    keys = ("windows_huge", "windows_possible", "text_bytes", "huge_bytes", "reason", "mend")
+    return {"pid": pid, "answers": answers(unit)} | {key: process[key] for key in keys}
+
+
+def answers(unit: str) -> bool:
+    """Whether the service does its work."""
+    asked = {
+        "mariadb": ("mariadb", "-N", "-e", "select 6 * 7"),
+        "postgres": ("runuser", "-u", "postgres", "--", "psql", "-Atc", "select 6 * 7"),
+        "nginx": (
+            "python3",
+            "-c",
+            "import urllib.request as r; r.urlopen('http://localhost'); print(42)",
+        ),
+        "redis": ("redis-cli", "eval", "return 6 * 7", "0"),
+        "jvm": ("sh", "-c", "ss -ltn | grep -q :1099 && echo 42"),
+    }
+    words = next(words for name, words in asked.items() if unit.startswith(name))
+    for _ in range(120):
+        if "42" in run(*words).stdout:
+            return True
+        run("sleep", "1")
+    return False
+
+
+def first(send: Any) -> None:
+    """Adopt, restart, look; upgrade."""
+    for unit in units():
+        before = look(unit)
+        adopted = run("hugealign", "adopt", "--fix", "--libs", unit)
+        run("systemctl", "restart", unit)
+        send(
+            {"unit": unit, "before": before, "status": adopted.returncode, "said": adopted.stderr, "after": look(unit)}
+        )
+    old = run("systemctl", "show", "-p", "MainPID", "--value", "mariadb").stdout
+    done = run("apt-get", "-qy", "--no-download", "install", "--reinstall", *UPGRADED)
+    new = run("systemctl", "show", "-p", "MainPID", "--value", "mariadb").stdout
+    complaint = done.stderr[-500:] if done.returncode else ""
+    send({"upgraded": done.returncode == 0, "restarted": old != new, "said": complaint, "after": look("mariadb")})
+    send({"verify": run("dpkg", "--verify", "mariadb-server-core", "nginx", "redis-server").stdout})
+
+
+def second(send: Any) -> None:
+    """Look, undo, look."""
+    for unit in units():
+        booted = look(unit)
+        undone = run("hugealign", "adopt", "--undo", unit)
+        run("systemctl", "restart", unit)
+        said = {"status": undone.returncode, "said": undone.stderr}
+        send({"unit": unit, "booted": booted, "undone": look(unit)} | said)
+    left = [name for name in os.listdir("/etc/systemd/system") if "hugealign" in name]
+    left += glob.glob("/etc/systemd/system/*.d/hugealign*")
+    send({"left": left, "verify": run("dpkg", "--verify", "mariadb-server-core", "nginx", "redis-server").stdout})
+
+
+def main() -> None:
+    """Do the boot's part, send what came of it, and power off."""
+    with open("/dev/ttyS1", "w", encoding="utf-8") as port:
+
+        def send(result: dict[str, Any]) -> None:
+            print(json.dumps(result), file=port, flush=True)
+
+        try:
+            if MARK.exists():
+                second(send)
+            else:
+                MARK.touch()
+                first(send)
+            send({"done": True})
+        except Exception:  # noqa: BLE001  # whatever it is, the host must hear of it
+            send({"error": traceback.format_exc()})
+    run("systemctl", "poweroff", "--no-block")
+
+
+if __name__ == "__main__":
+    main()
