@@ -164,8 +164,7 @@ def descendants(pid: int) -> list[int]:
 def main() -> int:
     """Do all steps; return the exit status."""
     kind, args = arguments(sys.argv[1:])
-    usual = ROOT / "build" / kind.name
-    steps = Steps((args.build_dir or usual).absolute(), ordinary_user())
+    steps = Steps((args.build_dir or ROOT / "build" / kind.name).absolute(), ordinary_user())
     name = Path(kind.command).name
     for number in (signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, end)

@@ -65,7 +65,7 @@ def report(example: Example, results: Results) -> tuple[str, list[str]]:
         "ps": fenced(re.sub("  +", "  ", "\n".join(words.rstrip() for words in live.ps.values()))),
         "servers": table(["", *VARIANTS], servers(example, results)),
         "tests": table(["server", "passed", "failed"], tests) if tests else None,
-        "order_commands": "\n".join(f"hugealign order … -o {name}.order {w}" for name, w in server.orders.items()),
+        "order_commands": "\n".join(f"hugealign order … {w} -o {name}.order" for name, w in server.orders.items()),
         "orders": "\n\n".join(f"{name}:\n\n{fenced(results.orders[name].table)}" for name in server.orders),
         "samples": _samples(results, drawn),
         "same": f"They differ: {'; '.join(differ[:3])}, {len(differ)} in all." if differ else same,

@@ -53,8 +53,8 @@ def trace(example: Example, home: Path, orders: Mapping[str, Path]) -> Traced:
         example.do(again, f"{name}-data", cwd=home, variant="hugealign", **names)
         example.do([*part["bring"], "cp -a {home}/filled {home}/data"], f"{name}-data", variant=variant, **names)
         # The library is for the server, not for QEMU; addresses are not random.
-        before = f"{bare} QEMU_SET_ENV=LD_PRELOAD={preloaded} {part['limits']} setarch -R"
-        before += "" if processor is None else f" taskset -c {processor}"
+        pinned = "" if processor is None else f"taskset -c {processor}"
+        before = f"{bare} QEMU_SET_ENV=LD_PRELOAD={preloaded} {part['limits']} setarch -R {pinned}"
         words = [*before.split(), shutil.which("hugealign"), "trace", "-v", "-o", output, "--"]
         words += example.words(part["start"], **names)
         steps.run(words, log=f"{name}-trace", cwd=home, stdin=home / "job.sql")
