@@ -25,7 +25,7 @@ def text(findings: list[Condition], encoding: str) -> str:
     for finding in findings:
         lines.append(f"{marks[finding.status]} {_area(finding).ljust(width)}  {finding.message}")
         if finding.mend:
-            lines.append(f"  {'':{width}}  mend: {finding.mend}")
+            lines.append(f"  {'':{width}}  fix: {finding.mend}")
     obstacles, unseen = (sum(f.status == status for f in findings) for status in (OBSTACLE, UNKNOWN))
     lines.append(f"{obstacles or 'nothing'} in the way of huge text" + (f", {unseen} not seen" if unseen else ""))
     return "".join(f"{line}\n" for line in lines).encode(encoding, "replace").decode(encoding)

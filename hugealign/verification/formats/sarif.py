@@ -50,7 +50,7 @@ def _rule(rule: Rule) -> "dict[str, Any]":
         "id": rule.id,
         "shortDescription": {"text": rule.title},
         "fullDescription": {"text": rule.condition},
-        "help": {"text": f"{rule.condition}\n\nMend: {rule.fix}\n\nMore: hugealign explain {rule.id}"},
+        "help": {"text": f"{rule.condition}\n\nFix: {rule.fix}\n\nMore: hugealign explain {rule.id}"},
         "defaultConfiguration": {"level": rule.severity},
     }
 
@@ -66,7 +66,7 @@ def _result(report: FileReport, finding: Finding, places: dict[str, int], base: 
         "ruleId": rule.id,
         "ruleIndex": places[rule.id],
         "level": rule.severity,
-        "message": {"text": f"{finding.message}. Mend: {rule.fix}"},
+        "message": {"text": f"{finding.message}. Fix: {rule.fix}"},
         "locations": [{"physicalLocation": {"artifactLocation": {"uri": _uri(path)}, "region": region}}],
         # 3.27.17.  The first follows a file through rebuilds, and is the one that GitHub reads; the second is the
         # same wherever the file is copied to.

@@ -184,7 +184,7 @@ def test_marks(encoding: str, mark: str) -> None:
     assert re.search(r"\n\? kernel  .*\n", written)
     assert written.endswith("\n1 in the way of huge text, 1 not seen\n")
     # The line after an obstacle is its mend.
-    assert re.search(rf"\n{mark} place .*\n +mend: hugealign run", written)
+    assert re.search(rf"\n{mark} place .*\n +fix: hugealign run", written)
 
 
 def test_the_list_of_variables_is_complete() -> None:
