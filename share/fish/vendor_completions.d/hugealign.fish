@@ -164,7 +164,7 @@ complete -c hugealign -n '_shtab_hugealign_using adopt' -l dry-run -d 'only prin
 complete -c hugealign -n '_shtab_hugealign_using adopt' -l undo -d 'remove what was written'
 complete -c hugealign -n '_shtab_hugealign_using adopt' -l fix -d 'run from a fixed copy where a file has no whole window'
 complete -c hugealign -n '_shtab_hugealign_using adopt' -l libs -d 'shared libraries, too; of a running service all that it has loaded'
-complete -c hugealign -n '_shtab_hugealign_using adopt' -l file -xka "(__fish_complete_path (commandline -ct))" -d 'a program or library that the service runs, too'
+complete -c hugealign -n '_shtab_hugealign_using adopt' -l file -xka "(__fish_complete_path (commandline -ct))" -d 'another program or library that the service runs'
 complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a order -d 'profile in, order of functions and number of windows out'
 complete -c hugealign -n '_shtab_hugealign_using order' -s h -l help -d 'show this help message and exit'
 complete -c hugealign -n '_shtab_hugealign_using order' -l trace -xka "(__fish_complete_path (commandline -ct))" -d 'what ran, as `hugealign trace` recorded it, instead of profiles'
