@@ -6,6 +6,7 @@ Section numbers are those of "Static Analysis Results Interchange Format Version
 import hashlib
 import json
 import os
+from typing import Any
 from urllib.parse import quote
 
 from hugealign.units import printable
@@ -14,10 +15,6 @@ from hugealign.verification.model import UNKNOWN, FileReport
 from hugealign.verification.result import FileResult, Verification
 from hugealign.verification.rules import RULES, Finding, Rule
 from hugealign.version import __version__
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
