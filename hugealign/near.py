@@ -1,8 +1,6 @@
 """What somebody who mistyped a name may have meant."""
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from collections.abc import Iterable
 
 _LONGEST = 64  # characters; a longer word is not a slip of the pen
 

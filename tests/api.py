@@ -59,7 +59,7 @@ RESULTS = {
     "Row": "live.rows",
     "Order": "ordering.order",
     "Budget": "ordering.budget",
-    "Finding": "doctor.checks",
+    "Condition": "doctor.checks",
 }
 
 

@@ -38,7 +38,7 @@ COMMANDS = {
     "doctor": "what on this machine stands in the way of huge text?",
     "trace": "record which code a command runs, for `simulate`",
     "simulate": "instruction TLB misses of a trace, under any layout, on any processor",
-    "explain": "print what a rule of `verify` means and how to mend it",
+    "explain": "print what a rule of `verify` means and how to fix what it finds",
     "help": "print the options of a command",
 }
 

@@ -8,14 +8,14 @@ from hugealign.units import printable
 
 EPILOG = """\
 Writes two files into /etc/systemd/system for each UNIT: a service that makes the
-text huge before UNIT starts, and a drop-in by which UNIT waits for it. Where the
-file system keeps huge pages the text is warmed in place; elsewhere a copy in
-/run/hugealign is bound over the file, in the mount namespace of UNIT only. What
-the package installed stays as it is, and each start looks at it anew, so an
-upgrade that restarts UNIT needs nothing more. If anything fails, UNIT starts as
-before.
+text huge before UNIT starts, and a drop-in that makes UNIT wait for it. Where
+the file system keeps huge pages, the text is warmed in place; elsewhere a copy
+in /run/hugealign is bound over the file, in the mount namespace of UNIT only.
+What the package installed stays as it is, and every start looks at it again, so
+an upgrade that restarts UNIT needs nothing more. If anything fails, UNIT starts
+as before.
 
-UNIT gets a mount namespace of its own: what it mounts is not seen outside. Do
+UNIT gets a mount namespace of its own, so nobody else sees what it mounts. Do
 not adopt services that mount for others, such as dockerd.
 
 examples:
@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--undo", action="store_true", help="remove what was written")
     add("--fix", action="store_true", help="run from a fixed copy where a file has no whole window")
     add("--libs", action="store_true", help="shared libraries, too; of a running service all that it has loaded")
-    add("--file", metavar="FILE", action="append", default=[], help="a program or library that the service runs, too")
+    add("--file", metavar="FILE", action="append", default=[], help="another program or library that the service runs")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -19,11 +19,12 @@ CC and the compilers' arguments stay as they are.  Example:
 
   hugealign build -- make -j8
 
-What does not look there links as without hugealign: a -B of the build's own to
-a directory with a linker in it (-B/usr/libexec/mold; rustc 1.90 and newer,
-unless told -Clinker-features=-lld), clang's --ld-path=, ld run by itself, and
-builds that empty the environment.  CC="hugealign gcc" goes before a -B too.
-ccache counts COMPILER_PATH as another compiler: its first build is not cached.
+Some links never look there and stay as they are: those with a -B of the build's
+own to a directory with a linker in it (-B/usr/libexec/mold; rustc 1.90 and
+newer, unless it gets -Clinker-features=-lld) or with clang's --ld-path=, ld run
+by itself, and builds that empty the environment.  CC="hugealign gcc" comes
+before a -B, too.  To ccache COMPILER_PATH means another compiler: the first
+build is not cached.
 
 exit status: COMMAND's own; 2 wrong usage; 125 hugealign failed; 126 COMMAND
 not executable; 127 COMMAND not found.

@@ -9,7 +9,7 @@ To see whether a file system keeps files in huge folios, it writes a nameless
 file of two windows, which is gone afterwards.  It writes nothing else, and
 needs no privileges.
 
-+ fine   x in the way, with its mend   - not in the way   ? could not look
++ fine   x in the way, with its fix   - not in the way   ? could not look
 (in Unicode where the terminal has it)
 
 exit status: 0 nothing in the way; 1 something is; 2 wrong usage; 3 a PATH

@@ -1,4 +1,4 @@
-"""``hugealign explain``: what a rule means, why it matters and how to mend what it finds."""
+"""``hugealign explain``: what a rule means, why it matters and how to fix what it finds."""
 
 import argparse
 

@@ -2,13 +2,10 @@
 
 import os
 import sys
+from collections.abc import Mapping
 
 from hugealign.errors import HugealignError
 from hugealign.units import printable
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def colour_wanted(mode: str, to_file: bool, environ: "Mapping[str, str]") -> bool:

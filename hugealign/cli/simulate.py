@@ -17,10 +17,10 @@ layouts:
   all-2m       as original, with every window of the text huge
 
 A row is the number of huge windows that misses least; --curve shows every N.
-Other files than the program's (libraries) are on 4 KiB pages.  Each thread counts
-as a processor of its own; with --from and --until that part of it, the TLBs empty
-where it begins, and threads that never enter the function not at all.  Functions
-are named as by `nm`.  Data and the kernel, which share the second level, are not
+Libraries are on 4 KiB pages.  Each thread counts as a processor of its own.  With
+--from and --until only that part of a thread counts, with empty TLBs at its start;
+threads that never enter the function do not count.  Functions are named as `nm`
+prints them.  Data and the kernel, which share the second level, are not
 simulated: walks are fewer than in life.
 
 exit status: 0 done; 2 wrong usage; 3 the trace or another file cannot be used.

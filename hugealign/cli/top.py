@@ -14,13 +14,13 @@ from hugealign.units import parse_page_size
 
 EPILOG = """\
 A row is a part of a program: its text, a large library, or code without a file,
-in all of its processes together. HUGE of its windows are huge, CAN be as the
-file lies now, COULD be after the ACTION. CPU% is of one processor, since the
-look before; in the first look since the process started. A file in use is
-looked at by hugealign ps -v PID more closely.
+in all of its processes together. HUGE counts the windows that are huge, CAN
+those that can be while the file lies as it does, COULD those after the ACTION.
+CPU% is of one processor, since the previous look; in the first look, since the
+process started. hugealign ps -v PID looks more closely at one process.
 
-Without options, on a terminal, the table is drawn again and again, as often as
-takes 1 % of one processor at most; elsewhere there is one look.
+On a terminal, without options, the table is drawn again and again, as often as
+1 % of one processor allows; elsewhere it is printed once.
 
 examples:
   hugealign top                                   ^C ends it

@@ -12,11 +12,11 @@ _LEAST = 1 << 16  # bytes; a chunk and more
 USAGE = "hugealign trace [-h] [-v] [-o FILE] [--limit SIZE] [--] COMMAND [ARGUMENT ...]"
 EPILOG = """\
 COMMAND runs under QEMU's user-mode emulation, 15 to 25 times slower; it needs
-no symbols and no special build, and may be for x86-64 or aarch64.  The QEMU
-has to take plugins: Debian 12's does, docs/trace.md builds one.  Its threads
-and the processes that it forks are recorded; a program that one of them becomes
-(exec) runs unrecorded, which is then said.  The file grows by about a quarter of a
-byte per block of code that runs.  Example:
+no symbols and no special build, and may be for x86-64 or aarch64.  QEMU must
+support plugins: Debian 12's does, and docs/trace.md builds one that does.
+Threads and forked processes are recorded.  If one becomes another program
+(exec), that one is not recorded, and a line says so.  The file grows by about a
+quarter of a byte per block of code that runs.  Example:
 
   hugealign trace -o lua.trace -- lua bench.lua
   hugealign simulate lua.trace

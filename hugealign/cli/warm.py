@@ -36,13 +36,13 @@ processors keep neighbouring pages in one TLB entry.  A window that the file
 ends in cannot be huge and is left out.
 
 --rodata takes the windows of what is only read, too: constants, unwinding
-tables, symbols. They are counted apart and never stand for text; a file that
-was linked with HUGEALIGN_SEGMENTS=text,rodata needs no option for them. RELRO
+tables, symbols. They are counted separately, never as text; a file that was
+linked with HUGEALIGN_SEGMENTS=text,rodata needs no option for them. RELRO
 is not among them.
 
 --replace is for a file in use.  It warms a copy with the same owner, mode,
 times, ACLs, capabilities and holes, then renames it over the file.  Running
-processes keep the old file.  It concerns the files named, not their libraries.
+processes keep the old file.  It applies to the named files, not to their libraries.
 
 --wait is for kernels from 5.4 to 6.0 with CONFIG_READ_ONLY_THP_FOR_FS and THP
 "always" or "madvise".  There only khugepaged can make the text huge, and it

@@ -1,4 +1,4 @@
-"""Judging what was seen: facts in, findings out.  Pure."""
+"""Judging what was seen: facts in, conditions out.  Pure."""
 
 import re
 import shlex
@@ -10,7 +10,7 @@ from hugealign.doctor.facts import Facts, Place
 from hugealign.errors import UsageError
 from hugealign.units import format_size, printable
 
-#: The statuses of a finding: fine; in the way of huge text; worth knowing, and not in the way; could not be seen.
+#: The statuses of a condition: fine; in the way of huge text; worth knowing, and not in the way; could not be seen.
 OK, OBSTACLE, NOTE, UNKNOWN = "ok", "obstacle", "note", "unknown"
 
 _LIFT_THP_DISABLE = (
@@ -33,8 +33,11 @@ Data = dict[str, str | int | bool | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One line: *id* is ``area.what``; *mend* is the command that mends it, or how; *data* the numbers behind it."""
+class Condition:
+    """A condition of huge text, and whether this machine meets it.
+
+    *id* is ``area.what``; *mend* is the command that mends it, or how; *data* the numbers behind it.
+    """
 
     id: str
     status: str
@@ -43,8 +46,8 @@ class Finding:
     data: Data = field(default_factory=dict)
 
 
-def check(facts: Facts) -> list[Finding]:
-    """Return all findings, those on the kernel first."""
+def check(facts: Facts) -> list[Condition]:
+    """Return all conditions, those on the kernel first."""
     found = [
         *_kernel(facts),
         *_thp(facts),
@@ -59,7 +62,7 @@ def check(facts: Facts) -> list[Finding]:
         *_environment(facts),
     ]
     return [
-        Finding(
+        Condition(
             f.id,
             f.status,
             printable(f.message),
@@ -70,11 +73,11 @@ def check(facts: Facts) -> list[Finding]:
     ]
 
 
-def exit_status(findings: list[Finding]) -> int:
+def exit_status(found: list[Condition]) -> int:
     """Return 1 if something is in the way, 3 if an experiment could not be made, else 0."""
-    if any(f.status == OBSTACLE for f in findings):
+    if any(f.status == OBSTACLE for f in found):
         return 1
-    return 3 if any(f.status == UNKNOWN and f.id == "place.folios" for f in findings) else 0
+    return 3 if any(f.status == UNKNOWN and f.id == "place.folios" for f in found) else 0
 
 
 def _release(facts: Facts) -> tuple[int, int]:
@@ -82,35 +85,35 @@ def _release(facts: Facts) -> tuple[int, int]:
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
-def _kernel(facts: Facts) -> Iterator[Finding]:
+def _kernel(facts: Facts) -> Iterator[Condition]:
     said = f"Linux {facts.kernel.release} ({facts.kernel.machine}), huge pages of {format_size(facts.kernel.page_size)}"
     if (0, 0) < _release(facts) < (5, 10):
         # ce81bb256a22 "fs/binfmt_elf: use PT_LOAD p_align values for suitable start address"
-        yield Finding(
+        yield Condition(
             "kernel.release",
             OBSTACLE,
             f"{said}: before 5.10 it starts position-independent programs off the grid",
             "link the program with -no-pie, or use Linux 5.10 or newer",
         )
     else:
-        yield Finding("kernel.release", OK, said, data={"page_size": facts.kernel.page_size})
+        yield Condition("kernel.release", OK, said, data={"page_size": facts.kernel.page_size})
     config = facts.kernel.config
     option = None if config is None else config.get("TRANSPARENT_HUGEPAGE", "n")
     if facts.thp.modes or option == "y":
-        yield Finding("kernel.thp", OK, "transparent huge pages are built in (CONFIG_TRANSPARENT_HUGEPAGE)")
+        yield Condition("kernel.thp", OK, "transparent huge pages are built in (CONFIG_TRANSPARENT_HUGEPAGE)")
     elif facts.kernel.sysfs or option == "n":
-        yield Finding(
+        yield Condition(
             "kernel.thp",
             OBSTACLE,
             "the kernel has no transparent huge pages",
             "boot a kernel with CONFIG_TRANSPARENT_HUGEPAGE=y, as distributions build them",
         )
     else:
-        yield Finding(
+        yield Condition(
             "kernel.thp", UNKNOWN, "transparent huge pages: neither /sys nor a kernel configuration to see them in"
         )
     if config is None:
-        yield Finding("kernel.config", UNKNOWN, "no readable kernel configuration in /proc/config.gz, /boot or /lib")
+        yield Condition("kernel.config", UNKNOWN, "no readable kernel configuration in /proc/config.gz, /boot or /lib")
         return
     read_only = config.get("READ_ONLY_THP_FOR_FS", "n")
     meaning = (
@@ -122,7 +125,7 @@ def _kernel(facts: Facts) -> Iterator[Finding]:
         "READ_ONLY_THP_FOR_FS": read_only,
         "HUGETEXT": config.get("HUGETEXT", "n"),
     }
-    yield Finding(
+    yield Condition(
         "kernel.config",
         OK if read_only == "y" else NOTE,
         f"READ_ONLY_THP_FOR_FS={read_only}: {meaning}"
@@ -132,10 +135,10 @@ def _kernel(facts: Facts) -> Iterator[Finding]:
     )
 
 
-def _thp(facts: Facts) -> Iterator[Finding]:
+def _thp(facts: Facts) -> Iterator[Condition]:
     if facts.thp.modes:
         modes = {name: facts.thp.modes[name] for name in _MODES if name in facts.thp.modes}
-        yield Finding(
+        yield Condition(
             "thp.modes",
             OK,
             ", ".join(f"{name} {mode}" for name, mode in modes.items())
@@ -145,38 +148,38 @@ def _thp(facts: Facts) -> Iterator[Finding]:
         )
     if facts.thp.sizes:
         on = [name.removeprefix("hugepages-") for name, mode in facts.thp.sizes.items() if mode not in ("never", "")]
-        yield Finding(
+        yield Condition(
             "thp.sizes", NOTE, f"sizes for anonymous memory: {', '.join(on) or 'none'}; they do not affect text"
         )
     if facts.thp.khugepaged:
         names = ("defrag", "pages_to_scan", "scan_sleep_millisecs", "max_ptes_none")
         shown = [f"{name} {facts.thp.khugepaged[name]}" for name in names if name in facts.thp.khugepaged]
-        yield Finding("thp.khugepaged", NOTE, f"khugepaged: {', '.join(shown)}; warmed text does not need it")
+        yield Condition("thp.khugepaged", NOTE, f"khugepaged: {', '.join(shown)}; warmed text does not need it")
     if facts.thp.disabled == _DISABLED:
-        yield Finding(
+        yield Condition(
             "thp.process",
             OBSTACLE,
             "huge pages are switched off for this process and what it starts (PR_SET_THP_DISABLE), by a parent of it",
             _LIFT_THP_DISABLE,
         )
     elif facts.thp.disabled:
-        yield Finding(
+        yield Condition(
             "thp.process",
             NOTE,
             "huge pages are switched off for this process where it does not ask for them (PR_SET_THP_DISABLE, as by "
             "MemoryTHP=madvise of systemd); text that was warmed is huge all the same",
         )
     elif facts.thp.disabled is None:
-        yield Finding("thp.process", UNKNOWN, "whether huge pages are switched off for this process cannot be asked")
+        yield Condition("thp.process", UNKNOWN, "whether huge pages are switched off for this process cannot be asked")
     else:
-        yield Finding("thp.process", OK, "huge pages are not switched off for this process (PR_SET_THP_DISABLE)")
+        yield Condition("thp.process", OK, "huge pages are not switched off for this process (PR_SET_THP_DISABLE)")
 
 
-def _vendor(facts: Facts) -> Iterator[Finding]:
+def _vendor(facts: Facts) -> Iterator[Condition]:
     values = facts.thp.vendor
     if _HUGETEXT in values:
         on = values[_HUGETEXT] in ("1", "3")  # Alibaba Cloud Linux: 1 file text, 2 anonymous text, 3 both
-        yield Finding(
+        yield Condition(
             "vendor.hugetext",
             OK if on else NOTE,
             f"hugetext_enabled is {values[_HUGETEXT]}: khugepaged "
@@ -184,16 +187,14 @@ def _vendor(facts: Facts) -> Iterator[Finding]:
             "" if on else f"echo 1 | sudo tee {_HUGETEXT}",
         )
     if _PAD in values:
-        yield Finding(
+        yield Condition(
             "vendor.pad_threshold",
             NOTE,
             f"hugetext_pad_threshold is {values[_PAD]}: unnecessary for a file that hugealign linked",
         )
     if _MOST in values:
-        yield Finding(
-            "vendor.max_nr_hugetext",
-            NOTE,
-            f"max_nr_hugetext is {values[_MOST]}, the most huge pages of text",
+        yield Condition(
+            "vendor.max_nr_hugetext", NOTE, f"max_nr_hugetext is {values[_MOST]}, the most huge pages of text"
         )
     for path, name, mend in (
         (_EXEC_HUGE, "exec_hugepages", f"echo 1 | sudo tee {_EXEC_HUGE}"),
@@ -201,7 +202,7 @@ def _vendor(facts: Facts) -> Iterator[Finding]:
     ):
         if path in values:
             on = values[path] not in ("0", "")
-            yield Finding(
+            yield Condition(
                 f"vendor.{name.replace('-', '_')}",
                 OK if on else NOTE,
                 f"{name} is {values[path]}: copies marked programs into hugetlb pages when they start; unnecessary for "
@@ -210,7 +211,7 @@ def _vendor(facts: Facts) -> Iterator[Finding]:
             )
 
 
-def _place(facts: Facts, place: Place) -> Finding:
+def _place(facts: Facts, place: Place) -> Condition:
     where = f"{place.path}: {place.file_system}" if place.file_system else place.path
     data: Data = {
         "path": place.path,
@@ -219,12 +220,12 @@ def _place(facts: Facts, place: Place) -> Finding:
         "huge": place.huge,
     }
     if place.huge is None:
-        return Finding("place.folios", UNKNOWN, f"{where}: could not be tried: {place.reason}", data=data)
+        return Condition("place.folios", UNKNOWN, f"{where}: could not be tried: {place.reason}", data=data)
     tried = f" (tried in {place.tried_in})" if place.tried_in else ""
     if place.huge == place.windows:
-        return Finding("place.folios", OK, f"{where} gives huge folios{tried}", data=data)
+        return Condition("place.folios", OK, f"{where} gives huge folios{tried}", data=data)
     lacking = f"{where}: {place.huge} of {place.windows} windows of a new file became huge{tried}"
-    return Finding("place.folios", OBSTACLE, lacking, _mend_place(facts, place), data)
+    return Condition("place.folios", OBSTACLE, lacking, _mend_place(facts, place), data)
 
 
 def _mend_place(facts: Facts, place: Place) -> str:
@@ -239,22 +240,22 @@ def _mend_place(facts: Facts, place: Place) -> str:
     return "hugealign run --how=copy -- COMMAND"
 
 
-def _staging(facts: Facts) -> Iterator[Finding]:
+def _staging(facts: Facts) -> Iterator[Condition]:
     if facts.no_mounts is None:
-        yield Finding("place.mounts", UNKNOWN, "whether this process may mount copies of its own could not be tried")
+        yield Condition("place.mounts", UNKNOWN, "whether this process may mount copies of its own could not be tried")
     elif facts.no_mounts:
         said = f"this process may mount no copies of its own ({facts.no_mounts}): hugealign run cannot stage"
-        yield Finding("place.mounts", NOTE, said)
+        yield Condition("place.mounts", NOTE, said)
     else:
         said = "this process may mount copies of its own: hugealign run makes text huge on any file system"
-        yield Finding("place.mounts", OK, said)
+        yield Condition("place.mounts", OK, said)
 
 
-def _memory(facts: Facts) -> Iterator[Finding]:
+def _memory(facts: Facts) -> Iterator[Condition]:
     if facts.memory.limit is not None:
         used = "" if facts.memory.used is None else f", {format_size(facts.memory.used)} in use with page cache"
         small = facts.memory.limit < 4 * facts.kernel.page_size
-        yield Finding(
+        yield Condition(
             "memory.cgroup",
             OBSTACLE if small else OK,
             f"control group: {format_size(facts.memory.limit)} of memory allowed{used}",
@@ -262,12 +263,12 @@ def _memory(facts: Facts) -> Iterator[Finding]:
             {"limit": facts.memory.limit, "used": facts.memory.used},
         )
     elif facts.kernel.procfs:
-        yield Finding("memory.cgroup", OK, "no memory limit of a control group")
+        yield Condition("memory.cgroup", OK, "no memory limit of a control group")
     if facts.memory.free_blocks is None:
-        yield Finding("memory.free_blocks", UNKNOWN, "fragmentation: no /proc/buddyinfo")
+        yield Condition("memory.free_blocks", UNKNOWN, "fragmentation: no /proc/buddyinfo")
     else:
         size = format_size(facts.memory.free_blocks * facts.kernel.page_size)
-        yield Finding(
+        yield Condition(
             "memory.free_blocks",
             OK if facts.memory.free_blocks else NOTE,
             f"{facts.memory.free_blocks} huge pages ({size}) free in one piece"
@@ -277,12 +278,12 @@ def _memory(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _loader(facts: Facts) -> Iterator[Finding]:
+def _loader(facts: Facts) -> Iterator[Condition]:
     if facts.loader.glibc:
         version = "glibc {}.{}".format(*facts.loader.glibc)
         # 163f625cf9 "elf: Remove excessive p_align check on PT_LOAD segments", 2.35
         honours = facts.loader.glibc >= (2, 35)
-        yield Finding(
+        yield Condition(
             "loader.glibc",
             OK if honours else NOTE,
             f"{version} places shared libraries "
@@ -290,29 +291,29 @@ def _loader(facts: Facts) -> Iterator[Finding]:
             data={"version": "{}.{}".format(*facts.loader.glibc)},
         )
         if facts.loader.tunable is not None:
-            yield Finding(
+            yield Condition(
                 "loader.thp",
                 OK if facts.loader.tunable else NOTE,
                 facts.loader.tunable or "no tunable glibc.elf.thp; not needed for what hugealign linked",
             )
     if facts.loader.musl:
-        yield Finding(
+        yield Condition(
             "loader.musl", NOTE, f"musl {facts.loader.musl} places shared libraries without regard to their alignment"
         )
     if not facts.loader.glibc and not facts.loader.musl:
-        yield Finding("loader.glibc", UNKNOWN, "no loader of glibc or musl found")
+        yield Condition("loader.glibc", UNKNOWN, "no loader of glibc or musl found")
 
 
-def _processor(facts: Facts) -> Iterator[Finding]:
+def _processor(facts: Facts) -> Iterator[Condition]:
     processor = facts.processor
     if processor is None or not (processor.brand or processor.cpu):
-        yield Finding("cpu.itlb", UNKNOWN, "the processor cannot be asked")
+        yield Condition("cpu.itlb", UNKNOWN, "the processor cannot be asked")
         return
     cpu, tlbs = processor.cpu, processor.tlbs
     said = tlbs.l1_2m if tlbs else None
     entries = said.entries if said else cpu.itlb_2m if cpu else None
     source = f"says {processor.how}" if said else "says the table" if entries else "not in the table"
-    yield Finding(
+    yield Condition(
         "cpu.itlb",
         OK if entries else UNKNOWN,
         f"{processor.brand or 'processor'}: {entries or 'unknown number of'} iTLB entries for 2 MiB pages, {source}",
@@ -327,40 +328,40 @@ def _processor(facts: Facts) -> Iterator[Finding]:
     if cpu:
         known, second = (tlb or "not published" for tlb in (cpu.l1_2m, cpu.l2_2m))
         agree = not (said and cpu.itlb_2m) or said.entries == cpu.itlb_2m
-        yield Finding(
+        yield Condition(
             "cpu.table",
             OK if agree else NOTE,
             f"table, {cpu.name}: for 2 MiB {known}; second level {second}; source: {cpu.source}",
         )
     if cpu and cpu.stlb_2m == 0:
-        yield Finding(
+        yield Condition(
             "cpu.stlb",
             NOTE,
             f"{cpu.name} keeps no 2 MiB translations in its second level: more than {entries} hot windows cost walks",
             "hugealign warm --windows N FILE",
         )
     if processor.guest:
-        yield Finding("cpu.guest", NOTE, "a virtual machine; its host may still use small pages underneath")
+        yield Condition("cpu.guest", NOTE, "a virtual machine; its host may still use small pages underneath")
 
 
-def _perf(facts: Facts) -> Iterator[Finding]:
+def _perf(facts: Facts) -> Iterator[Condition]:
     perf = facts.perf
     if perf is None or not perf.path:
-        yield Finding("perf.counters", NOTE, "no perf on PATH; only measuring needs it")
+        yield Condition("perf.counters", NOTE, "no perf on PATH; only measuring needs it")
         return
     level = "" if perf.paranoid is None else f", perf_event_paranoid {perf.paranoid}"
     data: Data = {"counts": perf.counts, "paranoid": perf.paranoid}
     if perf.counts:
-        yield Finding("perf.counters", OK, f"{perf.path} counts iTLB-load-misses{level}", data=data)
+        yield Condition("perf.counters", OK, f"{perf.path} counts iTLB-load-misses{level}", data=data)
     elif perf.paranoid is not None and perf.paranoid > 2 and perf.counts is None:
         mend = "sudo sysctl kernel.perf_event_paranoid=2"
-        yield Finding("perf.counters", NOTE, f"{perf.path} may not count{level}", mend, data)
+        yield Condition("perf.counters", NOTE, f"{perf.path} may not count{level}", mend, data)
     else:
         reason = "no hardware counter for it" if perf.counts is False else perf.said or "says nothing"
-        yield Finding("perf.counters", NOTE, f"{perf.path} cannot count iTLB-load-misses: {reason}{level}", data=data)
+        yield Condition("perf.counters", NOTE, f"{perf.path} cannot count iTLB-load-misses: {reason}{level}", data=data)
 
 
-def _tools(facts: Facts) -> Iterator[Finding]:
+def _tools(facts: Facts) -> Iterator[Condition]:
     for kind, names in (
         ("compilers", ("cc", "gcc", "g++", "clang", "clang++")),
         ("linkers", ("ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold", "ld.wild")),
@@ -368,8 +369,8 @@ def _tools(facts: Facts) -> Iterator[Finding]:
         there = [f"{name} {_version(facts.tools[name])}" for name in names if name in facts.tools]
         missing = f"no {kind} on PATH; only linking needs them"
         data: Data = {n: facts.tools[n] for n in names if n in facts.tools}
-        yield Finding(f"tools.{kind}", OK if there else NOTE, ", ".join(there) or missing, data=data)
-    yield Finding("tools.python", OK, f"Python {facts.python}")
+        yield Condition(f"tools.{kind}", OK if there else NOTE, ", ".join(there) or missing, data=data)
+    yield Condition("tools.python", OK, f"Python {facts.python}")
 
 
 def _version(said: str) -> str:
@@ -377,17 +378,17 @@ def _version(said: str) -> str:
     return match[0] if match else "of unknown version"
 
 
-def _environment(facts: Facts) -> Iterator[Finding]:
+def _environment(facts: Facts) -> Iterator[Condition]:
     for name, value in sorted(facts.variables.items()):
         unset = f"unset {shlex.quote(name)}"
         if name not in settings.VARIABLES:
-            yield Finding("environment.unknown", OBSTACLE, f"{name} is not a variable of hugealign", unset)
+            yield Condition("environment.unknown", OBSTACLE, f"{name} is not a variable of hugealign", unset)
         elif problem := _bad_value(name, value):
-            yield Finding("environment.value", OBSTACLE, problem, unset)
+            yield Condition("environment.value", OBSTACLE, problem, unset)
         elif name == "HUGEALIGN_DISABLE" and value == "1":
-            yield Finding("environment.disabled", OBSTACLE, f"{name}=1: links are made as without hugealign", unset)
+            yield Condition("environment.disabled", OBSTACLE, f"{name}=1: links are made as without hugealign", unset)
         elif value:
-            yield Finding("environment.set", NOTE, f"{name}={value}")
+            yield Condition("environment.set", NOTE, f"{name}={value}")
 
 
 def _bad_value(name: str, value: str) -> str:

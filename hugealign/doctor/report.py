@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 
-from hugealign.doctor.checks import NOTE, OBSTACLE, OK, UNKNOWN, Finding
+from hugealign.doctor.checks import NOTE, OBSTACLE, OK, UNKNOWN, Condition
 from hugealign.version import __version__
 
 #: The version of the JSON's shape; ``doctor-1.schema.json`` beside this file describes it.
@@ -13,7 +13,7 @@ _MARKS = {OK: "✓", OBSTACLE: "✗", NOTE: "–", UNKNOWN: "?"}  # noqa: RUF001
 _ASCII = {OK: "+", OBSTACLE: "x", NOTE: "-", UNKNOWN: "?"}
 
 
-def text(findings: list[Finding], encoding: str) -> str:
+def text(findings: list[Condition], encoding: str) -> str:
     """Return one line for each finding, and one for its mend, in characters that *encoding* has."""
     marks = _MARKS
     try:
@@ -25,13 +25,13 @@ def text(findings: list[Finding], encoding: str) -> str:
     for finding in findings:
         lines.append(f"{marks[finding.status]} {_area(finding).ljust(width)}  {finding.message}")
         if finding.mend:
-            lines.append(f"  {'':{width}}  mend: {finding.mend}")
+            lines.append(f"  {'':{width}}  fix: {finding.mend}")
     obstacles, unseen = (sum(f.status == status for f in findings) for status in (OBSTACLE, UNKNOWN))
     lines.append(f"{obstacles or 'nothing'} in the way of huge text" + (f", {unseen} not seen" if unseen else ""))
     return "".join(f"{line}\n" for line in lines).encode(encoding, "replace").decode(encoding)
 
 
-def to_json(findings: list[Finding]) -> str:
+def to_json(findings: list[Condition]) -> str:
     """Return the JSON document ``hugealign.doctor/1``."""
     count = Counter(f.status for f in findings)
     document = {
@@ -46,5 +46,5 @@ def to_json(findings: list[Finding]) -> str:
     return json.dumps(document, indent=1) + "\n"
 
 
-def _area(finding: Finding) -> str:
+def _area(finding: Condition) -> str:
     return finding.id.partition(".")[0]

@@ -3,12 +3,8 @@
 The link asks this after every laid-out link, so nothing but our own light modules is imported here.
 """
 
-from hugealign.elf.image import SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS
+from hugealign.elf.image import SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image, Section, Segment
 from hugealign.elf.windows import rodata_windows, text_windows
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from hugealign.elf.image import Image, Section, Segment
 
 #: Sections that hold nothing but our padding; they count as room, not as text.
 PAD_SECTIONS = (".hugealign.pad", "~hugealign.pad")

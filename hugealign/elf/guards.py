@@ -7,12 +7,18 @@ laid-out link, so nothing but our own light modules is imported here.
 import os
 import struct
 
-from hugealign.elf.image import ET_DYN, PF_W, PF_X, PT_DYNAMIC, PT_GNU_PROPERTY, PT_GNU_RELRO, PT_GNU_STACK
+from hugealign.elf.image import (
+    ET_DYN,
+    PF_W,
+    PF_X,
+    PT_DYNAMIC,
+    PT_GNU_PROPERTY,
+    PT_GNU_RELRO,
+    PT_GNU_STACK,
+    Image,
+    Segment,
+)
 from hugealign.records import Record
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from hugealign.elf.image import Image, Segment
 
 #: What PT_GNU_STACK says, from weak to strong.  Without it the kernel decides by the processor and by its version
 #: (``elf_read_implies_exec``, arch/x86/include/asm/elf.h), and glibc gives threads an executable stack.

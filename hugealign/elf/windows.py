@@ -5,9 +5,7 @@ whole window lies inside one mapping and where address and file offset agree mod
 (``thp_vma_suitable_order`` in include/linux/huge_mm.h).
 """
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from hugealign.elf.image import Image, Segment
+from hugealign.elf.image import Image, Segment
 
 #: The page of the kernels that this project serves; mappings begin and end on it.
 BASE_PAGE = 4096

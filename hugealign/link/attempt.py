@@ -96,10 +96,10 @@ def laid_out(job: "Job", recipe: Recipe, run: "Run | None" = None) -> Attempt:
         return Attempt(run)
     notes: list[str] = []
     if not recipe.linker.script and (reason := _mend(job, found[0])) is not None:
-        notes += [f"the tail cannot be mended: {reason}"] if reason else []
+        notes += [f"the tail cannot be made whole: {reason}"] if reason else []
         found = look(job) or found
     if recipe.rodata and not recipe.linker.script and (reason := _mend_rodata(job, found[0])) is not None:
-        notes += [f"the tail of read-only data cannot be mended: {reason}"] if reason else []
+        notes += [f"the tail of read-only data cannot be made whole: {reason}"] if reason else []
         found = look(job) or found
     if recipe.order:
         hot = recipe.order.sign(found[0])

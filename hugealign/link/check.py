@@ -1,15 +1,11 @@
 """Holding the output of a laid-out link against what it promises: the layout, and every guard of the plain link."""
 
-from hugealign.elf.guards import STACK_GUARDED
+from hugealign.elf.guards import STACK_GUARDED, Guards
+from hugealign.elf.image import Image
 from hugealign.elf.relocatable import UNREADABLE, members, opened, section_names
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from hugealign.elf.guards import Guards
-    from hugealign.elf.image import Image
-    from hugealign.link.command import Command
-    from hugealign.link.linkers import Linker
-    from hugealign.settings import Settings
+from hugealign.link.command import Command
+from hugealign.link.linkers import Linker
+from hugealign.settings import Settings
 
 _STACK_NOTE = b".note.GNU-stack\0"
 #: Sections that every linker puts under RELRO (``DATA_SEGMENT_RELRO_END`` in GNU ld's default script).

@@ -9,10 +9,7 @@ import os
 from hugealign.elf import relocatable
 from hugealign.elf.image import SHF_EXECINSTR
 from hugealign.elf.relocatable import SHDR, UNREADABLE, opened
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from hugealign.link.command import Command
+from hugealign.link.command import Command
 
 _SHF_EXCLUDE = 0x80  # the highest byte of sh_flags' lower half: GCC's LTO sections, code yet to be made
 _BITCODE = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")  # LLVM bitcode, and its wrapper

@@ -4,12 +4,9 @@ import os
 
 from hugealign.link import command as commands
 from hugealign.link import estimate, linkers
+from hugealign.link.command import Command
 from hugealign.records import Record
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from hugealign.link.command import Command
-    from hugealign.settings import Settings
+from hugealign.settings import Settings
 
 _SCRIPT_LIMIT = 1 << 20  # bytes of a user's linker script that are read
 

@@ -7,11 +7,8 @@ mold 1.10 to 3.0, gold 1.16 and wild 0.10; the scripts in ld-scripts/ carry the 
 import os
 
 from hugealign.elf.image import EM_AARCH64, EM_X86_64
+from hugealign.link.command import Command
 from hugealign.settings import PAD_THRESHOLD
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from hugealign.link.command import Command
 
 _ARCH = {EM_X86_64: "x86_64", EM_AARCH64: "aarch64"}
 #: ``e_machine`` of the targets that there are recipes for.

@@ -7,12 +7,8 @@ link to the sizes for the next.
 
 from hugealign.elf.coverage import RODATA_PAD_SECTIONS
 from hugealign.elf.edit import rodata_padded
-from hugealign.elf.image import SHF_ALLOC
+from hugealign.elf.image import SHF_ALLOC, Image
 from hugealign.elf.windows import align_up
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from hugealign.elf.image import Image
 
 
 def pads(image: "Image", page_size: int, threshold: int) -> "tuple[int, int] | None":

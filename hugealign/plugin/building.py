@@ -8,13 +8,14 @@ Which clang and lld `hugealign` as the compiler gives it to is in a list beside 
 """
 
 import fcntl
+import functools
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from glob import escape, glob
 
@@ -108,20 +109,21 @@ def of_tool(tool: str) -> Llvm:
 
 def _version(path: str) -> tuple[str, str]:
     """Return the version of the clang or lld at *path* and the directory that clang says it is in; empty if neither."""
-    try:
-        done = subprocess.run(
-            (path, "--version"),
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=_TOOL_SECONDS,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise PluginError(f"{printable(path)}: does not answer --version: {error}") from None
+    done = _run((path, "--version"), _TOOL_SECONDS, f"{printable(path)}: does not answer --version")
     version, installed = _TOOL.search(done.stdout), _INSTALLED.search(done.stdout)
     return version[1] if version else "", installed[1] if installed else ""
+
+
+def _run(
+    words: Sequence[str], seconds: int, failed: str, environment: Mapping[str, str] | None = None
+) -> "subprocess.CompletedProcess[str]":
+    """Run a command and return what it says, errors too.  Raises PluginError, which says what *failed*."""
+    null, pipe, both = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
+    text = functools.partial(subprocess.run, encoding="utf-8", errors="replace")
+    try:
+        return text(words, stdin=null, stdout=pipe, stderr=both, env=environment, timeout=seconds, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise PluginError(f"{failed}: {error}") from None
 
 
 def installations() -> list[Llvm]:
@@ -215,20 +217,7 @@ def _make(llvm: Llvm, place: str) -> None:
             (clang, f"-fpass-plugin={plugin}", "-xc", "-c", os.devnull, "-o", os.path.join(place, "nothing.o"))
         )
     for words in commands:
-        try:
-            done = subprocess.run(
-                words,
-                env=environment,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                encoding="utf-8",
-                errors="replace",
-                timeout=_BUILD_SECONDS,
-                stdin=subprocess.DEVNULL,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise PluginError(f"cannot build the plugin for LLVM {llvm.version}: {error}") from None
+        done = _run(words, _BUILD_SECONDS, f"cannot build the plugin for LLVM {llvm.version}", environment)
         if done.returncode:
             said = next((line for line in done.stdout.splitlines() if "rror" in line), f"status {done.returncode}")
             by_hand = shlex.join((*configure[:3], "-B", "build", *configure[5:]))

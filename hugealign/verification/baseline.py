@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+from typing import Any
 
 from hugealign.errors import UsageError
 from hugealign.units import printable
@@ -10,10 +11,6 @@ from hugealign.verification.formats.json import SCHEMA
 from hugealign.verification.model import FileReport
 from hugealign.verification.result import Key
 from hugealign.verification.rules import Finding
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 _PIECE, _PIECES = 1 << 20, 256  # bytes of the report, at most
 

@@ -3,13 +3,9 @@
 from typing import NamedTuple
 
 from hugealign.elf.coverage import Coverage
-from hugealign.verification.model import UNKNOWN
+from hugealign.verification.model import UNKNOWN, FileReport
 from hugealign.verification.result import NEVER, FileResult, at_or_above
 from hugealign.verification.rules import ERROR, Finding, Policy
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from hugealign.verification.model import FileReport
 
 BETTER, SAME, WORSE = "better", "same", "worse"
 

@@ -4,16 +4,12 @@ Only the command reads it.  A link never does, and neither does `hugealign.verif
 """
 
 import os
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from hugealign.errors import UsageError
 from hugealign.near import hint
 from hugealign.units import printable
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
 
 NAMES = ("hugealign.toml", "pyproject.toml")
 _LARGEST = 1 << 20  # bytes of a file

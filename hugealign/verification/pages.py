@@ -15,9 +15,9 @@ _WIDTH = 80
 _MARKDOWN_HEAD = """\
 # The rules of `hugealign verify`
 
-What each finding means, on what in the kernel or the loader it rests, and what mends it. `hugealign explain HA004`
-prints the same. An error fails the check, a warning or a note does not unless asked (`hugealign verify --help`).
-Written by `make docs` from `hugealign/verification/explain`.
+What each finding means, which behaviour of the kernel or the loader it rests on, and how to fix it. `hugealign
+explain HA004` prints the same. An error fails the check; a warning or a note does so only where asked (`hugealign
+verify --help`). Written by `make docs` from `hugealign/verification/explain`.
 """
 
 

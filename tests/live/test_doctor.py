@@ -79,7 +79,7 @@ def test_a_file_system_that_cannot(tmp_path: Path) -> None:
     lines = done.stdout.splitlines()
     number = next(n for n, line in enumerate(lines) if f"{tmp_path}: ramfs: 0 of 2 windows" in line)
     assert lines[number].startswith("✗ place")
-    assert lines[number + 1].strip().startswith("mend: hugealign run -- COMMAND")
+    assert lines[number + 1].strip().startswith("fix: hugealign run -- COMMAND")
     assert lines[-1].endswith("in the way of huge text")  # nothing that `ls` found comes after it
 
 
@@ -100,7 +100,7 @@ def test_thp_disabled_by_a_parent_and_the_mend(programs: Programs) -> None:
     number = next(n for n, line in enumerate(lines) if "PR_SET_THP_DISABLE" in line)
     assert lines[number].startswith("✗ thp")
     # The mend is run for real, in that same parent.
-    mend = lines[number + 1].partition("mend: ")[2].replace("PROGRAM", f"{LAUNCHER} doctor {programs.directory}")
+    mend = lines[number + 1].partition("fix: ")[2].replace("PROGRAM", f"{LAUNCHER} doctor {programs.directory}")
     mended = subprocess.run([*NO_THP, "sh", "-c", mend], capture_output=True, text=True, check=False)
     assert "✓ thp     huge pages are not switched off" in mended.stdout
 

@@ -1,6 +1,8 @@
 """Before and after, for people and for programs.  Pure."""
 
 import json
+from collections.abc import Iterator
+from typing import Any
 
 from hugealign.elf.coverage import Coverage
 from hugealign.units import format_size, printable
@@ -9,11 +11,6 @@ from hugealign.verification.formats.json import TOOL, file_object, finding_objec
 from hugealign.verification.formats.text import Style, finding_lines
 from hugealign.verification.formats.words import log_lines, percent
 from hugealign.verification.model import FAILED, OK, UNKNOWN, FileReport
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
 
 #: The version of the JSON's shape; ``compare-1.schema.json`` beside this package describes it.
 SCHEMA = "hugealign.compare/1"

@@ -1,16 +1,13 @@
 """The report for programs, as JSON.  Pure: returns a string, never prints."""
 
 import json
+from typing import Any
 
 from hugealign.elf.coverage import Coverage, RodataCoverage
 from hugealign.units import printable
 from hugealign.verification.result import FileResult, Verification
 from hugealign.verification.rules import Finding
 from hugealign.version import __version__
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 #: The version of the JSON's shape; ``verify-1.schema.json`` beside this package describes it.
 SCHEMA = "hugealign.verify/1"

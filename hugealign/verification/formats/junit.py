@@ -4,16 +4,13 @@
 non-characters are all unprintable.
 """
 
+from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
 from hugealign.units import printable
 from hugealign.verification.formats.words import summary
 from hugealign.verification.model import FAILED, OK, UNKNOWN
 from hugealign.verification.result import FileResult, Verification
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def render(outcome: Verification) -> str:

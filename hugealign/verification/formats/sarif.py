@@ -6,6 +6,7 @@ Section numbers are those of "Static Analysis Results Interchange Format Version
 import hashlib
 import json
 import os
+from typing import Any
 from urllib.parse import quote
 
 from hugealign.units import printable
@@ -14,10 +15,6 @@ from hugealign.verification.model import UNKNOWN, FileReport
 from hugealign.verification.result import FileResult, Verification
 from hugealign.verification.rules import RULES, Finding, Rule
 from hugealign.version import __version__
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
@@ -50,7 +47,7 @@ def _rule(rule: Rule) -> "dict[str, Any]":
         "id": rule.id,
         "shortDescription": {"text": rule.title},
         "fullDescription": {"text": rule.condition},
-        "help": {"text": f"{rule.condition}\n\nMend: {rule.fix}\n\nMore: hugealign explain {rule.id}"},
+        "help": {"text": f"{rule.condition}\n\nFix: {rule.fix}\n\nMore: hugealign explain {rule.id}"},
         "defaultConfiguration": {"level": rule.severity},
     }
 
@@ -66,7 +63,7 @@ def _result(report: FileReport, finding: Finding, places: dict[str, int], base: 
         "ruleId": rule.id,
         "ruleIndex": places[rule.id],
         "level": rule.severity,
-        "message": {"text": f"{finding.message}. Mend: {rule.fix}"},
+        "message": {"text": f"{finding.message}. Fix: {rule.fix}"},
         "locations": [{"physicalLocation": {"artifactLocation": {"uri": _uri(path)}, "region": region}}],
         # 3.27.17.  The first follows a file through rebuilds, and is the one that GitHub reads; the second is the
         # same wherever the file is copied to.

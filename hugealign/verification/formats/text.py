@@ -1,6 +1,7 @@
 """The report for people: 80 columns, where names allow.  Pure: returns a string, never prints."""
 
 import textwrap
+from collections.abc import Iterator
 
 from hugealign.elf.coverage import Coverage, RodataCoverage
 from hugealign.elf.image import Segment
@@ -10,10 +11,6 @@ from hugealign.verification.formats.words import count, log_lines, percent, summ
 from hugealign.verification.model import FAILED, OK, UNKNOWN
 from hugealign.verification.result import FileResult, Verification
 from hugealign.verification.rules import DATA_IN_TEXT, LACK_WINDOWS, Finding
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _WIDTH = 80
 #: Terminal attributes (ECMA-48, SGR): bold red, yellow, cyan, green.

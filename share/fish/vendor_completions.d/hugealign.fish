@@ -164,7 +164,7 @@ complete -c hugealign -n '_shtab_hugealign_using adopt' -l dry-run -d 'only prin
 complete -c hugealign -n '_shtab_hugealign_using adopt' -l undo -d 'remove what was written'
 complete -c hugealign -n '_shtab_hugealign_using adopt' -l fix -d 'run from a fixed copy where a file has no whole window'
 complete -c hugealign -n '_shtab_hugealign_using adopt' -l libs -d 'shared libraries, too; of a running service all that it has loaded'
-complete -c hugealign -n '_shtab_hugealign_using adopt' -l file -xka "(__fish_complete_path (commandline -ct))" -d 'a program or library that the service runs, too'
+complete -c hugealign -n '_shtab_hugealign_using adopt' -l file -xka "(__fish_complete_path (commandline -ct))" -d 'another program or library that the service runs'
 complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a order -d 'profile in, order of functions and number of windows out'
 complete -c hugealign -n '_shtab_hugealign_using order' -s h -l help -d 'show this help message and exit'
 complete -c hugealign -n '_shtab_hugealign_using order' -l trace -xka "(__fish_complete_path (commandline -ct))" -d 'what ran, as `hugealign trace` recorded it, instead of profiles'
@@ -258,7 +258,7 @@ complete -c hugealign -n '_shtab_hugealign_using simulate' -l curve -d 'show the
 complete -c hugealign -n '_shtab_hugealign_using simulate' -l format -xka "text json" -d format
 complete -c hugealign -n '_shtab_hugealign_using simulate' -l json -d 'the same as --format json'
 complete -c hugealign -n '_shtab_hugealign_using simulate; and test $_shtab_hugealign_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'what `hugealign trace` wrote'
-complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a explain -d 'print what a rule of `verify` means and how to mend it'
+complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a explain -d 'print what a rule of `verify` means and how to fix what it finds'
 complete -c hugealign -n '_shtab_hugealign_using explain' -s h -l help -d 'show this help message and exit'
 complete -c hugealign -n '_shtab_hugealign_using explain; and test $_shtab_hugealign_npos -ge 0' -ka "HA001 HA002 HA003 HA004 HA005 HA006 HA007 HA008 HA009 HA010 HA011 HA012 HA013 HA014 HA015 HA016 HA017 HA018 HA019 HA020 HA021 HA022 HA023 HA024 HA025" -d 'the rule'"'"'s id; without one, all are listed'
 complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a help -d 'print the options of a command'

@@ -17,7 +17,7 @@ import pytest
 
 from hugealign import settings
 from hugealign.doctor import checks, probes, report
-from hugealign.doctor.checks import NOTE, OBSTACLE, OK, UNKNOWN, Finding
+from hugealign.doctor.checks import NOTE, OBSTACLE, OK, UNKNOWN, Condition
 from hugealign.doctor.facts import Facts, Kernel, Loader, Memory, Perf, Place, Thp
 from hugealign.machine import children, memory
 from hugealign.processor.cpuid import Tlbs
@@ -43,7 +43,7 @@ NO_FOLIOS = Place("/x", "/mnt", "btrfs", "", 2, 0)
 HUGETEXT = "/sys/kernel/mm/transparent_hugepage/hugetext_enabled"
 
 
-def findings(**changes: Any) -> dict[str, Finding]:
+def findings(**changes: Any) -> dict[str, Condition]:
     """What is found where the facts are GOOD but for *changes*, by the names of the fields of groups or of Facts."""
     facts = GOOD
     for name, value in changes.items():
@@ -184,7 +184,7 @@ def test_marks(encoding: str, mark: str) -> None:
     assert re.search(r"\n\? kernel  .*\n", written)
     assert written.endswith("\n1 in the way of huge text, 1 not seen\n")
     # The line after an obstacle is its mend.
-    assert re.search(rf"\n{mark} place .*\n +mend: hugealign run", written)
+    assert re.search(rf"\n{mark} place .*\n +fix: hugealign run", written)
 
 
 def test_the_list_of_variables_is_complete() -> None:

@@ -22,9 +22,9 @@ def test_page(rule: str) -> None:
     assert text.startswith(f"{rule} ({RULES[rule].severity}): {RULES[rule].title}")
     assert max(map(len, text.splitlines())) <= 80
     assert text.isascii()
-    for part in ("What. ", "Why. ", "How it comes about. ", "Mend. ", "See. "):
+    for part in ("What. ", "Why. ", "How it comes about. ", "Fix. ", "See. "):
         assert text.count(f"\n{part}") == 1, part
-    assert "\n    " in text.partition("\nMend. ")[2]
+    assert "\n    " in text.partition("\nFix. ")[2]
     assert "\n    " in text.partition("\nSee. ")[2]
     assert "".join(text.split()).endswith("".join(f"Rests on: {RULES[rule].condition}.".split()))
 
