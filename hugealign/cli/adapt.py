@@ -10,7 +10,7 @@ from hugealign.errors import UsageError
 from hugealign.live import adapt_report as report
 from hugealign.live.adapt import RATE, SECONDS, Adapted, AdaptOptions, adapt, keep_adapting, undo
 
-_EPILOG = """\
+EPILOG = """\
 Looks where the processes run, for some seconds, and has the kernel put the
 hottest windows of their code together: what a runtime compiled, staged copies,
 and files where the kernel collapses those. Huge windows that are there already
@@ -38,8 +38,6 @@ def _windows(text: str) -> int | None:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``adapt`` to *parser*."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = _EPILOG
     add = parser.add_argument
     add("targets", nargs="+", metavar="PID|NAME|UNIT.service", help="a process, all of a program, or of a service")
     add("--windows", metavar="N", type=_windows, help="at most N huge windows for each process (default: auto)")
