@@ -5,6 +5,7 @@ if TYPE_CHECKING:
     from hugealign.doctor.diagnosis import diagnose
     from hugealign.fixing.fix import FixOptions, fix
     from hugealign.live.adapt import AdaptOptions, adapt
+    from hugealign.live.advise import AdviseOptions, advise, advise_process
     from hugealign.live.top import TopOptions, top
     from hugealign.ordering.budget import budget_of
     from hugealign.ordering.order import order
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 #: What other programs may use, and the module that it is in; imported when it is used.
 _API = {
     "AdaptOptions": "hugealign.live.adapt",
+    "AdviseOptions": "hugealign.live.advise",
     "FixOptions": "hugealign.fixing.fix",
     "Policy": "hugealign.verification.rules",
     "PsOptions": "hugealign.ps.looking",
@@ -26,6 +28,8 @@ _API = {
     "WarmOptions": "hugealign.pagecache.text",
     "__version__": "hugealign.version",
     "adapt": "hugealign.live.adapt",
+    "advise": "hugealign.live.advise",
+    "advise_process": "hugealign.live.advise",
     "budget_of": "hugealign.ordering.budget",
     "compare": "hugealign.verification.verify",
     "cool": "hugealign.pagecache.text",
@@ -38,8 +42,9 @@ _API = {
     "warm": "hugealign.pagecache.text",
 }
 __all__ = [
-    "AdaptOptions", "FixOptions", "Policy", "PsOptions", "Selection", "TopOptions", "WarmOptions", "__version__",
-    "adapt", "budget_of", "compare", "cool", "diagnose", "fix", "order", "processes", "top", "verify", "warm",
+    "AdaptOptions", "AdviseOptions", "FixOptions", "Policy", "PsOptions", "Selection", "TopOptions", "WarmOptions",
+    "__version__", "adapt", "advise", "advise_process", "budget_of", "compare", "cool", "diagnose", "fix", "order",
+    "processes", "top", "verify", "warm",
 ]  # fmt: skip
 
 

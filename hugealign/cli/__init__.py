@@ -23,6 +23,7 @@ COMMANDS = {
     "verify": "check files: is all of the text in whole huge-page windows?",
     "ps": "is the text of a running process on huge pages?",
     "top": "which processes would gain from huge text, and what to do about each?",
+    "advise": "would a command or a process gain from huge text?",
     "adapt": "make the hottest code of a running process huge, JIT included, within a budget",
     "warm": "bring a file's text into the page cache in huge folios",
     "cool": "bring a file's text back into small pages, to compare",

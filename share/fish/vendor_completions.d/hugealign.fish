@@ -50,8 +50,8 @@ function _shtab_hugealign_using
   test "$_shtab_hugealign_cmdpath" = "$argv"
 end
 
-set -g _shtab_hugealign_commands verify ps top adapt warm cool run stage adopt order map fix build plugin 'plugin build' 'plugin path' 'plugin list' path doctor trace simulate explain help
-set -g _shtab_hugealign_opts_with_value --after --baseline --binary --cc --color --config --cpu --emit --fail-on --file --format --from --how --ignore --interval --itlb-2m --jobs --layout --level --limit --max --max-unpacked --min-coverage --min-text --order --output --pad-threshold --page-size --png --profile --rate --reserve --seconds --segments --select --store --svg --trace --type --until --wait --watch --windows -b -j -o
+set -g _shtab_hugealign_commands verify ps top advise adapt warm cool run stage adopt order map fix build plugin 'plugin build' 'plugin path' 'plugin list' path doctor trace simulate explain help
+set -g _shtab_hugealign_opts_with_value --after --baseline --binary --cc --color --config --cpu --emit --fail-on --file --format --frequency --from --how --ignore --interval --itlb-2m --jobs --layout --level --limit --max --max-unpacked --min-coverage --min-text --order --output --pad-threshold --page-size --pid --png --profile --rate --reserve --seconds --segments --select --store --svg --trace --type --until --wait --watch --windows -b -j -o -p
 
 complete -c hugealign -e
 complete -c hugealign -f
@@ -108,6 +108,15 @@ complete -c hugealign -n '_shtab_hugealign_using top' -l page-size -x -d 'window
 complete -c hugealign -n '_shtab_hugealign_using top' -l format -xka "text json prometheus" -d 'json: schema hugealign.top/1, a line each --watch; prometheus: for the textfile collector'
 complete -c hugealign -n '_shtab_hugealign_using top' -s o -l output -xka "(__fish_complete_path (commandline -ct))" -d 'write into FILE, whole each time (default: -)'
 complete -c hugealign -n '_shtab_hugealign_using top' -l json -d 'the same as --format json'
+complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a advise -d 'would a command or a process gain from huge text?'
+complete -c hugealign -n '_shtab_hugealign_using advise' -s h -l help -d 'show this help message and exit'
+complete -c hugealign -n '_shtab_hugealign_using advise' -s p -l pid -x -d 'a process; of several of a name the one that has run the most'
+complete -c hugealign -n '_shtab_hugealign_using advise' -l seconds -x -d 'watch for so long (default: 10; CMD: its end)'
+complete -c hugealign -n '_shtab_hugealign_using advise' -l frequency -x -d 'samples a second (default: 997)'
+complete -c hugealign -n '_shtab_hugealign_using advise' -l cpu -xka "ivybridge ivb sandybridge snb haswell hsw broadwell bdw skylake skl skx cascadelake clx cooperlake kabylake coffeelake cometlake icelake icl icx rocketlake tigerlake tgl sapphirerapids spr goldencove alderlake-p alderlake adl raptorlake-p raptorlake rpl emeraldrapids emr graniterapids gnr zen1 zen zen+ znver1 naples zen2 znver2 rome zen3 znver3 milan zen4 znver4 genoa bergamo zen5 znver5 turin neoverse-n1 graviton2 altra neoverse-v1 graviton3 neoverse-n2 cobalt100 yitian710 neoverse-v2 graviton4 grace kunpeng920 taishan-v110 tsv110" -d 'judge for this processor (default: the one that this machine has)'
+complete -c hugealign -n '_shtab_hugealign_using advise' -s v -l verbose -d 'say what the answer rests on'
+complete -c hugealign -n '_shtab_hugealign_using advise' -l format -xka "text json" -d 'json: schema hugealign.advise/1'
+complete -c hugealign -n '_shtab_hugealign_using advise' -l json -d 'the same as --format json'
 complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a adapt -d 'make the hottest code of a running process huge, JIT included, within a budget'
 complete -c hugealign -n '_shtab_hugealign_using adapt' -s h -l help -d 'show this help message and exit'
 complete -c hugealign -n '_shtab_hugealign_using adapt' -l windows -x -d 'at most N huge windows for each process (default: auto)'
@@ -263,4 +272,4 @@ complete -c hugealign -n '_shtab_hugealign_using explain' -s h -l help -d 'show 
 complete -c hugealign -n '_shtab_hugealign_using explain; and test $_shtab_hugealign_npos -ge 0' -ka "HA001 HA002 HA003 HA004 HA005 HA006 HA007 HA008 HA009 HA010 HA011 HA012 HA013 HA014 HA015 HA016 HA017 HA018 HA019 HA020 HA021 HA022 HA023 HA024 HA025" -d 'the rule'"'"'s id; without one, all are listed'
 complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a help -d 'print the options of a command'
 complete -c hugealign -n '_shtab_hugealign_using help' -s h -l help -d 'show this help message and exit'
-complete -c hugealign -n '_shtab_hugealign_using help; and test $_shtab_hugealign_npos -eq 0' -ka "verify ps top adapt warm cool run stage adopt order map fix build plugin path doctor trace simulate explain help" -d 'without one, all commands are listed'
+complete -c hugealign -n '_shtab_hugealign_using help; and test $_shtab_hugealign_npos -eq 0' -ka "verify ps top advise adapt warm cool run stage adopt order map fix build plugin path doctor trace simulate explain help" -d 'without one, all commands are listed'

@@ -1,0 +1,60 @@
+"""The command ``hugealign advise``: would a command, or a process, gain from huge text."""
+
+import argparse
+import json
+import sys
+
+from hugealign.cli.arguments import SplitParser, count, interval
+from hugealign.errors import HugealignError, UsageError
+from hugealign.live import advise_report as report
+from hugealign.live.advise import FREQUENCY, SECONDS, AdviseOptions, advise, advise_process
+from hugealign.live.verdict import Answer
+from hugealign.process.followed import NotStartedError
+
+PARSER = SplitParser
+USAGE = "hugealign advise [OPTION]... -p PID|NAME\n       hugealign advise [OPTION]... -- CMD [ARG]..."
+EPILOG = """\
+CMD runs to its end, with all that it starts; a process is watched for some
+seconds. Where the processor counts page walks, their share of the cycles
+decides. Elsewhere samples do: which share of the running time is on 4 KiB pages
+beyond those that the processor's first instruction TLB holds. Measured against
+simulated misses in docs/results/advise.md, with the cases where it was wrong.
+
+examples:
+  hugealign advise -p mariadbd
+  hugealign advise -v -- php bench.php
+  hugealign advise --cpu skylake -- ./server --benchmark    for another processor
+
+exit status: 0 yes, or perhaps; 1 no, or it is done already; 2 wrong usage; 3
+could not tell; 126 CMD not executable; 127 CMD not found.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``advise`` to *parser*."""
+    add = parser.add_argument
+    add("-p", "--pid", metavar="PID|NAME", help="a process; of several of a name the one that has run the most")
+    add("--seconds", metavar="SECONDS", type=interval, help=f"watch for so long (default: {SECONDS:.0f}; CMD: its end)")
+    add("--frequency", metavar="HZ", type=count, default=FREQUENCY, help="samples a second (default: %(default)s)")
+    add("--cpu", metavar="NAME", help="judge for this processor (default: the one that this machine has)")
+    add("-v", "--verbose", action="store_true", help="say what the answer rests on")
+    add("--format", choices=("text", "json"), default="text", help=f"json: schema {report.SCHEMA}")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Advise about what *args* names and return the exit status."""
+    if bool(args.pid) == bool(args.after):
+        raise UsageError("advise: give either -p PID or -- and a command")
+    options = AdviseOptions(args.seconds or SECONDS, args.frequency, args.cpu, args.seconds)
+    try:
+        found = advise(args.after, options) if args.after else advise_process(args.pid, options)
+    except NotStartedError as error:
+        print(f"hugealign: error: {error}", file=sys.stderr)
+        return error.exit_status
+    if args.format == "json":
+        print(json.dumps(report.document(found), indent=1))
+    else:
+        print("\n".join(report.lines(found, verbose=args.verbose)))
+    if found.judged.answer == Answer.UNKNOWN:
+        return HugealignError.exit_status
+    return 0 if found.judged.answer in (Answer.YES, Answer.MAYBE) else 1

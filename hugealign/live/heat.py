@@ -1,0 +1,92 @@
+"""How far the heat of a program is spread: over pages, over windows, against the entries of a TLB.  Pure."""
+
+import random
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import sqrt
+
+from hugealign.profile.goodturing import Unseen, unseen
+
+#: A page of 4 KiB: the path of its file and its number in that, or for code without a file a name and its address.
+Page = tuple[str, int]
+_WINDOW = 9  # of these bits a window has pages: 2 MiB
+SHARES = (0.5, 0.9, 0.99)
+_DEVIATIONS = 1.96
+
+
+@dataclass(frozen=True, slots=True)
+class Beyond:
+    """The *share* of the heat that does not fit, with 95 % confidence between *low* and *high*."""
+
+    share: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        """Return ``23.0 % (19.2 to 27.1)``."""
+        return f"{100 * self.share:.1f} % ({100 * self.low:.1f} to {100 * self.high:.1f})"
+
+
+@dataclass(frozen=True, slots=True)
+class Heat:
+    """The heat of *samples*: how many *pages* and *windows* hold `SHARES` of it, and what was *unseen* of pages."""
+
+    samples: int
+    pages: tuple[int, ...]
+    windows: tuple[int, ...]
+    unseen: Unseen
+
+
+def heat(counts: Mapping[Page, int]) -> Heat:
+    """Return how the samples *counts* are spread."""
+    windows = by_window(counts)
+    return Heat(sum(counts.values()), _holding(counts), _holding(windows), unseen(counts.values()))
+
+
+def by_window(counts: Mapping[Page, int]) -> "Counter[Page]":
+    """Return the samples by window, where the windows of a file are those of its offsets."""
+    found: Counter[Page] = Counter()
+    for (name, number), count in counts.items():
+        found[name, number >> _WINDOW] += count
+    return found
+
+
+def _holding(counts: Mapping[Page, int]) -> tuple[int, ...]:
+    """Return how many of the hottest hold each of `SHARES`."""
+    ranked, total = sorted(counts.values(), reverse=True), sum(counts.values())
+    found: list[int] = []
+    held = 0
+    for at, count in enumerate(ranked, 1):
+        held += count
+        while len(found) < len(SHARES) and held >= SHARES[len(found)] * total:
+            found.append(at)
+    return tuple(found) + (0,) * (len(SHARES) - len(found))
+
+
+def beyond(counts: Mapping[Page, int], entries: int) -> Beyond:
+    """Return what share of the heat is on pages beyond the *entries* hottest ones.
+
+    The hottest of a sample look hotter than they are, and pages that were not seen are missing.  So one half of the
+    samples says which pages are the hottest, and the other how hot these are; the other way round, and the mean.  That
+    errs to the other side, and the real share lies between both.
+    """
+    total = sum(counts.values())
+    if not total:
+        return Beyond(0.0, 0.0, 1.0)
+    chance = random.Random(1)  # noqa: S311 - a split, and always the same
+    first = {page: sum(chance.random() < 0.5 for _ in range(count)) for page, count in counts.items()}
+    second = {page: count - first[page] for page, count in counts.items()}
+    halves = [_outside(a, b, entries) for a, b in ((first, second), (second, first))]
+    upper = sum(halves) / 2
+    lower = _outside(counts, counts, entries)
+    share = (lower + upper) / 2
+    reach = _DEVIATIONS * sqrt(max(share * (1 - share), 1 / total) / total)
+    return Beyond(share, max(0.0, lower - reach), min(1.0, upper + reach))
+
+
+def _outside(ranked: Mapping[Page, int], counted: Mapping[Page, int], entries: int) -> float:
+    """Return the share of *counted* that is not on the *entries* hottest of *ranked*."""
+    hottest = sorted((page for page in ranked if ranked[page]), key=lambda page: (-ranked[page], page))[:entries]
+    total = sum(counted.values())
+    return 1 - sum(counted[page] for page in hottest) / total if total else 0.0

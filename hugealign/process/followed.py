@@ -1,0 +1,243 @@
+"""Where a command and all that it starts run: samples of instruction pointers, resolved as they come.
+
+As `hugealign.process.instructions`, but the processes may be gone before anybody could read what they map: so the
+kernel tells of each mapping, too (PERF_RECORD_MMAP2, perf_event_open(2)).
+"""
+
+import mmap
+import os
+import signal
+import struct
+import time
+from bisect import bisect_right, insort
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from hugealign.environment import as_given
+from hugealign.errors import HugealignError
+from hugealign.process.instructions import FREQUENCY, SamplingError, open_event
+from hugealign.units import printable
+
+_ATTRIBUTES = struct.Struct("=IIQQQQQ16x")
+_SOFTWARE, _CPU_CLOCK = 1, 0
+_SAMPLE_IP, _SAMPLE_TID, _SAMPLE_TIME = 1, 2, 4
+#: The bits of struct perf_event_attr: disabled, inherit, exclude_kernel, exclude_hv, mmap, comm, freq, enable_on_exec,
+#: task, sample_id_all, mmap2, comm_exec.
+_FLAGS = sum(1 << bit for bit in (0, 1, 5, 6, 8, 9, 10, 12, 13, 18, 23, 24))
+_HEADER = struct.Struct("=IHH")
+_SAMPLE, _COMM, _FORK, _LOST, _MMAP2 = 9, 3, 7, 2, 10
+_COMM_EXEC = 1 << 13
+_HEAD, _TAIL = 1024, 1032
+_DATA_PAGES = 64
+_PAUSE = 0.1
+_MOST_MAPPINGS = 20_000  # of a process; a runtime makes new ones all the time
+_SHELL = (126, 127)
+
+#: The path of a file and the number of a page in it; for code without a file its name for itself and its address.
+Page = tuple[str, int]
+
+
+class NotStartedError(HugealignError):
+    """The command cannot be executed; *exit_status* is 126 or 127, as of env(1)."""
+
+    def __init__(self, message: str, exit_status: int) -> None:
+        super().__init__(message)
+        self.exit_status = exit_status
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """How often each *page* of 4 KiB was sampled, of all processes together; the command's exit *status*.
+
+    *status* is None if it was ended after its time, minus the number of the signal that ended it.  *lost* records found
+    no room.
+    """
+
+    pages: "Counter[Page]"
+    status: int | None
+    lost: int = 0
+
+
+@dataclass(slots=True)
+class Space:
+    """What one process maps, by address."""
+
+    starts: list[int] = field(default_factory=list)
+    ends: dict[int, tuple[int, int, str]] = field(default_factory=dict)
+
+    def map(self, start: int, length: int, offset: int, name: str) -> None:
+        """Take up a mapping; what was at its start is gone."""
+        if start not in self.ends:
+            if len(self.starts) >= _MOST_MAPPINGS:
+                return
+            insort(self.starts, start)
+        self.ends[start] = (start + length, offset, name)
+
+    def page(self, address: int) -> Page:
+        """Return the page at *address*."""
+        at = bisect_right(self.starts, address) - 1
+        if at >= 0:
+            start = self.starts[at]
+            end, offset, name = self.ends[start]
+            if address < end:
+                has_file = name.startswith("/") and not name.startswith(("//anon", "/dev/zero", "/memfd:", "/SYSV"))
+                return (name, (address - start + offset) >> 12) if has_file else ("", address >> 12)
+        return "", address >> 12
+
+    def copy(self) -> "Space":
+        """Return what a child maps at first."""
+        return Space(list(self.starts), dict(self.ends))
+
+
+@dataclass(slots=True)
+class Records:
+    """Takes up the kernel's records in the order of their times."""
+
+    spaces: dict[int, Space] = field(default_factory=dict)
+    pages: "Counter[Page]" = field(default_factory=Counter)
+    lost: int = 0
+
+    def take(self, records: Sequence[tuple[int, int, bytes]]) -> None:
+        """Take up *records*: each type, misc and body."""
+        timed = sorted(records, key=lambda record: _time(record[0], record[2]))
+        for kind, misc, body in timed:
+            with suppress(struct.error):
+                self._one(kind, misc, body)
+
+    def _one(self, kind: int, misc: int, body: bytes) -> None:
+        if kind == _SAMPLE:
+            address, pid = struct.unpack_from("=QI", body)
+            self.pages[self.spaces.setdefault(pid, Space()).page(address)] += 1
+        elif kind == _MMAP2:
+            pid, _, start, length, offset = struct.unpack_from("=IIQQQ", body)
+            name = body[64:-16].partition(b"\0")[0]
+            self.spaces.setdefault(pid, Space()).map(start, length, offset, os.fsdecode(name))
+        elif kind == _FORK:
+            pid, parent = struct.unpack_from("=II", body)
+            if pid != parent:
+                self.spaces[pid] = self.spaces.get(parent, Space()).copy()
+        elif kind == _COMM and misc & _COMM_EXEC:
+            (pid,) = struct.unpack_from("=I", body)
+            self.spaces[pid] = Space()
+        elif kind == _LOST:
+            self.lost += struct.unpack_from("=QQ", body)[1]
+
+
+def _time(kind: int, body: bytes) -> int:
+    """Return the time of a record: in its body for samples, at its end for all others (sample_id_all)."""
+    return int.from_bytes(body[16:24] if kind == _SAMPLE else body[-8:], "little")
+
+
+def follow(words: Sequence[str], seconds: float | None = None, frequency: int = FREQUENCY) -> Followed:
+    """Run the command *words* and return where it and its children run, until it ends or is ended after *seconds*.
+
+    Raises SamplingError, NotStartedError.
+    """
+    started, start = os.pipe()
+    failed, fail = os.pipe()
+    pid = os.fork()
+    if not pid:
+        _become(words, started, start, fail)
+    os.close(started)
+    os.close(fail)
+    rings: list[_Ring] = []
+    records = Records()
+    status: int | None = None
+    before: dict[int, Callable[..., object] | int | None] = {}
+    try:
+        rings.extend(_Ring(pid, cpu, frequency) for cpu in sorted(os.sched_getaffinity(0)))
+        # The command decides what an interrupt of the terminal means to it; we go on to its end.
+        before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        os.write(start, b"!")
+        number = os.read(failed, 16)
+        if number:
+            reason = os.strerror(int(number))
+            raise NotStartedError(f"{printable(words[0])}: {reason}", _SHELL[int(number) == 2])
+        end = None if seconds is None else time.monotonic() + seconds
+        while status is None and (end is None or time.monotonic() < end):
+            time.sleep(_PAUSE)
+            status = _reaped(pid)
+            records.take([record for ring in rings for record in ring.drain()])
+    except OSError as error:
+        raise SamplingError(f"cannot be sampled: {error.strerror} (kernel.perf_event_paranoid?)") from error
+    finally:
+        os.close(start)
+        os.close(failed)
+        if status is None:
+            _end(pid)
+        for handled, handler in before.items():
+            signal.signal(handled, handler)
+        records.take([record for ring in rings for record in ring.drain()])
+        for ring in rings:
+            ring.close()
+    return Followed(records.pages, status, records.lost)
+
+
+def _become(words: Sequence[str], started: int, start: int, fail: int) -> None:
+    """Wait for the word, then be the command.  Does not return."""
+    try:
+        os.close(start)
+        if os.read(started, 1) == b"!":
+            for number in (signal.SIGPIPE, signal.SIGXFSZ):  # as Python found them
+                signal.signal(number, signal.SIG_DFL)
+            os.execvpe(words[0], list(words), as_given())  # noqa: S606 - no shell on purpose
+    except OSError as error:
+        os.write(fail, str(error.errno).encode())
+    except ValueError:
+        os.write(fail, b"2")
+    finally:
+        os._exit(127)
+
+
+def _reaped(pid: int) -> int | None:
+    done, status = os.waitpid(pid, os.WNOHANG)
+    return os.waitstatus_to_exitcode(status) if done else None
+
+
+def _end(pid: int) -> None:
+    with suppress(ProcessLookupError, ChildProcessError):
+        os.kill(pid, signal.SIGTERM)
+        for _ in range(20):
+            if _reaped(pid) is not None:
+                return
+            time.sleep(_PAUSE)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+class _Ring:
+    """The records of the command on one processor."""
+
+    def __init__(self, pid: int, cpu: int, frequency: int) -> None:
+        kind = _SAMPLE_IP | _SAMPLE_TID | _SAMPLE_TIME
+        attributes = _ATTRIBUTES.pack(_SOFTWARE, _ATTRIBUTES.size, _CPU_CLOCK, frequency, kind, 0, _FLAGS)
+        self._fd = open_event(attributes, pid, cpu)
+        try:
+            self._map = mmap.mmap(self._fd, (1 + _DATA_PAGES) * mmap.PAGESIZE)
+        except OSError:
+            os.close(self._fd)
+            raise
+
+    def close(self) -> None:
+        self._map.close()
+        os.close(self._fd)
+
+    def drain(self) -> list[tuple[int, int, bytes]]:
+        head, tail = struct.unpack_from("=QQ", self._map, _HEAD)
+        size = _DATA_PAGES * mmap.PAGESIZE
+        found = []
+        while tail + _HEADER.size <= head:
+            kind, misc, length = _HEADER.unpack(self._bytes(tail % size, _HEADER.size, size))
+            if length < _HEADER.size:
+                break
+            found.append((kind, misc, self._bytes((tail + _HEADER.size) % size, length - _HEADER.size, size)))
+            tail += length
+        struct.pack_into("=Q", self._map, _TAIL, head)
+        return found
+
+    def _bytes(self, at: int, count: int, size: int) -> bytes:
+        base = mmap.PAGESIZE
+        first = self._map[base + at : base + min(at + count, size)]
+        return first + self._map[base : base + count - len(first)]

@@ -1,0 +1,41 @@
+"""How much of what runs a profile has not seen, by what it has seen only once.  Pure.
+
+What was never seen runs about as often as what was seen a single time (Good, Biometrika 40, 1953, page 237, who had it
+from Turing).  How far that can be off: Esty, "A normal limit law for a nonparametric estimator of the coverage of a
+random sample", Annals of Statistics 11, 1983, page 905.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import sqrt
+
+_DEVIATIONS = 1.96  # 95 of 100 times
+
+
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """The *share* of what runs that is in kinds which no sample hit; with 95 % confidence between *low* and *high*."""
+
+    share: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        """Return ``3.1 % (2.0 to 4.2)``."""
+        return f"{100 * self.share:.1f} % ({100 * self.low:.1f} to {100 * self.high:.1f})"
+
+
+def unseen(counts: Iterable[int], unit: int = 1) -> Unseen:
+    """Return what samples have missed that hit each kind as often as *counts* say; one sample counts *unit*.
+
+    Without any sample everything is unseen.
+    """
+    hits = [count // unit for count in counts if count >= unit]
+    total = sum(hits)
+    if not total:
+        return Unseen(1.0, 0.0, 1.0)
+    once, twice = hits.count(1), hits.count(2)
+    share = once / total
+    # With a single kind seen once, or none, the formula says certain; the rule of three does not.
+    reach = max(_DEVIATIONS * sqrt(max(0.0, once * (1 - share) + 2 * twice)) / total, 3 / total if not once else 0.0)
+    return Unseen(share, max(0.0, share - reach), min(1.0, share + reach))

@@ -1,0 +1,172 @@
+"""``hugealign advise`` on this kernel: commands and processes that would gain, and some that would not."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import hugealign as api
+from hugealign.process.followed import follow
+from tests.live.programs import ROOT, hugealign
+
+SCHEMA = json.loads((ROOT / "hugealign" / "live" / "advise-1.schema.json").read_text(encoding="utf-8"))
+NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+# argv[1] functions, each on a page of its own, are called in turn for argv[2] milliseconds.
+_SPREAD = """\
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+__asm__(".text\\n .p2align 12\\n .globl pages\\n pages: .rept 1024\\n"
+        " .rept 40\\n nop\\n .endr\\n ret\\n .p2align 12\\n .endr");
+extern char pages[];
+int main(int argc, char **argv) {
+  long count = atol(argv[1]), until = clock() + atol(argv[2]) * (CLOCKS_PER_SEC / 1000);
+  if (argc > 3 && fork() && fork()) execl("/bin/true", "true", (char *)0);
+  while (clock() < until)
+    for (long again = 0; again < 100; again++)
+      for (long page = 0; page < count; page++) ((void (*)(void))(pages + page * 4096))();
+  return 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def spread(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("advise") / "spread"
+    subprocess.run(["gcc", "-O1", "-xc", "-", "-o", str(path)], input=_SPREAD, text=True, check=True)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def sampling() -> None:
+    try:
+        follow(["true"])
+    except api.errors.HugealignError as error:
+        pytest.skip(str(error))
+
+
+def advise(*words: str, status: int, prefix: tuple[str, ...] = ()) -> dict[str, Any]:
+    done = hugealign("advise", "--json", *words, prefix=prefix)
+    assert (done.returncode, done.stderr) == (status, "")
+    found: dict[str, Any] = json.loads(done.stdout)
+    jsonschema.validate(found, SCHEMA, cls=jsonschema.Draft202012Validator)
+    return found
+
+
+def test_program_whose_text_is_spread_and_one_whose_is_not(spread: Path) -> None:
+    yes = advise("--cpu", "skylake", "--frequency", "2000", "--", str(spread), "1000", "800", status=0)
+    assert (yes["answer"], yes["hottest"], yes["status"]) == ("yes", str(spread), 0)
+    assert yes["pages"]["0.99"] > 800 or yes["unseen"]["value"] > 0.1
+    assert yes["windows"]["0.99"] <= 3
+    assert yes["command"].startswith(f"hugealign run --fix -- {spread}")
+    no = advise("--cpu", "skylake", "--frequency", "2000", "--", str(spread), "10", "800", status=1)
+    assert (no["answer"], no["command"]) == ("no", None)
+    assert 5 <= no["pages"]["0.9"] <= 20
+
+
+def test_children_and_what_they_become_are_seen(spread: Path) -> None:
+    found = follow(["sh", "-c", f"true; {spread} 10 300 fork; exec {spread} 10 300"], frequency=2000)
+    assert found.status == 0
+    assert sum(count for (name, _), count in found.pages.items() if name == str(spread)) > found.pages.total() / 2
+
+
+def test_process(spread: Path) -> None:
+    with subprocess.Popen([spread, "1000", "9000"]) as child:
+        try:
+            for target in (str(child.pid), spread.name):
+                found = advise("--seconds", "1", "--frequency", "2000", "--cpu", "zen3", "-p", target, status=0)
+                assert found["answer"] == "yes"
+                assert found["what"] == f"{spread.name}[{child.pid}]"
+                assert found["command"]
+            done = hugealign("advise", "-v", "--seconds", "1", "-p", str(child.pid))
+        finally:
+            child.kill()
+    assert "  not seen yet, of what runs: " in done.stdout
+    assert "  next: " in done.stdout
+
+
+def test_idle_process_is_no_answer() -> None:
+    with subprocess.Popen(["sleep", "60"]) as child:
+        try:
+            found = advise("--seconds", "0.2", "-p", str(child.pid), status=3)
+        finally:
+            child.kill()
+    assert (found["answer"], found["command"]) == ("unknown", f"hugealign advise --seconds 60 -p {child.pid}")
+
+
+def test_process_that_ends_meanwhile(spread: Path) -> None:
+    with subprocess.Popen([spread, "10", "300"]) as child:
+        done = hugealign("advise", "--seconds", "1", "-p", str(child.pid))
+        assert done.returncode in (1, 3)
+        assert len(done.stderr.splitlines()) <= 1
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (["-p", "2"], 3),
+        (["-p", "4194304999"], 3),
+        (["-p", "no-such-name"], 3),
+        (["--", "no-such-command"], 127),
+        (["--", "/etc/passwd"], 126),
+        ([], 2),
+        (["-p", "1", "--", "true"], 2),
+        (["--cpu", "8086", "--", "true"], 2),
+        (["--cpu", "kunpeng920", "--", "true"], 2),
+    ],
+)
+def test_what_cannot_be_advised_is_said_in_one_line(words: list[str], status: int) -> None:
+    done = hugealign("advise", "--seconds", "0.2", *words)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (status, "", 1), done
+
+
+def test_ordinary_user_may_ask_about_own_processes() -> None:
+    if os.geteuid() or subprocess.run([*NOBODY, sys.executable, "-c", "import argparse"], check=False).returncode:
+        pytest.skip("not root, or this Python does not run as nobody")
+    found = hugealign("advise", "--", "sha256sum", "/usr/bin/bash", prefix=NOBODY)
+    assert found.returncode in (1, 3)
+    assert "Traceback" not in found.stderr
+    with subprocess.Popen(["sleep", "9"]) as child:
+        done = hugealign("advise", "--seconds", "0.2", "-p", str(child.pid), prefix=NOBODY)
+        child.kill()
+    assert done.returncode == 3
+    assert "try as root" in done.stderr
+
+
+def test_hostile_name(spread: Path) -> None:
+    path = spread.with_name("x\x1b]0;\n y")
+    os.link(spread, path)
+    done = hugealign("advise", "-v", "--", str(path), "500", "300")
+    path.unlink()
+    assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_interrupt_is_the_command_s(spread: Path) -> None:
+    words = [sys.executable, "-m", "hugealign", "advise", "--json", "--", str(spread), "10", "20000"]
+    with subprocess.Popen(
+        words,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+    ) as process:
+        time.sleep(1.5)
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.stdout
+        found = json.loads(process.stdout.read())
+    assert found["status"] == -signal.SIGINT
+
+
+def test_api(spread: Path) -> None:
+    found = api.advise([str(spread), "10", "500"], api.AdviseOptions(frequency=3000, cpu="skylake"))
+    assert (found.judged.answer, found.status) == ("no", 0)

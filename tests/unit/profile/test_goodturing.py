@@ -1,0 +1,39 @@
+"""What a profile has not seen, by what it saw once."""
+
+import random
+from collections import Counter
+
+import pytest
+
+from hugealign.profile.goodturing import unseen
+
+
+def test_by_hand() -> None:
+    found = unseen([1, 1, 2, 6])
+    assert found.share == 0.2
+    assert found.low < 0.2 < found.high
+    assert str(unseen([1] * 10 + [90])) == "10.0 % (4.1 to 15.9)"
+
+
+def test_nothing_is_known_without_samples_and_nothing_is_certain_with_some() -> None:
+    assert (unseen([]).share, unseen([]).high) == (1.0, 1.0)
+    assert unseen([3, 3]).share == 0
+    assert unseen([3, 3]).high == 0.5
+    assert unseen([1, 1]).share == 1.0
+
+
+def test_a_sample_may_count_for_more() -> None:
+    assert unseen([1000, 2000, 7000], 1000) == unseen([1, 2, 7])
+
+
+@pytest.mark.parametrize("size", [300, 3000])
+def test_it_is_what_is_really_missed(size: int) -> None:
+    """Of kinds whose chances fall like 1/n the interval holds what was missed, nearly always."""
+    weights = [1 / (n + 1) for n in range(5000)]
+    total, held = sum(weights), 0
+    for seed in range(20):
+        seen = Counter(random.Random(seed).choices(range(5000), weights, k=size))
+        missed = 1 - sum(weights[kind] for kind in seen) / total
+        found = unseen(seen.values())
+        held += found.low <= missed <= found.high
+    assert held >= 17
