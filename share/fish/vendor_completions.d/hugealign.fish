@@ -161,6 +161,7 @@ complete -c hugealign -n '_shtab_hugealign_using order' -s b -l binary -xka "(__
 complete -c hugealign -n '_shtab_hugealign_using order' -s o -l output -xka "(__fish_complete_path (commandline -ct))" -d 'write the order to FILE, whole or not at all; - is stdout'
 complete -c hugealign -n '_shtab_hugealign_using order' -l emit -xka "order lld list json" -d 'form of FILE: hugealign'"'"'s own, lld'"'"'s --symbol-ordering-file, names alone, JSON (default: order)'
 complete -c hugealign -n '_shtab_hugealign_using order' -l format -xka "text json" -d 'form of the report (default: text)'
+complete -c hugealign -n '_shtab_hugealign_using order' -l blocks -d 'divide functions into the blocks that ran and the rest, where EXE has clang'"'"'s map of blocks'
 complete -c hugealign -n '_shtab_hugealign_using order' -l diff -d 'compare two order files'
 complete -c hugealign -n '_shtab_hugealign_using order' -l type -x -d 'do not look: the profiles are of this format'
 complete -c hugealign -n '_shtab_hugealign_using order' -l force -d 'go on even if most of the samples are not found'
