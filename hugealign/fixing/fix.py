@@ -68,7 +68,7 @@ def fix(path: str, options: FixOptions | None = None) -> Fixed:
             raise UsageError("OUT is FILE itself; use --in-place")
         try:
             before = os.fstat(fd).st_size
-            action, output, plan = _made(fd, options)
+            action, output, plan = made(fd, options)
         except OSError as error:
             state = f"; {writing.UNCHANGED}" if options.in_place else ""
             raise HugealignError(f"{error.strerror or error}{state}") from error
@@ -78,8 +78,8 @@ def fix(path: str, options: FixOptions | None = None) -> Fixed:
         return Fixed(path, action, before, output.size, where, copied, plan)
 
 
-def _made(fd: int, options: FixOptions) -> tuple[str, Output, Plan | None]:
-    """Return the action for the file behind *fd*, its result, and the plan."""
+def made(fd: int, options: FixOptions) -> tuple[str, Output, Plan | None]:
+    """Return the action for the file behind *fd*, its result, and the plan.  Raises HugealignError, OSError."""
     image = examine.read(fd)
     read = reader(fd)
     if options.undo:

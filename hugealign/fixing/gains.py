@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hugealign import settings
 from hugealign.errors import HugealignError
-from hugealign.fixing import examine
+from hugealign.fixing.fix import FIX, FixOptions, made
 from hugealign.process import processes, smaps
 from hugealign.regular import opened
 from hugealign.units import printable
@@ -40,8 +40,9 @@ def gather(paths: Sequence[str], page_size: int, level: str) -> list[Gain]:
             if (info.st_dev, info.st_ino) in seen or os.pread(fd, 4, 0) != b"\x7fELF":
                 continue
             seen.add((info.st_dev, info.st_ino))
-            plan = examine.plan(fd, examine.read(fd), page_size, level)
-            if plan.edits and plan.text >= settings.MIN_TEXT:
+            # All that a fix does but writing: what it would refuse is not promised.
+            action, _, plan = made(fd, FixOptions(level, page_size))
+            if action == FIX and plan and plan.text >= settings.MIN_TEXT:
                 users = max(running[info.st_dev, info.st_ino], running[os.path.realpath(path)])
                 gains.append(Gain(path, plan.text, plan.windows - plan.windows_before, plan.executable, users))
     return sorted(gains, key=lambda gain: (-min(gain.users, 1), -gain.windows, gain.path))

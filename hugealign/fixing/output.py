@@ -60,17 +60,15 @@ def fixed(read: Read, image: Image, plan: Plan) -> Output:
     """Return the file that *plan* makes of *image*.  Raises RefusalError, MalformedElfError."""
     fields = list(_EHDR.unpack(exactly(read, _EHDR.size, 0)))
     e_phoff, e_phnum, e_shnum, e_shstrndx = (fields[i] for i in (5, 10, 12, 13))
-    if e_phoff != _EHDR.size:
-        raise RefusalError("its program headers are not at the beginning of the file, as after BOLT and some patchers")
     if e_phnum != len(image.segments) or e_shnum != len(image.sections):
         raise RefusalError("its header tables are of an unusual kind")
     if not 0 < e_shstrndx < e_shnum or image.sections[e_shstrndx].sh_size > _STRINGS_LIMIT:
         raise RefusalError("it has no names of sections")
     if any(section.name == HEADERS_SECTION for section in image.sections):
         raise RefusalError(f"it has a section {HEADERS_SECTION} already: it is prelinked, or has been fixed")
-    headers = exactly(read, e_phoff + e_phnum * _PHDR.size, 0)
-    if len(headers) > plan.pieces[0].size:
-        raise RefusalError("its program headers are not at the beginning of the file")
+    headers = exactly(read, _EHDR.size, 0) + exactly(read, e_phnum * _PHDR.size, e_phoff)
+    if len(headers) > plan.pieces[0].size or 0 < e_phoff < _EHDR.size:
+        raise RefusalError("its program headers overlap what moves")
     if any(p_vaddr != p_paddr for *_, p_vaddr, p_paddr, _, _, _ in _PHDR.iter_unpack(headers[_EHDR.size :])):
         raise RefusalError("its physical addresses differ from the virtual ones, as in a kernel")
     tables = exactly(read, e_shnum * _SHDR.size, image.e_shoff)
@@ -104,6 +102,8 @@ def fixed(read: Read, image: Image, plan: Plan) -> Output:
         appended += data.ljust(align_up(len(data), _ALIGNMENT), b"\0")
     entries[e_shstrndx][4:6] = at_record + len(appended), len(strings)
     appended += strings.ljust(align_up(len(strings), _ALIGNMENT), b"\0")
+    # BOLT and some patchers leave the program headers in the middle of the file, where they move with the contents.
+    fields[5] = moved(plan.pieces, e_phoff)
     fields[6], fields[10], fields[12] = at_record + len(appended), len(plan.segments), len(entries)
     try:
         appended += b"".join(_SHDR.pack(*entry) for entry in entries)
@@ -117,9 +117,22 @@ def fixed(read: Read, image: Image, plan: Plan) -> Output:
     made = record(new_headers)
     trap = TRAP[image.e_machine]
     traps = [(at, trap * (size // len(trap))) for at, size in filled if any(trap)]
-    return Output(
-        pieces, (*traps, (at_record, made + appended[len(made) :]), (0, new_headers)), at_record + len(appended)
-    )
+    tail = at_record, made + appended[len(made) :]
+    return Output(pieces, (*traps, tail, *_written(new_headers)), at_record + len(appended))
+
+
+def _written(headers: bytes) -> tuple[tuple[int, bytes], ...]:
+    """Return what to write where, so that a file has these *headers*, the program headers behind the ELF header."""
+    e_phoff = _EHDR.unpack(headers[: _EHDR.size])[5]
+    if e_phoff == _EHDR.size:
+        return ((0, headers),)
+    return (e_phoff, headers[_EHDR.size :]), (0, headers[: _EHDR.size])
+
+
+def _headers(read: Read, size: int) -> bytes:
+    """Return *size* bytes of headers, as `_written` takes them, or fewer where another tool has spoilt them."""
+    header = exactly(read, _EHDR.size, 0)
+    return header + read(size - _EHDR.size, _EHDR.unpack(header)[5])
 
 
 def unchanged(read: Read, image: Image) -> Output:
@@ -216,7 +229,7 @@ def original(read: Read, image: Image) -> Output:
     record, headers = recorded(read, image), contents(read, image, HEADERS_SECTION)
     if record is None or headers is None:
         raise RefusalError("it has not been fixed, or a tool has removed the record since")
-    if digest(read(record.headers, 0)) != record.digest:
+    if digest(_headers(read, record.headers)) != record.digest:
         raise RefusalError("another tool has changed its headers since it was fixed")
     if (
         len(headers) < record.headers
@@ -225,7 +238,7 @@ def original(read: Read, image: Image) -> Output:
     ):
         raise MalformedElfError("the record of the fix is damaged")
     back = tuple(Piece(p.target, p.source, p.size) for p in record.pieces)
-    return Output(back, ((0, headers[: record.headers]),), record.size)
+    return Output(back, _written(headers[: record.headers]), record.size)
 
 
 def has_remains(read: Read, image: Image) -> bool:

@@ -137,13 +137,15 @@ def make_plan(image: Image, page_size: int, level: str = SHIFT, rodata: bool = F
     groups = _groups(loads, texts)
     targets = [segment.p_offset for segment in loads]
     packed = any((spans[i].start - spans[i].offset) % page_size for i in data)
-    if packed or not all(_fits(loads, group, spans, page_size) for group in groups):
+    moves = packed or not all(_fits(loads, group, spans, page_size) for group in groups)
+    if moves:
         targets = _targets(loads, groups, data, page_size)
         spans = [
             replace(s, offset=s.offset + t - old.p_offset) for s, t, old in zip(spans, targets, loads, strict=True)
         ]
-    pieces, size = _pieces(image, loads, targets)
-    size = max([size, *(spans[t.at].offset + t.high - t.low for t in texts)])
+    stops = [spans[t.at].offset + t.high - t.low for t in texts]
+    pieces, size = _pieces(image, loads, targets, stops if moves else [])
+    size = max([size, *stops])
     aligned = {t.at for t in texts} | data
     segments = _segments(image, loads, aligned, spans, pieces, page_size)
     new = Image(image.e_type, image.e_machine, segments, (), size)
@@ -398,11 +400,13 @@ def _targets(
     return targets
 
 
-def _pieces(image: Image, loads: Sequence[Segment], targets: Sequence[int]) -> tuple[tuple[Piece, ...], int]:
-    """Return how the contents of the file move, and the size of the new file."""
+def _pieces(
+    image: Image, loads: Sequence[Segment], targets: Sequence[int], texts: Sequence[int]
+) -> tuple[tuple[Piece, ...], int]:
+    """Return how the contents of the file move, and the size of the new file; *texts* are where texts end in it."""
     starts = [*(segment.p_offset for segment in loads), _file_end(loads[-1])]
     places = [*targets, 0]
-    last = targets[-1] + loads[-1].p_filesz
+    last = max([targets[-1] + loads[-1].p_filesz, *texts])
     places[-1] = last + (starts[-1] - last) % _TAIL_ALIGNMENT
     if starts[0]:
         starts, places = [0, *starts], [0, *places]
@@ -449,7 +453,7 @@ def _segments(
             offset = moved(pieces, offset)
         if old.p_type == PT_PHDR:
             filesz = memsz = count * _PHENTSIZE
-        header = image.segments[0].header + len(segments) * _PHENTSIZE
+        header = moved(pieces, image.segments[0].header) + len(segments) * _PHENTSIZE
         segments.append(Segment(old.p_type, old.p_flags, offset, start, filesz, memsz, align, len(segments), header))
     return tuple(segments)
 

@@ -245,14 +245,17 @@ def check(image: "Image", policy: Policy) -> list[Finding]:
     of every current iTLB (64 and more), so there is nothing to win.
     """
     findings = [finding for segment in image.text_segments for finding in _structure(image, segment)]
-    if len(image.text_segments) > 1:
-        findings += [Finding("HA007", segment, "a second executable segment") for segment in image.text_segments[1:]]
-    if coverage(image, policy.page_size).text >= policy.min_text:
+    placed: list[Finding] = []
+    large = coverage(image, policy.page_size).text >= policy.min_text
+    if large:
         data = _data_sections(image)
         for segment in image.text_segments:
-            findings += _placement(image, segment, policy)
-            findings += _among(segment, data)
-    return findings
+            placed += _placement(image, segment, policy)
+            placed += _among(segment, data)
+    # Where each is whole windows, it has neither head nor tail of its own: what BOLT makes, when it has been fixed.
+    if not large or any(finding.rule.severity == ERROR for finding in placed):
+        findings += [Finding("HA007", segment, "a second executable segment") for segment in image.text_segments[1:]]
+    return findings + placed
 
 
 def _structure(image: "Image", segment: "Segment") -> "Iterator[Finding]":

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import random
+import subprocess
 import tempfile
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
@@ -12,6 +13,7 @@ from typing import Any
 
 import hugealign.cli
 from hugealign.elf.fixrecord import LEVELS, MAGIC
+from hugealign.elf.image import read_file
 from hugealign.elf.symbols import Functions, read_functions
 from hugealign.verification.configuration import KEYS
 from tests.commands.profiles import build
@@ -65,6 +67,63 @@ def _damaged(chance: Chance, to_fix: bool) -> bytes:
     data = os.pread(subject.fd, os.fstat(subject.fd).st_size, 0)
     subject.restore()
     return data[: 4 << 20]
+
+
+#: main of two blocks and hot of one, and what follows: clang's map of them.
+_WITH_BLOCKS = """\
+.text
+.globl main, hot, _start
+.type main, @function
+main: nop
+nop
+ret
+.size main, . - main
+.type hot, @function
+hot: ret
+.size hot, . - hot
+_start: ret
+.section .llvm_bb_addr_map, "", @{kind:#x}
+{map}
+"""
+#: By version: of an old kind of section, then with calls, with hashes, with parts and what the compiler thought.
+_MAPS = (
+    (0x6FFF4C08, ".quad main\n.byte 2, 0,1,8, 1,2,1\n.quad hot\n.byte 1, 0,1,1"),
+    (0x6FFF4C0A, ".byte 1,0\n.quad main\n.byte 2, 0,1,8, 0,2,1\n"),
+    (0x6FFF4C0A, ".byte 2,0\n.quad main\n.byte 2, 0,0,1,8, 7,0,2,1\n.byte 2,0\n.quad hot\n.byte 1, 0,0,1,1"),
+    (0x6FFF4C0A, ".byte 3,0x20\n.quad main\n.byte 2, 0,0,1,1,0,8, 7,0,0,2,1\n"),
+    (0x6FFF4C0A, ".byte 4,0x40\n.quad main\n.byte 2, 0,0,1,8\n.quad 9\n.byte 7,0,2,1\n.quad 8\n"),
+    (0x6FFF4C0A, ".byte 2,0x0f,2\n.quad main\n.byte 1, 0,0,1,8\n.quad main+1\n.byte 1, 7,0,2,1, 5,9,1,7,3,9,0\n"),
+)
+
+
+@cache
+def _with_blocks() -> tuple[tuple[bytes, int, int], ...]:
+    """Return linked programs, each with where its map of blocks begins and ends."""
+    made = []
+    with tempfile.TemporaryDirectory(prefix="hugealign-fuzz-") as work:
+        for kind, text in _MAPS:
+            (Path(work) / "a.s").write_text(_WITH_BLOCKS.format(kind=kind, map=text))
+            words = ["cc", "-nostdlib", "-static", "-no-pie", "a.s", "-o", "a"]
+            subprocess.run(words, cwd=work, check=True, capture_output=True)
+            path = Path(work) / "a"
+            section = next(s for s in read_file(path).sections if s.name == ".llvm_bb_addr_map")
+            made.append((path.read_bytes(), section.sh_offset, section.sh_offset + section.sh_size))
+    return tuple(made)
+
+
+def blocks(chance: Chance) -> bytes:
+    """Return a program whose map of blocks is damaged."""
+    data, begin, end = chance.choice(_with_blocks())
+    changed = bytearray(data)
+    for _ in range(chance.randint(1, 4)):
+        at = chance.randrange(begin, end)
+        changed[at] = chance.choice((0, 1, 2, 3, 0x7F, 0x80, 0xFF, chance.randrange(256)))
+    return bytes(changed)
+
+
+def beside_blocks() -> dict[str, bytes]:
+    """Return the profiles for such programs, by name and by address."""
+    return {"folded": b"main;hot 70000\nmain 90000\n", "spots": b"F 401000 401003 100000\nB 401002 401000 90000 0\n"}
 
 
 @cache

@@ -114,6 +114,11 @@ _ORDER = (
     ("order", "@", "-b", "prog"),
     ("map", "prog", "--order", "@"),
 )
+_BLOCKS = (
+    ("order", "--blocks", "folded", "-b", "@", "--force", "-o", OUT),
+    ("order", "--blocks", "spots", "-b", "@", "--force", "-o", OUT),
+    ("order", "--blocks", "spots", "-b", "@", "--force", "--emit=json", "-o", OUT),
+)
 _OF_ELF = (
     ("warm", "--check", "@"),
     ("warm", "--check", "--libs", "--rodata", "@"),
@@ -132,6 +137,7 @@ KINDS: dict[str, Kind] = {name: Kind(make, _VERIFY, temporary=_UNPACKED) for nam
     "elf-plan": Kind(files.elf_to_fix, tuple(("@", level) for level in LEVELS), run=_plan),
     "elf-fixed": Kind(files.fixed, _FIX_AGAIN),
     "elf-others": Kind(files.elf, _OF_ELF, beside=files.beside),
+    "blocks": Kind(files.blocks, _BLOCKS, beside=files.beside_blocks),
     "profile": Kind(files.profile, _PROFILE, beside=files.beside, temporary=_UNPACKED_PROFILE),
     "profile-made": Kind(files.profile, _MADE, run=_order, beside=files.beside),
     "order": Kind(files.order, _ORDER, beside=files.beside),

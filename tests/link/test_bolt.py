@@ -134,4 +134,13 @@ def test_program(
     assert done.returncode == 1
     assert {finding["id"] for finding in report["findings"]} == rules
     share = 100 * report["coverage"]["huge_bytes"] / report["coverage"]["text_bytes"]
+    # Where it is whole otherwise, the fixed file has no tail, and no second text with ends of its own.
+    fixed = tmp_path / "fixed"
+    run(HUGEALIGN, "fix", "-o", fixed, output, check=True)
+    assert run(fixed, check=True).stdout == expected.stdout
+    (after,) = json.loads(run(HUGEALIGN, "verify", "--format=json", fixed).stdout)["files"]
+    left = {finding["id"] for finding in after["findings"]}
+    assert left == {"HA009"} if hot_is_whole else "HA004" not in left
+    run(HUGEALIGN, "fix", "--undo", "-o", tmp_path / "back", fixed, check=True)
+    assert (tmp_path / "back").read_bytes() == output.read_bytes()
     record_property("seen", f"{share:.1f} % of the text in whole windows; {', '.join(sorted(rules))}")

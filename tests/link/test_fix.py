@@ -365,15 +365,6 @@ REFUSALS: dict[str, tuple[str | dict[int, bytes], int, str]] = {
     "no sections": ({40: bytes(8), 60: bytes(4)}, 1, "it has no section headers"),
     "appended data": ("cp plain made && echo more >>made", 1, "5 B of data are appended to it; it may look for them"),
     "packed": ({1000: b"UPX!"}, 1, "packed by UPX"),
-    "program headers at the end, as after BOLT": (
-        (
-            "python3 -c \"import struct; d = bytearray(open('plain', 'rb').read()); d += bytes(-len(d) % 8); "
-            "at, count = *struct.unpack_from('<Q', d, 32), *struct.unpack_from('<H', d, 56); "
-            "struct.pack_into('<Q', d, 32, len(d)); d += d[at : at + 56 * count]; open('made', 'wb').write(d)\""
-        ),
-        1,
-        "its program headers are not at the beginning of the file, as after BOLT",
-    ),
     "a kernel": ({64 + 2 * 56 + 24: b"\1"}, 1, "its physical addresses differ from the virtual ones"),
     "truncated": ("head -c 100000 plain >made", 3, "section header table lies beyond the end of the file"),
     "text": ("echo hello >made", 3, "not an ELF file"),
@@ -406,6 +397,36 @@ def test_refused(what: str, plain: Path, tmp_path: Path) -> None:
         assert reason in done.stderr
         assert len(done.stderr.splitlines()) == 1
     assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_program_headers_elsewhere(plain: Path) -> None:
+    """As BOLT leaves them: the new ones take their place, by a copy; undone, the file is what it was."""
+    data = bytearray(plain.read_bytes())
+    data += bytes(-len(data) % 8)
+    (at,), (count,) = struct.unpack_from("<Q", data, 32), struct.unpack_from("<H", data, 56)
+    struct.pack_into("<Q", data, 32, len(data))
+    plain.write_bytes(data + data[at : at + 56 * count])
+    before = plain.read_bytes()
+    found = fix("--in-place", plain)
+    assert "(by a copy: contents move)" in found
+    after = plain.read_bytes()
+    assert after[:32] == before[:32]
+    assert after[64 : 64 + 56 * count] == before[64 : 64 + 56 * count]  # which is what nobody reads
+    assert Elf(plain).text[0]["p_align"] == PAGE
+    fix("--undo", "--in-place", plain)
+    assert plain.read_bytes() == before
+
+
+def test_what_would_be_refused_is_not_promised(plain: Path) -> None:
+    """What only the new headers show: here, that they cannot be named."""
+    assert str(plain) in run(HUGEALIGN, "fix", "--report", plain).stdout
+    data = bytearray(plain.read_bytes())
+    (e_shoff,), (e_shstrndx,) = struct.unpack_from("<Q", data, 40), struct.unpack_from("<H", data, 62)
+    (size,) = struct.unpack_from("<Q", data, e_shoff + 64 * e_shstrndx + 32)
+    struct.pack_into("<Q", data, e_shoff + 64 * e_shstrndx + 32, size // 2)
+    plain.write_bytes(data)
+    assert run(HUGEALIGN, "fix", "--dry-run", plain).returncode == 1
+    assert str(plain) not in run(HUGEALIGN, "fix", "--report", plain).stdout
 
 
 def test_names_outside_of_their_table(plain: Path) -> None:

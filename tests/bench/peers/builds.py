@@ -1,5 +1,6 @@
 """Every way that a program is built: by the linkers alone, by the peers, by hugealign."""
 
+import dataclasses
 import hashlib
 import json
 import re
@@ -160,6 +161,22 @@ def _accepted(said: str) -> str:
     if len(taken) > 1:
         words += f"; taken branches {int(taken[0]):,} before, {int(taken[-1]):,} after, by `-dyno-stats`"
     return words
+
+
+def divided(program: Program, before: Path, train: Path) -> Iterator[Build]:
+    """Yield hugealign's with blocks, of the trace *train* of *before*, if the program can be compiled again."""
+    if program.divided is None:
+        return
+    linker = "lld" if program.large else "bfd"
+    order = program.directory / "blocks.order"
+    words = ["order", "--blocks", "--trace", train.name, "-b", str(before), "-o", order.name]
+    seconds = made(program, [str(HUGEALIGN), *words, "--cpu", "skylake", "--reserve", "0"], order, train)
+    again = dataclasses.replace(program, words=program.divided(order))
+    wrapper = (str(HUGEALIGN), f"--profile={order}")
+    command, path = link(again, "hugealign.blocks", *LINKERS[linker], wrapper=wrapper)
+    seconds += made(again, command, path, order)
+    how = "`hugealign order --blocks --trace`, `hugealign --profile clang-19`; seconds without compiling"
+    yield Build("hugealign, blocks", how, path, seconds, True, "full", rewritten=True)
 
 
 def ours(program: Program, before: Path, functions: Functions, learned: list[Learned]) -> Iterator[Build]:

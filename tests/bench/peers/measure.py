@@ -75,6 +75,10 @@ def measure(program: Program, bolt: bool, times: bool) -> Iterator[dict[str, Any
     for build in _all(program, base, before, learned, alone):
         document["rows"].append(_simulated(program, build, test, before, ran.samples))
         yield document
+    for build in builds.divided(program, base, Path(train.path)):
+        trace = traced(program, build.path, program.test, build.path.name)
+        document["rows"].append(_simulated(program, build, trace, before, ran.samples))
+        yield document
     if bolt:
         for build in _bolted(program, before, learned):
             say(f"{build.title}, {build.learned}: trace and simulation")

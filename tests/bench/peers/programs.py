@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.bench.peers import generated
-from tests.support import LLVM, ROOT
+from tests.configure import sources
+from tests.support import HUGEALIGN, LLVM, ROOT, environment
 
 WORK = ROOT / "build" / "bench" / "peers"
 _LLVM = Path("/usr/lib/llvm-19")
@@ -47,6 +48,8 @@ class Program:
     budgets: tuple[int, ...]
     #: Whether GNU ld takes so long for it that lld makes what need not be GNU ld's.
     large: bool
+    #: How to compile it again, divided by an order file: returns the words that link that, in place of `words`.
+    divided: Callable[[Path], tuple[str, ...]] | None = None
 
 
 def _generated() -> Program:
@@ -110,10 +113,49 @@ def _clang() -> Program:
     )
 
 
+_SQLITE_FLAGS = ("-O2", "-fPIE", "-ffunction-sections", "-DSQLITE_THREADSAFE=0", "-DSQLITE_OMIT_LOAD_EXTENSION")
+
+
+def _sqlite() -> Program:
+    """SQLite's shell, compiled by clang with the map of blocks."""
+    directory = WORK / "sqlite"
+    sources(directory, ["sqlite3"])
+    tree = directory / "sqlite3" / "tree"
+    if not (tree / "sqlite3.c").exists():
+        subprocess.run(["./configure", "--disable-tcl"], cwd=tree, check=True, capture_output=True)
+        subprocess.run(["make", "sqlite3.c", "shell.c"], cwd=tree, check=True, capture_output=True)
+    for name in ("train", "test"):
+        shutil.copyfile(Path(__file__).with_name(f"sqlite-{name}.sql"), directory / f"{name}.sql")
+
+    def compiled(prefix: str, *front: str, flags: tuple[str, ...] = ()) -> tuple[str, ...]:
+        for name in ("sqlite3", "shell"):
+            words = [*front, "clang-19", *_SQLITE_FLAGS, *flags, "-c", f"{tree}/{name}.c", "-o", f"{prefix}{name}.o"]
+            subprocess.run(words, cwd=directory, check=True, env=environment())
+        return (f"{prefix}sqlite3.o", f"{prefix}shell.o", "-lm", "-lz")
+
+    words = compiled("", flags=("-fbasic-block-address-map",))
+    return Program(
+        "sqlite",
+        "SQLite's shell out of Debian's source package, compiled by clang 19 at -O2. Learned from a script of inserts, "
+        "an index and aggregates, judged by one of joins, windows, triggers and a vacuum, which has little in common "
+        "with it (`tests/bench/peers/sqlite-*.sql`). No rule of hugealign's was chosen by it but that of blocks from "
+        "samples (docs/order.md).",
+        directory,
+        "gcc",
+        words,
+        (":memory:", ".read train.sql"),
+        (":memory:", ".read test.sql"),
+        (":memory:", ".read train.sql"),
+        (0, 1, 2),
+        large=True,
+        divided=lambda order: compiled("divided.", str(HUGEALIGN), f"--profile={order}"),
+    )
+
+
 def _printed(argv: list[str]) -> list[str]:
     return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()
 
 
-PROGRAMS: dict[str, Callable[[], Program]] = {"generated": _generated, "clang": _clang}
+PROGRAMS: dict[str, Callable[[], Program]] = {"generated": _generated, "clang": _clang, "sqlite": _sqlite}
 LLD = ("-fuse-ld=lld", f"-B{LLVM['lld19']}")
 LINKERS = {"bfd": ("-fuse-ld=bfd",), "lld": LLD, "gold": ("-fuse-ld=gold",), "mold": ("-fuse-ld=mold",)}

@@ -3,7 +3,7 @@
 import datetime as dt
 from typing import Any
 
-_BLOCKS = "BOLT, blocks"
+_BLOCKS, _OUR_BLOCKS = "BOLT, blocks", "hugealign, blocks"
 Row = dict[str, Any]
 Series = tuple[str, str, bool, bool]  # title, profile, ours, filled
 
@@ -112,7 +112,11 @@ def factors(document: dict[str, Any], cpu: str, learned: str, better: str = "") 
     Of the same profile, or of one that is *better*.
     """
     lines = series(document, cpu)
-    bare = [line for (_, known, _, fill), line in lines.items() if known == learned and not fill]
+    bare = [
+        line
+        for (title, known, _, fill), line in lines.items()
+        if known == learned and not fill and title not in (_BLOCKS, _OUR_BLOCKS)
+    ]
     ours = _ours(lines, better or learned)
     return {
         budget: min(_least(line, budget) for line in bare if budget in line) / max(1, _least(ours, budget))
@@ -153,6 +157,26 @@ def _goal(document: dict[str, Any]) -> list[str]:
     lines += ["", f"{words}:", "", *_factors(document, learned, learned)]
     words += " of the full profile, which knows all of the first run:"
     lines += ["", words, "", *_factors(document, learned, full)]
+    return [*lines, "", *_blocks(document)]
+
+
+def _blocks(document: dict[str, Any]) -> list[str]:
+    """Return the table of both tools' blocks, if there are ours: the misses of each within every budget."""
+    titles = {row["title"] for row in document["rows"]}
+    if not {_BLOCKS, _OUR_BLOCKS} <= titles:
+        return []
+    budgets = document["budgets"]
+    lines = ["Blocks, from the full profile: misses of hugealign's, of BOLT's, and of hugealign's whole functions:", ""]
+    lines += [f"| processors | {' | '.join(map(str, budgets))} |", f"|---|{'---|' * len(budgets)}"]
+    for cpu in document["cpus"]:
+        found = series(document, cpu)
+        three = [
+            next(line for (title, _, _, _), line in found.items() if title == wanted)
+            for wanted in (_OUR_BLOCKS, _BLOCKS)
+        ]
+        three.append(_ours(found, "full"))
+        cells = (", ".join(f"{_least(line, budget):,}" for line in three) for budget in budgets)
+        lines.append(f"| {cpu} | {' | '.join(cells)} |")
     return [*lines, ""]
 
 

@@ -40,12 +40,18 @@ def test_nothing_to_find() -> None:
         ("HA005", [load(RX, M, M), load(RW, 2 * M - 0x1000, 0x1000)]),
         ("HA005", [load(R, 0, M + 1), load(RX, M, M)]),
         ("HA006", [load(RX, M, M, p_filesz=M - 1)]),
-        ("HA007", [load(RX, M, M), load(RX, 4 * M, M)]),
+        ("HA007", [load(RX, M, 0x1000), load(RX, 4 * M, 0x1000)]),  # too small for the others
         ("HA008", [load(RWX, M, M)]),
     ],
 )
 def test_each_fault_alone(rule: str, segments: list[Segment]) -> None:
     assert ids(*segments) == [rule]
+
+
+def test_texts_that_are_all_whole() -> None:
+    """As BOLT's, fixed: nothing of either stays on small pages."""
+    assert ids(load(RX, M, M), load(RX, 4 * M, M)) == []
+    assert sorted(ids(load(RX, M, M), load(RX, 4 * M, M + 0x2000))) == ["HA004", "HA007"]
 
 
 def test_fixed_addresses_need_no_alignment() -> None:

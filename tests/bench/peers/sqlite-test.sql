@@ -1,0 +1,12 @@
+create table u(x text, y integer, z blob);
+create table v(y integer primary key, w text unique);
+with recursive n(i) as (select 1 union all select i+1 from n where i<6000) insert into v select i, hex(i) from n;
+with recursive n(i) as (select 1 union all select i+1 from n where i<12000) insert into u select printf('%05d',i), i%6000, cast(i*7919%10007 as blob) from n;
+select v.w, count(*) from u join v using(y) group by v.w order by 2 desc, 1 limit 10;
+explain query plan select * from u where x between '00100' and '00200';
+select x, rank() over (partition by y%10 order by x) r from u where y<300 limit 50;
+create trigger tr after insert on u begin update v set w=w||'x' where y=new.y; end;
+insert into u select 'n'||x, y, z from u limit 2000;
+vacuum;
+pragma integrity_check;
+select json_extract('{"a":[1,2,3]}','$.a[1]'), upper('abc'), date('2020-01-01','+1 month');
