@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import sys
+from collections.abc import Mapping
 
 from hugealign.cli.arguments import command_words
 from hugealign.environment import as_given
@@ -33,6 +34,10 @@ children see. It has the file's path. Root uses the copies of `hugealign stage`
 where there are any. An ordinary user gets a user namespace as well, in which
 sudo and other set-user-ID programs do not work and files of others belong to
 nobody; use --how=in-place for a command that needs them.
+
+Where the loader of COMMAND is that of glibc 2.44 or newer, GLIBC_TUNABLES gets
+glibc.elf.thp=1 as well, with which the text comes back huge after the kernel
+took it away; a value of your own for it stays.
 
 Example:
 
@@ -65,19 +70,28 @@ def _seconds(text: str) -> int:
 def run(args: argparse.Namespace) -> int:
     """Make the command's text huge and become the command; return 126 or 127 if there is none."""
     words = command_words(args.words, "hugealign run -- python3 script.py")
-    return execute(words, as_given(), _prepared(words[0], args))
+    program, environ = _prepared(words[0], args)
+    return execute(words, environ, program)
 
 
-def _prepared(command: str, args: argparse.Namespace) -> str:
-    """Make the text huge, say what is to be said, and return what to execute in place of the first word."""
+def _prepared(command: str, args: argparse.Namespace) -> tuple[str, Mapping[bytes, bytes]]:
+    """Make the text huge and say what is to be said.
+
+    Return what to execute in place of the first word, and the environment for it.
+    """
     lines: list[str] = []
     program = ""
+    environ = as_given()
     try:
         from hugealign.stage import launch
 
         options = launch.LaunchOptions(args.how, args.libs, args.fix, args.store, args.wait, args.rodata)
         done = launch.prepare(command, options)
         program = done.program
+        if done.tunable:
+            from hugealign.stage import tunable
+
+            environ = tunable.added(environ)
         if args.verbose:
             lines += [f"{t.line} ({t.how}){t.problem and f': {t.problem}'}" for t in done.texts]
         line = launch.worth_saying(done)
@@ -92,4 +106,4 @@ def _prepared(command: str, args: argparse.Namespace) -> str:
     with contextlib.suppress(OSError):
         for line in lines:
             print(f"hugealign: {line}", file=sys.stderr, flush=True)
-    return program
+    return program, environ

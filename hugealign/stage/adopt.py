@@ -8,20 +8,17 @@ from dataclasses import dataclass
 
 from hugealign import replacing, trust
 from hugealign.descriptors import using
-from hugealign.elf.image import PT_INTERP, read_image
+from hugealign.elf.image import read_image
 from hugealign.errors import HugealignError, NotElfError
-from hugealign.machine import children, libraries
+from hugealign.machine import libraries
 from hugealign.pagecache import measure, warming
 from hugealign.pagecache.text import CachedText, WarmOptions, warm
 from hugealign.process import processes
 from hugealign.regular import opened
 from hugealign.resources import PACKAGE
-from hugealign.stage import copies, dropins, services, store
+from hugealign.stage import copies, dropins, services, store, tunable
 from hugealign.stage.services import Service, ServiceError
 from hugealign.units import printable
-
-_LOADERS = ("/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/")
-_SECONDS = 10.0  # that a loader gets to list its tunables
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +51,8 @@ def plan(unit: str, options: AdoptOptions) -> Adopted:
     if not staged and not warmed:
         hint = "" if options.fix else "; try: --fix"
         raise ServiceError(f"{service.name}: nothing that it starts has a whole window of text{hint}")
-    tunable = "GLIBC_TUNABLES" not in service.environment and _has_tunable((*staged, *warmed)[0])
-    adoption = dropins.Adoption(service.name, staged, warmed, options.fix, tunable, store.DEFAULT)
+    keeps = tunable.VARIABLE not in service.environment and tunable.known((*staged, *warmed)[0])
+    adoption = dropins.Adoption(service.name, staged, warmed, options.fix, keeps, store.DEFAULT)
     return Adopted(service.name, dropins.texts(adoption, _command()), staged, warmed)
 
 
@@ -148,22 +145,6 @@ def _could_be_warm(path: str, fd: int, done: CachedText) -> bool:
         return False
     with using(reading), measure.huge_pages_allowed():
         return all(warming.warm(reading, done.offsets, done.page_size).huge)
-
-
-def _has_tunable(path: str) -> bool:
-    """Return whether the loader of the program at *path* lists glibc.elf.thp."""
-    with opened(path) as fd:
-        segment = next((s for s in read_image(fd).segments if s.p_type == PT_INTERP), None)
-        loader = (
-            os.fsdecode(os.pread(fd, min(segment.p_filesz, 4096), segment.p_offset)).rstrip("\0") if segment else ""
-        )
-    if not os.path.normpath(loader).startswith(_LOADERS):  # what a file names elsewhere is not executed for that
-        return False
-    child = children.command([loader, "--list-tunables"])
-    if child is None:
-        return False
-    children.collect([child], _SECONDS)
-    return any(line.startswith("glibc.elf.thp:") for line in child.text.splitlines())
 
 
 def _command() -> str:

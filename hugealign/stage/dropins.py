@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hugealign.errors import HugealignError
+from hugealign.stage.tunable import SETTING, VARIABLE
 from hugealign.units import printable
 
 #: The first line of each file that we write, and the only ones that we remove.
 MARK = "# Written by `hugealign adopt`; `hugealign adopt --undo` removes it."
 PLACE = "/etc/systemd/system"
 _PLAIN = re.compile(r"/[A-Za-z0-9/._+@,=:%$~ -]*")  # no quotes, no backslash, no control characters
-_TUNABLE = "glibc.elf.thp=1"
 
 
 class UnitNameError(HugealignError):
@@ -82,7 +82,7 @@ def _drop_in(adoption: Adoption) -> str:
         copy = _part(f"-{adoption.store}/path{path}")
         lines.append(f"BindReadOnlyPaths={copy}:{_part(path)}")
     if adoption.tunable:
-        lines.append(f"Environment=GLIBC_TUNABLES={_TUNABLE}")
+        lines.append(f"Environment={VARIABLE}={SETTING}")
     return "\n".join([*lines, ""])
 
 

@@ -5,7 +5,7 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hugealign.descriptors import using
 from hugealign.elf.coverage import coverage
@@ -16,7 +16,7 @@ from hugealign.pagecache.programs import binary, warm_command
 from hugealign.pagecache.text import WarmOptions
 from hugealign.regular import FileError, opened
 from hugealign.settings import MIN_TEXT
-from hugealign.stage import copies, store
+from hugealign.stage import copies, store, tunable
 from hugealign.stage.copies import StageError
 from hugealign.units import format_size, printable
 
@@ -73,11 +73,13 @@ class Text:
 class Launch:
     """How the command is to be executed: *program* is what to execute in place of the first word, empty for that word.
 
-    *texts* are the files that were looked at, the program first.
+    *texts* are the files that were looked at, the program first.  *tunable*: the program's loader asks for huge pages
+    itself, if it is told to (`hugealign.stage.tunable`).
     """
 
     texts: Sequence[Text]
     program: str = ""
+    tunable: bool = False
 
 
 def prepare(command: str, options: LaunchOptions) -> Launch:
@@ -92,6 +94,15 @@ def prepare(command: str, options: LaunchOptions) -> Launch:
         return Launch([Text(command, IN_PLACE, problem=str(error))])
     if program is None:
         return Launch(())
+    launch = _prepared(command, program, options)
+    if not any(text.windows for text in launch.texts):
+        return launch
+    with suppress(HugealignError):
+        return replace(launch, tunable=tunable.known(program))
+    return launch
+
+
+def _prepared(command: str, program: str, options: LaunchOptions) -> Launch:
     if options.how == COPY:
         return _copied(command, os.path.realpath(program), options)
     texts: Sequence[Text] = ()

@@ -14,6 +14,7 @@ from hugealign.elf.image import PF_X, PT_GNU_RELRO, PT_GNU_STACK, SHT_NOBITS, Im
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up, drift, load_alignment, text_windows, whole_windows
 from hugealign.units import format_size, printable
 from hugealign.verification.facts import LIBRARY, STATIC_PIE, Facts
+from hugealign.verification.kernels import thp_eligible
 from hugealign.verification.rules import Finding, Policy
 
 _GLIBC = re.compile(r"GLIBC_([0-9]{1,4})\.([0-9]{1,4})")
@@ -53,6 +54,7 @@ def _large(facts: Facts, policy: Policy, text: Segment, windows: int) -> Iterato
     """Yield what matters only where there is enough text to gain."""
     if windows:
         yield from _loader(facts, text)
+        yield from _thp(facts, policy)
     yield from _base(facts.image, policy, text)
     yield from _lost_pad(facts, policy, text)
     if policy.itlb_2m and windows > policy.itlb_2m:
@@ -72,6 +74,19 @@ def _loader(facts: Facts, text: Segment) -> Iterator[Finding]:
     if (0, 0) < newest < _ALIGNING_GLIBC:
         message = f"needs glibc {newest[0]}.{newest[1]}; before 2.35 it ignores the alignment of libraries"
         yield Finding("HA011", text, message)
+
+
+def _thp(facts: Facts, policy: Policy) -> Iterator[Finding]:
+    """Yield the first text that has windows and for which glibc.elf.thp does not ask."""
+    if _is_musl(facts.dynamic):
+        return
+    page = policy.page_size
+    for segment, _, _ in text_windows(facts.image, page):
+        if not thp_eligible(segment, page, facts.kind == LIBRARY):
+            what = f"p_vaddr {segment.p_vaddr:#x} and p_offset {segment.p_offset:#x}"
+            message = f"{what} are not both multiples of {format_size(page)}: glibc.elf.thp passes the text over"
+            yield Finding("HA026", segment, message)
+            return
 
 
 def _is_musl(dynamic: Dynamic) -> bool:

@@ -9,8 +9,8 @@ import itertools
 from collections.abc import Callable
 from typing import NamedTuple
 
-from hugealign.elf.coverage import coverage
-from hugealign.elf.image import PF_W, PT_INTERP, Image, Segment
+from hugealign.elf.coverage import coverage, coverages
+from hugealign.elf.image import PF_R, PF_W, PT_INTERP, Image, Segment
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up, drift, load_alignment
 from hugealign.units import format_size
 from hugealign.verification.facts import FIXED, LIBRARY, PIE, STATIC_PIE
@@ -114,10 +114,37 @@ def _pmd_sized(image: Image, page: int) -> bool:
     )
 
 
+def thp_eligible(segment: Segment, page: int, library: bool) -> bool:
+    """Return whether glibc 2.44, with glibc.elf.thp=1, asks for huge pages for *segment*.
+
+    ``_dl_executable_postprocess`` for programs, and for libraries ``_dl_segment_thp_eligible``, which sees the 4 KiB
+    pages of the mapping; both in sysdeps/unix/sysv/linux.
+    """
+    start, offset, end = segment.p_vaddr, segment.p_offset, segment.p_vaddr + segment.p_memsz
+    if library:
+        start, offset, end = (align_down(start, BASE_PAGE), align_down(offset, BASE_PAGE), align_up(end, BASE_PAGE))
+    return (
+        page <= _LARGEST_ALIGNED
+        and segment.p_flags & (PF_R | PF_W) == PF_R
+        and end - start >= page
+        and not (start | offset) % page
+    )
+
+
 def _glibc_thp(image: Image, page: int, kind: str) -> tuple[int, int, str]:
-    if kind == LIBRARY and _pmd_sized(image, page):
-        return _with_alignment(image, page, max(page, load_alignment(image)))
-    return _honoured(image, page, kind)
+    """Judge what the loader asks for; text that it passes over may be huge for other reasons."""
+    library = kind == LIBRARY
+    alignment = load_alignment(image)
+    if library and any(thp_eligible(s, page, library) for s in image.load_segments):
+        alignment = max(page, alignment)
+    windows, huge, reason = _with_alignment(image, page, alignment)
+    if not windows:
+        return windows, huge, reason
+    parts = zip(image.text_segments, coverages(image, page, alignment), strict=True)
+    asked = [part for segment, part in parts if thp_eligible(segment, page, library)]
+    if not asked:
+        return 0, 0, "asks only for segments whose address and offset are multiples of the huge page"
+    return sum(part.windows for part in asked), sum(part.huge for part in asked), ""
 
 
 def _binfmt_thp(image: Image, page: int, kind: str) -> tuple[int, int, str]:
@@ -197,7 +224,12 @@ _SYSTEMS = (
     _System("linux-old", "Linux before 5.10", "fs/binfmt_elf.c before commit ce81bb256a22", _old_kernel),
     _System("glibc-old", "glibc before 2.35", "elf/dl-load.c before BZ #28676 and #28688", _old_glibc),
     _System("musl", "musl", "map_library, ldso/dynlink.c of musl 1.2.5", _musl),
-    _System("glibc-thp", "glibc 2.44 with glibc.elf.thp=1", "_dl_map_segment_align, glibc 2.44", _glibc_thp),
+    _System(
+        "glibc-thp",
+        "glibc 2.44 with glibc.elf.thp=1",
+        "_dl_segment_thp_eligible and _dl_executable_postprocess, glibc 2.44",
+        _glibc_thp,
+    ),
     _System(
         "binfmt-thp",
         "Linux with PMD alignment in binfmt_elf",

@@ -213,6 +213,13 @@ RULES = {
             "load_elf_binary, fs/binfmt_elf.c: PF_X of PT_GNU_STACK; glibc gives every thread such a stack",
             'give each assembly file .section .note.GNU-stack,"",@progbits, and drop -z execstack',
         ),
+        (
+            "HA026",
+            NOTE,
+            "glibc.elf.thp passes the text over",
+            "_dl_executable_postprocess, glibc 2.44: p_vaddr and p_offset are multiples of the huge page",
+            'relink with CC="hugealign gcc"; or undo a fix of level align, and: hugealign fix FILE -o OUT',
+        ),
     )
 }
 

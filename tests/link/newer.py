@@ -43,6 +43,8 @@ PROGRAMS = {
 }
 #: The linker that Debian has not: built by cargo, where there is one.
 CARGO, WILD = "cargo", "0.10.0"
+#: Where Debian's next C library is before it is in sid; only that is unpacked of it.
+EXPERIMENTAL = "experimental"
 LOADER = "usr/lib64/ld-linux-x86-64.so.2"
 Index = dict[str, dict[str, str]]
 
@@ -153,14 +155,33 @@ def build_wild() -> dict[str, str]:
     return {"bin/ld.wild": done.stdout.splitlines()[0]}
 
 
+def unpack_libc() -> dict[str, str]:
+    """Have the C library of EXPERIMENTAL in build/newer.  Raises UnavailableError."""
+    place = TARGET / EXPERIMENTAL
+    root = place / "root"
+    loader = root / "usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2"
+    if not loader.exists():
+        archive = mirror()
+        fields = index(archive, EXPERIMENTAL).get("libc6")
+        if fields is None:
+            raise UnavailableError(f"{EXPERIMENTAL}: no libc6, which is in sid by now")
+        root.mkdir(parents=True, exist_ok=True)
+        package = place / "package.deb"
+        package.write_bytes(download(f"{archive}/{fields['Filename']}", fields["SHA256"]))
+        subprocess.run(("dpkg-deb", "-x", package, root), check=True)
+        package.unlink()
+    done = subprocess.run((loader, "--version"), capture_output=True, text=True, check=True)
+    return {"lib/ld.so": done.stdout.splitlines()[0]}
+
+
 def fetch(suite: str) -> dict[str, str]:
     """Have the programs of *suite*: by the link's name in build/newer/SUITE, what it calls itself.
 
     Raises UnavailableError; what has been unpacked once is kept.
     """
     versions = TARGET / suite / "versions.json"
-    if suite == CARGO:
-        made = build_wild()
+    if suite in (CARGO, EXPERIMENTAL):
+        made = build_wild() if suite == CARGO else unpack_libc()
         versions.write_text(json.dumps(made))
         return made
     known: dict[str, str] = json.loads(versions.read_text()) if versions.exists() else {}
@@ -181,7 +202,7 @@ def unavailable(suite: str) -> str | None:
 
 
 def main() -> None:
-    for suite in (*SUITES, CARGO):
+    for suite in (*SUITES, EXPERIMENTAL, CARGO):
         try:
             for name, version in fetch(suite).items():
                 print(f"{TARGET / suite / name}: {version}")

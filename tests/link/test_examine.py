@@ -55,7 +55,7 @@ MADE = {
     "small": ("gcc main.o", ""),
     "aligned to 4 KiB": ("gcc -fuse-ld=bfd main.o text.o -Wl,-z,separate-code", "HA001 HA003 HA004"),
     "lld": (f"gcc {_LLD14} -no-pie main.o text.o", "HA002 HA003 HA004"),
-    "lld aligned": (f"gcc {_LLD14} main.o text.o {_MAX}", "HA004"),
+    "lld aligned": (f"gcc {_LLD14} main.o text.o {_MAX}", "HA004 HA026"),
     "no pad": (f"gcc {_BFD} main.o text.o", "HA004"),
     "two texts": ("gcc -fuse-ld=bfd main.o write.o", "HA006 HA007 HA008"),
     "data among the text": (f"gcc -fuse-ld=gold main.o text.o {_MAX}", "HA004 HA009"),
