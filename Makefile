@@ -10,7 +10,7 @@ SHELL_FILES := bin/hugealign bin/hugealign-gcc hugealign/libexec/ld packaging/de
 
 # What only test-kernels needs, 90 MB of it, and what builds a kernel: `make test` does not install it.
 KERNEL_PACKAGES := qemu-system-x86 busybox-static xfsprogs btrfs-progs kmod cpio debian-archive-keyring \
-	flex bison bc libelf-dev xz-utils
+	flex bison bc libelf-dev xz-utils mmdebstrap
 
 .PHONY: help demo test test-links test-live test-kernels test-postgres test-mysql test-prebuilt check coverage format bench docs docs-live tables share pad install uninstall deb rpm wheel setup clean
 
