@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernels import debian, machine, results
+from tests.kernels import built, debian, machine, results
 from tests.kernels.claims import faults
 
-pytestmark = [pytest.mark.kernels, pytest.mark.timeout(machine.SECONDS + 300)]
+pytestmark = [pytest.mark.kernels, pytest.mark.timeout(built.SECONDS + machine.SECONDS + 300)]
 
 
 @pytest.fixture(scope="session")
