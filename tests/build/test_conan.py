@@ -43,8 +43,11 @@ def test_profile(profile: str, tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
     for name, text in {
-        **{"conanfile.py": RECIPE, "CMakeLists.txt": LISTS, "main.c": "int main(void) { return 0; }\n"},
-        **{"bulk.s": bulk_source(), "profile": f"include(default)\n{profile.format(shims)}"},
+        "conanfile.py": RECIPE,
+        "CMakeLists.txt": LISTS,
+        "main.c": "int main(void) { return 0; }\n",
+        "bulk.s": bulk_source(),
+        "profile": f"include(default)\n{profile.format(shims)}",
     }.items():
         (source / name).write_text(text)
     home = str(tmp_path / "home")
