@@ -13,16 +13,15 @@ _SHORT = 12  # digits of a container that people see
 
 
 def path(text: str) -> str:
-    """Return the group that /proc/PID/cgroup names: the unified one, or that of systemd's own hierarchy."""
-    found = ""
+    """Return the group that /proc/PID/cgroup names: the unified one, or systemd's own where that says nothing."""
+    groups = {}
     for line in text.splitlines():
         _, _, rest = line.partition(":")
-        controllers, _, group = rest.partition(":")
-        if not controllers:
-            return group
-        if controllers == "name=systemd":
-            found = group
-    return found
+        controllers, colon, group = rest.partition(":")
+        if colon:
+            groups[controllers] = group
+    unified = groups.get("", "")
+    return unified if len(unified) > 1 else groups.get("name=systemd", unified)
 
 
 def service(group: str) -> str:

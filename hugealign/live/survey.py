@@ -4,6 +4,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from hugealign.errors import HugealignError
@@ -45,9 +46,9 @@ def survey(least: int, page_size: int, pids: Sequence[int] | None = None, look: 
         worker.start()
         seen = None
         while not worker.ended.wait(_PATIENCE):
-            if seen == (worker.count, worker.pid):
+            if seen == (state := (worker.count, worker.pid, worker.ticks())):
                 break
-            seen = worker.count, worker.pid
+            seen = state
         if worker.ended.is_set():
             break
         worker.abandoned = True
@@ -76,6 +77,12 @@ class _Worker(threading.Thread):
         self.abandoned = False
         self.count = 0
         self.pid = 0
+
+    def ticks(self) -> bytes:
+        """Return the processor time that it has used: one that waits for a lock uses none, a long list does."""
+        with suppress(OSError), open(f"/proc/self/task/{self.native_id}/stat", "rb") as file:
+            return b" ".join(file.read().rpartition(b")")[2].split()[11:13])
+        return b""
 
     def run(self) -> None:
         """Look until there is nothing more, or nobody waits for it."""

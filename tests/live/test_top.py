@@ -1,5 +1,6 @@
 """``hugealign top`` on this kernel: what it says of real processes, held against ``ps`` and smaps."""
 
+import contextlib
 import json
 import os
 import pty
@@ -167,6 +168,51 @@ def test_processes_that_end_meanwhile_do_not_stop_it(program: Path) -> None:
                 top()
         finally:
             os.killpg(shell.pid, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def in_group(path: str, pid: int) -> Iterator[None]:
+    """Put the process into a control group of that name, as systemd or a container's runtime would."""
+    tops = [top for top in map(Path, ("/sys/fs/cgroup", "/sys/fs/cgroup/systemd")) if (top / "cgroup.procs").exists()]
+    if os.geteuid() or not tops:
+        pytest.skip("root and control groups are needed")
+    before = [
+        line for line in Path("/proc/self/cgroup").read_text().splitlines() if line.split(":")[1][:5] in ("", "name=")
+    ]
+    group, made = tops[0], []
+    for part in path.split("/"):
+        group /= part
+        if not group.exists():
+            try:
+                group.mkdir()
+            except OSError as error:
+                pytest.skip(f"no control group can be made: {error}")
+            made.append(group)
+    (group / "cgroup.procs").write_text(str(pid))
+    try:
+        yield
+    finally:
+        (tops[0] / before[0].split(":", 2)[2].lstrip("/") / "cgroup.procs").write_text(str(pid))
+        for group in reversed(made):
+            group.rmdir()
+
+
+def test_service_is_adopted(program: Path) -> None:
+    chill(program)
+    with running(program, "5") as child, in_group("system.slice/hugealign-test.service", child.pid):
+        (row,) = rows(top(), child.pid)
+    service = "hugealign-test.service"
+    assert row["action"] == f"hugealign adopt {service} && systemctl restart {service}"
+
+
+def test_containers_are_told_apart(program: Path) -> None:
+    name = "0123456789abcdef" * 4
+    with running(program, "5") as ours, running(program, "5") as theirs, in_group(f"docker/{name}", theirs.pid):
+        assert len(rows(top(), ours.pid)[0]["pids"]) == 2
+        found = top("--containers")
+        assert [row["container"] for row in rows(found, theirs.pid)] == [name[:12]]
+        assert [row["container"] for row in rows(found, ours.pid)] == [None]
+        assert name[:12] in hugealign("top", "--once", "--containers").stdout
 
 
 def test_kernel_threads_and_ourselves_are_no_rows() -> None:

@@ -14,6 +14,8 @@ POD = "1b4e28ba-2fa1-11d2-883f-0016d3cca427"
         ("0::/system.slice/mariadb.service\n", "/system.slice/mariadb.service"),
         ("12:memory:/a\n1:name=systemd:/b\n", "/b"),
         ("12:memory:/a\n0::/c\n1:name=systemd:/b\n", "/c"),
+        ("1:name=systemd:/b\n0::/\n", "/b"),
+        ("0::/\n", "/"),
         ("0::/with:colons\n", "/with:colons"),
         ("", ""),
         ("nonsense", ""),
