@@ -8,7 +8,7 @@ from tests.bench.timing import alone, compare
 from tests.support import HUGEALIGN
 
 SYSTEM = ("/usr/bin", "/usr/sbin", "/usr/lib", "/usr/libexec")
-MANY, FEW = 1500, 10
+MANY, FEW, SMALL = 1500, 10, 60_000
 
 
 def system_files(count: int) -> list[str]:
@@ -24,6 +24,16 @@ def system_files(count: int) -> list[str]:
                     if len(found) == count:
                         return found
     return found
+
+
+def small_files(top: Path) -> Path:
+    """Make a tree of SMALL files that are no programs, as source trees and documents are; return it."""
+    for number in range(SMALL // 100):
+        directory = top / f"{number}"
+        directory.mkdir(parents=True)
+        for name in range(100):
+            (directory / f"{name}.txt").write_text("neither a program nor an archive\n" * 100)
+    return top
 
 
 def is_program(path: Path) -> bool:
@@ -50,6 +60,9 @@ def many_files(work: Path) -> None:
         compare(f"verify {FEW} files (checksec)", words, [*verify, "-r", str(few)], 3, work)
     else:
         print("checksec: not installed (apt install checksec); not measured")
+    tree = small_files(work / "tree")
+    read = ["sh", "-c", 'find "$1" -type f -print0 | xargs -0 head -qc4', "-", str(tree)]
+    compare(f"verify -r of {SMALL} files (head -c4)", read, [*verify, "-r", "--allow-empty", str(tree)], 5, work)
     with (work / "sparse").open("wb") as stream:
         stream.write(Path(files[0]).read_bytes())
         stream.truncate(1 << 30)
