@@ -11,9 +11,9 @@ Works with pytest, unittest or none; imports neither.
 import os
 
 from hugealign.settings import PAGE_SIZE
-from hugealign.units import format_size
+from hugealign.units import counted, format_size
 from hugealign.verification.formats.text import Style, render
-from hugealign.verification.formats.words import count, percent
+from hugealign.verification.formats.words import percent
 from hugealign.verification.model import OK
 from hugealign.verification.rules import Policy
 from hugealign.verification.selection import Selection
@@ -36,6 +36,6 @@ def assert_huge_text(
     coverage = found.coverage()
     if coverage.windows < windows:
         raise AssertionError(
-            f"{count(coverage.windows, 'window')} of {format_size(page_size)}, not {windows}: "
+            f"{counted(coverage.windows, 'window')} of {format_size(page_size)}, not {windows}: "
             f"{percent(coverage)} of {format_size(coverage.text)} of text\n{render(found, Style())}"
         )

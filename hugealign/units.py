@@ -43,6 +43,11 @@ def format_size(size: int) -> str:
     return f"{size} B"
 
 
+def counted(number: int, noun: str) -> str:
+    """Return ``1 error``, ``2 errors``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def printable(text: str) -> str:
     r"""Return *text* fit for a terminal: control characters and undecodable bytes as ``\xNN`` escapes.
 

@@ -13,7 +13,7 @@ from hugealign.archives.work import ArchiveError, LimitError, Work
 from hugealign.elf.image import ET_CORE, ET_REL, SHF_EXECINSTR, read_image
 from hugealign.errors import HugealignError, MalformedElfError
 from hugealign.records import Record
-from hugealign.units import format_size
+from hugealign.units import counted, format_size
 
 DEPTH = 3  # archives within one another
 
@@ -146,7 +146,7 @@ class Look:
             members = zip.members(source.fd, source.start, source.end, self._work, passed)
             yield from self._members(members, name, depth)
         for reason, count in passed.items():
-            yield Found(name, reason=f"{count} {'file' if count == 1 else 'files'} in it {reason}")
+            yield Found(name, reason=f"{counted(count, 'file')} in it {reason}")
 
     def _static(self, source: Source, name: str, *, thin: bool, named: bool) -> Iterator[Found]:
         objects = text = 0
@@ -159,11 +159,11 @@ class Look:
                 yield from self._content(member.source, f"{name}!{member.name}", 0)
         self._counts.objects += objects
         if named and objects:
-            noun = "object file" if objects == 1 else "object files"
+            files = counted(objects, "object file")
             what = (
-                f"a thin archive of {objects} {noun}, which lie elsewhere"
+                f"a thin archive of {files}, which lie elsewhere"
                 if thin
-                else f"a static archive of {objects} {noun} with {format_size(text)} of text, which has no segments"
+                else f"a static archive of {files} with {format_size(text)} of text, which has no segments"
             )
             yield Found(name, reason=what + "; link it first")
 

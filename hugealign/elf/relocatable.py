@@ -12,6 +12,7 @@ import struct
 
 from hugealign.descriptors import using
 from hugealign.errors import NumberFormatError
+from hugealign.records import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,16 +32,13 @@ _EHDR = struct.Struct("<6s10xHH20xQ12xHH")  # magic, e_type, e_machine, e_shoff,
 UNREADABLE = (OSError, OverflowError, ValueError, NumberFormatError)
 
 
-class Header:
+class Header(Record):
     """What the ELF header of an object says of its sections."""
 
-    __slots__ = ("e_machine", "e_shnum", "e_shoff", "e_shstrndx")
-
-    def __init__(self, e_machine: int, e_shoff: int, e_shnum: int, e_shstrndx: int) -> None:
-        self.e_machine = e_machine
-        self.e_shoff = e_shoff
-        self.e_shnum = e_shnum
-        self.e_shstrndx = e_shstrndx
+    e_machine: int
+    e_shoff: int
+    e_shnum: int
+    e_shstrndx: int
 
 
 def opened(paths: "Iterable[str]") -> "Iterator[tuple[str, int]]":

@@ -10,7 +10,7 @@ from hugealign.elf.image import read_image
 from hugealign.errors import HugealignError
 from hugealign.fixing.fix import FixOptions, fix
 from hugealign.regular import opened
-from hugealign.units import printable
+from hugealign.units import counted, printable
 from hugealign.verification.rules import RELINK
 
 
@@ -24,7 +24,7 @@ class Cure:
 
     def __str__(self) -> str:
         """Return the command, and behind it in parentheses what it does."""
-        return f"{self.command} ({self.before} -> {self.after} {'window' if self.after == 1 else 'windows'})"
+        return f"{self.command} ({self.before} -> {counted(self.after, 'window')})"
 
 
 def find(path: str, page_size: int = settings.PAGE_SIZE) -> Cure | None:

@@ -7,7 +7,7 @@ from typing import Any
 from hugealign.fixing.fix import NOTHING, UNDO, Fixed
 from hugealign.fixing.gains import Gain
 from hugealign.fixing.plan import Edit, Plan
-from hugealign.units import format_size, printable
+from hugealign.units import counted, format_size, printable
 from hugealign.version import __version__
 
 SCHEMA, REPORT_SCHEMA = "hugealign.fix/1", "hugealign.fix-report/1"
@@ -33,9 +33,8 @@ def lines(done: Fixed) -> list[str]:
         return [f"{path}: {what}, {format_size(done.after)}{how}"]
     if done.action == NOTHING:
         return [f"{path}: nothing to do: {_coverage(plan.covered_before, plan)}", *_data(plan)]
-    windows = "window" if plan.windows == 1 else "windows"
     return [
-        f"{path}: {plan.windows_before} -> {plan.windows} {windows} of {format_size(plan.page_size)}{how}",
+        f"{path}: {plan.windows_before} -> {counted(plan.windows, 'window')} of {format_size(plan.page_size)}{how}",
         *(f"  {step}" for step in _steps(plan)),
         f"  text in whole windows: {_coverage(plan.covered_before, plan)} -> {_coverage(plan.covered, plan)}",
         *_data(plan),
@@ -87,9 +86,8 @@ def gains_table(gains: Sequence[Gain], page_size: int) -> str:
     if len(gains) > _SHOWN:
         lines.append(f"and {len(gains) - _SHOWN} more")
     total = sum(gain.windows for gain in gains)
-    files = "file" if len(gains) == 1 else "files"
-    windows = "window" if total == 1 else "windows"
-    lines.append(f"{len(gains)} {files} would gain {total} {windows} of {format_size(page_size)}")
+    size = format_size(page_size)
+    lines.append(f"{counted(len(gains), 'file')} would gain {counted(total, 'window')} of {size}")
     return "\n".join(lines)
 
 

@@ -132,25 +132,10 @@ class Replay:
         """Return misses of the first level, and page walks."""
         return int(self._c.machine_misses(machine)), int(self._c.machine_walks(machine))
 
-    @property
-    def threads(self) -> int:
-        """Threads of which something counts."""
-        return int(self._c.replay_threads(self._replay))
-
-    @property
-    def ended(self) -> int:
-        """Threads whose part came to its end before they did."""
-        return int(self._c.replay_ended(self._replay))
-
-    @property
-    def events(self) -> int:
-        """Blocks that were run."""
-        return int(self._c.replay_events(self._replay))
-
-    @property
-    def instructions(self) -> int:
-        """Instructions that were run."""
-        return int(self._c.replay_instructions(self._replay))
+    def totals(self) -> tuple[int, int, int, int]:
+        """Return blocks and instructions that were run; threads that count, and those whose part ended before them."""
+        c, replay = self._c, self._replay
+        return c.replay_events(replay), c.replay_instructions(replay), c.replay_threads(replay), c.replay_ended(replay)
 
     def executions(self) -> list[int]:
         """Return how often each block was run."""

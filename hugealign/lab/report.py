@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 from hugealign.lab.simulate import best
 from hugealign.lab.simulation import Simulated
-from hugealign.units import printable
+from hugealign.units import counted, printable
 
 
 def text(found: Simulated, *, curve: bool = False) -> str:
@@ -14,7 +14,7 @@ def text(found: Simulated, *, curve: bool = False) -> str:
     groups = done.groups()
     wide = max(6, *(len(printable(layout)) for layout, _ in groups))
     names = max(3, *(len(printable(cpu)) for _, cpu in groups))
-    threads = f"{done.threads} thread{'s' * (done.threads != 1)}"
+    threads = counted(done.threads, "thread")
     lines = [
         f"{printable(found.binary)}: {done.events:,} blocks, {done.instructions:,} instructions, {threads}",
         *_part(found),

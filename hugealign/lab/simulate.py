@@ -78,8 +78,8 @@ def simulate(
             rows.append(Row(name, cpu.name, count, misses, walks if cpu.second else None))
         executions = zip(replay.executions(), trace.block_rows(), strict=True)
         uncovered = sum(times for times, (_, file, _, _) in executions if not file)
-        counted = replay.events, replay.instructions, uncovered, replay.threads, replay.ended
-        return Simulation(tuple(rows), *counted)
+        events, instructions, threads, ended = replay.totals()
+        return Simulation(tuple(rows), events, instructions, uncovered, threads, ended)
 
 
 def best(rows: Iterable[Row]) -> Row:

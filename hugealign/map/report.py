@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from hugealign.map.layout import CELLS, PARTS, Layout, Map
 from hugealign.map.scale import NONE, plain, scale
-from hugealign.units import format_size, printable
+from hugealign.units import counted, format_size, printable
 from hugealign.version import __version__
 
 SCHEMA = "hugealign.map/1"
@@ -47,7 +47,7 @@ def heading(shown: Map) -> list[str]:
         f"order {order}: {huge}; {budget}",
     ]
     if shown.rodata.windows:
-        count = f"{shown.rodata.windows} {'window' if shown.rodata.windows == 1 else 'windows'}"
+        count = counted(shown.rodata.windows, "window")
         lines.append(f"read-only data, not shown: {format_size(shown.rodata.size)} with {count} of their own")
     return lines
 

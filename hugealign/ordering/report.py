@@ -8,7 +8,7 @@ from hugealign.ordering import misses
 from hugealign.ordering.order import Order
 from hugealign.ordering.windows import Plan
 from hugealign.profile.match import Matched
-from hugealign.units import format_size, printable
+from hugealign.units import counted, format_size, printable
 from hugealign.version import __version__
 
 SCHEMA = "hugealign.order-report/1"
@@ -31,9 +31,10 @@ def _lines(order: Order) -> Iterator[str]:
         yield f"         not found: {printable(name[:_NAME_SHOWN])} ({_percent(count, matched.total)})"
     budget = order.budget
     kept = f", {budget.reserve} of them kept for others" if budget.entries else ""
-    yield f"budget   {_windows(plan.budget)}: {budget.entries} 2 MiB instruction TLB entries ({budget.why}){kept}"
+    entries = f"{budget.entries} 2 MiB instruction TLB entries ({budget.why}){kept}"
+    yield f"budget   {counted(plan.budget, 'window')}: {entries}"
     why = misses.why(order.misses) if order.misses else _why(plan)
-    yield f"huge     {_windows(plan.count)} of {format_size(plan.page_size)}: {why}"
+    yield f"huge     {counted(plan.count, 'window')} of {format_size(plan.page_size)}: {why}"
     yield ""
     if order.misses:
         yield from misses.lines(order.misses)
@@ -66,7 +67,7 @@ def _elsewhere(matched: Matched) -> str:
 
 def _why(plan: Plan) -> str:
     if plan.whole:
-        return f"all of the text ({_windows(plan.text)}) is within the budget: no order is needed"
+        return f"all of the text ({counted(plan.text, 'window')}) is within the budget: no order is needed"
     if not plan.budget:
         return "the order is for small pages"
     if plan.needed > plan.budget:
@@ -74,10 +75,6 @@ def _why(plan: Plan) -> str:
     if plan.count > plan.needed:
         return f"what ran needs {plan.needed}; the rest is filled with what is likely to run"
     return "what ran needs no more"
-
-
-def _windows(count: int) -> str:
-    return f"{count} window{'s' * (count != 1)}"
 
 
 def _percent(part: int, whole: int) -> str:

@@ -10,6 +10,7 @@ from hugealign.pagecache import measure, obstacles, warming
 from hugealign.pagecache.obstacles import Obstacle
 from hugealign.pagecache.warming import Progress, Warmth
 from hugealign.regular import FileError, opened
+from hugealign.units import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ def warm(path: str, options: WarmOptions | None = None, progress: Progress | Non
     with measure.huge_pages_allowed(), opened(path) as fd:
         limit, note = options.windows, ""
         if limit is None and not options.all_text and (limit := measure.windows_meant(fd, page_size)):
-            note = f"its build asks for {limit} {'window' if limit == 1 else 'windows'}; --windows asks for others"
+            note = f"its build asks for {counted(limit, 'window')}; --windows asks for others"
         offsets = measure.text_windows(fd, page_size, limit, options.all_text)
         asked = options.rodata or measure.rodata_meant(fd, page_size)
         warmth, obstacle = _warmed(fd, path, offsets, page_size, options, progress)

@@ -6,7 +6,7 @@ from typing import Any
 from hugealign.process.pagemap import State
 from hugealign.process.smaps import Mapping, coverage
 from hugealign.ps.verdict import Beside, Rodata, Run, Verdict, why_none
-from hugealign.units import format_size, printable
+from hugealign.units import counted, format_size, printable
 from hugealign.version import __version__
 
 SCHEMA = "hugealign.ps/1"
@@ -185,7 +185,7 @@ def _strip(runs: Sequence[Run]) -> list[str]:
 
 
 def _range(run: Run, page_size: int) -> str:
-    windows = f"{run.count} {'window' if run.count == 1 else 'windows'}"
+    windows = counted(run.count, "window")
     return f"{run.start:#x}-{run.start + run.count * page_size:#x}  {windows:10}  {run.reason or 'huge'}"
 
 

@@ -13,7 +13,7 @@ from hugealign.ps import runtimes
 from hugealign.ps.parts import Kind, Part
 from hugealign.ps.runtimes import Runtime
 from hugealign.ps.staged import OLDER, REPLACED
-from hugealign.units import format_size, printable
+from hugealign.units import counted, format_size, printable
 
 RESTART = "start it again"
 DELETED = "its file was deleted or replaced since it started"
@@ -152,7 +152,7 @@ class Verdict:
         several = len(self.reasons) > 1
         lines = [head]
         for count, reason, mend in self.reasons:
-            lines.append(f"  {count} {'window' if count == 1 else 'windows'}: {reason}" if several else f"  {reason}")
+            lines.append(f"  {counted(count, 'window')}: {reason}" if several else f"  {reason}")
             if mend:
                 lines.append(f"  {mend}")
         outdated = [_OUTDATED[state] for state in (REPLACED, OLDER) if state in self.staged.values()]

@@ -27,20 +27,17 @@ LACK_WINDOWS = ("HA001", "HA003", "HA004", "HA005")
 DATA_IN_TEXT = "HA009"
 
 
-class Rule:
+class Rule(Record):
     """One rule: *condition* is what it rests on in the kernel or the loader, *fix* the command that mends it.
 
     The long text is ``pages.page(rule.id)``.
     """
 
-    __slots__ = ("condition", "fix", "id", "severity", "title")
-
-    def __init__(self, rule_id: str, severity: str, title: str, condition: str, fix: str = RELINK) -> None:
-        self.id = rule_id
-        self.severity = severity
-        self.title = title
-        self.condition = condition
-        self.fix = fix
+    id: str
+    severity: str
+    title: str
+    condition: str
+    fix: str = RELINK
 
 
 RULES = {

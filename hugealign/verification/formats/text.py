@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from hugealign.elf.coverage import Coverage, RodataCoverage
 from hugealign.elf.image import Segment
 from hugealign.records import Record
-from hugealign.units import format_size, printable
-from hugealign.verification.formats.words import count, log_lines, percent, summary, totals
+from hugealign.units import counted, format_size, printable
+from hugealign.verification.formats.words import log_lines, percent, summary, totals
 from hugealign.verification.model import FAILED, OK, UNKNOWN
 from hugealign.verification.result import FileResult, Verification
 from hugealign.verification.rules import DATA_IN_TEXT, LACK_WINDOWS, Finding
@@ -65,12 +65,12 @@ def _file(file: FileResult, style: Style) -> "Iterator[str]":
         ids = [accepted.finding.rule.id for accepted in file.accepted if accepted.reason == reason]
         rules = ", ".join(dict.fromkeys(ids))
         if reason:
-            yield from _wrapped(f"{count(len(ids), 'finding')} accepted, {rules}: {printable(reason)}", 2, 4)
+            yield from _wrapped(f"{counted(len(ids), 'finding')} accepted, {rules}: {printable(reason)}", 2, 4)
         else:
-            yield f"  {count(len(ids), 'finding')} accepted by the baseline: {rules}"
+            yield f"  {counted(len(ids), 'finding')} accepted by the baseline: {rules}"
     if style.kernels:
         for kernel in report.kernels:
-            windows = count(kernel.windows, "window")
+            windows = counted(kernel.windows, "window")
             yield f"  {kernel.title:40}  {kernel.answer:7}  {windows:>10}"
             yield from _wrapped(kernel.reason, 6, 6)
 

@@ -3,7 +3,7 @@
 import os
 
 from hugealign.elf.coverage import Coverage
-from hugealign.units import format_size
+from hugealign.units import counted, format_size
 from hugealign.verification.model import FAILED, OK, UNKNOWN, FileReport
 from hugealign.verification.result import Verification
 
@@ -28,11 +28,6 @@ def relative(path: str, base: str) -> str:
     return os.path.normpath(path)
 
 
-def count(number: int, noun: str) -> str:
-    """Return ``1 error``, ``2 errors``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def percent(coverage: Coverage) -> str:
     """Return how much of the text lies in whole windows, rounded down so that 100 % means all; ``--`` without text."""
     if not coverage.text:
@@ -49,17 +44,17 @@ def summary(report: FileReport) -> str:
     size = format_size(coverage.text)
     if report.small:
         return f"{size} of text: small, 4 KiB pages serve it"
-    return f"{percent(coverage)} of {size} of text in {count(coverage.windows, 'window')}"
+    return f"{percent(coverage)} of {size} of text in {counted(coverage.windows, 'window')}"
 
 
 def totals(outcome: Verification) -> list[str]:
     """Return the lines that add up all files."""
     verdicts, coverage = outcome.verdicts(), outcome.coverage()
     checked = f"{verdicts[OK]} ok, {verdicts[FAILED]} failed, {verdicts[UNKNOWN]} not checked"
-    found = [count(number, severity) for severity, number in outcome.findings().items() if number]
+    found = [counted(number, severity) for severity, number in outcome.findings().items() if number]
     if accepted := outcome.accepted():
         found.append(f"{accepted} accepted")
-    lines = [f"{count(len(outcome.files), 'file')}: {'; '.join([checked, ', '.join(found)] if found else [checked])}"]
+    lines = [f"{counted(len(outcome.files), 'file')}: {'; '.join([checked, ', '.join(found)] if found else [checked])}"]
     if coverage.text:
         small = outcome.small_text()
         rest = f"; {format_size(small)} of it in small files" if small else ""
