@@ -10,6 +10,7 @@ from hugealign.errors import HugealignError
 from hugealign.fixing import cure
 from hugealign.live import groups
 from hugealign.live.rows import Group
+from hugealign.machine import libraries
 from hugealign.pagecache import measure
 from hugealign.process import mounts, texts
 from hugealign.process.pagemap import State
@@ -24,7 +25,7 @@ from hugealign.verification.rules import RELINK
 _ASKED = 8  # windows of a file that the page cache is asked about: each costs a fault
 _LIMIT = 1 << 16  # bytes of /proc/PID/cgroup
 
-#: Device, inode and size of a file in use.
+#: Device, inode and time of change of a file in use.
 _Identity = tuple[int, int, int]
 
 
@@ -43,6 +44,7 @@ class Actions:
     def __init__(self, page_size: int) -> None:
         self._page_size = page_size
         self._cures: dict[_Identity, cure.Cure | None] = {}
+        self._libraries: dict[str, frozenset[str]] = {}
 
     def of(self, group: Group) -> Action:
         """Return what to do about *group*: for one of its processes, the first that lacks the most."""
@@ -92,7 +94,10 @@ class Actions:
                 found = self._cure(fd, path)
             if (fixed := found is not None and found.after > possible) or possible:
                 reason = _why(part, size) if fixed else "the page cache holds its text in small pages"
-                command = _command(group, service, restart, fix=fixed, inside=inside)
+                if part.kind == Kind.LIBRARY and not service and not inside and not self._needed(group, part.path):
+                    command = _for_loaded(part.path, found if fixed else None, restart)
+                else:
+                    command = _command(group, service, restart, fix=fixed, inside=inside)
                 return Action(reason, command, found.after if found and fixed else wanted)
             return Action(_why(part, size), RELINK, -(-part.text // size))
         return Action(_why(part, size) if not possible else "", "", possible)
@@ -106,6 +111,15 @@ class Actions:
         ]
         with measure.huge_pages_allowed():
             return all(measure.measure(fd, offsets[:_ASKED], self._page_size))
+
+    def _needed(self, group: Group, path: str) -> bool:
+        """Say whether the loader maps the library for the program; else that has loaded it later, as java does."""
+        program = group.key.program
+        if program not in self._libraries:
+            with suppress(HugealignError, OSError):
+                found = libraries.resolve(program).paths
+                self._libraries[program] = frozenset(map(os.path.realpath, found))
+        return os.path.realpath(path) in self._libraries.get(program, ())
 
     def _cure(self, fd: int, path: str) -> cure.Cure | None:
         info = os.fstat(fd)
@@ -122,6 +136,12 @@ def _command(group: Group, service: str, restart: str, *, fix: bool, inside: boo
         return f"hugealign adopt {options}{service} && {restart}"
     name = printable(shlex.quote(os.path.basename(group.key.program)))
     return f"{'in its container, ' * inside}start it with: hugealign run {options}-- {name}"
+
+
+def _for_loaded(path: str, fixed: cure.Cure | None, restart: str) -> str:
+    """Return what makes a library huge that `run` does not find, since the program loads it by itself."""
+    warm = f"hugealign warm --replace {printable(shlex.quote(path))}"
+    return f"{fixed.command} && {warm}, then {restart}" if fixed else f"{warm}, then {restart}"
 
 
 def _lacking(part: Part, page_size: int) -> tuple[bool, int]:

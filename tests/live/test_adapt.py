@@ -122,6 +122,7 @@ def test_never_more_than_so_many_when_the_heat_moves(arena: Path) -> None:
         assert adapt("--windows", "1", str(process.pid))["windows_huge"] == process.huge() == 1  # run again, with less
 
 
+@pytest.mark.matrix
 def test_a_program_of_many_huge_windows_is_brought_down_to_the_cap(arena: Path) -> None:
     """More huge windows than entries is slower than none: what the seeds of this idea ran into."""
     with running(arena, 6, 6) as process:
@@ -185,6 +186,7 @@ def test_process_that_is_gone_and_kernel_thread_and_name_of_nobody(arena: Path) 
         assert len((done.stdout + done.stderr).splitlines()) == 1
 
 
+@pytest.mark.matrix
 def test_ordinary_user_is_refused_in_one_line(arena: Path) -> None:
     if subprocess.run([*NOBODY, sys.executable, "-c", "import argparse"], check=False).returncode:
         pytest.skip("this Python does not run as nobody")

@@ -103,6 +103,7 @@ def test_idle_process_is_no_answer() -> None:
     assert (found["answer"], found["command"]) == ("unknown", f"hugealign advise --seconds 60 -p {child.pid}")
 
 
+@pytest.mark.matrix
 def test_process_that_ends_meanwhile(spread: Path) -> None:
     with subprocess.Popen([spread, "10", "300"]) as child:
         done = hugealign("advise", "--seconds", "1", "-p", str(child.pid))
@@ -129,6 +130,7 @@ def test_what_cannot_be_advised_is_said_in_one_line(words: list[str], status: in
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (status, "", 1), done
 
 
+@pytest.mark.matrix
 def test_ordinary_user_may_ask_about_own_processes() -> None:
     if os.geteuid() or subprocess.run([*NOBODY, sys.executable, "-c", "import argparse"], check=False).returncode:
         pytest.skip("not root, or this Python does not run as nobody")
@@ -150,6 +152,7 @@ def test_hostile_name(spread: Path) -> None:
     assert "\x1b" not in done.stdout + done.stderr
 
 
+@pytest.mark.matrix
 def test_interrupt_is_the_command_s(spread: Path) -> None:
     words = [sys.executable, "-m", "hugealign", "advise", "--json", "--", str(spread), "10", "20000"]
     with subprocess.Popen(

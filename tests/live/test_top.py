@@ -104,6 +104,7 @@ def test_file_that_was_replaced(program: Path) -> None:
         assert line.endswith("start it again")
 
 
+@pytest.mark.matrix
 def test_huge_in_the_cache_but_not_in_the_process(program: Path) -> None:
     with running(program, "3") as child:  # the third window is not touched, so it can be warmed
         assert hugealign("warm", program).returncode == 1
@@ -164,10 +165,48 @@ def test_processes_that_end_meanwhile_do_not_stop_it(program: Path) -> None:
     loop = f"while :; do timeout -s KILL 0.02 {program} 5 >/dev/null; done"
     with subprocess.Popen(["sh", "-c", loop], stderr=subprocess.DEVNULL, start_new_session=True) as shell:
         try:
-            for _ in range(10):
+            for _ in range(5):
                 top()
         finally:
             os.killpg(shell.pid, signal.SIGKILL)
+
+
+@pytest.mark.matrix
+def test_the_command_that_is_named_mends_it(built: Programs, tmp_path: Path) -> None:
+    """As somebody would who reads the screen: a program, and a library that its program loads by itself."""
+    library, loader = tmp_path / "libbig.so", tmp_path / "loader"
+    source = 'void f(void) { __asm__(".rept 6000000\\n nop\\n .endr"); }'
+    subprocess.run(["gcc", "-shared", "-fPIC", "-xc", "-", "-o", str(library)], input=source, text=True, check=True)
+    source = (
+        "#include <dlfcn.h>\n#include <unistd.h>\n"
+        'int main(int c, char **v) { volatile char *f = dlsym(dlopen(v[c - 1], 2), "f"); '
+        'for (long at = 0; at < 6000000; at += 4096) f[at]; if (write(1, "ready\\n", 6) == 6) pause(); }'
+    )
+    subprocess.run(["gcc", "-xc", "-", "-o", str(loader)], input=source, text=True, check=True)
+    chill(library)
+    environment = {**os.environ, "PATH": f"{ROOT / 'bin'}:{built.directory}:{os.environ['PATH']}"}
+    program = built.directory / "mended"
+    shutil.copy(built.plain, program)
+    try:
+        with running(program, "5") as child:
+            (row,) = rows(top(), child.pid)
+        words = row["action"].removeprefix("start it with: ").split()
+        with subprocess.Popen([*words, "5"], stdout=subprocess.PIPE, env=environment) as child:
+            assert child.stdout
+            assert child.stdout.readline() == b"ready\n"
+            (after,) = rows(top(), child.pid)
+            child.kill()
+        assert (after["windows_huge"], after["action"]) == (row["windows_reachable"], None)
+        with running(loader, library) as child:
+            (row,) = rows(top(), child.pid)
+        command, _, rest = row["action"].partition(", then ")
+        assert rest == "start it again"
+        subprocess.run(["sh", "-ec", command], check=True, env=environment, stdout=subprocess.DEVNULL)
+        with running(loader, library) as child:
+            (after,) = rows(top(), child.pid)
+        assert (after["windows_huge"], after["action"]) == (row["windows_reachable"], None)
+    finally:
+        program.unlink()
 
 
 @contextlib.contextmanager

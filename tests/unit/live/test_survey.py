@@ -56,3 +56,8 @@ def test_many_that_never_answer_end_the_look(monkeypatch: pytest.MonkeyPatch) ->
     found = survey(1, 1, range(1, 1000), look)
     never.set()
     assert len(found.silent) == 16
+
+
+def test_a_hundred_thousand_processes() -> None:
+    found = survey(1, 1, range(1, 100_001), lambda pid: executed(pid) if pid % 1000 == 0 else None)
+    assert (len(found.executed), found.others, found.silent) == (100, 99_900, ())
