@@ -22,6 +22,8 @@ _LIKELY = 4
 _MOST_MISSED = 4
 #: How much a call that the profile did not see weighs at most, of the least of those that it saw, if it saw any.
 _SHARE = 0.5
+#: One in so many of the functions that ran has to be at an end of a call for calls to be known.
+_THROUGHOUT = 8
 _SCALE = 1000  # weights are whole numbers
 
 
@@ -36,7 +38,7 @@ def incomplete(matched: Matched) -> bool:
     least = _least(matched.samples)
     total = sum(matched.samples.values())
     single = sum(count == least for count in matched.samples.values())
-    return not matched.arcs or single * least > total * _COMPLETE
+    return not _has_calls(matched) or single * least > total * _COMPLETE
 
 
 def room(matched: Matched, functions: Functions) -> int:
@@ -80,7 +82,7 @@ def order(
     number = {index: at for at, index in enumerate(nodes)}
     arcs = [Arc(arc.caller, arc.callee, _SCALE * arc.weight // least_call, arc.offset) for arc in seen(matched, number)]
     known = {(nodes[arc.caller], nodes[arc.callee]) for arc in arcs}
-    most = _SHARE if matched.arcs else float("inf")
+    most = _SHARE if _has_calls(matched) else float("inf")
     for caller in nodes:
         for callee in calls.callees(caller):
             if callee in number and (caller, callee) not in known:
@@ -89,6 +91,12 @@ def order(
     called, total = sum(arc.weight for arc in arcs), sum(worth.values())
     counts = [max(1, int(worth[index] * called / total)) for index in nodes]
     return [nodes[at] for at in cdsort([functions.sizes[index] for index in nodes], counts, arcs)] if arcs else []
+
+
+def _has_calls(matched: Matched) -> bool:
+    """Whether the profile has calls throughout, not just some, as chains of frames without frame pointers have."""
+    known = {index for caller, callee, _ in matched.arcs for index in (caller, callee)}
+    return len(known) * _THROUGHOUT >= len(matched.samples) and bool(known)
 
 
 def seen(matched: Matched, number: Mapping[int, int]) -> list[Arc]:

@@ -9,6 +9,7 @@ import os
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
+from hugealign.elf.callsites import CallSites
 from hugealign.profile import perf_addresses, perf_text, tools
 from hugealign.profile.lines import lines
 from hugealign.profile.model import Profile, ProfileError
@@ -95,7 +96,8 @@ def _by_address(perf: str, events: _Events, source: Source, profile: Profile) ->
         if not same:
             raise _AnotherBuild
         offsets = events.chains and _chains_are_offsets(script, listed, _FUNCTION if events.calls else 0)
-        perf_addresses.Reader(profile, source.functions, same.__contains__, offsets).read(stream)
+        sites = CallSites(source.binary, source.functions.image)
+        perf_addresses.Reader(profile, source.functions, same.__contains__, offsets, sites).read(stream)
 
 
 def _by_name(script: list[str], events: _Events, reader: perf_text.Reader) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
+from hugealign.elf.callsites import CallSites
 from hugealign.elf.symbols import Functions
 from hugealign.elf.windows import file_offset
 from hugealign.profile.lines import blocks, samples
@@ -144,24 +145,33 @@ class _Processes:
 
 def read(source: Source, profile: Profile) -> None:
     """Add what perf printed.  Raises ProfileError."""
-    Reader(profile, source.functions, source.ours).read(source.stream)
+    sites = CallSites(source.binary, source.functions.image)
+    Reader(profile, source.functions, source.ours, sites=sites).read(source.stream)
 
 
 class Reader:
     """Adds samples to a profile.  *ours* tells whether a mapped file is the binary.
 
-    *offsets*: whether call chains have offsets in the file.
+    *offsets*: whether call chains have offsets in the file.  Callers that no call of *sites* can have are left out:
+    programs without frame pointers have chains of whatever their registers and stacks hold.
 
     Most samples are like others, byte for byte, since they have no time.  What one means is looked up, which Python
     does faster than perf prints, and found out only once.
     """
 
     def __init__(
-        self, profile: Profile, functions: Functions, ours: Callable[[bytes], bool], offsets: bool = False
+        self,
+        profile: Profile,
+        functions: Functions,
+        ours: Callable[[bytes], bool],
+        offsets: bool = False,
+        sites: CallSites | None = None,
     ) -> None:
         self.profile, self.flow = profile, profile.flow
         self.ours = ours
         self.offsets = offsets
+        self.sites = sites
+        self.callers = self.stray = 0  # frames that differ, and those of them that are no callers
         self.program = _Program(functions)
         self.processes = _Processes(self.program, profile.room)
         self.space = self.processes.unmoved  # of the last sample
@@ -187,6 +197,11 @@ class Reader:
             if self.size > _KINDS_LIMIT:
                 self._settle()
         self._settle()
+        if self.stray * 2 > self.callers:
+            self.profile.notes.append(
+                f"{self.stray} of {self.callers} frames above the innermost are no callers, and are left out: compile "
+                "with -fno-omit-frame-pointer, or record with --call-graph dwarf"
+            )
         known = self.processes.moved or self.program.functions.image.fixed
         if self.profile.good and not known and not self.profile.samples:
             raise ProfileError(
@@ -377,6 +392,12 @@ class Reader:
                 address = int(digits, 16) - caller
                 program = self.program
                 resolved = program.at_offset(address) if self.offsets else program.at_address(address, self.space)
+                if caller and self.sites is not None and resolved[0] >= 0:
+                    site = program.functions.starts[resolved[0]] + resolved[1] + 1
+                    self.callers += 1
+                    if not self.sites.possible(site):
+                        self.stray += 1
+                        resolved = (_FOREIGN, 0)
             except ValueError:  # other letters
                 self.profile.bad += 1
                 return resolved

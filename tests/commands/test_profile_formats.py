@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from hugealign.elf.callsites import CallSites
 from hugealign.elf.symbols import Functions
 from hugealign.profile import library, read
 from hugealign.profile.formats import FORMATS, detect
@@ -28,6 +29,12 @@ def prog(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def functions(prog: Path) -> Functions:
     return functions_of(prog)
+
+
+@pytest.fixture
+def any_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The callers of these chains are made up: no call is there."""
+    monkeypatch.setattr(CallSites, "possible", lambda _, __: True)
 
 
 def test_fdata(prog: Path, functions: Functions) -> None:
@@ -238,6 +245,7 @@ def test_flat_addresses_are_those_of_the_process(prog: Path, functions: Function
     assert named(matched.samples, functions) == {"hot": 2}
 
 
+@pytest.mark.usefixtures("any_caller")
 def test_chain_addresses_are_offsets_in_the_file(prog: Path, functions: Functions, tmp_path: Path) -> None:
     """And those of callers are where the callee returns to: the last byte of a caller may be the call."""
     hot, helper = (functions.starts[functions.by_name[name][0]] for name in ("hot", "helper"))
@@ -250,6 +258,25 @@ def test_chain_addresses_are_offsets_in_the_file(prog: Path, functions: Function
     assert arcs(matched, functions) == {("hot", "helper@main.c"): 1}
 
 
+def test_frames_that_no_call_returns_to(prog: Path, functions: Functions, tmp_path: Path) -> None:
+    """As without frame pointers: left out, and said so if they are most."""
+    starts = {name: functions.starts[functions.by_name[name][0]] for name in ("hot", "main")}
+    text = functions.image.text_segments[0]
+    code = prog.read_bytes()[text.p_offset : text.p_offset + text.p_filesz]
+    at = starts["main"] - text.p_vaddr
+    behind = starts["main"] + code.index(b"\xe8", at) - at + 5
+    chains = f" 7 e: \n\t {starts['hot'] + 1:x} (/srv/prog)\n\t {behind:x} (/srv/prog)\n\n"
+    chains += f" 7 e: \n\t {starts['hot'] + 1:x} (/srv/prog)\n\t {starts['main'] + 10:x} (/srv/prog)\n\n"
+    (tmp_path / "p").write_text(_mapped(0x5555_0000_1000) + chains)
+    profile, matched, _ = load(tmp_path / "p", prog)
+    assert arcs(matched, functions) == {("main", "hot"): 1}
+    assert profile.notes == []
+    (tmp_path / "p").write_text(_mapped(0x5555_0000_1000) + chains.partition("\n\n")[2])
+    profile, matched, _ = load(tmp_path / "p", prog)
+    assert (named(matched.samples, functions), matched.arcs) == ({"hot": 1}, {})
+    assert "1 of 1 frames above the innermost are no callers" in profile.notes[0]
+
+
 def test_addresses_of_old_mappings(prog: Path, functions: Functions, tmp_path: Path) -> None:
     """Linux 3.11 and before tells no device with what is mapped."""
     hot, base = functions.starts[functions.by_name["hot"][0]], 0x5555_0000_0000
@@ -258,6 +285,7 @@ def test_addresses_of_old_mappings(prog: Path, functions: Functions, tmp_path: P
     assert named(load(tmp_path / "p", prog)[1].samples, functions) == {"hot": 1}
 
 
+@pytest.mark.usefixtures("any_caller")
 def test_virtual_chain_addresses_are_told_by_their_range(prog: Path, functions: Functions, tmp_path: Path) -> None:
     hot, main = (functions.starts[functions.by_name[name][0]] + 9 for name in ("hot", "main"))
     base = 0x5555_0000_0000
@@ -266,6 +294,7 @@ def test_virtual_chain_addresses_are_told_by_their_range(prog: Path, functions: 
     assert arcs(load(tmp_path / "p", prog)[1], functions) == {("main", "hot"): 1}
 
 
+@pytest.mark.usefixtures("any_caller")
 @pytest.mark.parametrize("symbols", [True, False])
 def test_inlined_frames_are_none(prog: Path, functions: Functions, tmp_path: Path, symbols: bool) -> None:
     """As perf prints code with debug information, unless told --no-inline."""
@@ -296,6 +325,7 @@ def test_frames_without_an_address(prog: Path, functions: Functions, tmp_path: P
     assert named(matched.samples, functions) == {"hot": 2}
 
 
+@pytest.mark.usefixtures("any_caller")
 def test_callers_ran_whoever_they_call(prog: Path, functions: Functions, tmp_path: Path) -> None:
     """A library, or itself; and those that call callers, of each stack; also where branches stand below."""
     hot, main, work, other = (

@@ -145,6 +145,10 @@ def bolted(program: Program, before: Path, branches: Path, flat: list[tuple[Lear
         said = result.with_name(f"{result.name}.said").read_text()
         how = f"`{' '.join(words)}`; {_accepted(said)}"
         yield Build(title, how, result, seconds, learned=name, rewritten=True)
+        if words is blocks:
+            whole = result.with_name(f"{result.name}.fixed")
+            seconds += made(program, [str(HUGEALIGN), "fix", "-o", whole.name, result.name], whole, result)
+            yield Build(f"{title}, fix", "the same, `hugealign fix`", whole, seconds, learned=name, rewritten=True)
 
 
 def _accepted(said: str) -> str:

@@ -584,3 +584,13 @@ def test_blocks_of_an_order_file() -> None:
     for wrong in ("", "1.2", "0.2.2", "0.-1", "0.", "0.4294967296", "0,1"):
         with pytest.raises(orderfile.OrderFileError, match="line 2: "):
             orderfile.parse([orderfile.MAGIC.encode(), f"f\tblocks={wrong}".encode()])
+
+
+def test_few_calls_do_not_make_those_of_the_code_small() -> None:
+    """Chains of a program without frame pointers have some: the code's calls then weigh what their ends are worth."""
+    many = {**dict.fromkeys(range(16), 10**6), 16: 1}
+    assert not unseen._has_calls(Matched(many, {(0, 1, 4): 900}))
+    assert unseen._has_calls(Matched(many, {(0, 1, 4): 1, (3, 2, 4): 1}))
+    assert not unseen._has_calls(Matched(many))
+    assert unseen.incomplete(Matched(many, {(0, 1, 4): 900}))
+    assert not unseen.incomplete(Matched(many, {(0, 1, 4): 1, (3, 2, 4): 1}))
