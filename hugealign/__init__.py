@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from hugealign.ordering.budget import budget_of
     from hugealign.ordering.order import order
     from hugealign.pagecache.text import WarmOptions, cool, warm
+    from hugealign.profile.merge import MergeOptions, merge_counts
+    from hugealign.profile.reduce import ReduceOptions, reduce_profiles
     from hugealign.ps.looking import PsOptions, processes
     from hugealign.verification.rules import Policy
     from hugealign.verification.selection import Selection
@@ -21,8 +23,10 @@ _API = {
     "AdaptOptions": "hugealign.live.adapt",
     "AdviseOptions": "hugealign.live.advise",
     "FixOptions": "hugealign.fixing.fix",
+    "MergeOptions": "hugealign.profile.merge",
     "Policy": "hugealign.verification.rules",
     "PsOptions": "hugealign.ps.looking",
+    "ReduceOptions": "hugealign.profile.reduce",
     "Selection": "hugealign.verification.selection",
     "TopOptions": "hugealign.live.top",
     "WarmOptions": "hugealign.pagecache.text",
@@ -35,16 +39,18 @@ _API = {
     "cool": "hugealign.pagecache.text",
     "diagnose": "hugealign.doctor.diagnosis",
     "fix": "hugealign.fixing.fix",
+    "merge_counts": "hugealign.profile.merge",
     "order": "hugealign.ordering.order",
     "processes": "hugealign.ps.looking",
+    "reduce_profiles": "hugealign.profile.reduce",
     "top": "hugealign.live.top",
     "verify": "hugealign.verification.verify",
     "warm": "hugealign.pagecache.text",
 }
 __all__ = [
-    "AdaptOptions", "AdviseOptions", "FixOptions", "Policy", "PsOptions", "Selection", "TopOptions", "WarmOptions",
-    "__version__", "adapt", "advise", "advise_process", "budget_of", "compare", "cool", "diagnose", "fix", "order",
-    "processes", "top", "verify", "warm",
+    "AdaptOptions", "AdviseOptions", "FixOptions", "MergeOptions", "Policy", "PsOptions", "ReduceOptions", "Selection",
+    "TopOptions", "WarmOptions", "__version__", "adapt", "advise", "advise_process", "budget_of", "compare", "cool",
+    "diagnose", "fix", "merge_counts", "order", "processes", "reduce_profiles", "top", "verify", "warm",
 ]  # fmt: skip
 
 

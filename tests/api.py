@@ -47,6 +47,8 @@ RESULTS = {
     "Comparison": "verification.compare",
     "Pair": "verification.compare",
     "Fixed": "fixing.fix",
+    "Reduced": "profile.reduce",
+    "Merged": "profile.merge",
     "CachedText": "pagecache.text",
     "Obstacle": "pagecache.obstacles",
     "Seen": "ps.looking",

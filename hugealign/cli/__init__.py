@@ -31,6 +31,7 @@ COMMANDS = {
     "stage": "huge copies of files for services, where the file system keeps no huge pages",
     "adopt": "let a systemd service run from huge text, now and after each upgrade",
     "order": "profile in, order of functions and number of windows out",
+    "profile": "counts of what ran, which add up over hosts and releases",
     "map": "draw where the heat of a profile lies: window by window, before and after",
     "fix": "make the text of a finished program or library whole by editing its headers",
     "build": "run a build with the linker shims active, without changing its compiler",

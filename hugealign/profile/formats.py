@@ -9,6 +9,7 @@ from hugealign.profile import (
     autofdo,
     bolt_yaml,
     callgrind,
+    counted,
     fdata,
     folded,
     gcov,
@@ -85,6 +86,7 @@ _FORMATS = (
     _tool("gcda", rb"adcg|gcda", gcov.read_data),
     _tool("pprof", _pprof, pprof.read_data),
     _text("order", rb"# hugealign\.order/1[ \t\r]*\n", _of_lines(order_list.read)),
+    _text("counts", rb"# hugealign\.counts/", counted.read),
     _text("bolt-yaml", rb"(?:---[ \t\r]*\n)?header:[ \t\r]*\n[ \t]+profile-version:", bolt_yaml.read),
     _text("pprof-text", rb"(?:.*\n){0,3}PeriodType: ", pprof.read),
     _text(

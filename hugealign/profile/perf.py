@@ -44,8 +44,13 @@ def read(source: Source, profile: Profile) -> None:
 
 def files(path: str) -> list[str]:
     """Return the paths of the files that have samples in the file at *path*.  Raises ProfileError."""
+    return [*builds(path)]
+
+
+def builds(path: str) -> dict[str, str]:
+    """Return the build-ids of these files, by path.  Raises ProfileError."""
     listed = tools.text([tools.find("perf", package="linux-perf"), "buildid-list", "-i", path])
-    return [os.fsdecode(name) for name in _listed(listed)]
+    return {os.fsdecode(name): build_id for name, build_id in _listed(listed).items()}
 
 
 class _AnotherBuild(Exception):  # noqa: N818 - no error: addresses say nothing, so that perf need not print them

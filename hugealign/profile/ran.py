@@ -61,7 +61,7 @@ def what_ran(
         profile = profile.following()
         found = _add(path, profile, functions, binary, form, allowance)
         sources.append((path, found))
-        for note in _remarks(profile, found):
+        for note in remarks(profile, found):
             warn(f"{printable(path)}: {note}")
     matched = match(profile, functions)
     if not matched.samples:
@@ -79,7 +79,7 @@ def _add(path: str, profile: Profile, functions: Functions, binary: str, form: s
         raise HugealignError(f"{printable(path)}: {error}") from None
 
 
-def _remarks(profile: Profile, form: str) -> list[str]:
+def remarks(profile: Profile, form: str) -> list[str]:
     """Return what is odd about the profile that was read last."""
     if not profile.bad:
         return profile.notes

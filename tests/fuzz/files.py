@@ -154,14 +154,25 @@ def configuration(chance: Chance) -> bytes:
 def beside() -> dict[str, bytes]:
     """Return the program that the profiles are of, a profile, and an order of it."""
     made = profiles()
-    return {"prog": program()[0]["prog"], "folded": made["folded"], "good.order": made["order"]}
+    return {
+        "prog": program()[0]["prog"],
+        "folded": made["folded"],
+        "good.order": made["order"],
+        "good.counts": made["counts"],
+    }
 
 
 def profile(chance: Chance) -> bytes:
     """Return a profile of any form, damaged."""
     made = profiles()
-    one, other = (made[chance.choice(sorted(made))] for _ in range(2))
-    return samples.mutate(one, other, chance)
+    one, other = (chance.choice(sorted(made)) for _ in range(2))
+    return counts(chance) if one == "counts" else samples.mutate(made[one], made[other], chance)
+
+
+def counts(chance: Chance) -> bytes:
+    """Return counts of a host, right, wrong or damaged."""
+    made = samples.counted(program()[1], chance)
+    return made if chance.random() < 0.8 else samples.mutate(made, profiles()["counts"], chance)
 
 
 def order(chance: Chance) -> bytes:

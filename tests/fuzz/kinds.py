@@ -41,6 +41,20 @@ def _plan(words: list[str]) -> int:
     return 0
 
 
+def _counts(words: list[str]) -> int:
+    """Run a command of counts; what it wrote must be read, and adds up to itself."""
+    status = command(words)
+    if os.path.exists(OUT) and words[0] == "profile":
+        assert status == 0 or "--keep-going" in words, "an output in spite of an error"
+        if command(["profile", "merge", OUT, "-o", "again"]) == 0:
+            assert Path("again").read_bytes() == Path(OUT).read_bytes(), "merging one file changes it"
+            os.unlink("again")
+        else:
+            raise AssertionError("what was written cannot be read")
+        os.unlink(OUT)
+    return status
+
+
 def _order(words: list[str]) -> int:
     """Make an order and a map of a profile, and hold them against each other."""
     profiles.check(Path(words[0]), files.program()[1], *words[1:])
@@ -105,7 +119,16 @@ _PROFILE = (
     ("order", "@", "-b", "prog", "--force", "-o", OUT),
     ("order", "@", "folded", "-b", "prog", "--emit=json", "--force", "--format=json", "-o", OUT),
     ("map", "prog", "--profile", "@", "--force"),
+    ("profile", "reduce", "@", "folded", "-b", "prog", "-o", OUT),
     ("map", "prog", "--profile", "@", "--force", "--svg", OUT),
+)
+_COUNTS = (
+    ("profile", "merge", "@", "-o", OUT),
+    ("profile", "merge", "@", "good.counts", "-o", OUT),
+    ("profile", "merge", "--keep-going", "good.counts", "@", "--cap=7", "--weight=x=3", "-o", OUT),
+    ("profile", "merge", "--keep-going", "--median=3", "good.counts", "good.counts", "@", "-o", OUT),
+    ("profile", "reduce", "@", "-b", "prog", "--blocks", "-o", OUT),
+    ("order", "@", "-b", "prog", "--force", "-o", OUT),
 )
 _MADE = (("@",), *(("@", form) for form in profiles.WITHOUT_TOOLS))
 _ORDER = (
@@ -140,6 +163,7 @@ KINDS: dict[str, Kind] = {name: Kind(make, _VERIFY, temporary=_UNPACKED) for nam
     "blocks": Kind(files.blocks, _BLOCKS, beside=files.beside_blocks),
     "profile": Kind(files.profile, _PROFILE, beside=files.beside, temporary=_UNPACKED_PROFILE),
     "profile-made": Kind(files.profile, _MADE, run=_order, beside=files.beside),
+    "counts": Kind(files.counts, _COUNTS, beside=files.beside, run=_counts, temporary=_UNPACKED_PROFILE),
     "order": Kind(files.order, _ORDER, beside=files.beside),
     **{
         name: Kind(

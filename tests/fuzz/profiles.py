@@ -15,7 +15,7 @@ from hugealign.ordering import diff, emit, problem, report
 from hugealign.ordering.budget import Budget
 from hugealign.ordering.order import Order
 from hugealign.ordering.windows import Room
-from hugealign.profile import read
+from hugealign.profile import counts, read
 from hugealign.profile.formats import FORMATS, detect
 from hugealign.profile.lines import lines
 from hugealign.profile.match import Matched, match
@@ -77,7 +77,42 @@ def corpus(functions: Functions) -> dict[str, bytes]:
         '[{"name": "hot", "execution_count": 5}]}]}\n',
         "profdata": "Counters:\n  main.c:helper:\n    Counters: 1\n    Function count: 5\n    Block counts: [1, 2]\n",
     }
-    return made | {name: text.encode() for name, text in texts.items()}
+    same, other = (counts.head(build_id, "prog") for build_id in (functions.build_id, "ab" * 20))
+    ends = counts.end(main, "main", ""), counts.end(hot_at, "hot", "")
+    ran = {counts.function(hot_at, "hot", "main.c"): 9, counts.function(main, "main", ""): 3, counts.HOSTS: 1}
+    calls = {counts.call(ends[0], 5, ends[1]): 4, b"r\t%x\t%x" % (hot_at, hot_at + 4): 4, counts.OUTSIDE: 1}
+    elsewhere = {counts.function(None, "work", "", b"0" * 16): 2, counts.call(b"work\t", None, b"hot\tmain.c"): 1}
+    added = {same: ran | calls, other: elsewhere, counts.head("", "libc.so.6"): {counts.FOREIGN: 5}}
+    return made | {name: text.encode() for name, text in texts.items()} | {"counts": counts.write(added)}
+
+
+def counted(functions: Functions, chance: random.Random) -> bytes:
+    """Return counts with a right checksum, of keys that mean something and of keys that do not."""
+    names = [*functions.names, *(evil.decode("utf-8", "surrogateescape") for evil in _EVIL)]
+    addresses = [None, 0, *functions.starts, 2**64 - 1, 2**64]
+
+    def key() -> bytes:
+        kind = chance.randrange(8)
+        ends = [counts.end(chance.choice(addresses), chance.choice(names), chance.choice(names)) for _ in range(2)]
+        if kind < 4:
+            code = chance.choice([b"", b"0" * 16])
+            return counts.function(chance.choice(addresses), chance.choice(names), chance.choice(names), code)
+        if kind < 6:
+            return counts.call(ends[0], chance.choice(addresses), ends[1])
+        if kind < 7:
+            first, last = (chance.choice(functions.starts) for _ in range(2))
+            return b"%b\t%x\t%x" % (chance.choice([b"r", b"j"]), first, last)
+        return chance.choice([counts.HOSTS, counts.FOREIGN, counts.OUTSIDE, counts.BAD, *_EVIL])
+
+    builds = [functions.build_id, "", "ab" * 20, "x"]
+    return counts.write(
+        {
+            counts.head(chance.choice(builds), chance.choice(["prog", "libc.so.6", *names])): {
+                key(): chance.choice([0, 1, 7, counts.MOST, 2**70]) for _ in range(chance.randrange(5))
+            }
+            for _ in range(chance.randrange(4))
+        }
+    )
 
 
 def mutate(data: bytes, other: bytes, chance: random.Random) -> bytes:

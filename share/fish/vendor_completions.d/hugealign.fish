@@ -50,8 +50,8 @@ function _shtab_hugealign_using
   test "$_shtab_hugealign_cmdpath" = "$argv"
 end
 
-set -g _shtab_hugealign_commands verify ps top advise adapt warm cool run stage adopt order map fix build plugin 'plugin build' 'plugin path' 'plugin list' path doctor trace simulate explain help
-set -g _shtab_hugealign_opts_with_value --after --baseline --binary --cc --color --config --cpu --emit --fail-on --file --format --frequency --from --how --ignore --interval --itlb-2m --jobs --layout --level --limit --max --max-unpacked --min-coverage --min-text --order --output --pad-threshold --page-size --pid --png --profile --rate --reserve --seconds --segments --select --store --svg --trace --type --until --wait --watch --windows -b -j -o -p
+set -g _shtab_hugealign_commands verify ps top advise adapt warm cool run stage adopt order profile 'profile reduce' 'profile merge' map fix build plugin 'plugin build' 'plugin path' 'plugin list' path doctor trace simulate explain help
+set -g _shtab_hugealign_opts_with_value --after --baseline --binary --cap --cc --color --config --cpu --emit --fail-on --file --format --frequency --from --how --ignore --interval --itlb-2m --jobs --layout --level --limit --max --max-unpacked --median --min-coverage --min-text --order --output --pad-threshold --page-size --pid --png --profile --rate --reserve --seconds --segments --select --store --svg --trace --type --until --wait --watch --weight --windows -b -j -o -p
 
 complete -c hugealign -e
 complete -c hugealign -f
@@ -193,6 +193,24 @@ complete -c hugealign -n '_shtab_hugealign_using order' -l reserve -x -d 'entrie
 complete -c hugealign -n '_shtab_hugealign_using order' -l no-fill -d 'only functions that the profile saw'
 complete -c hugealign -n '_shtab_hugealign_using order' -l json -d 'the same as --format json'
 complete -c hugealign -n '_shtab_hugealign_using order; and test $_shtab_hugealign_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'what ran; several are added up'
+complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a profile -d 'counts of what ran, which add up over hosts and releases'
+complete -c hugealign -n '_shtab_hugealign_using profile' -s h -l help -d 'show this help message and exit'
+complete -c hugealign -n '_shtab_hugealign_using profile; and test $_shtab_hugealign_npos -eq 0' -a reduce -d 'count what ran, by build-id: functions, calls, blocks'
+complete -c hugealign -n '_shtab_hugealign_using profile reduce' -s h -l help -d 'show this help message and exit'
+complete -c hugealign -n '_shtab_hugealign_using profile reduce' -s b -l binary -xka "(__fish_complete_path (commandline -ct))" -d 'a program or library that ran; may be repeated (default: all here that the profiles name)'
+complete -c hugealign -n '_shtab_hugealign_using profile reduce' -s o -l output -xka "(__fish_complete_path (commandline -ct))" -d 'write the counts to FILE, whole or not at all (default: stdout)'
+complete -c hugealign -n '_shtab_hugealign_using profile reduce' -l blocks -d 'count what ran within functions, too, for `order --blocks`'
+complete -c hugealign -n '_shtab_hugealign_using profile reduce' -l type -x -d 'do not look: the profiles are of this format'
+complete -c hugealign -n '_shtab_hugealign_using profile reduce' -l max-unpacked -x -d 'what packed profiles may unpack to (default: as `hugealign order`)'
+complete -c hugealign -n '_shtab_hugealign_using profile reduce; and test $_shtab_hugealign_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'what ran: any profile that `hugealign order` reads'
+complete -c hugealign -n '_shtab_hugealign_using profile; and test $_shtab_hugealign_npos -eq 0' -a merge -d 'add up the counts of many hosts'
+complete -c hugealign -n '_shtab_hugealign_using profile merge' -s h -l help -d 'show this help message and exit'
+complete -c hugealign -n '_shtab_hugealign_using profile merge' -s o -l output -xka "(__fish_complete_path (commandline -ct))" -d 'write the sum to FILE, whole or not at all (default: stdout)'
+complete -c hugealign -n '_shtab_hugealign_using profile merge' -l weight -x -d 'files that fit PATTERN (* and ? as in a shell; the first that fits) count N times; 0: not at all'
+complete -c hugealign -n '_shtab_hugealign_using profile merge' -l cap -x -d 'a build has at most N samples in one file; more are scaled down'
+complete -c hugealign -n '_shtab_hugealign_using profile merge' -l median -x -d 'the median of N groups of files counts, not their sum'
+complete -c hugealign -n '_shtab_hugealign_using profile merge' -l keep-going -d 'skip files that are damaged, foreign or newer, and name them'
+complete -c hugealign -n '_shtab_hugealign_using profile merge; and test $_shtab_hugealign_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'counts, packed or not'
 complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a map -d 'draw where the heat of a profile lies: window by window, before and after'
 complete -c hugealign -n '_shtab_hugealign_using map' -s h -l help -d 'show this help message and exit'
 complete -c hugealign -n '_shtab_hugealign_using map' -l profile -xka "(__fish_complete_path (commandline -ct))" -d 'what ran, as `hugealign order` takes it; may be repeated'
@@ -272,4 +290,4 @@ complete -c hugealign -n '_shtab_hugealign_using explain' -s h -l help -d 'show 
 complete -c hugealign -n '_shtab_hugealign_using explain; and test $_shtab_hugealign_npos -ge 0' -ka "HA001 HA002 HA003 HA004 HA005 HA006 HA007 HA008 HA009 HA010 HA011 HA012 HA013 HA014 HA015 HA016 HA017 HA018 HA019 HA020 HA021 HA022 HA023 HA024 HA025 HA026" -d 'the rule'"'"'s id; without one, all are listed'
 complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a help -d 'print the options of a command'
 complete -c hugealign -n '_shtab_hugealign_using help' -s h -l help -d 'show this help message and exit'
-complete -c hugealign -n '_shtab_hugealign_using help; and test $_shtab_hugealign_npos -eq 0' -ka "verify ps top advise adapt warm cool run stage adopt order map fix build plugin path doctor trace simulate explain help" -d 'without one, all commands are listed'
+complete -c hugealign -n '_shtab_hugealign_using help; and test $_shtab_hugealign_npos -eq 0' -ka "verify ps top advise adapt warm cool run stage adopt order profile map fix build plugin path doctor trace simulate explain help" -d 'without one, all commands are listed'

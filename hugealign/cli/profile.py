@@ -1,0 +1,116 @@
+"""``hugealign profile``: profiles become counts, and counts of many hosts become one."""
+
+import argparse
+import gc
+import sys
+
+from hugealign.errors import NumberFormatError, UsageError
+from hugealign.numbers import decimal
+from hugealign.units import parse_size, printable
+
+EPILOG = """\
+examples:
+  hugealign profile reduce perf.data -b ./server -o host.counts.gz
+  hugealign profile merge hosts/*.counts.gz -o all.counts
+  hugealign profile merge --keep-going --cap 1000000 hosts/*.counts -o all.counts
+  hugealign order all.counts -b ./server -o server.order
+
+Counts are text, sorted, one count a line, by build-id: docs/fleet.md has the
+format.  Merging adds them up, in any order and any number of steps.  FILE is
+packed if its name ends in .gz.
+
+exit status: 0 done; 1 merged, but files were skipped (--keep-going); 2 wrong
+usage; 3 could not read, and nothing was written.
+"""
+_MOST = 10**18 - 1
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the actions."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    _configure_reduce(actions.add_parser("reduce", help="count what ran, by build-id: functions, calls, blocks"))
+    _configure_merge(actions.add_parser("merge", help="add up the counts of many hosts"))
+
+
+def _configure_reduce(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("profiles", nargs="+", metavar="PROFILE", help="what ran: any profile that `hugealign order` reads")
+    add(
+        "-b",
+        "--binary",
+        action="append",
+        default=[],
+        metavar="EXE",
+        help="a program or library that ran; may be repeated (default: all here that the profiles name)",
+    )
+    add("-o", "--output", metavar="FILE", help="write the counts to FILE, whole or not at all (default: stdout)")
+    add("--blocks", action="store_true", help="count what ran within functions, too, for `order --blocks`")
+    add("--type", metavar="FORMAT", help="do not look: the profiles are of this format")
+    add("--max-unpacked", metavar="SIZE", help="what packed profiles may unpack to (default: as `hugealign order`)")
+
+
+def _configure_merge(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("files", nargs="+", metavar="FILE", help="counts, packed or not")
+    add("-o", "--output", metavar="FILE", help="write the sum to FILE, whole or not at all (default: stdout)")
+    add(
+        "--weight",
+        action="append",
+        default=[],
+        metavar="PATTERN=N",
+        help="files that fit PATTERN (* and ? as in a shell; the first that fits) count N times; 0: not at all",
+    )
+    add("--cap", metavar="N", help="a build has at most N samples in one file; more are scaled down")
+    add("--median", default="0", metavar="N", help="the median of N groups of files counts, not their sum")
+    add("--keep-going", action="store_true", help="skip files that are damaged, foreign or newer, and name them")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do the action and return the exit status."""
+    gc.disable()  # millions of small objects and no cycles
+    return _reduce(args) if args.action == "reduce" else _merge(args)
+
+
+def _reduce(args: argparse.Namespace) -> int:
+    from hugealign.profile.reduce import ReduceOptions, reduce_profiles
+
+    most = None if args.max_unpacked is None else parse_size(args.max_unpacked, "--max-unpacked")
+    options = ReduceOptions(args.type, most, args.blocks)
+    _write(reduce_profiles(args.profiles, args.binary, options, warn=_warn).file(), args.output)
+    return 0
+
+
+def _merge(args: argparse.Namespace) -> int:
+    from hugealign.profile.merge import MOST_GROUPS, MOST_WEIGHT, MergeOptions, merge_counts
+
+    weights = []
+    for word in args.weight:
+        pattern, equals, number = word.rpartition("=")
+        if not equals or not pattern:
+            raise UsageError("--weight: not PATTERN=N, as in 'eu-*=3'")
+        weights.append((pattern, _number(number, "--weight", MOST_WEIGHT)))
+    cap = None if args.cap is None else _number(args.cap, "--cap", _MOST)
+    options = MergeOptions(weights, cap, _number(args.median, "--median", MOST_GROUPS), args.keep_going)
+    merged = merge_counts(args.files, options, warn=_warn)
+    _write(merged.file(), args.output)
+    if merged.skipped:
+        _warn(f"{len(merged.skipped)} of {len(merged.skipped) + merged.files} files skipped")
+    return 1 if merged.skipped else 0
+
+
+def _number(text: str, option: str, most: int) -> int:
+    try:
+        return decimal(text, most)
+    except NumberFormatError:
+        raise UsageError(f"{option}: {printable(text[:40])}: not a number from 0 to {most}") from None
+
+
+def _write(data: bytes, path: str | None) -> None:
+    from hugealign.cli import output
+    from hugealign.profile.counts import packed
+
+    output.write_bytes(packed(data) if path is not None and path.endswith(".gz") else data, path)
+
+
+def _warn(message: str) -> None:
+    print(f"hugealign: warning: {message}", file=sys.stderr)

@@ -1,0 +1,205 @@
+"""The form of profiles that adds up, ``hugealign.counts/1``: text that is merged by adding the counts of equal lines.
+
+The first line is fixed.  ``build``, a build-id (``-``: not known) and the name of a file begin a section.  Every other
+line is a key and a count, with a tab before the count; docs/fleet.md has the keys.  Sections, and lines within, come in
+the order of their bytes, each once.  The last line has the number of lines before it and their CRC-32.  So equal counts
+are equal bytes, and what is cut or damaged is noticed.
+
+A key is checked when it is seen first; what comes later costs one look-up.
+"""
+
+import gzip
+import operator
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import BinaryIO
+
+from hugealign.numbers import decimal
+from hugealign.orderfile import escape, unescape
+from hugealign.profile.model import ProfileError
+
+MAGIC = b"# hugealign.counts/1\n"
+_VERSIONS = b"# hugealign.counts/"
+#: The largest count; more stays this many, however it is added up.
+MOST = 10**18 - 1
+#: Bytes of a file, and of all different lines of a merge: what is written can be read.
+LIMIT = 256 << 20
+UNKNOWN = b"-"  # a build
+HOSTS, FOREIGN, OUTSIDE, BAD = b"hosts", b"foreign", b"outside", b"bad"
+CHUNK = 4 << 20  # bytes of rows that are looked at together
+_HEX = rb"(?:0|[1-9a-f][0-9a-f]{0,15})"
+_TEXT = rb"[^\x00-\x1f\x7f]"
+_END = rb"(?:@" + _HEX + rb"\t|" + _TEXT + rb"+\t" + _TEXT + rb"*)"  # a function: by address, or name and source file
+_KEY = re.compile(
+    rb"f\t(?:" + _HEX + rb"\t" + _TEXT + rb"*|\t" + _TEXT + rb"+)\t" + _TEXT + rb"*\t(?:[0-9a-f]{16})?"
+    rb"|c\t" + _END + rb"\t(?:" + _HEX + rb")?\t" + _END +
+    rb"|[rj]\t" + _HEX + rb"\t" + _HEX +
+    rb"|b\t" + _HEX +
+    rb"|hosts|foreign|outside|bad"
+)  # fmt: skip
+_HEAD = re.compile(rb"(-|[0-9a-f]{2,128})\t[^\x00-\x1f\x7f/]{1,4080}")
+_ROW = re.compile(rb"^(.+)\t(\d{1,18})$", re.MULTILINE)
+_LAST = re.compile(rb"# end: (\d{1,12}) ([0-9a-f]{8})\n\Z")
+_LAST_LONGEST = 64
+_MODULE = 255  # characters of the name of a file, each at most four bytes in a file system, here or escaped
+
+#: What ran, by section (build-id, tab, name of the file) and key.
+Counts = dict[bytes, dict[bytes, int]]
+
+
+def whole(stream: BinaryIO) -> bytes:
+    """Return all bytes of *stream*, which takes no more memory than they need.  Raises ProfileError."""
+    parts, left = [], LIMIT
+    while part := stream.read(1 << 20):
+        parts.append(part)
+        left -= len(part)
+        if left < 0:
+            raise ProfileError(f"has more than {LIMIT >> 20} MiB of lines")
+    return b"".join(parts)
+
+
+def body(data: bytes) -> bytes:
+    """Return the sections of the counts file *data*, whole as it was written.  Raises ProfileError."""
+    if not data.startswith(MAGIC):
+        if data.startswith(_VERSIONS):
+            version = data[len(_VERSIONS) : len(_VERSIONS) + 16].split(b"\n")[0].decode("ascii", "replace")
+            raise ProfileError(f"is counts of version {version!a}, and this hugealign reads version 1")
+        raise ProfileError("is not a counts file, which `hugealign profile reduce` writes")
+    last = _LAST.search(data, max(len(MAGIC), len(data) - _LAST_LONGEST))
+    if not last or data[last.start() - 1 : last.start()] != b"\n":
+        raise ProfileError("is cut short: its last line is not there")
+    view = memoryview(data)[: last.start()]
+    if zlib.crc32(view) != int(last[2], 16):
+        raise ProfileError("is damaged: its bytes are not those that were written")
+    if data.count(b"\n") - 1 != decimal(last[1], 10**12):
+        raise ProfileError("is damaged: it has not as many lines as were written")
+    return data[len(MAGIC) : last.start()]
+
+
+def sections(text: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield each section of what `body` gave: its head, and its lines.  Raises ProfileError."""
+    if not text:
+        return
+    if not text.startswith(b"build\t"):
+        raise ProfileError("has lines before the first build")
+    before = b""
+    for part in text[len(b"build\t") : -1].split(b"\nbuild\t"):
+        head, _, lines = part.partition(b"\n")
+        if not _HEAD.fullmatch(head) or not _printable(head) or head <= before:
+            raise ProfileError("has a build that is none, or out of order")
+        before = head
+        yield head, lines
+
+
+def rows(lines: bytes) -> Iterator[list[tuple[bytes, bytes]]]:
+    """Yield the rows of a section, some at a time: keys, which ascend, and counts in digits.  Raises ProfileError."""
+    before = b""
+    at = 0
+    while at < len(lines):
+        end = at + CHUNK
+        cut = len(lines) if end >= len(lines) else lines.find(b"\n", end)
+        piece = lines[at : cut if cut >= 0 else len(lines)]
+        at += len(piece) + 1
+        found: list[tuple[bytes, bytes]] = _ROW.findall(piece)
+        keys = [key for key, _ in found]
+        if len(found) != piece.count(b"\n") + 1 or not all(map(operator.lt, [before, *keys], keys)):
+            raise ProfileError("has a line that is no count, or out of order")
+        before = keys[-1]
+        yield found
+
+
+def check(keys: Iterable[bytes]) -> int:
+    """Return how many bytes *keys* have together.  Raises ProfileError for one that means nothing."""
+    size = 0
+    for key in keys:
+        if not _KEY.fullmatch(key) or not _printable(key):
+            raise ProfileError("has a line that means nothing in this version")
+        size += len(key)
+    return size
+
+
+def _printable(line: bytes) -> bool:
+    """Whether nothing in *line* moves a cursor: it is shown, and written again, as it is."""
+    try:
+        return line.isascii() or line.replace(b"\t", b"").decode().isprintable()
+    except UnicodeDecodeError:
+        return False
+
+
+def parse(data: bytes) -> Counts:
+    """Return what the counts file *data* says.  Raises ProfileError."""
+    found: Counts = {}
+    for head, lines in sections(body(data)):
+        mine: dict[bytes, int] = {}
+        found[head] = mine
+        for some in rows(lines):
+            check(key for key, _ in some)
+            mine.update((key, int(count)) for key, count in some)
+    return found
+
+
+def write(counts: Mapping[bytes, Mapping[bytes, int]]) -> bytes:
+    """Return *counts* as a file."""
+    parts = [MAGIC]
+    lines = 1
+    for head in sorted(counts):
+        mine = counts[head]
+        lines += 1 + len(mine)
+        parts.append(b"build\t%b\n" % head)
+        parts += [b"%b\t%d\n" % (key, min(mine[key], MOST)) for key in sorted(mine)]
+    data = b"".join(parts)
+    return data + b"# end: %d %08x\n" % (lines, zlib.crc32(data))
+
+
+def add(mine: dict[bytes, int], key: bytes, count: int) -> None:
+    """Count *key* *count* times more."""
+    mine[key] = mine.get(key, 0) + count
+
+
+def head(build_id: str, module: str) -> bytes:
+    """Return the head of the section of a file named *module*, without directories; *build_id* may be empty."""
+    return (build_id.encode() or UNKNOWN) + b"\t" + text(module.rpartition("/")[2][:_MODULE] or "?")
+
+
+def text(name: str) -> bytes:
+    r"""Return *name* as a field; one that begins with @, which stands for an address, as ``\x40``."""
+    field = escape(name)
+    return ("\\x40" + field[1:] if field.startswith("@") else field).encode()
+
+
+def name_of(field: bytes) -> str:
+    """Return what `text` was given."""
+    return unescape(field.decode("utf-8", "surrogateescape"))
+
+
+def function(address: int | None, name: str, file: str, code: bytes = b"") -> bytes:
+    """Return the key of samples in a function; *code* is what tells it from others where its name is gone."""
+    where = b"" if address is None else b"%x" % address
+    return b"f\t%b\t%b\t%b\t%b" % (where, text(name), text(file.rpartition("/")[2]), code)
+
+
+def end(address: int | None, name: str, file: str) -> bytes:
+    """Return a function as one end of a call."""
+    return text(name) + b"\t" + text(file.rpartition("/")[2]) if address is None else b"@%x\t" % address
+
+
+def call(caller: bytes, offset: int | None, callee: bytes) -> bytes:
+    """Return the key of calls from one `end` to another, at *offset* in the caller."""
+    return b"c\t%b\t%b\t%b" % (caller, b"" if offset is None else b"%x" % offset, callee)
+
+
+def samples(mine: Mapping[bytes, int]) -> int:
+    """Return the samples in functions that a section has."""
+    return sum(count for key, count in mine.items() if key.startswith(b"f\t"))
+
+
+def module_of(head: bytes) -> tuple[str, bytes]:
+    """Return the build-id of a section, empty if it is not known, and the name of its file as a field."""
+    build_id, _, module = head.partition(b"\t")
+    return "" if build_id == UNKNOWN else build_id.decode("ascii"), module
+
+
+def packed(data: bytes) -> bytes:
+    """Return *data* packed by gzip, without a name or a time."""
+    return gzip.compress(data, compresslevel=6, mtime=0)

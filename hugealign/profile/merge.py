@@ -1,0 +1,243 @@
+"""`hugealign profile merge` as a function: counts of many hosts become one, in memory for what differs among them.
+
+Adding up is associative and commutative, so that it may be done in any number of steps, on any number of machines.
+One host can lie.  A cap bounds what a file weighs; or files are dealt into groups, and of their sums the median
+counts: as long as fewer than half of the groups have a liar, no liar can move it far (the median of means: Alon, Matias
+and Szegedy, Journal of Computer and System Sciences 58, 1999, page 137).  A median of hosts would lose each function
+that runs on fewer than half of them.
+"""
+
+import hashlib
+import zlib
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import chain
+
+from hugealign.errors import HugealignError, UsageError
+from hugealign.profile import counts
+from hugealign.profile.counts import Counts
+from hugealign.profile.formats import detect
+from hugealign.profile.model import ProfileError
+from hugealign.profile.packed import HEAD, Allowance, gunzipped, opened, unzstd
+from hugealign.profile.ran import silent
+from hugealign.units import printable
+
+MOST_WEIGHT = 10**6
+MOST_GROUPS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class MergeOptions:
+    """How files are added up.
+
+    *weights* are (pattern, number): the first pattern that a file's path, or its name, fits says how often it counts;
+    by default once, and 0 leaves it out.  *cap* is the number of samples that a build has in one file at most: more
+    are scaled down.  With *groups*, the median of so many groups of files counts, times their number.
+    *keep_going* leaves out files that cannot be read.
+    """
+
+    weights: Sequence[tuple[str, int]] = ()
+    cap: int | None = None
+    groups: int = 0
+    keep_going: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The *counts* of so many *files*; *skipped* are (path, why)."""
+
+    counts: Counts
+    files: int
+    skipped: Sequence[tuple[str, str]]
+
+    def file(self) -> bytes:
+        """Return the counts file."""
+        return counts.write(self.counts)
+
+
+_DEFAULT = MergeOptions()
+
+
+def merge_counts(
+    paths: Iterable[str], options: MergeOptions = _DEFAULT, *, warn: Callable[[str], None] = silent
+) -> Merged:
+    """Return the sum of the counts files at *paths*, packed or not.
+
+    What is skipped goes to *warn*, too.  Raises HugealignError for a file that cannot be read unless *keep_going*, and
+    if none can.
+    """
+    skipped: list[tuple[str, str]] = []
+    reader = _Reader(options, skipped, warn)
+    if options.groups:
+        sums = [_Sum() for _ in range(options.groups)]
+        for number, path in enumerate(_dealt(reader, paths)):
+            reader.add(path, sums[number % len(sums)])
+        merged = _median([one.counts for one in sums if one.files])
+        files = sum(one.files for one in sums)
+    else:
+        total = _Sum()
+        for path in paths:
+            reader.add(path, total)
+        merged, files = total.counts, total.files
+    if not files:
+        raise HugealignError("no file of counts is left to merge")
+    return Merged(merged, files, skipped)
+
+
+class _Sum:
+    """A sum, of how many *files*, and how many bytes its different lines may still have."""
+
+    __slots__ = ("counts", "files", "left")
+
+    def __init__(self) -> None:
+        self.counts: Counts = {}
+        self.files = 0
+        self.left = counts.LIMIT
+
+
+class _Reader:
+    """Reads files, and notes those that it skips."""
+
+    def __init__(
+        self, options: MergeOptions, skipped: list[tuple[str, str]], warn: Callable[[str], None] = silent
+    ) -> None:
+        for _, weight in options.weights:
+            if not 0 <= weight <= MOST_WEIGHT:
+                raise UsageError(f"--weight: not a number from 0 to {MOST_WEIGHT}")
+        if not 0 <= options.groups <= MOST_GROUPS or options.groups == 1:
+            raise UsageError(f"--median: not a number of groups from 2 to {MOST_GROUPS}")
+        self.options, self.skipped, self.warn = options, skipped, warn
+
+    def data(self, path: str) -> bytes | None:
+        """Return the bytes of a file, None if it is skipped.  Raises HugealignError."""
+        try:
+            return file_bytes(path)
+        except ProfileError as error:
+            self.refused(path, error)
+            return None
+
+    def refused(self, path: str, error: ProfileError) -> None:
+        """Skip a file, or raise HugealignError."""
+        message = f"{printable(path)}: {error}"
+        if not self.options.keep_going:
+            raise HugealignError(message) from None
+        self.skipped.append((path, str(error)))
+        self.warn(f"{message}; skipped")
+
+    def add(self, path: str, total: _Sum) -> None:
+        """Add the file at *path* to *total*."""
+        weight = self.weight(path)
+        if not weight:
+            return
+        data = self.data(path)
+        if data is None:
+            return
+        try:
+            _add(data, total, weight, self.options.cap)
+        except ProfileError as error:
+            self.refused(path, error)
+
+    def weight(self, path: str) -> int:
+        """Return how often a file counts."""
+        name = path.rpartition("/")[2]
+        return next(
+            (n for pattern, n in self.options.weights if fnmatchcase(path, pattern) or fnmatchcase(name, pattern)), 1
+        )
+
+
+def file_bytes(path: str, allowance: Allowance | None = None) -> bytes:
+    """Return the bytes of the file at *path*, unpacked.  Raises ProfileError."""
+    try:
+        with opened(path) as file:
+            packed = detect(file.peek(HEAD)[:4])  # type: ignore[attr-defined]
+            if packed not in ("gzip", "zstd"):
+                return counts.whole(file)
+            with (gunzipped if packed == "gzip" else unzstd)(file, allowance or Allowance(counts.LIMIT)) as stream:
+                return counts.whole(stream)
+    except (OSError, EOFError, zlib.error) as error:
+        raise ProfileError(
+            str(getattr(error, "strerror", None) or "the compressed data is damaged or cut short")
+        ) from None
+
+
+#: Some rows of a section, as often as they are asked for.
+_Rows = Callable[[], Iterable[list[tuple[bytes, bytes]]]]
+
+
+def _add(data: bytes, total: _Sum, weight: int, cap: int | None) -> None:
+    """Add the file *data* to *total*, whole or not at all.  Raises ProfileError."""
+    parts = []
+    for head, lines in counts.sections(counts.body(data)):
+        some, size = _looked_at(lines, total.counts.get(head, {}), len(data) <= counts.CHUNK)
+        total.left -= size
+        parts.append((head, some, size))
+        if total.left < 0:
+            total.left += sum(size for _, _, size in parts)
+            raise ProfileError(f"has too many new lines: more than {counts.LIMIT >> 20} MiB of different ones together")
+    for head, some, _ in parts:
+        mine = total.counts.setdefault(head, {})
+        part, whole = weight, 1
+        if cap is not None:
+            ran = sum(int(count) for found in some() for key, count in found if key.startswith(b"f\t"))
+            if ran > cap:
+                part, whole = weight * cap, ran
+        _sum(mine, some, part, whole)
+    total.files += 1
+
+
+def _looked_at(lines: bytes, mine: Container[bytes], keep: bool) -> tuple[_Rows, int]:
+    """Return the rows of a section, and how many bytes those have that *mine* does not.  Raises ProfileError.
+
+    With *keep*, they are few, and not read again.
+    """
+    size, kept = 0, []
+    for found in counts.rows(lines):
+        size += counts.check([key for key, _ in found if key not in mine])
+        kept = found
+    if keep:
+        return lambda: [kept], size
+    return lambda: counts.rows(lines), size
+
+
+def _sum(mine: dict[bytes, int], some: _Rows, part: int, whole: int) -> None:
+    """Add rows, each count times *part* / *whole*; hosts are hosts, whatever they weigh."""
+    known = mine.get
+    hosts = known(counts.HOSTS, 0)
+    for found in some():
+        if part == whole:
+            for key, count in found:
+                mine[key] = known(key, 0) + int(count)
+        else:
+            for key, count in found:
+                mine[key] = known(key, 0) + int(count) * part // whole
+                if key == counts.HOSTS:
+                    mine[key] = hosts + int(count)
+
+
+def _dealt(reader: _Reader, paths: Iterable[str]) -> Iterator[str]:
+    """Yield those of *paths* that can be read in an order that their contents decide, not who names them."""
+    found = []
+    for path in paths:
+        data = reader.data(path) if reader.weight(path) else None
+        if data is not None:
+            found.append((hashlib.sha256(data).digest(), path))
+    yield from (path for _, path in sorted(found))
+
+
+def _median(sums: Sequence[Counts]) -> Counts:
+    """Return the lower median of *sums* for each key that most of them have, times their number; hosts are added up."""
+    merged: Counts = {}
+    for head in {head for one in sums for head in one}:
+        some = [one.get(head, {}) for one in sums]
+        seen = Counter(chain.from_iterable(some))
+        mine = {
+            key: sorted(one.get(key, 0) for one in some)[(len(some) - 1) // 2] * len(some)
+            for key, having in seen.items()
+            if 2 * having > len(some)
+        }
+        if counts.HOSTS in seen:
+            mine[counts.HOSTS] = sum(one.get(counts.HOSTS, 0) for one in some)
+        merged[head] = mine
+    return merged

@@ -1,0 +1,142 @@
+"""`hugealign profile reduce` as a function: profiles of programs become counts, which add up over hosts and releases.
+
+What leaves a host is the name of each program, its build-id, and names that its own symbol table has: a function that
+only the profile names (an interpreter's, with the path of a script in it) is counted as outside of all.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from hugealign.elf.symbols import Functions, functions_of
+from hugealign.errors import HugealignError, UsageError
+from hugealign.profile import counts, perf, read
+from hugealign.profile.counts import Counts
+from hugealign.profile.formats import FORMATS
+from hugealign.profile.match import match
+from hugealign.profile.model import Flow, Profile, ProfileError
+from hugealign.profile.packed import Allowance
+from hugealign.profile.programs import programs
+from hugealign.profile.ran import remarks, silent
+from hugealign.units import printable
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceOptions:
+    """What may be said of profiles that are to be counted: as `hugealign.ordering.order`.
+
+    With *blocks*, what ran inside of functions is counted, too, where the profile has addresses of that very build.
+    """
+
+    form: str | None = None
+    max_unpacked: int | None = None
+    blocks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """The *counts* of a host; *binaries* have samples among them, *sources* are (path, format)."""
+
+    counts: Counts
+    binaries: Sequence[str]
+    sources: Sequence[tuple[str, str]]
+
+    def file(self) -> bytes:
+        """Return the counts file."""
+        return counts.write(self.counts)
+
+
+_DEFAULT = ReduceOptions()
+
+
+def reduce_profiles(
+    profiles: Sequence[str],
+    binaries: Sequence[str] = (),
+    options: ReduceOptions = _DEFAULT,
+    *,
+    warn: Callable[[str], None] = silent,
+) -> Reduced:
+    """Return what *profiles* say of *binaries*, by default of all programs here that they name themselves.
+
+    What is odd goes to *warn*.  Raises HugealignError.
+    """
+    if options.form is not None and options.form not in FORMATS:
+        raise UsageError(f"--type: unknown; known are {', '.join(FORMATS)}")
+    asked = binaries or programs(profiles)
+    if not asked:
+        raise UsageError("profile reduce: which program ran? give it with -b, as in: -b ./server")
+    found: Counts = {}
+    sources: dict[str, str] = {}
+    ours = []
+    said: set[str] = set()
+    for binary in asked:
+        functions, allowance = functions_of(binary), Allowance(options.max_unpacked)
+        there = False
+        for path in profiles:
+            profile = Profile(flow=Flow() if options.blocks else None)
+            try:
+                sources[path] = read.add(path, profile, functions, binary, options.form, allowance)
+                there |= _add(found, profile, functions, binary, _builds(path, sources[path]))
+            except HugealignError as error:
+                raise HugealignError(f"{printable(path)}: {error}") from None
+            for note in remarks(profile, sources[path]):
+                if (message := f"{printable(path)}: {note}") not in said:
+                    said.add(message)
+                    warn(message)
+        if there:
+            ours.append(binary)
+        elif binaries:
+            warn(f"{printable(binary)}: nothing in the profile is of it")
+    if not ours:
+        raise HugealignError("nothing in the profile is of these programs; give the binary that ran (-b)")
+    return Reduced(found, ours, list(sources.items()))
+
+
+def _builds(path: str, form: str) -> dict[str, str]:
+    """Return the build-ids of the files that have samples, by path, where the profile knows them."""
+    try:
+        return perf.builds(path) if form == "perf.data" else {}
+    except ProfileError:
+        return {}
+
+
+def _add(found: Counts, profile: Profile, functions: Functions, binary: str, builds: dict[str, str]) -> bool:
+    """Add what *profile* says of *functions*, and say whether that is anything."""
+    matched = match(profile, functions)
+    if not matched.samples:
+        return False
+    # Addresses are of this very build, or were taken at their word; names may be of any.
+    exact = any(isinstance(place, int) for place in profile.samples)
+    name = binary.rpartition("/")[2]
+    others = {build_id for path, build_id in builds.items() if path.rpartition("/")[2] == name}
+    build_id = functions.build_id if exact else others.pop() if len(others) == 1 else ""
+    head = counts.head(build_id, name)
+    new = head not in found
+    mine = found.setdefault(head, {})
+    if new:
+        counts.add(mine, counts.HOSTS, 1)
+    for key, count in (
+        (counts.FOREIGN, matched.foreign),
+        (counts.OUTSIDE, matched.total - matched.found),
+        (counts.BAD, profile.bad),
+    ):
+        if count:
+            counts.add(mine, key, count)
+    ends = {}
+    for index, count in matched.samples.items():
+        address = functions.starts[index] if exact or not functions.names[index] else None
+        known = functions.names[index], functions.files[index]
+        ends[index] = counts.end(address, *known)
+        counts.add(mine, counts.function(address, *known), count)
+    for (caller, callee, offset), count in matched.arcs.items():
+        counts.add(mine, counts.call(ends[caller], offset, ends[callee]), count)
+    if exact and profile.flow is not None:
+        _inside(mine, profile.flow)
+    return True
+
+
+def _inside(mine: dict[bytes, int], flow: Flow) -> None:
+    for kind, pairs in ((b"r", flow.runs), (b"j", flow.jumps)):
+        for (first, last), count in pairs.items():
+            counts.add(mine, b"%b\t%x\t%x" % (kind, first, last), count)
+    for address, count in flow.returns.items():
+        counts.add(mine, b"b\t%x" % address, count)
