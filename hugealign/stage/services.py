@@ -20,7 +20,7 @@ _SEARCHED = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbi
 _NAME = re.compile(r"[A-Za-z0-9:_.\\-]+(@[A-Za-z0-9:_.\\-]*)?\.service")
 _LONGEST = 200  # characters of a name: ours has some more, and no file name may have over 255
 _LIMIT = 1 << 20  # bytes of a unit file
-_SECONDS = 20  # that systemctl gets
+_SECONDS = 120  # that systemctl gets; a reload of many units on a busy machine takes its time
 _MOST_PIDS = 1 << 22  # PID_MAX_LIMIT of the kernel
 
 

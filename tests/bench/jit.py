@@ -115,17 +115,17 @@ def simulated(load: Workload, directory: Path, work: Path) -> Iterator[str]:
             machines += [
                 (name, min(most, len(ranked)), share, cpu, replay.machine(variant, named(cpu))) for cpu in CPUS
             ]
-        replay.run(lambda _: None)
+        replay.run()
+        _, instructions, _, _ = replay.totals()
         for name, count, share, cpu, machine in machines:
-            misses, walks = replay.counts(machine)
-            mpki = [number * 1000 / replay.instructions for number in (misses, walks)]
+            mpki = [number * 1000 / instructions for number in replay.counts(machine)]
             yield f"| {load.name} | {cpu} | {name}: {count} | {100 * share:.0f} % | {mpki[0]:.3f} | {mpki[1]:.4f} |"
 
 
 def windows(trace: Trace) -> "Counter[int]":
     """Return the instructions in each window of the trace's addresses, of all files and of none."""
     with Replay(trace) as replay:
-        replay.run(lambda _: None)
+        replay.run()
         times = replay.executions()
     heat: Counter[int] = Counter()
     for count, (address, file, _, instructions) in zip(times, trace.block_rows(), strict=True):

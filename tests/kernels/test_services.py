@@ -34,8 +34,9 @@ def test_adopted_upgraded_booted_undone(release: str) -> None:
             assert (one["status"], one["said"]) == (0, ""), one
             assert one["before"]["windows_huge"] == 0, one
             assert whole(one["after"]), one
-        else:
-            assert (one["status"], one["said"].count("\n")) == (3, 1), one
+        else:  # a library of theirs has a window, or nothing has
+            assert (one["status"] == 0) == (one["after"]["windows_possible"] > 0), one
+            assert one["said"].count("\n") == (one["status"] != 0), one
     assert upgrade["upgraded"], upgrade
     assert upgrade["restarted"], upgrade
     assert whole(upgrade["after"]), upgrade
