@@ -29,6 +29,7 @@ COMMANDS = {
     "cool": "bring a file's text back into small pages, to compare",
     "run": "make a command's text huge, by the best way there is here, then run the command",
     "stage": "huge copies of files for services, where the file system keeps no huge pages",
+    "oci-hook": "a hook of container engines: programs of an image run from huge copies",
     "adopt": "let a systemd service run from huge text, now and after each upgrade",
     "order": "profile in, order of functions and number of windows out",
     "profile": "counts of what ran, which add up over hosts and releases",
@@ -84,7 +85,7 @@ def command_parser(name: str) -> argparse.ArgumentParser:
     """Return the parser of the command *name*; parsed arguments have its ``run``."""
     summary = COMMANDS[name]
     description = summary[0].upper() + summary[1:].rstrip("?") + ("?" if summary.endswith("?") else ".")
-    module = importlib.import_module(f"hugealign.cli.{name}")
+    module = importlib.import_module(f"hugealign.cli.{name.replace('-', '_')}")
     made: argparse.ArgumentParser = getattr(module, "PARSER", argparse.ArgumentParser)(
         prog=f"hugealign {name}",
         description=description,

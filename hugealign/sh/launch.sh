@@ -213,8 +213,8 @@ case $name in
         case ${1-} in
             # <<< commands: written by make tables
             '' | -h | --help | -V | --version | verify | ps | top | advise | adapt | warm | cool | run | stage | \
-                adopt | order | profile | map | fix | build | plugin | path | doctor | trace | simulate | explain | \
-                help)
+                oci-hook | adopt | order | profile | map | fix | build | plugin | path | doctor | trace | simulate | \
+                explain | help)
             # >>> commands
                 # shellcheck source=hugealign/sh/python.sh
                 . "$package/sh/python.sh"

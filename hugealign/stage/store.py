@@ -68,16 +68,21 @@ class Entry:
     fixed: bool
 
 
-def stage(path: str, place: str = DEFAULT, fix: bool = False, limit: int = 0, rodata: bool = False) -> Staged:
+def stage(
+    path: str, place: str = DEFAULT, fix: bool = False, limit: int = 0, rodata: bool = False, private: bool = False
+) -> Staged:
     """Put a huge copy of the file *path* into the store at *place*, with *fix* a fixed one if it has no window.
 
     *limit* bounds the bytes of all copies; 0 is half of the memory, the default of tmpfs.  With *rodata* the windows of
-    what is only readable count, too.  Raises HugealignError.
+    what is only readable count, too.  A *private* store is entered by nobody else, and takes what only some may reach.
+    Raises HugealignError.
     """
     real = os.path.realpath(path)
-    with _opened(place) as store:
+    with _opened(place, private) as store:
         try:
             with _alone(store), opened(real) as fd:
+                if not private:
+                    _check_reachable(real)
                 return _staged(store, place, real, fd, fix, limit, rodata)
         except BaseException:
             # Whatever went wrong: a link to the copy of an older file must not stay.
@@ -141,7 +146,6 @@ def _staged(store: int, place: str, real: str, fd: int, fix: bool, limit: int, r
     if namespace.privileged(fd):
         # A copy would give them after the file lost them, by an upgrade that closed a hole.
         raise StageError("it gives privileges, which its copy would still give when the file no longer does")
-    _check_reachable(real)
     identity = origin.identity
     made = not _exists(store, identity)
     if made:
@@ -255,12 +259,14 @@ def _exists(store: int, name: str) -> bool:
 
 
 @contextlib.contextmanager
-def _opened(place: str) -> Iterator[int]:
+def _opened(place: str, private: bool = False) -> Iterator[int]:
     """Yield the store, open, mounted if it was not.  Raises StageError."""
     try:
-        _mount(place)
+        _mount(place, private)
         with using(os.open(place, _DIRECTORY)) as fd:
             _check(fd, place)
+            if private and os.fstat(fd).st_mode & 0o077:
+                raise StageError(f"{printable(place)}: others may enter it")
             yield fd
     except OSError as error:
         raise StageError(f"{printable(place)}: {error.strerror}") from error
@@ -275,7 +281,7 @@ def _alone(store: int) -> Iterator[None]:
         yield
 
 
-def _mount(place: str) -> None:
+def _mount(place: str, private: bool) -> None:
     """Mount a tmpfs at *place*, if nothing is mounted there.  Raises OSError, StageError, NamespaceError."""
     try:
         os.mkdir(place, 0o700)  # nobody else can lock it before it is mounted
@@ -286,7 +292,7 @@ def _mount(place: str) -> None:
         if not _is_mounted(fd):
             with _locked(fd), using(os.open(place, _DIRECTORY)) as again:
                 if not _is_mounted(again):
-                    namespace.mount_huge_tmpfs(f"/proc/self/fd/{again}", "mode=0755")
+                    namespace.mount_huge_tmpfs(f"/proc/self/fd/{again}", f"mode=0{700 if private else 755}")
 
 
 def _is_mounted(fd: int) -> bool:

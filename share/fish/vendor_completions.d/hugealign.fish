@@ -50,7 +50,7 @@ function _shtab_hugealign_using
   test "$_shtab_hugealign_cmdpath" = "$argv"
 end
 
-set -g _shtab_hugealign_commands verify ps top advise adapt warm cool run stage adopt order profile 'profile reduce' 'profile merge' map fix build plugin 'plugin build' 'plugin path' 'plugin list' path doctor trace simulate explain help
+set -g _shtab_hugealign_commands verify ps top advise adapt warm cool run stage oci-hook adopt order profile 'profile reduce' 'profile merge' map fix build plugin 'plugin build' 'plugin path' 'plugin list' path doctor trace simulate explain help
 set -g _shtab_hugealign_opts_with_value --after --baseline --binary --cap --cc --color --config --cpu --emit --fail-on --file --format --frequency --from --how --ignore --interval --itlb-2m --jobs --layout --level --limit --max --max-unpacked --median --min-coverage --min-text --order --output --pad-threshold --page-size --pid --png --profile --rate --reserve --seconds --segments --select --store --svg --trace --type --until --wait --watch --weight --windows -b -j -o -p
 
 complete -c hugealign -e
@@ -167,6 +167,10 @@ complete -c hugealign -n '_shtab_hugealign_using stage' -s q -l quiet -d 'print 
 complete -c hugealign -n '_shtab_hugealign_using stage' -l format -xka "text json" -d 'json: schema hugealign.stage/1'
 complete -c hugealign -n '_shtab_hugealign_using stage' -l json -d 'the same as --format json'
 complete -c hugealign -n '_shtab_hugealign_using stage; and test $_shtab_hugealign_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'a program or shared library'
+complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a oci-hook -d 'a hook of container engines: programs of an image run from huge copies'
+complete -c hugealign -n '_shtab_hugealign_using oci-hook' -s h -l help -d 'show this help message and exit'
+complete -c hugealign -n '_shtab_hugealign_using oci-hook' -l store -xka "(__fish_complete_directories)" -d 'where the copies are (default: /run/hugealign-containers)'
+complete -c hugealign -n '_shtab_hugealign_using oci-hook' -s v -l verbose -d 'say what was staged, too'
 complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a adopt -d 'let a systemd service run from huge text, now and after each upgrade'
 complete -c hugealign -n '_shtab_hugealign_using adopt' -s h -l help -d 'show this help message and exit'
 complete -c hugealign -n '_shtab_hugealign_using adopt' -l dry-run -d 'only print what would be written'
@@ -290,4 +294,4 @@ complete -c hugealign -n '_shtab_hugealign_using explain' -s h -l help -d 'show 
 complete -c hugealign -n '_shtab_hugealign_using explain; and test $_shtab_hugealign_npos -ge 0' -ka "HA001 HA002 HA003 HA004 HA005 HA006 HA007 HA008 HA009 HA010 HA011 HA012 HA013 HA014 HA015 HA016 HA017 HA018 HA019 HA020 HA021 HA022 HA023 HA024 HA025 HA026" -d 'the rule'"'"'s id; without one, all are listed'
 complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a help -d 'print the options of a command'
 complete -c hugealign -n '_shtab_hugealign_using help' -s h -l help -d 'show this help message and exit'
-complete -c hugealign -n '_shtab_hugealign_using help; and test $_shtab_hugealign_npos -eq 0' -ka "verify ps top advise adapt warm cool run stage adopt order profile map fix build plugin path doctor trace simulate explain help" -d 'without one, all commands are listed'
+complete -c hugealign -n '_shtab_hugealign_using help; and test $_shtab_hugealign_npos -eq 0' -ka "verify ps top advise adapt warm cool run stage oci-hook adopt order profile map fix build plugin path doctor trace simulate explain help" -d 'without one, all commands are listed'

@@ -1,0 +1,51 @@
+"""``hugealign oci-hook``: what podman, CRI-O and other engines start for each container."""
+
+import argparse
+import sys
+
+from hugealign.errors import HugealignError
+from hugealign.units import printable
+
+EPILOG = """\
+A container engine runs this before the container's first process, as root, at
+the stage createRuntime, with the container's state on standard input. A
+container with the annotation hugealign.text gets a huge copy bound over its
+programs: "auto" for those that its command names, or paths with colons between
+them. With hugealign.fix=true a program without a whole window is fixed in its
+copy. The image stays as it is; containers of one image share the copies, which
+are in /run/hugealign-containers.
+
+  install -D -m 644 examples/containers/hugealign.json \\
+      /etc/containers/oci/hooks.d/hugealign.json
+  podman run --annotation hugealign.text=auto IMAGE
+
+exit status: 0, whatever happens: a container starts as before if a program
+cannot be staged, and one line on standard error says why.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    from hugealign.stage import oci
+
+    parser.add_argument(
+        "--store", metavar="DIR", default=oci.STORE, help=f"where the copies are (default: {oci.STORE})"
+    )
+    parser.add_argument("-v", "--verbose", action="store_true", help="say what was staged, too")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Stage and bind what the container asks for; return 0."""
+    from hugealign.stage import oci
+
+    try:
+        wanted = oci.container(oci.read_state())
+        for bound in oci.bind(wanted, args.store) if wanted else ():
+            path = printable(bound.path)
+            if bound.reason:
+                print(f"hugealign: {path}: not staged: {printable(bound.reason)}", file=sys.stderr)
+            elif args.verbose and bound.windows:
+                print(f"hugealign: {path}: {bound.windows} windows in a huge copy", file=sys.stderr)
+    except (HugealignError, OSError) as error:
+        print(f"hugealign: oci-hook: {printable(str(error))}", file=sys.stderr)
+    return 0
