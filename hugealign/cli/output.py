@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from hugealign.errors import HugealignError
 from hugealign.units import printable
@@ -20,6 +20,14 @@ def colour_wanted(mode: str, to_file: bool, environ: "Mapping[str, str]") -> boo
     if any(environ.get(name, "0") not in ("", "0") for name in ("FORCE_COLOR", "CLICOLOR_FORCE")):
         return True
     return not to_file and sys.stdout.isatty() and environ.get("TERM", "dumb") != "dumb"
+
+
+def redrawn(lines: "Iterable[str]") -> str:
+    """Return what puts *lines* in the place of those that a terminal shows (ECMA-48).
+
+    It moves to the top, clears to the end of each line, and then what is below.
+    """
+    return "\x1b[H" + "".join(f"{line}\x1b[K\n" for line in lines) + "\x1b[J"
 
 
 def write(text: str, path: str | None, utf8: bool = False) -> None:

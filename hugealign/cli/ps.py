@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 
 from hugealign.cli.arguments import SplitParser, interval, percentage, seconds
+from hugealign.cli.output import redrawn
 from hugealign.errors import UsageError
 from hugealign.ps import looking, report
 from hugealign.ps.looking import PsOptions, Seen
@@ -22,7 +23,6 @@ linked in the order of a profile says how many windows it asks for); 1 fewer,
 or none possible; 2 wrong usage; 3 could not look. Read-only data never change
 it.
 """
-_HOME, _END_OF_LINE, _BELOW = "\x1b[H", "\x1b[K", "\x1b[J"  # move to; clear to the end of; clear what is (ECMA-48)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -94,7 +94,7 @@ def _show(args: argparse.Namespace, seen: Seen, page_size: int, watching: str = 
     elif seen.verdicts:
         lines = report.text(seen.verdicts, page_size, args.verbose)
         if watching and sys.stdout.isatty():
-            print(_HOME + "".join(f"{line}{_END_OF_LINE}\n" for line in lines) + _BELOW, end="")
+            print(redrawn(lines), end="")
         else:
             print(("\n" if watching == "again" else "") + "\n".join(lines))
     if args.format != "json":

@@ -7,6 +7,7 @@ import sys
 from contextlib import suppress
 
 from hugealign.cli.arguments import interval
+from hugealign.cli.output import redrawn
 from hugealign.errors import UsageError
 from hugealign.live import report
 from hugealign.live.top import Machine, TopOptions, top, watch
@@ -30,7 +31,6 @@ examples:
 
 exit status: 0 looked; 2 wrong usage; 3 could not look.
 """
-_HOME, _END_OF_LINE, _BELOW = "\x1b[H", "\x1b[K", "\x1b[J"  # move to; clear to the end of; clear what is (ECMA-48)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -88,4 +88,4 @@ def _draw(machine: Machine) -> None:
     size = shutil.get_terminal_size()
     lines = report.table(machine, width=size.columns, height=size.lines - 1)
     with suppress(UnicodeEncodeError):
-        print(_HOME + "".join(f"{line}{_END_OF_LINE}\n" for line in lines) + _BELOW, end="", flush=True)
+        print(redrawn(lines), end="", flush=True)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from hugealign import orderfile
+from hugealign.descriptors import using
 from hugealign.errors import HugealignError
 from hugealign.native import cache
 from hugealign.orderfile import Entry
@@ -51,14 +52,11 @@ def main(words: Sequence[str]) -> int:
     try:
         text = "".join(listed(orderfile.load(order).entries)).encode("utf-8", "surrogateescape")
         name = f"blocks-{hashlib.sha256(text).hexdigest()[:24]}.list"
-        directory = cache()
-        try:
+        with using(cache()) as directory:
             _put(directory, name, text)
             path = f"{os.path.dirname(index)}/{name}"
             good = bool(text) and _takes(compiler, path, target)
             _put(directory, os.path.basename(index), f"{path if good else ''}\n".encode("utf-8", "surrogateescape"))
-        finally:
-            os.close(directory)
     except (HugealignError, OSError, ValueError) as error:
         print(f"hugealign: warning: compiled without blocks: {printable(str(error))}", file=sys.stderr)
         return 1

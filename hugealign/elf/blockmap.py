@@ -11,6 +11,7 @@ import os
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
+from hugealign.descriptors import using
 from hugealign.elf.contents import Contents
 from hugealign.elf.image import Image, Section, read_image
 from hugealign.errors import HugealignError, MalformedElfError
@@ -89,11 +90,8 @@ def read_blocks(path: str | os.PathLike[str], wanted: Container[int] | None = No
     the file.
     """
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        try:
+        with using(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)) as fd:
             return _read(fd, read_image(fd), wanted)
-        finally:
-            os.close(fd)
     except HugealignError as error:
         raise HugealignError(f"{printable(os.fspath(path))}: {error}") from None
     except (OSError, ValueError) as error:

@@ -61,13 +61,18 @@ def coverage(image: "Image", page_size: int, alignment: int | None = None) -> Co
 
     *alignment* is what the loader gives the file, by default the largest p_align.
     """
-    total = Coverage(0, 0, 0, 0)
-    for part in coverages(image, page_size, alignment):
-        total.text += part.text
-        total.huge += part.huge
-        total.windows += part.windows
-        total.pad += part.pad
-    return total
+    return total(coverages(image, page_size, alignment))
+
+
+def total(parts: "list[Coverage]") -> Coverage:
+    """Return the sum of *parts*."""
+    found = Coverage(0, 0, 0, 0)
+    for part in parts:
+        found.text += part.text
+        found.huge += part.huge
+        found.windows += part.windows
+        found.pad += part.pad
+    return found
 
 
 def coverages(image: "Image", page_size: int, alignment: int | None = None) -> list[Coverage]:

@@ -234,17 +234,15 @@ def _placed(symbols: list[_Symbol], ends: set[int]) -> Functions:
     return functions
 
 
+@dataclass(slots=True)
 class _Cursor:
     """Reads numbers of ``.eh_frame``, never beyond *end*.  Raises struct.error there."""
 
-    __slots__ = ("at", "data", "end", "order", "wide")
-
-    def __init__(self, data: mmap.mmap, at: int, end: int, order: str, wide: bool) -> None:
-        self.data = data
-        self.at = at
-        self.end = end
-        self.order = order
-        self.wide = wide
+    data: mmap.mmap
+    at: int
+    end: int
+    order: str
+    wide: bool
 
     def take(self, form: str) -> int:
         size = struct.calcsize("<" + form)

@@ -80,24 +80,6 @@ _RESPONSE_LIMIT = 64 << 20
 class Command:
     """One linker command line, as far as the shim cares."""
 
-    __slots__ = (
-        "hands_off",
-        "image_base",
-        "inputs",
-        "libraries",
-        "library_paths",
-        "machine",
-        "max_page_size",
-        "ordered",
-        "output",
-        "places",
-        "position_independent",
-        "reports",
-        "scripts",
-        "static",
-        "z",
-    )
-
     def __init__(self) -> None:
         self.output = "a.out"
         self.machine: int | None = None

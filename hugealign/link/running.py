@@ -38,8 +38,6 @@ class Memory:
     *names* says for the path of each what it was made from, for messages.
     """
 
-    __slots__ = ("names",)
-
     def __init__(self) -> None:
         self.names: dict[str, str] = {}
 

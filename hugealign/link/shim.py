@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 class Progress:
     """How far a link has come, for the handler of our own failures: *linked* once its *output* is there to stay."""
 
-    __slots__ = ("linked", "output")
-
     def __init__(self) -> None:
         self.linked = False
         self.output = "a.out"

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from hugealign.descriptors import using
 from hugealign.errors import HugealignError
 from hugealign.machine import children
+from hugealign.records import Record
 
 _CLONE_NEWNS, _CLONE_NEWUSER = 0x00020000, 0x10000000
 _MS_RDONLY, _MS_NODEV, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_SLAVE = 1, 4, 32, 4096, 16384, 1 << 19
@@ -32,13 +33,10 @@ class NamespaceError(HugealignError):
     """The kernel, or what guards it, allows no mounts of our own."""
 
 
-class Namespace:
+class Namespace(Record):
     """The namespace that this process is in since `enter`; *user*: with a user namespace around it."""
 
-    __slots__ = ("user",)
-
-    def __init__(self, user: bool) -> None:
-        self.user = user
+    user: bool
 
     def mount_tmpfs(self, covered: Sequence[str]) -> str:
         """Mount a tmpfs that keeps files in huge pages, and return where; that is above none of the paths *covered*.

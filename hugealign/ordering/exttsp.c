@@ -34,9 +34,10 @@ struct merge {
 struct function {
     uint32_t blocks, jumps;
     const int64_t *sizes, *counts;
-    struct jump *jump;       /* by where they come from */
-    uint32_t *out, *in;      /* by block: the first of its jumps, and of its places in *back*; one more for the end */
-    uint32_t *back;          /* the jumps by where they go */
+    struct jump *jump; /* by where they come from */
+    uint32_t *out,
+        *in;        /* by block: the first of its jumps, and of its places in *back*; one more for the end */
+    uint32_t *back; /* the jumps by where they go */
     uint32_t *chain_of, *seen, *forced, *sequence;
     int64_t *address;
     struct chain *chains;
@@ -130,10 +131,12 @@ static void consider(struct function *f, uint32_t a, uint32_t b) {
         return;
     for (int turn = 0; turn < 2; turn++) {
         uint32_t x = turn ? b : a, y = turn ? a : b, count = f->chains[x].count;
-        attempt(f, &best, (struct merge){.a = a, .b = b, .x = x, .y = y, .split = count, .way = CONCATENATED});
+        attempt(f, &best,
+                (struct merge){.a = a, .b = b, .x = x, .y = y, .split = count, .way = CONCATENATED});
         for (uint32_t k = 1; k < count && count <= MAX_SPLIT; k++) {
             const uint32_t *nodes = f->chains[x].nodes;
-            if (f->forced[nodes[k - 1]] == nodes[k] || (!touches(f, nodes[k - 1], y) && !touches(f, nodes[k], y)))
+            if (f->forced[nodes[k - 1]] == nodes[k] ||
+                (!touches(f, nodes[k - 1], y) && !touches(f, nodes[k], y)))
                 continue;
             for (enum way way = BETWEEN; way <= TURNED; way++)
                 attempt(f, &best, (struct merge){.a = a, .b = b, .x = x, .y = y, .split = k, .way = way});
@@ -257,8 +260,8 @@ static int compare(const void *one, const void *other) {
 }
 
 /* Write the order of one function's blocks; -1 for want of memory. */
-static int order(uint32_t blocks, const int64_t *sizes, const int64_t *counts, uint32_t jumps, const uint32_t *from,
-                 const uint32_t *to, const int64_t *weights, uint32_t *found) {
+static int order(uint32_t blocks, const int64_t *sizes, const int64_t *counts, uint32_t jumps,
+                 const uint32_t *from, const uint32_t *to, const int64_t *weights, uint32_t *found) {
     struct function f = {.blocks = blocks, .jumps = jumps, .sizes = sizes, .counts = counts};
     size_t n = (size_t)blocks + 1, m = (size_t)jumps + 1;
     f.jump = calloc(m, sizeof *f.jump);
@@ -273,8 +276,8 @@ static int order(uint32_t blocks, const int64_t *sizes, const int64_t *counts, u
     f.chains = calloc(n, sizeof *f.chains);
     f.merges = calloc(m, sizeof *f.merges);
     struct chain **sorted = calloc(n, sizeof *sorted);
-    int failed = !(f.jump && f.back && f.out && f.in && f.chain_of && f.seen && f.forced && f.sequence && f.address &&
-                   f.chains && f.merges && sorted);
+    int failed = !(f.jump && f.back && f.out && f.in && f.chain_of && f.seen && f.forced && f.sequence &&
+                   f.address && f.chains && f.merges && sorted);
     if (!failed) {
         /* the jumps come sorted by where they come from */
         for (uint32_t j = 0; j < jumps; j++) {
@@ -309,10 +312,11 @@ static int order(uint32_t blocks, const int64_t *sizes, const int64_t *counts, u
 
 /* Order the blocks of many functions, one behind the other in all arrays; by function the number of *blocks* and of
    *jumps*.  What comes back in *found*: the blocks of each, in order.  Returns -1 for want of memory. */
-__attribute__((visibility("default"))) int
-exttsp_orders(uint32_t functions, const uint32_t *blocks, const uint32_t *jumps, const int64_t *sizes,
-              const int64_t *counts, const uint32_t *from, const uint32_t *to, const int64_t *weights,
-              uint32_t *found) {
+__attribute__((visibility("default"))) int exttsp_orders(uint32_t functions, const uint32_t *blocks,
+                                                         const uint32_t *jumps, const int64_t *sizes,
+                                                         const int64_t *counts, const uint32_t *from,
+                                                         const uint32_t *to, const int64_t *weights,
+                                                         uint32_t *found) {
     size_t block = 0, jump = 0;
     for (uint32_t i = 0; i < functions; i++) {
         if (order(blocks[i], sizes + block, counts + block, jumps[i], from + jump, to + jump, weights + jump,

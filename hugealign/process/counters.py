@@ -5,9 +5,8 @@ import struct
 from collections.abc import Sequence
 from contextlib import suppress
 
-from hugealign.process.instructions import open_event
+from hugealign.process.ring import ATTRIBUTES, open_event
 
-_ATTRIBUTES = struct.Struct("=IIQQQQQ16x")
 _HARDWARE, _RAW = 0, 4  # PERF_TYPE_HARDWARE, PERF_TYPE_RAW
 _TIMES = 1 | 2  # PERF_FORMAT_TOTAL_TIME_ENABLED | …_RUNNING
 _FLAGS = 1 << 1 | 1 << 5 | 1 << 6  # inherit, exclude_kernel, exclude_hv
@@ -31,7 +30,7 @@ class Counters:
         try:
             for name in os.listdir(f"/proc/{pid}/task"):
                 for at, (kind, config) in enumerate(events):
-                    attributes = _ATTRIBUTES.pack(kind, _ATTRIBUTES.size, config, 0, 0, _TIMES, _FLAGS)
+                    attributes = ATTRIBUTES.pack(kind, ATTRIBUTES.size, config, 0, 0, _TIMES, _FLAGS)
                     with suppress(ProcessLookupError):  # a thread that has ended
                         self._descriptors[at].append(open_event(attributes, int(name)))
         except OSError:

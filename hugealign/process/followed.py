@@ -4,7 +4,6 @@ As `hugealign.process.instructions`, but the processes may be gone before anybod
 kernel tells of each mapping, too (PERF_RECORD_MMAP2, perf_event_open(2)).
 """
 
-import mmap
 import os
 import signal
 import struct
@@ -17,20 +16,17 @@ from dataclasses import dataclass, field
 
 from hugealign.environment import as_given
 from hugealign.errors import HugealignError
-from hugealign.process.instructions import FREQUENCY, SamplingError, open_event
+from hugealign.process.instructions import FREQUENCY, SamplingError
+from hugealign.process.ring import LOST, SAMPLE, SAMPLE_IP, SAMPLE_TID, SAMPLE_TIME, Ring
 from hugealign.units import printable
 
-_ATTRIBUTES = struct.Struct("=IIQQQQQ16x")
-_SOFTWARE, _CPU_CLOCK = 1, 0
-_SAMPLE_IP, _SAMPLE_TID, _SAMPLE_TIME = 1, 2, 4
 #: The bits of struct perf_event_attr: disabled, inherit, exclude_kernel, exclude_hv, mmap, comm, freq, enable_on_exec,
 #: task, sample_id_all, mmap2, comm_exec.
 _FLAGS = sum(1 << bit for bit in (0, 1, 5, 6, 8, 9, 10, 12, 13, 18, 23, 24))
-_HEADER = struct.Struct("=IHH")
-_SAMPLE, _COMM, _FORK, _LOST, _MMAP2 = 9, 3, 7, 2, 10
+_COMM, _FORK, _MMAP2 = 3, 7, 10
 _COMM_EXEC = 1 << 13
-_HEAD, _TAIL = 1024, 1032
-_DATA_PAGES = 64
+_KIND = SAMPLE_IP | SAMPLE_TID | SAMPLE_TIME
+_PAGES = 64  # of a ring
 _PAUSE = 0.1
 _MOST_MAPPINGS = 20_000  # of a process; a runtime makes new ones all the time
 _SHELL = (126, 127)
@@ -107,7 +103,7 @@ class Records:
                 self._one(kind, misc, body)
 
     def _one(self, kind: int, misc: int, body: bytes) -> None:
-        if kind == _SAMPLE:
+        if kind == SAMPLE:
             address, pid = struct.unpack_from("=QI", body)
             self.pages[self.spaces.setdefault(pid, Space()).page(address)] += 1
         elif kind == _MMAP2:
@@ -121,13 +117,13 @@ class Records:
         elif kind == _COMM and misc & _COMM_EXEC:
             (pid,) = struct.unpack_from("=I", body)
             self.spaces[pid] = Space()
-        elif kind == _LOST:
+        elif kind == LOST:
             self.lost += struct.unpack_from("=QQ", body)[1]
 
 
 def _time(kind: int, body: bytes) -> int:
     """Return the time of a record: in its body for samples, at its end for all others (sample_id_all)."""
-    return int.from_bytes(body[16:24] if kind == _SAMPLE else body[-8:], "little")
+    return int.from_bytes(body[16:24] if kind == SAMPLE else body[-8:], "little")
 
 
 def follow(words: Sequence[str], seconds: float | None = None, frequency: int = FREQUENCY) -> Followed:
@@ -142,12 +138,12 @@ def follow(words: Sequence[str], seconds: float | None = None, frequency: int = 
         _become(words, started, start, fail)
     os.close(started)
     os.close(fail)
-    rings: list[_Ring] = []
+    rings: list[Ring] = []
     records = Records()
     status: int | None = None
     before: dict[int, Callable[..., object] | int | None] = {}
     try:
-        rings.extend(_Ring(pid, cpu, frequency) for cpu in sorted(os.sched_getaffinity(0)))
+        rings.extend(Ring(pid, frequency, _KIND, _FLAGS, _PAGES, cpu) for cpu in sorted(os.sched_getaffinity(0)))
         # The command decides what an interrupt of the terminal means to it; we go on to its end.
         before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
         os.write(start, b"!")
@@ -205,39 +201,3 @@ def _end(pid: int) -> None:
             time.sleep(_PAUSE)
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-
-
-class _Ring:
-    """The records of the command on one processor."""
-
-    def __init__(self, pid: int, cpu: int, frequency: int) -> None:
-        kind = _SAMPLE_IP | _SAMPLE_TID | _SAMPLE_TIME
-        attributes = _ATTRIBUTES.pack(_SOFTWARE, _ATTRIBUTES.size, _CPU_CLOCK, frequency, kind, 0, _FLAGS)
-        self._fd = open_event(attributes, pid, cpu)
-        try:
-            self._map = mmap.mmap(self._fd, (1 + _DATA_PAGES) * mmap.PAGESIZE)
-        except OSError:
-            os.close(self._fd)
-            raise
-
-    def close(self) -> None:
-        self._map.close()
-        os.close(self._fd)
-
-    def drain(self) -> list[tuple[int, int, bytes]]:
-        head, tail = struct.unpack_from("=QQ", self._map, _HEAD)
-        size = _DATA_PAGES * mmap.PAGESIZE
-        found = []
-        while tail + _HEADER.size <= head:
-            kind, misc, length = _HEADER.unpack(self._bytes(tail % size, _HEADER.size, size))
-            if length < _HEADER.size:
-                break
-            found.append((kind, misc, self._bytes((tail + _HEADER.size) % size, length - _HEADER.size, size)))
-            tail += length
-        struct.pack_into("=Q", self._map, _TAIL, head)
-        return found
-
-    def _bytes(self, at: int, count: int, size: int) -> bytes:
-        base = mmap.PAGESIZE
-        first = self._map[base + at : base + min(at + count, size)]
-        return first + self._map[base : base + count - len(first)]

@@ -1,15 +1,10 @@
 """Where threads run: samples of instruction pointers by perf_event_open(2), without the program perf.
 
-The clock of the kernel takes them (PERF_COUNT_SW_CPU_CLOCK), so that no hardware counter is needed; only user space is
-looked at, which /proc/sys/kernel/perf_event_paranoid allows up to 2 for one's own processes.
+Only user space is looked at, which /proc/sys/kernel/perf_event_paranoid allows up to 2 for one's own processes.
 """
 
-import ctypes
 import errno
-import mmap
 import os
-import platform
-import struct
 import time
 from collections import Counter
 from contextlib import suppress
@@ -17,22 +12,12 @@ from dataclasses import dataclass
 from typing import Self
 
 from hugealign.errors import HugealignError
+from hugealign.process.ring import LOST, SAMPLE, SAMPLE_IP, SAMPLE_TID, Ring
 
-#: By machine: perf_event_open (arch/x86/entry/syscalls/syscall_64.tbl, include/uapi/asm-generic/unistd.h).
-_PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}
-#: struct perf_event_attr of include/uapi/linux/perf_event.h, PERF_ATTR_SIZE_VER0: type, size, config, frequency,
-#: sample_type, read_format, flags; then wakeup and breakpoint.
-_ATTRIBUTES = struct.Struct("=IIQQQQQ16x")
-_SOFTWARE, _CPU_CLOCK = 1, 0
-_SAMPLE_IP, _SAMPLE_TID = 1, 2
-_EXCLUDE_KERNEL, _EXCLUDE_HV, _FREQUENCY = 1 << 5, 1 << 6, 1 << 10
-_CLOSE_ON_EXEC = 8  # PERF_FLAG_FD_CLOEXEC
-_RECORD = struct.Struct("=IHH")  # type, misc, size: struct perf_event_header
-_RECORD_SAMPLE, _RECORD_LOST = 9, 2
-_HEAD, _TAIL = 1024, 1032  # of data_head and data_tail in struct perf_event_mmap_page
-_DATA_PAGES = 2
+_FLAGS = 1 << 5 | 1 << 6 | 1 << 10  # exclude_kernel, exclude_hv, freq
+_PAGES = 2  # of a ring
 _MOST_THREADS = 512
-_PAUSE = 0.1  # seconds between looks at the buffers
+_PAUSE = 0.1  # seconds between looks at the rings
 _RESCAN = 5  # of these pauses between looks for new threads
 
 FREQUENCY = 499  # Hz; no divisor of the usual clocks
@@ -63,7 +48,7 @@ class Sampler:
         """Begin.  Raises SamplingError, and ProcessLookupError if there is no such process."""
         self._pid = pid
         self._frequency = frequency
-        self._buffers: dict[int, _Buffer] = {}
+        self._rings: dict[int, Ring] = {}
         self._found: Counter[int] = Counter()
         self._lost = 0
         self._left_out: set[int] = set()
@@ -82,18 +67,25 @@ class Sampler:
 
     def close(self) -> None:
         """End."""
-        for buffer in self._buffers.values():
-            buffer.close()
-        self._buffers.clear()
+        for ring in self._rings.values():
+            ring.close()
+        self._rings.clear()
 
     def collect(self) -> None:
-        """Take what there is; to be called every tenth of a second or so, since the buffers are small."""
+        """Take what there is; to be called every tenth of a second or so, since the rings are small."""
         self._looks += 1
         if self._looks % _RESCAN == 0:
             with suppress(OSError, SamplingError):
                 self._open_threads()
-        for buffer in self._buffers.values():
-            self._lost += buffer.drain(self._found)
+        for ring in self._rings.values():
+            self._take(ring)
+
+    def _take(self, ring: Ring) -> None:
+        for kind, _, content in ring.drain():
+            if kind == SAMPLE and len(content) >= 8:
+                self._found[int.from_bytes(content[:8], "little")] += 1
+            elif kind == LOST and len(content) >= 16:
+                self._lost += int.from_bytes(content[8:16], "little")
 
     def samples(self) -> Samples:
         """Return what was collected until now."""
@@ -104,22 +96,23 @@ class Sampler:
             threads = {int(name) for name in os.listdir(f"/proc/{self._pid}/task")}
         except FileNotFoundError:
             raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH)) from None
-        for thread in self._buffers.keys() - threads:
-            self._lost += self._buffers[thread].drain(self._found)
-            self._buffers.pop(thread).close()
-        for thread in sorted(threads - self._buffers.keys() - self._left_out):
-            if len(self._buffers) >= _MOST_THREADS:
+        for thread in self._rings.keys() - threads:
+            ring = self._rings.pop(thread)
+            self._take(ring)
+            ring.close()
+        for thread in sorted(threads - self._rings.keys() - self._left_out):
+            if len(self._rings) >= _MOST_THREADS:
                 self._left_out.add(thread)
                 continue
             try:
-                self._buffers[thread] = _Buffer(thread, self._frequency)
+                self._rings[thread] = Ring(thread, self._frequency, SAMPLE_IP | SAMPLE_TID, _FLAGS, _PAGES)
             except ProcessLookupError:
                 continue  # it has ended
             except OSError as error:
-                if not self._buffers:
+                if not self._rings:
                     raise SamplingError(_refusal(self._pid, error)) from error
                 self._left_out.add(thread)
-        if not self._looks and not self._buffers:
+        if not self._looks and not self._rings:
             raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
 
 
@@ -152,58 +145,6 @@ def sample_all(pids: list[int], seconds: float, frequency: int = FREQUENCY) -> d
     finally:
         for sampler in samplers.values():
             sampler.close()
-
-
-def open_event(attributes: bytes, thread: int, cpu: int = -1) -> int:
-    """Return the descriptor of an event of *thread* (0: of ours).  Raises OSError."""
-    number = _PERF_EVENT_OPEN.get(platform.machine())
-    if number is None:
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-    libc = ctypes.CDLL(None, use_errno=True)
-    fd = libc.syscall(ctypes.c_long(number), attributes, thread, cpu, -1, ctypes.c_ulong(_CLOSE_ON_EXEC))
-    if fd < 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    return int(fd)
-
-
-class _Buffer:
-    """The ring of samples of one thread."""
-
-    def __init__(self, thread: int, frequency: int) -> None:
-        flags = _EXCLUDE_KERNEL | _EXCLUDE_HV | _FREQUENCY
-        kind = _SAMPLE_IP | _SAMPLE_TID
-        attributes = _ATTRIBUTES.pack(_SOFTWARE, _ATTRIBUTES.size, _CPU_CLOCK, frequency, kind, 0, flags)
-        self._fd = open_event(attributes, thread)
-        try:
-            self._map = mmap.mmap(self._fd, (1 + _DATA_PAGES) * mmap.PAGESIZE)
-        except OSError:
-            os.close(self._fd)
-            raise
-
-    def close(self) -> None:
-        self._map.close()
-        os.close(self._fd)
-
-    def drain(self, into: "Counter[int]") -> int:
-        """Count the addresses of the samples; return how many samples were lost."""
-        lost = 0
-        head, tail = struct.unpack_from("=QQ", self._map, _HEAD)
-        size = _DATA_PAGES * mmap.PAGESIZE
-        data = self._map[mmap.PAGESIZE :]
-        while tail + _RECORD.size <= head:
-            at = tail % size
-            kind, _, length = _RECORD.unpack_from(data, at)  # records are aligned to 8 bytes, as large as this header
-            if length < _RECORD.size:
-                tail = head
-                break
-            body = (data + data)[at + _RECORD.size : at + length] if at + length > size else data[at + 8 : at + length]
-            if kind == _RECORD_SAMPLE and len(body) >= 8:
-                into[int.from_bytes(body[:8], "little")] += 1
-            elif kind == _RECORD_LOST and len(body) >= 16:
-                lost += int.from_bytes(body[8:16], "little")
-            tail += length
-        struct.pack_into("=Q", self._map, _TAIL, tail)
-        return lost
 
 
 def _refusal(pid: int, error: OSError) -> str:

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from hugealign.elf.coverage import Coverage, RodataCoverage
+from hugealign.elf.coverage import Coverage, RodataCoverage, total
 from hugealign.units import printable
 from hugealign.verification.model import FAILED, OK, UNKNOWN, FileReport
 from hugealign.verification.rules import ERROR, NOTE, WARNING, Finding
@@ -96,13 +96,3 @@ class Verification(NamedTuple):
 def at_or_above(severity: str, level: str) -> bool:
     """Return whether *severity* is as grave as *level* or graver; nothing is as grave as NEVER."""
     return level != NEVER and SEVERITIES.index(severity) <= SEVERITIES.index(level)
-
-
-def total(parts: list[Coverage]) -> Coverage:
-    """Return the sum of *parts*."""
-    return Coverage(
-        sum(part.text for part in parts),
-        sum(part.huge for part in parts),
-        sum(part.windows for part in parts),
-        sum(part.pad for part in parts),
-    )

@@ -63,8 +63,6 @@ class Sections:
     *objects* are the names of the object files that have the function of a name from a source file, with its sections.
     """
 
-    __slots__ = ("choices", "objects")
-
     def __init__(self, names: "Collection[bytes]") -> None:
         self.choices = Choices(names)
         self.objects: dict[tuple[bytes, bytes], list[tuple[bytes, bytes]]] = {}

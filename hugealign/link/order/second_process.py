@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 class SecondProcess:
     """A process that does *work*, whose result has to be made of what `marshal` knows: numbers, bytes, lists, ...."""
 
-    __slots__ = ("fd", "pid", "work")
-
     def __init__(self, work: "Callable[[], Any]") -> None:
         self.work = work
         self.fd, fd = os.pipe()

@@ -5,13 +5,14 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hugealign.process.followed import _COMM, _COMM_EXEC, _FORK, _LOST, _MMAP2, _SAMPLE, Records
+from hugealign.process.followed import _COMM, _COMM_EXEC, _FORK, _MMAP2, Records
+from hugealign.process.ring import LOST, SAMPLE
 
 Record = tuple[int, int, bytes]
 
 
 def sample(time: int, pid: int, address: int) -> Record:
-    return _SAMPLE, 0, struct.pack("=QIIQ", address, pid, pid, time)
+    return SAMPLE, 0, struct.pack("=QIIQ", address, pid, pid, time)
 
 
 def mapping(time: int, pid: int, start: int, length: int, offset: int, name: bytes) -> Record:
@@ -41,7 +42,7 @@ def test_samples_are_resolved_in_the_order_of_their_times() -> None:
             mapping(5, 7, 0x1000, 0x1000, 0, b"//anon"),
             sample(6, 7, 0x1000),
             sample(6, 8, 0x1000),
-            (_LOST, 0, struct.pack("=QQ", 1, 5) + struct.pack("=IIQ", 7, 7, 7)),
+            (LOST, 0, struct.pack("=QQ", 1, 5) + struct.pack("=IIQ", 7, 7, 7)),
         ]
     )
     assert records.pages == {
