@@ -22,6 +22,7 @@ from hugealign.process.advice import AdviceError, Adviser
 from hugealign.process.instructions import Samples
 from hugealign.process.pagemap import State
 from hugealign.process.processes import GoneError
+from hugealign.process.smaps import Mapping
 from hugealign.process.texts import Executed
 from hugealign.ps import runtimes
 
@@ -114,10 +115,10 @@ def keep_adapting(
     while True:
         began = time.monotonic()
         try:
-            pids = find(targets)
-        except GoneError:
-            pids = []
-        yield adapter.round(pids)
+            done = adapter.round(find(targets))
+        except GoneError:  # it may be started again
+            done = ()
+        yield done
         time.sleep(max(0.0, interval - (time.monotonic() - began)))
 
 
@@ -163,8 +164,9 @@ class _Adapter:
             samples = instructions.sample_all(list(pids), self.options.seconds) if pids else {}
         except ProcessLookupError:
             samples = {}
+        self.refused = {key: number for key, number in self.refused.items() if key[0] in samples}
         most = self.options.most
-        done = [one for pid, found in samples.items() if (one := self.adapt(pid, found, most))]
+        done = [one for pid, found in _together(samples).items() if (one := self.adapt(pid, found, most))]
         if pids and not done:
             raise GoneError(f"process {pids[0]} has ended")
         return tuple(done)
@@ -242,6 +244,35 @@ class _Adapter:
 
     def _wait(self) -> None:
         self.sleep(max(0.0, self.worked + self.pause - time.monotonic()))
+
+
+def _together(samples: dict[int, Samples]) -> dict[int, Samples]:
+    """Return *samples* with those in code that processes share counted for all of them.
+
+    PHP's workers share what the JIT has compiled: a window of it is huge for all or for none, so that they have to
+    agree about which.
+    """
+    if len(samples) < 2:
+        return samples
+    shared: dict[tuple[tuple[int, int], int], Counter[int]] = {}
+    mapped: dict[int, list[Mapping]] = {}
+    for pid, found in samples.items():
+        with suppress(OSError, HugealignError):
+            mapped[pid] = [m for m in _look(pid).mappings if m.without_file and "s" in m.permissions]
+        for mapping in mapped.get(pid, ()):
+            into = shared.setdefault((mapping.device, mapping.inode), Counter())
+            for address, count in found.addresses.items():
+                if mapping.start <= address < mapping.end:
+                    into[address - mapping.start + mapping.offset] += count
+    together = {}
+    for pid, found in samples.items():
+        addresses = found.addresses.copy()
+        for mapping in mapped.get(pid, ()):
+            for offset, count in shared[mapping.device, mapping.inode].items():
+                if mapping.offset <= offset < mapping.offset + mapping.size:
+                    addresses[offset - mapping.offset + mapping.start] = count
+        together[pid] = replace(found, addresses=addresses)
+    return together
 
 
 def _look(pid: int) -> Executed:
