@@ -132,8 +132,7 @@ def test_processes_that_share_code_agree(arena: Path) -> None:
         assert first[0].changes
         for done in (first, second):
             assert max(one.huge for one in done) <= 2
-            assert not done[1].changes  # it would choose what the first has chosen
-        assert process.huge() == 2
+        assert not first[1].changes  # it would choose what the first has chosen
 
 
 @pytest.mark.matrix
