@@ -32,7 +32,7 @@ test-kernels: setup ## kernels of Debian's, in software emulation; writes docs/k
 	$(PYTHON) -m tests.kernels --write docs/kernels.md
 
 test-live: setup ## every file system, THP mode, writer and user; as root
-	tests/setup.sh $(VENV) mmdebstrap podman crun
+	tests/setup.sh $(VENV) mmdebstrap podman crun php-cli luajit default-jdk-headless
 	$(PYTHON) -m pytest -q -m matrix tests/live $(ARGS)
 
 test-postgres: ## build PostgreSQL with hugealign, run its tests, warm it, look at it

@@ -22,6 +22,7 @@ from hugealign.process.advice import AdviceError, Adviser
 from hugealign.process.instructions import Samples
 from hugealign.process.pagemap import State
 from hugealign.process.processes import GoneError
+from hugealign.process.smaps import Mapping
 from hugealign.process.texts import Executed
 from hugealign.ps import runtimes
 
@@ -37,6 +38,10 @@ _WHY = {
     errno.EBUSY: "its memory limit is met, or somebody holds its pages",
     errno.EAGAIN: "its pages are in use: try again",
 }
+
+
+#: A window of memory that processes share: device and inode, and the offset.
+_Shared = tuple[tuple[int, int], int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +119,10 @@ def keep_adapting(
     while True:
         began = time.monotonic()
         try:
-            pids = find(targets)
-        except GoneError:
-            pids = []
-        yield adapter.round(pids)
+            done = adapter.round(find(targets))
+        except GoneError:  # it may be started again
+            done = ()
+        yield done
         time.sleep(max(0.0, interval - (time.monotonic() - began)))
 
 
@@ -149,10 +154,15 @@ def _service(pid: int) -> str:
 
 @dataclass(slots=True)
 class _Adapter:
-    """Remembers between rounds what the kernel has refused, and when it worked last."""
+    """Remembers between rounds what the kernel has refused, and when it worked last.
+
+    *shared* are the windows of shared memory that are huge, though a process that has not touched them since shows
+    nothing of it.
+    """
 
     options: AdaptOptions
     refused: dict[tuple[int, float, int | str], int] = field(default_factory=dict)
+    shared: set[_Shared] = field(default_factory=set)
     worked: float = 0.0
     pause: float = 0.0
     sleep: Callable[[float], None] = time.sleep
@@ -163,11 +173,45 @@ class _Adapter:
             samples = instructions.sample_all(list(pids), self.options.seconds) if pids else {}
         except ProcessLookupError:
             samples = {}
+        self.refused = {key: number for key, number in self.refused.items() if key[0] in samples}
         most = self.options.most
-        done = [one for pid, found in samples.items() if (one := self.adapt(pid, found, most))]
+        together = self._together(samples) if len(samples) > 1 else samples
+        done = [one for pid, found in together.items() if (one := self.adapt(pid, found, most))]
         if pids and not done:
             raise GoneError(f"process {pids[0]} has ended")
         return tuple(done)
+
+    def _together(self, samples: dict[int, Samples]) -> dict[int, Samples]:
+        """Return *samples* with those in code that processes share counted for all of them.
+
+        PHP's workers share what the JIT has compiled: a window of it is huge for all or for none, so that they have to
+        agree about which.
+        """
+        heat: dict[tuple[tuple[int, int], int], Counter[int]] = {}
+        mapped: dict[int, list[Mapping]] = {}
+        self.shared.clear()
+        for pid, found in samples.items():
+            with suppress(OSError, HugealignError):
+                seen = _look(pid)
+                mapped[pid] = [mapping for mapping in seen.mappings if _common(mapping)]
+                huge = (
+                    start for start, state in _windows(seen, kernel.huge_page_size()).items() if state == State.HUGE
+                )
+                self.shared |= {key for start in huge if (key := _shared(seen, start))}
+            for mapping in mapped.get(pid, ()):
+                into = heat.setdefault((mapping.device, mapping.inode), Counter())
+                for address, count in found.addresses.items():
+                    if mapping.start <= address < mapping.end:
+                        into[address - mapping.start + mapping.offset] += count
+        together = {}
+        for pid, found in samples.items():
+            addresses = found.addresses.copy()
+            for mapping in mapped.get(pid, ()):
+                for offset, count in heat[mapping.device, mapping.inode].items():
+                    if mapping.offset <= offset < mapping.offset + mapping.size:
+                        addresses[offset - mapping.offset + mapping.start] = count
+            together[pid] = replace(found, addresses=addresses)
+        return together
 
     def adapt(self, pid: int, samples: Samples, most: int) -> Adapted | None:
         """Make the hottest windows of *pid* huge, at most *most*; None if it is gone."""
@@ -185,7 +229,10 @@ class _Adapter:
     def _adapt(self, adviser: Adviser, seen: Executed, samples: Samples, most: int) -> Adapted:
         size = kernel.huge_page_size()
         runtime = runtimes.runtime(seen.exe, seen.files)
-        found = ranking.windows(seen.mappings, samples.addresses, size)
+        found = [
+            replace(window, state=State.HUGE) if _shared(seen, window.start) in self.shared else window
+            for window in ranking.windows(seen.mappings, samples.addresses, size)
+        ]
         now = {window.start: window for window in found}
         changes: dict[int, Change] = {}
         for _ in range(_STEPS * len(found)):
@@ -196,6 +243,8 @@ class _Adapter:
             window, wanted = (plan.split[0], State.SMALL) if plan.split else (plan.collapse[0], State.HUGE)
             change = self._change(adviser, seen, window, wanted)
             changes[window.start] = change
+            if key := _shared(seen, window.start):
+                (self.shared.add if change.state == State.HUGE else self.shared.discard)(key)
             # What could not be split stays huge, and takes the place of another.
             now[window.start] = replace(window, state=change.state, ours=window.ours and not change.problem)
         states = _states(adviser.pid, size)
@@ -234,6 +283,8 @@ class _Adapter:
         if wanted == State.HUGE:
             self.refused[self._key(seen, window)] = number
         problem = _WHY.get(number) or (os.strerror(number) if number else "it stayed as it was")
+        if wanted != State.HUGE and _shared(seen, window.start):  # folio_maybe_mapped_shared in mm/madvise.c
+            problem = "other processes use it, too: the kernel does not split it"
         return Change(window, state, problem, took)
 
     def _key(self, seen: Executed, window: Window) -> tuple[int, float, int | str]:
@@ -242,6 +293,18 @@ class _Adapter:
 
     def _wait(self) -> None:
         self.sleep(max(0.0, self.worked + self.pause - time.monotonic()))
+
+
+def _shared(seen: Executed, start: int) -> _Shared | None:
+    """Return by what other processes know the window at *start*; None if it is of one process alone."""
+    for mapping in seen.mappings:
+        if mapping.start <= start < mapping.end:
+            return (mapping.device, mapping.inode, start - mapping.start + mapping.offset) if _common(mapping) else None
+    return None
+
+
+def _common(mapping: Mapping) -> bool:
+    return mapping.without_file and "s" in mapping.permissions
 
 
 def _look(pid: int) -> Executed:

@@ -4,11 +4,13 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -45,6 +47,10 @@ int main(int argc, char **argv) {
         return 1;
     for (long page = 0; page < all * WINDOW; page += 4096)
         memset(arena + page, 0x90, 64), arena[page + 64] = (char)0xc3; // nop …; ret
+    // With a fourth word a child runs the next windows, for as long as its parent lives.
+    if (argc > 4 && !fork())
+        for (prctl(PR_SET_PDEATHSIG, SIGKILL);;)
+            run(arena, hot, hot, all);
     if (write(1, "ready\n", 6) != 6)
         return 1;
     for (struct pollfd in = {.fd = 0, .events = POLLIN};;) {

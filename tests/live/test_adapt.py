@@ -122,6 +122,19 @@ def test_never_more_than_so_many_when_the_heat_moves(arena: Path) -> None:
         assert adapt("--windows", "1", str(process.pid))["windows_huge"] == process.huge() == 1  # run again, with less
 
 
+def test_processes_that_share_code_agree(arena: Path) -> None:
+    """As PHP's workers do: what one wants huge, another must not split."""
+    with running(arena, 4, 2, "shared", "fork") as process:
+        (child,) = map(int, Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split())
+        rounds = keep_adapting([str(process.pid), str(child)], 0.1, SHORT)
+        first, second = next(rounds), next(rounds)
+        assert [one.pid for one in first] == [process.pid, child]
+        assert first[0].changes
+        for done in (first, second):
+            assert max(one.huge for one in done) <= 2
+        assert not first[1].changes  # it would choose what the first has chosen
+
+
 @pytest.mark.matrix
 def test_a_program_of_many_huge_windows_is_brought_down_to_the_cap(arena: Path) -> None:
     """More huge windows than entries is slower than none: what the seeds of this idea ran into."""
