@@ -233,3 +233,14 @@ def test_the_same_as_a_function(prog: Path, tmp_path: Path) -> None:
     assert made.plan.count == 1
     with pytest.raises(HugealignError, match="absent: No such file"):
         hugealign.order(str(prog), [str(tmp_path / "absent")])
+
+
+@pytest.mark.parametrize(("count", "warned"), [(99, True), (100, False)])
+def test_few_samples_of_perf_are_told(count: int, warned: bool, prog: Path, tmp_path: Path) -> None:
+    """As they are not of a list of symbols, which somebody chose."""
+    (tmp_path / "p").write_text(f"prog 7 1.0: 1 cpu-clock:u: \n\t 55555 hot+0x1 ({prog})\n\n" * count)
+    done = run(HUGEALIGN, "order", "p", "-b", prog, cwd=tmp_path)
+    assert done.returncode == 0
+    assert (f"only {count} samples in {prog}: on small pages" in done.stderr) == warned
+    (tmp_path / "list").write_text("hot\nmain\n")
+    assert run(HUGEALIGN, "order", "list", "-b", prog, cwd=tmp_path, check=True).stderr == ""
