@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 CHECK_MODES = ("off", "warn", "error")
 #: What of a program can be made whole windows.
-SEGMENTS = ("text", "text,rodata")
+SEGMENTS = ("text", "text,rodata", "text,data", "text,rodata,data")
 BOOLEAN, SIZE, PAGE_SIZE_KIND, GLOBS, FILE = "boolean", "size", "page size", "globs", "file"
 #: The kinds that are one of a few words.
 MODE, SEGMENTS_KIND = "mode", "segments"
@@ -31,7 +31,12 @@ VARIABLES = {
     "HUGEALIGN_PAGE_SIZE": (PAGE_SIZE_KIND, "page_size", DEFAULT_PAGE_SIZE, "the huge page size"),
     "HUGEALIGN_MIN_TEXT": (SIZE, "min_text", DEFAULT_MIN_TEXT, "smaller text is linked as without hugealign"),
     "HUGEALIGN_PAD_THRESHOLD": (SIZE, "pad_threshold", DEFAULT_PAD_THRESHOLD, "a shorter tail is not padded"),
-    "HUGEALIGN_SEGMENTS": (SEGMENTS_KIND, "segments", "text,rodata", "read-only data in whole windows, too"),
+    "HUGEALIGN_SEGMENTS": (
+        SEGMENTS_KIND,
+        "segments",
+        "text,rodata,data",
+        "whole windows of read-only, of zero data, too",
+    ),
     "HUGEALIGN_ONLY": (GLOBS, "only", "GLOB:GLOB", "only these output names"),
     "HUGEALIGN_SKIP": (GLOBS, "skip", "GLOB:GLOB", "not these output names"),
     "HUGEALIGN_PROFILE": (FILE, "profile", "FILE", "an order (hugealign order): hot functions first"),
@@ -64,6 +69,11 @@ class Settings(Record):
     def rodata(self) -> bool:
         """Whether read-only data are to be whole windows, too."""
         return "rodata" in self.segments
+
+    @property
+    def data(self) -> bool:
+        """Whether data that begin as zeros are to be whole windows, too."""
+        return self.segments.endswith(",data")
 
 
 def from_environ(environ: "Mapping[str, str]") -> Settings:

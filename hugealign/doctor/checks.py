@@ -331,7 +331,7 @@ def _processor(facts: Facts) -> Iterator[Condition]:
         yield Condition(
             "cpu.table",
             OK if agree else NOTE,
-            f"table, {cpu.name}: for 2 MiB {known}; second level {second}; source: {cpu.source}",
+            f"table, {cpu.name}: for 2 MiB {known}; second level {second}; from {cpu.origin}: {cpu.source}",
         )
     if cpu and cpu.stlb_2m == 0:
         yield Condition(

@@ -28,6 +28,7 @@ _DISTANCE = {EM_X86_64: 24, EM_AARCH64: 260}
 
 _SHT_PROGBITS, _SHT_SYMTAB, _SHT_STRTAB, _SHT_RELA, _SHT_NOTE = 1, 2, 3, 4, 7
 _SHF_ALLOC, _SHF_ALLOC_EXEC, _SHF_INFO_LINK, _SHF_GNU_RETAIN = 2, 2 | 4, 0x40, 0x200000
+_SHT_NOBITS, _SHF_ZEROS = 8, 1 | 2
 _HIDDEN, _GLOBAL_OBJECT, _GLOBAL = 2, 0x11, 0x10
 _EHDR = struct.Struct("<16sHHIQQQIHHHHHH")
 _SHDR = struct.Struct("<IIQQQQIIQQ")
@@ -46,6 +47,7 @@ def pad_object(
     rodata_size: int = 1,
     marks: bool = True,
     retain: bool = False,
+    zeros: int = 0,
 ) -> bytes:
     """Return an object for *machine* whose section *section_name* holds *size* bytes of traps, at least one.
 
@@ -57,7 +59,8 @@ def pad_object(
     With a *note* the object holds it too, and with *marks* the empty sections of HOT_MARKS, ``.text.NAME``: in the
     linked file the note's hot_start and hot_end are the distances from where they stand to those symbols.  *rodata* is
     the name of a section of *rodata_size* zeros, the pad of read-only data, with the symbol RODATA_SYMBOL.  *retain*
-    gives both pads the flag for which some linkers keep what nobody refers to.
+    gives both pads the flag for which some linkers keep what nobody refers to.  *zeros* is the alignment of an empty
+    .bss section, which makes .bss begin and end at multiples of it, in memory; in the file it takes nothing.
     """
     trap = TRAP[machine]
     kept = _SHF_GNU_RETAIN if retain else 0
@@ -69,6 +72,8 @@ def pad_object(
         (section_name, _SHT_PROGBITS, _SHF_ALLOC_EXEC | kept, text, 0, 0, len(trap), 0),
         *_notes(machine, stack_note),
     ]
+    if zeros:
+        contents.append((".bss.hugealign", _SHT_NOBITS, _SHF_ZEROS | _SHF_GNU_RETAIN, b"", 0, 0, zeros, 0))
     if note and not marks:
         from hugealign.elf.buildnote import SECTION
 
@@ -122,14 +127,17 @@ def _relocatable(machine: int, contents: "list[tuple[str, int, int, bytes, int, 
     body, at = b"", 1
     headers = _SHDR.pack(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
     for name, sh_type, flags, data, link, info, alignment, entry_size in contents:
-        body += b"\0" * (-len(body) % alignment)
+        if sh_type != _SHT_NOBITS:
+            body += b"\0" * (-len(body) % alignment)
         headers += _SHDR.pack(
             at, sh_type, flags, 0, _EHDR.size + len(body), len(data), link, info, alignment, entry_size
         )
         body += data
         at += len(name.encode()) + 1
     body += b"\0" * (-len(body) % 8)
-    ident = b"\x7fELF\x02\x01\x01" + b"\0" * 9
+    # SHF_GNU_RETAIN means something only in files for GNU (BFD, elf_backend_section_flags): EI_OSABI is ELFOSABI_GNU.
+    retained = any(flags & _SHF_GNU_RETAIN for _, _, flags, *_ in contents)
+    ident = b"\x7fELF\x02\x01\x01" + (b"\3" if retained else b"\0") + b"\0" * 8
     e_shoff = _EHDR.size + len(body)
     count = len(contents) + 1
     ehdr = _EHDR.pack(ident, ET_REL, machine, 1, 0, 0, e_shoff, 0, _EHDR.size, 0, 0, _SHDR.size, count, count - 1)

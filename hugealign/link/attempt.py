@@ -28,18 +28,24 @@ _AGAIN = 3
 class Recipe(Record):
     """How a job is linked: the *linker*, and the *order* of a profile or None.
 
-    With *stack_note* the pad says that it needs no executable stack.  *rodata*: read-only data are made whole windows.
+    With *stack_note* the pad says that it needs no executable stack.  *rodata*: read-only data are made whole windows;
+    *zeros*: so are data that begin as zeros.
     """
 
     linker: linkers.Linker
     order: "OrderedLink | None" = None
     stack_note: bool = True
     rodata: bool = False
+    zeros: bool = False
 
-    def without(self, *, order: bool = False, stack_note: bool = False, rodata: bool = False) -> "Recipe":
-        """Return the recipe without what is named."""
+    def without(self, *, order: bool = False, stack_note: bool = False, data: bool = False) -> "Recipe":
+        """Return the recipe without what is named; *data* of both kinds."""
         return Recipe(
-            self.linker, None if order else self.order, self.stack_note and not stack_note, self.rodata and not rodata
+            self.linker,
+            None if order else self.order,
+            self.stack_note and not stack_note,
+            self.rodata and not data,
+            self.zeros and not data,
         )
 
 
@@ -132,6 +138,7 @@ def _run(
         rodata_size=pad_sizes[1],
         marks=recipe.order is not None,
         retain=linker.retained,
+        zeros=settings.page_size if recipe.zeros else 0,
     )
     pad_path = memory.file(linkers.PAD_OBJECT, pad, os.path.join(directory("ld-scripts"), linkers.PAD_OBJECT))
     script = _script(job, linker.script_name(job.machine), memory) if linker.script else None

@@ -36,6 +36,8 @@ class Linker:
     pad_section = ".hugealign.pad"
     #: The section that the pad of read-only data is in, likewise; empty if the linker cannot make these whole windows.
     rodata_section = ".hugealign.rodata"
+    #: Whether the linker takes the alignment of a window, by which data that begin as zeros become whole windows.
+    zeros = True
     #: Whether the linker pads by a script, so that the linked file is expected to need no edit.
     script = False
     #: Whether the pad must be sized by a first link, because the linker leaves no room after the text.
@@ -217,6 +219,7 @@ class Wild(Linker):
     packed = True
     retained = True
     declared = True
+    zeros = False
 
     def order_form(self, _machine: int) -> str:
         """Return that it has no option for one: output sections of code lie as it has met their names."""

@@ -76,12 +76,22 @@ def link(real: str, arguments: list[str], settings: Settings, started: str, prog
         run = plain(job)
         if run.status or _is_small(job):
             return run.status
-    rodata = job.settings.rodata
-    if rodata and not linker.rodata_section:
-        rodata = False
-        message = f"read-only data are as without hugealign: {linker.name} cannot part them from text"
-        Voice(job.command.output, job.settings.debug).warn(f"{message}; use -fuse-ld=bfd, lld or mold")
-    return _laid_out(job, Recipe(linker, _order(job, linker), rodata=rodata), progress, quiet=small)
+    recipe = Recipe(linker, _order(job, linker), rodata=job.settings.rodata, zeros=job.settings.data)
+    return _laid_out(job, _possible(job, recipe), progress, quiet=small)
+
+
+def _possible(job: Job, recipe: Recipe) -> Recipe:
+    """Return the recipe without the data that its linker cannot lay out, and say so."""
+    linker = recipe.linker
+    rodata, zeros = recipe.rodata and bool(linker.rodata_section), recipe.zeros and linker.zeros
+    voice = Voice(job.command.output, job.settings.debug)
+    if recipe.rodata != rodata:
+        what = f"read-only data are as without hugealign: {linker.name} cannot part them from text"
+        voice.warn(f"{what}; use -fuse-ld=bfd, lld or mold")
+    if recipe.zeros != zeros:
+        what = f"data are as without hugealign: {linker.name} takes no alignment of a window"
+        voice.warn(f"{what}; use -fuse-ld=bfd, lld or mold")
+    return Recipe(linker, recipe.order, recipe.stack_note, rodata, zeros)
 
 
 def _laid_out(job: Job, recipe: Recipe, progress: Progress, quiet: bool = False, first: "Run | None" = None) -> int:
@@ -92,11 +102,12 @@ def _laid_out(job: Job, recipe: Recipe, progress: Progress, quiet: bool = False,
     if attempt.run.status and b"GNU-stack" in attempt.run.stderr:  # with --fatal-warnings: the pad alone has the note
         recipe = recipe.without(stack_note=True)
         attempt = laid_out(job, recipe)
-    if attempt.run.status and recipe.rodata:
-        status = _laid_out(job, recipe.without(rodata=True), progress, quiet)
+    if attempt.run.status and (recipe.rodata or recipe.zeros):
+        status = _laid_out(job, recipe.without(data=True), progress, quiet)
         if status == 0:
             complaint = attempt.run.complaint()
-            voice.warn(f"read-only data are as without hugealign, because with it the linker said: {complaint}")
+            what = "read-only data" if recipe.rodata else "data"
+            voice.warn(f"{what} are as without hugealign, because with it the linker said: {complaint}")
         return status
     if attempt.run.status and recipe.order:
         status = _laid_out(job, recipe.without(order=True), progress, quiet)

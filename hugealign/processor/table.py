@@ -63,6 +63,13 @@ class Cpu:
         return self.l1_2m.entries if self.l1_2m else None
 
     @property
+    def origin(self) -> str:
+        """What the numbers were read from: ``a machine`` that executed CPUID or was measured, ``a manual``, or both."""
+        machine = any(word in self.source for word in ("CPUID", "measured"))
+        manual = any(word in self.source for word in ("OptMan", "SOG", "TRM"))
+        return " and ".join(word for word, known in (("a machine", machine), ("a manual", manual)) if known)
+
+    @property
     def stlb_2m(self) -> int | None:
         """Second-level entries that can hold a 2 MiB instruction translation, 0 for none; None if unknown."""
         return self.l2_2m.entries if self.l2_2m else None
@@ -145,6 +152,36 @@ CPUS: tuple[Cpu, ...] = (
     ),
     _intel("emeraldrapids emr", (0xCF,), _GOLDEN_COVE, "CPUID leaf 18h of C06F2h"),
     _intel("graniterapids gnr", (0xAD, 0xAE), _GOLDEN_COVE, "CPUID leaf 18h of A06D1h"),
+    _intel(
+        "redwoodcove meteorlake mtl arrowlake-u",
+        (0xAA, 0xB5),
+        _GOLDEN_COVE,
+        "CPUID leaf 18h of A06A4h and B0650h, on a performance core",
+    ),
+    _intel(
+        "lioncove lunarlake lnl arrowlake arl",
+        (0xBD, 0xC5, 0xC6),
+        _GOLDEN_COVE,
+        "CPUID leaf 18h of B06D1h, C0652h and C0662h, on a performance core",
+    ),
+    _intel(
+        "cougarcove pantherlake ptl",
+        (0xCC,),
+        (Tlb(256, 8), Tlb(32, 8), _shared(3072, 4), _shared(2048, 8)),
+        "CPUID leaf 18h of C06C3h, on a performance core",
+    ),
+    Cpu(
+        "sierraforest",
+        ("srf", "crestmont"),
+        INTEL,
+        _models(6, 0xAF),
+        Tlb(64),
+        None,
+        _shared(3072, 6),
+        _shared(3072, 6),
+        "CPUID leaf 18h of A06A4h on an efficiency core, which is Crestmont too; it lists no first-level entries for "
+        "2 MiB instruction pages; of A06F3h itself nothing is published",
+    ),
     _amd(
         "zen1 zen zen+ znver1 naples",
         0x17,
@@ -178,7 +215,8 @@ CPUS: tuple[Cpu, ...] = (
         0x1A,
         (range(0x50), range(0x60, 0x80)),
         _shared(2048, 8),
-        "SOG 58455 rev. 1.00; Hot Chips 2024, “Next Generation Zen 5 Core”; CPUID 80000005h of B00F21h",
+        "SOG 58455 rev. 1.00; Hot Chips 2024, “Next Generation Zen 5 Core”; CPUID 80000005h of B00F21h and B10F10h "
+        "(Turin, and Turin Dense)",
     ),
     _neoverse(
         "neoverse-n1 graviton2 altra",

@@ -10,6 +10,8 @@ MODES = {"madvise": tuple(WINDOWS), "always": ("pie",), "never": ("pie",)}
 WINDOW_KIB = 2048
 #: Whole windows of what is only readable, in the program with constants.
 RODATA_WINDOWS = 3
+#: And of data that begin as zeros, where they are aligned.
+ZERO_WINDOWS = 3
 
 Result = dict[str, Any]
 
@@ -28,6 +30,8 @@ def faults(results: Sequence[Result]) -> list[str]:
             if kib != WINDOWS["pie"] * WINDOW_KIB
         ]
     for cell in results:
+        if "zeros" in cell:
+            found += [f"zero data, THP {cell['zeros']}: {fault}" for fault in _zeros(cell)]
         if "program" in cell:
             place = f"{cell['fs']}, THP {cell['thp']}, {cell['program']}"
             able = systems[cell["fs"]]["able"]
@@ -90,3 +94,12 @@ def _rodata(cell: Result, able: bool) -> Iterator[str]:
         yield f"warm promised {said['windows_huge']} windows, the next process has {cell['after_kib']} KiB"
     if (ps["rodata"] * WINDOW_KIB, ps["text"] * WINDOW_KIB) != (cell["after_kib"], cell["text_kib"]):
         yield f"ps sees {ps}, smaps {cell['after_kib']} KiB beside {cell['text_kib']} KiB of text"
+
+
+def _zeros(cell: Result) -> Iterator[str]:
+    # Nobody asks for them: only THP always serves them.
+    expected = ZERO_WINDOWS * WINDOW_KIB if cell["zeros"] == "always" else 0
+    if cell["zeros-aligned"] != expected:
+        yield f"aligned, {cell['zeros-aligned']} KiB are huge"
+    if cell["zeros"] != "always" and cell["zeros-plain"]:
+        yield f"as linked, {cell['zeros-plain']} KiB are huge"

@@ -158,6 +158,19 @@ def read_only(directory: Path) -> dict[str, Any]:
     }
 
 
+def zeros(mode: str) -> dict[str, int]:
+    """Return the KiB of .bss on huge pages with THP in *mode*, by program: aligned to a window, or not."""
+    THP.write_text(mode, encoding="ascii")
+    found = {}
+    for program in ("zeros", "zeros-aligned"):
+        with running(*USER, PROGRAMS / program, "5") as child:
+            lines = Path(f"/proc/{child.pid}/smaps").read_text(encoding="ascii").splitlines()
+        found["zeros-plain" if program == "zeros" else program] = sum(
+            int(line.split()[1]) for line in lines if line.startswith("AnonHugePages:")
+        )
+    return found
+
+
 def staged(directory: Path) -> dict[str, int]:
     """Run a program from a staged copy, as root and as a user; return the KiB of its text on huge pages."""
     path = copied("pie", directory)
@@ -212,6 +225,9 @@ def main() -> None:
             wanted = os.environ["FILE_SYSTEMS"].split(",")
             thp = THP.read_text(encoding="ascii").split("[")[1].split("]")[0]
             send(release=os.uname().release, thp=thp, populate_read=advise(MADV_POPULATE_READ))
+            for mode in MODES:
+                send(zeros=mode, **zeros(mode))
+            THP.write_text(thp, encoding="ascii")
             for name in MOUNTS:
                 if name.split(" ")[0] in wanted:
                     file_system(name, send)

@@ -94,6 +94,17 @@ def read_only(runs: Sequence[dict[str, Any]]) -> str:
     return by_file_system(runs, cell)
 
 
+def zeros(runs: Sequence[dict[str, Any]]) -> str:
+    """Return the table of windows of zero data that are huge, by mode of THP: as linked, and aligned."""
+    rows = []
+    for run in runs:
+        cells = {cell["zeros"]: cell for cell in run["results"] if "zeros" in cell}
+        kib = [(cells[mode]["zeros-plain"], cells[mode]["zeros-aligned"]) if mode in cells else None for mode in MODES]
+        shown = [f"{pair[0] // WINDOW_KIB}, {pair[1] // WINDOW_KIB}" if pair else "not measured" for pair in kib]
+        rows.append([run["series"], *shown])
+    return table(["kernel", *(f"THP {mode}" for mode in MODES)], rows)
+
+
 def in_use(runs: Sequence[dict[str, Any]]) -> str:
     """Return the table of windows that ``warm`` makes huge in a process that runs, and in the next one."""
 
@@ -161,6 +172,13 @@ windows of each. `a → b, text c`: a windows of constants are huge after `cp`, 
 text. [rodata.md](rodata.md) says what that is.
 """,
         read_only(ran),
+        """\
+## Data that begin as zeros
+
+A program that writes to 5 MiB of .bss, and asks for nothing. `a, b`: a windows of it are huge as linked, b with
+`HUGEALIGN_SEGMENTS=text,data`, which makes it three windows.
+""",
+        zeros(ran),
         """\
 ## Staged
 

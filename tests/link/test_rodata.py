@@ -115,7 +115,7 @@ def test_unknown_segments_are_refused(constants: Path, tmp_path: Path) -> None:
         done = run(HUGEALIGN, "gcc", constants, "-o", tmp_path / "x", HUGEALIGN_SEGMENTS=words)
         assert (done.returncode, done.stderr) == (
             125,
-            "hugealign: error: HUGEALIGN_SEGMENTS: not one of text or text,rodata\n",
+            "hugealign: error: HUGEALIGN_SEGMENTS: not one of text or text,rodata or text,data or text,rodata,data\n",
         )
 
 
@@ -206,3 +206,38 @@ def test_finished_file(
     assert elf.lacks(Elf(plain)) == []
     run(HUGEALIGN, "fix", "--undo", fixed, "-o", undone, check=True)
     assert undone.read_bytes() == plain.read_bytes()
+
+
+@pytest.mark.parametrize("segments", ["text,data", "text,rodata,data"])
+def test_zero_data(segments: str, toolchain: Toolchain, bulk: Path, tmp_path: Path) -> None:
+    """.bss is whole windows in memory, and the file is not longer for it; wild says that it cannot."""
+    source = tmp_path / "zeros.c"
+    source.write_text(
+        "unsigned big_sum(void);\nstatic char zeros[5 << 20];\nstatic int data[99] = {1};\n"
+        "int main(int argc, char **argv) {\n"
+        "  (void)argv;\n  for (long i = 0; i < (long)sizeof zeros; i += 4096) zeros[i] = (char)argc;\n"
+        "  return zeros[4096 * argc] != argc || data[0] != argc || big_sum() != 3000u * 2999u / 2u;\n}\n"
+    )
+    words = ("-O1", source, bulk, "-Wl,--gc-sections")
+    said = linked(toolchain, tmp_path / "zeros", *words, segments=segments)
+    assert linked(toolchain, tmp_path / "without", *words, segments=segments.replace(",data", "")) in (
+        "",
+        said.replace("/zeros:", "/without:"),
+    )
+    assert run(tmp_path / "zeros").returncode == 0
+    elf, without = Elf(tmp_path / "zeros"), Elf(tmp_path / "without")
+    assert elf.lacks(without) == []
+    assert elf.size - without.size <= 4096
+    bss = elf.sections[".bss"]
+    if toolchain.linker == "wild":
+        assert "data are as without hugealign: wild takes no alignment of a window" in said
+        return
+    gold = f"hugealign: warning: {tmp_path / 'zeros'}: {GOLD}\n"
+    assert said == (gold if toolchain.linker == "gold" and "rodata" in segments else "")
+    assert elf.faults(exact=toolchain.linker != "gold") == []
+    assert bss["sh_addr"] % PAGE == 0
+    last = max(elf.loads, key=lambda s: s["p_vaddr"])
+    assert (last["p_vaddr"] + last["p_memsz"]) % PAGE == 0
+    assert last["p_memsz"] - (bss["sh_addr"] - last["p_vaddr"]) == 3 * PAGE
+    run("strip", tmp_path / "zeros", "-o", tmp_path / "stripped", check=True)
+    assert run(tmp_path / "stripped").returncode == 0

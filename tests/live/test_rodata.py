@@ -140,6 +140,7 @@ def test_staged(linked: Path, stock: Path, programs: Programs) -> None:
         )
         assert found["files"][0]["rodata"] == {"windows": DATA, "windows_huge": DATA}
         assert found["files"][0]["windows"] == TEXT
+    program.unlink()
 
 
 def test_replaced(cold: Path) -> None:

@@ -37,6 +37,17 @@ _GOLDEN_COVE = (
 )
 _ICE_LAKE = ((0, 0, 0), (0x00080007, 0x01, 0x4122), *_GOLDEN_COVE[3:])
 _TIGER_LAKE = ((0, 0, 0), (0x00080001, 0x10, 0x4022), (0x00080006, 0x02, 0x4022), *_GOLDEN_COVE[3:])
+_REDWOOD_COVE = (*_GOLDEN_COVE[:4], (0x00060001, 0x10, 0x4024), *_GOLDEN_COVE[5:])
+_LION_COVE = (*_GOLDEN_COVE[:4], (0x00080001, 0x10, 0x4024), *_GOLDEN_COVE[5:])
+_COUGAR_COVE = (*_LION_COVE[:7], (0x00080007, 0x100, 0x4043), (0x00040009, 0x100, 0x4043))
+#: An efficiency core of A06A4h; nobody has published a Sierra Forest.
+_CRESTMONT = (
+    (0, 0, 0),
+    (0x00300001, 0x01, 0x0121),
+    (0x00060003, 0x200, 0x0043),
+    (0x00400001, 0x01, 0x0122),
+    (0x00080008, 0x01, 0x0143),
+)
 LEAF_18H = {
     "icelake": (0x606A6, _ICE_LAKE),
     "tigerlake": (0x806C1, _TIGER_LAKE),
@@ -44,6 +55,10 @@ LEAF_18H = {
     "alderlake-p": (0x90672, _GOLDEN_COVE),
     "emeraldrapids": (0xC06F2, _GOLDEN_COVE),
     "graniterapids": (0xA06D1, _GOLDEN_COVE),
+    "redwoodcove": (0xA06A4, _REDWOOD_COVE),
+    "lioncove": (0xB06D1, _LION_COVE),
+    "cougarcove": (0xC06C3, _COUGAR_COVE),
+    "sierraforest": (0xA06F3, _CRESTMONT),
 }
 # Leaf 1 EAX; EAX and EBX of 80000005h and 80000006h.
 AMD_LEAVES = {
@@ -134,6 +149,13 @@ def test_names_and_numbers_are_unambiguous() -> None:
                 same = (one.vendor, number) == (other.vendor, number_2)
                 assert not (same and set(models) & set(models_2)), (one.name, other.name)
     assert all(cpu.source for cpu in CPUS)
+
+
+def test_every_row_says_what_it_was_read_from() -> None:
+    assert {cpu.origin for cpu in CPUS} == {"a machine", "a manual", "a machine and a manual"}
+    assert find("lioncove").origin == find("srf").origin == "a machine"
+    assert find("neoverse-v2").origin == "a manual"
+    assert find("zen5").origin == "a machine and a manual"
 
 
 @pytest.mark.parametrize(
