@@ -66,15 +66,15 @@ def test_what_is_missed_is_what_was_said(name: str, tmp_path: Path) -> None:
         while _missed(samples, drawn * needed) > goal:
             needed *= 1.02
         middle = sorted(said)[DRAWS // 2]
-        print(f"\n{name}, {drawn} samples: {_missed(samples, drawn):.2%} missed; {within} of {DRAWS} within; "
-              f"halved by {needed:.2f} times as many, said {min(said):.2f} to {max(said):.2f}")  # fmt: skip
+        print(f"\n{name}, {drawn} samples: {_missed(samples, drawn):.2%} missed; {within} of {DRAWS} within; halved by")
+        print(f"{needed:.2f} times as many; said {min(said):.2f} to {max(said):.2f}, {middle:.2f} in the middle")
         assert needed / 1.8 < middle < needed * 1.8, (drawn, middle, needed)
 
 
 def _missed(samples: list[int], drawn: float) -> float:
     """Return what so many samples miss on average."""
     total = sum(samples)
-    return sum(count / total * (1 - count / total) ** drawn for count in samples)
+    return sum(count / total * float((1 - count / total) ** drawn) for count in samples)
 
 
 def test_order_says_it(tmp_path: Path) -> None:

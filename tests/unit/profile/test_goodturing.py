@@ -58,7 +58,7 @@ def _needed(weights: list[float], samples: int) -> float:
     total = sum(weights)
 
     def missed(many: float) -> float:
-        return sum(weight * (1 - weight / total) ** many for weight in weights)
+        return sum(weight * float((1 - weight / total) ** many) for weight in weights)
 
     goal, low, high = missed(samples) / 2, 1.0, 1000.0
     for _ in range(40):
