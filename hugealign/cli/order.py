@@ -5,6 +5,7 @@ import gc
 import sys
 
 from hugealign.cli import profiled
+from hugealign.cli.arguments import percentage
 from hugealign.errors import UsageError
 from hugealign.settings import PAGE_SIZE
 from hugealign.units import parse_page_size, printable
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 USAGE = (
     "hugealign order [OPTION]... PROFILE... [-b EXE] [-o FILE]\n"
     "       hugealign order [OPTION]... --trace TRACE [-b EXE] [-o FILE]\n"
-    "       hugealign order --diff OLD NEW"
+    "       hugealign order --diff OLD NEW\n"
+    "       hugealign order --drift ORDER PROFILE... -b EXE [--trace TRACE] [--threshold P]"
 )
 EPILOG = """\
 examples:
@@ -25,6 +27,7 @@ examples:
   hugealign order --cpu skylake a.fdata b.fdata -b ./server
   hugealign order --trace server.trace --cpu skylake --cpu zen3 -o server.order
   hugealign order --diff old.order server.order
+  hugealign order --drift server.order all.counts -b ./server --threshold 5%
 
 The first bytes of a profile tell its format; gzip and zstd are unpacked: perf.data,
 perf script's text, BOLT fdata, YAML and pre-aggregated, folded stacks,
@@ -41,9 +44,13 @@ With --trace, the trace is replayed under the order, and the number of windows
 that misses least is taken.  --cpu may then be repeated, and may also describe
 a TLB: 4k=128/8,2m=8,l2=1536/12.
 
-exit status: 0 order made (--diff: no difference); 1 less than half of the
-samples found in EXE, and no order written (--diff: they differ); 2 wrong
-usage; 3 could not read.
+With --drift, the report says what share of the heat the leading windows of
+ORDER still hold, and what those of a new order would; with --trace in misses,
+too.
+
+exit status: 0 order made (--diff: no difference; --drift: still good); 1 less
+than half of the samples found in EXE, and no order written (--diff: they
+differ; --drift: out of date); 2 wrong usage; 3 could not read.
 """
 
 
@@ -73,14 +80,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="divide functions into the blocks that ran and the rest, where EXE has clang's map of blocks",
     )
     add("--diff", action="store_true", help="compare two order files")
+    add("--drift", metavar="ORDER", help="what this order is still worth to the profiles")
+    add(
+        "--threshold",
+        type=percentage,
+        metavar="P",
+        help="--drift: out of date if a new order's windows hold more of the heat by over P %% of all (default: 5)",
+    )
     profiled.configure(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Make the order or the comparison, print the report and return the exit status."""
     gc.disable()  # a million small objects and no cycles: looking for those takes a fourth of the time
+    if args.threshold is not None and args.drift is None:
+        raise UsageError("order: --threshold belongs to --drift")
     if args.diff:
         return _diff(args)
+    if args.drift is not None:
+        return _drift(args)
     if args.trace is not None:
         return _from_trace(args)
     if not args.profiles:
@@ -184,8 +202,40 @@ def _diff(args: argparse.Namespace) -> int:
         raise UsageError("order --diff: two order files are needed: OLD NEW")
     if args.binary or args.output or args.trace:
         raise UsageError("order --diff: takes no -b, no -o and no --trace; the report is on standard output")
-    if args.blocks:
-        raise UsageError("order --diff: takes no --blocks")
+    if args.blocks or args.drift:
+        raise UsageError("order --diff: takes no --blocks and no --drift")
     difference = diff.compare(*map(load, args.profiles))
     output.write((diff.to_json if args.format == "json" else diff.text)(difference), None, utf8=args.format == "json")
     return 0 if difference.same else 1
+
+
+def _drift(args: argparse.Namespace) -> int:
+    from hugealign.cli import output
+    from hugealign.lab.drift import with_misses
+    from hugealign.ordering import drift
+    from hugealign.progress import Progress
+
+    if not args.profiles:
+        raise UsageError(
+            "order --drift: no profile; example: hugealign order --drift server.order all.counts -b ./server"
+        )
+    if args.output or args.blocks or args.itlb_2m is not None:
+        raise UsageError("order --drift: takes no -o, no --blocks and no --itlb-2m: ORDER says how many windows")
+    found = drift.drift(
+        args.drift,
+        args.profiles,
+        args.binary or _only_program(args.profiles),
+        form=args.type,
+        max_unpacked=profiled.max_unpacked(args),
+        force=args.force,
+        page_size=parse_page_size(args.page_size, "--page-size"),
+        warn=profiled.warn,
+    )
+    if args.trace is not None:
+        with Progress("hugealign: order") as progress:
+            cpus = args.cpu or ["skylake"]
+            found = with_misses(found, args.trace, cpus, profiled.reserve(args), progress.say)
+    threshold = (5.0 if args.threshold is None else args.threshold) / 100
+    json = args.format == "json"
+    output.write((drift.to_json if json else drift.text)(found, threshold), None, utf8=json)
+    return 1 if found.lost > threshold else 0

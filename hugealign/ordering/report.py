@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 
 from hugealign.orderfile import COLD, FILL, HOT
-from hugealign.ordering import misses
+from hugealign.ordering import misses, unseen
 from hugealign.ordering.order import Order
 from hugealign.ordering.windows import Plan
 from hugealign.profile.match import Matched
@@ -29,6 +29,8 @@ def _lines(order: Order) -> Iterator[str]:
     yield f"matched  {found} of {matched.total} {ran.unit} in {printable(ran.binary)}, {_elsewhere(matched)}"
     for name, count in matched.missing[: 3 if matched.rate < 0.95 else 0]:
         yield f"         not found: {printable(name[:_NAME_SHOWN])} ({_percent(count, matched.total)})"
+    if missed := unseen.missed(matched):
+        yield f"missed   {_missed(missed)}"
     budget = order.budget
     kept = f", {budget.reserve} of them kept for others" if budget.entries else ""
     entries = f"{budget.entries} 2 MiB instruction TLB entries ({budget.why}){kept}"
@@ -63,6 +65,11 @@ def _lines(order: Order) -> Iterator[str]:
 
 def _elsewhere(matched: Matched) -> str:
     return f"{matched.foreign} in other files" if matched.foreign else "none known to be in other files"
+
+
+def _missed(missed: unseen.Missed) -> str:
+    more = "" if missed.times is None else f"; {missed.times:.1f} times the samples would halve that"
+    return f"about {missed.unseen} of what runs is in functions that no sample hit{more}"
 
 
 def _why(plan: Plan) -> str:
@@ -102,6 +109,7 @@ def to_json(order: Order) -> str:
             "foreign": matched.foreign,
             "not_found": [{"name": name, "samples": count} for name, count in matched.missing],
         },
+        "missed": _missed_as_json(unseen.missed(matched)),
         "budget": order.budget.as_json() | {"windows": plan.budget},
         "page_size": plan.page_size,
         "needed": plan.needed,
@@ -122,3 +130,10 @@ def to_json(order: Order) -> str:
         ],
     }
     return json.dumps(document, indent=1) + "\n"
+
+
+def _missed_as_json(missed: unseen.Missed | None) -> dict[str, object] | None:
+    if missed is None:
+        return None
+    found = missed.unseen
+    return {"share": found.share, "low": found.low, "high": found.high, "times_to_halve": missed.times}

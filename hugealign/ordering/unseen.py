@@ -5,6 +5,7 @@ which calls there are.  How often one is made is guessed from how hot both of it
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from hugealign.elf.calls import Calls
@@ -12,6 +13,8 @@ from hugealign.elf.symbols import Functions
 from hugealign.ordering.cdsort import cdsort
 from hugealign.ordering.chains import Arc
 from hugealign.ordering.knapsack import UNSEEN
+from hugealign.profile import goodturing
+from hugealign.profile.goodturing import Unseen
 from hugealign.profile.match import Matched
 
 #: A profile is taken for complete if less than this share of what runs is in functions that it did not see.
@@ -39,6 +42,22 @@ def incomplete(matched: Matched) -> bool:
     total = sum(matched.samples.values())
     single = sum(count == least for count in matched.samples.values())
     return not _has_calls(matched) or single * least > total * _COMPLETE
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """What is probably *unseen* of all that runs; so many *times* the samples would halve that, None if unknown."""
+
+    unseen: Unseen
+    times: float | None
+
+
+def missed(matched: Matched) -> Missed | None:
+    """Return what the samples have missed, None if they are a record of all, or no samples but a list."""
+    hits = [count for count in matched.samples.values() if count > 0]
+    if not incomplete(matched) or not hits or min(hits) == max(hits):
+        return None
+    return Missed(goodturing.unseen(hits, min(hits)), goodturing.halving(hits, min(hits)))
 
 
 def room(matched: Matched, functions: Functions) -> int:

@@ -5,11 +5,14 @@ from Turing).  How far that can be off: Esty, "A normal limit law for a nonparam
 random sample", Annals of Statistics 11, 1983, page 905.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import sqrt
+from math import log, sqrt
 
 _DEVIATIONS = 1.96  # 95 of 100 times
+_PART = 4  # of the samples one fourth
+_LEAST = 1.1  # so much more must that have missed, or there is no telling how the share falls
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +42,24 @@ def unseen(counts: Iterable[int], unit: int = 1) -> Unseen:
     # With a single kind seen once, or none, the formula says certain; the rule of three does not.
     reach = max(_DEVIATIONS * sqrt(max(0.0, once * (1 - share) + 2 * twice)) / total, 3 / total if not once else 0.0)
     return Unseen(share, max(0.0, share - reach), min(1.0, share + reach))
+
+
+def halving(counts: Iterable[int], unit: int = 1) -> float | None:
+    """Return how many times as many samples would miss half as much; None if none are missed, or nobody can tell.
+
+    Between two answers the geometric mean, which traces of real programs confirm (docs/order.md).  If all that is
+    missed were equally rare, the share missed would fall as a geometric series does, by what was seen once and twice
+    (Chao and Jost, Ecology 93, 2012, page 2533): too few samples, since some of it is rarer.  If what runs were spread
+    as Zipf said without an end, the share would be a power of the samples' number, of which two points are known: what
+    a fourth of the samples would have missed follows from which they are (Good and Toulmin, Biometrika 43, 1956, page
+    45).  That is too many, since a program does end.
+    """
+    hits = Counter(count // unit for count in counts if count >= unit)
+    total = sum(hit * often for hit, often in hits.items())
+    once, twice = hits[1], hits[2]
+    before = sum(often * hit * (1 - 1 / _PART) ** (hit - 1) for hit, often in hits.items())
+    if not once or before <= once * _LEAST or total < _PART:
+        return None
+    even = 1 + log(2) * once / (2 * max(twice, 1))
+    zipf = 2 ** (log(_PART) / log(before / once))
+    return sqrt(even * zipf)

@@ -51,7 +51,7 @@ function _shtab_hugealign_using
 end
 
 set -g _shtab_hugealign_commands verify ps top advise adapt warm cool run stage oci-hook adopt order profile 'profile reduce' 'profile merge' map fix build plugin 'plugin build' 'plugin path' 'plugin list' path doctor trace simulate explain help
-set -g _shtab_hugealign_opts_with_value --after --baseline --binary --cap --cc --color --config --cpu --emit --fail-on --file --format --frequency --from --how --ignore --interval --itlb-2m --jobs --layout --level --limit --max --max-unpacked --median --min-coverage --min-text --order --output --pad-threshold --page-size --pid --png --profile --rate --reserve --seconds --segments --select --store --svg --trace --type --until --wait --watch --weight --windows -b -j -o -p
+set -g _shtab_hugealign_opts_with_value --after --baseline --binary --cap --cc --color --config --cpu --drift --emit --fail-on --file --format --frequency --from --how --ignore --interval --itlb-2m --jobs --layout --level --limit --max --max-unpacked --median --min-coverage --min-text --order --output --pad-threshold --page-size --pid --png --profile --rate --reserve --seconds --segments --select --store --svg --threshold --trace --type --until --wait --watch --weight --windows -b -j -o -p
 
 complete -c hugealign -e
 complete -c hugealign -f
@@ -187,6 +187,8 @@ complete -c hugealign -n '_shtab_hugealign_using order' -l emit -xka "order lld 
 complete -c hugealign -n '_shtab_hugealign_using order' -l format -xka "text json" -d 'form of the report (default: text)'
 complete -c hugealign -n '_shtab_hugealign_using order' -l blocks -d 'divide functions into the blocks that ran and the rest, where EXE has clang'"'"'s map of blocks'
 complete -c hugealign -n '_shtab_hugealign_using order' -l diff -d 'compare two order files'
+complete -c hugealign -n '_shtab_hugealign_using order' -l drift -xka "(__fish_complete_path (commandline -ct))" -d 'what this order is still worth to the profiles'
+complete -c hugealign -n '_shtab_hugealign_using order' -l threshold -x -d '--drift: out of date if a new order'"'"'s windows hold more of the heat by over P % of all (default: 5)'
 complete -c hugealign -n '_shtab_hugealign_using order' -l type -x -d 'do not look: the profiles are of this format'
 complete -c hugealign -n '_shtab_hugealign_using order' -l force -d 'go on even if most of the samples are not found'
 complete -c hugealign -n '_shtab_hugealign_using order' -l max-unpacked -x -d 'what packed profiles may unpack to (default: 64M, and 128 times their own size)'

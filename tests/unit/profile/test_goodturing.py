@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from hugealign.profile.goodturing import unseen
+from hugealign.profile.goodturing import halving, unseen
 
 
 def test_by_hand() -> None:
@@ -37,3 +37,31 @@ def test_it_is_what_is_really_missed(size: int) -> None:
         found = unseen(seen.values())
         held += found.low <= missed <= found.high
     assert held >= 17
+
+
+def test_what_would_halve_it() -> None:
+    """Where weights are known, so is the number of samples that halves what is missed."""
+    chance = random.Random(27)
+    weights = [1 / (rank + 1) ** 1.3 for rank in range(5000)]
+    for samples in (1000, 10_000):
+        hits = Counter(chance.choices(range(len(weights)), weights, k=samples)).values()
+        found = halving(hits)
+        assert found is not None
+        needed = _needed(weights, samples)
+        assert needed / 1.5 < found < needed * 1.5
+        assert halving([7 * count for count in hits], 7) == found
+    assert halving([]) is halving([5, 9]) is halving([1]) is halving([1, 1, 1]) is None
+
+
+def _needed(weights: list[float], samples: int) -> float:
+    """Return by how much the samples must grow for half of what is missed, from the weights themselves."""
+    total = sum(weights)
+
+    def missed(many: float) -> float:
+        return sum(weight * float((1 - weight / total) ** many) for weight in weights)
+
+    goal, low, high = missed(samples) / 2, 1.0, 1000.0
+    for _ in range(40):
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if missed(samples * middle) > goal else (low, middle)
+    return low

@@ -1,0 +1,120 @@
+"""Whether an order is out of date: what its leading windows hold of the heat now, and what a new one's would."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from hugealign.elf.calls import Calls
+from hugealign.errors import HugealignError
+from hugealign.orderfile import load
+from hugealign.ordering import named, sorting
+from hugealign.ordering.problem import Problem, of_sorted
+from hugealign.ordering.sorting import Sorted
+from hugealign.ordering.windows import Plan, Room
+from hugealign.profile.ran import Ran, silent, what_ran
+from hugealign.settings import PAGE_SIZE
+from hugealign.units import printable
+
+SCHEMA = "hugealign.order-drift/1"
+_ALL = 1 << 15  # windows: more than any order has
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """The misses of one processor under the order that is, and under a new one."""
+
+    cpu: str
+    current: int
+    new: int
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """The shares of the heat, 0 to 1, that the leading *windows* hold under the *current* order, and under a *new* one.
+
+    *ran* is the heat; *orders* are the functions of both, *misses* what a trace made of them, if there was one.
+    """
+
+    ran: Ran
+    windows: int
+    current: float
+    new: float
+    orders: tuple[Sequence[int], Sequence[int]]
+    misses: Sequence[Missed] = ()
+
+    @property
+    def lost(self) -> float:
+        """The share that a new order would win back."""
+        return max(0.0, self.new - self.current)
+
+
+def drift(
+    order: str,
+    profiles: Sequence[str],
+    binary: str,
+    *,
+    form: str | None = None,
+    max_unpacked: int | None = None,
+    force: bool = False,
+    page_size: int = PAGE_SIZE,
+    warn: Callable[[str], None] = silent,
+) -> Drift:
+    """Return what the order file at *order* is still worth to what *profiles* say of the file at *binary*.
+
+    Both orders get as many windows as the file asks for.  `hugealign.ordering.order` has the other parameters.
+    Raises HugealignError.
+    """
+    current = load(order)
+    ran = what_ran(binary, profiles, form=form, max_unpacked=max_unpacked, force=force, warn=warn)
+    count = named.windows(current)
+    if not count:
+        raise HugealignError(f"{printable(order)}: asks for no huge windows, so that none hold any heat")
+    calls = Calls(binary, ran.functions)
+    problem = Problem(ran.matched, ran.functions, Room(page_size, count), calls, calls)
+    indices = list(dict.fromkeys(named.indices(current, order, ran.functions, binary)))
+    # The file says what lies where; what a plan would choose is not asked.
+    old = of_sorted(Problem(ran.matched, ran.functions, Room(page_size, _ALL)), Sorted(indices))
+    new = of_sorted(problem, sorting.sort(ran.matched, ran.functions, calls))
+    return Drift(
+        ran, count, _held(old, ran, count), _held(new, ran, count), (indices, [placed.index for placed in new.placed])
+    )
+
+
+def _held(plan: Plan, ran: Ran, count: int) -> float:
+    """Return the share of the heat that lies in the first *count* windows."""
+    if plan.text <= count:
+        return 1.0
+    return sum(window.samples for window in plan.windows[:count]) / max(1, ran.matched.found)
+
+
+def text(found: Drift, threshold: float) -> str:
+    """Return what was found for people; *threshold* is a share."""
+    windows = f"{found.windows} leading window{'s' * (found.windows != 1)}"
+    lines = [
+        f"{windows} of the order hold {_percent(found.current)} of the heat; a new order's would {_percent(found.new)}"
+    ]
+    for one in found.misses:
+        ratio = f" ({100 * one.new / one.current - 100:+.1f} %)" if one.current else ""
+        lines.append(f"{printable(one.cpu)}: {one.current:,} misses; with a new order {one.new:,}{ratio}")
+    state = "out of date: link again" if found.lost > threshold else "still good"
+    lines.append(f"{state} (lost {_percent(found.lost)}, threshold {_percent(threshold)})")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f} %"
+
+
+def to_json(found: Drift, threshold: float) -> str:
+    """Return the JSON document ``hugealign.order-drift/1``."""
+    document = {
+        "schema": SCHEMA,
+        "windows": found.windows,
+        "current": found.current,
+        "new": found.new,
+        "lost": found.lost,
+        "threshold": threshold,
+        "out_of_date": found.lost > threshold,
+        "misses": [{"cpu": one.cpu, "current": one.current, "new": one.new} for one in found.misses],
+    }
+    return json.dumps(document, indent=1) + "\n"

@@ -1,0 +1,90 @@
+"""``hugealign order --drift``: whether an order is out of date, by the heat in its windows and by a trace's misses."""
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from tests.commands.test_order_trace import _traced, program
+from tests.support import HUGEALIGN, ROOT, run
+
+__all__ = ["program"]  # a fixture: eight functions, of a window and a half each
+SCHEMA = json.loads((ROOT / "hugealign/ordering/order-drift-1.schema.json").read_text())
+
+
+@pytest.fixture
+def order(program: Path, tmp_path: Path) -> Path:
+    """An order of two windows: f1 is in the first, f6 begins in the second."""
+    (tmp_path / "then").write_text("f1 900\nf6 100\n")
+    words = [HUGEALIGN, "order", tmp_path / "then", "-b", program, "--itlb-2m=3", "--no-fill"]
+    run(*words, "-o", tmp_path / "order", check=True)
+    return tmp_path / "order"
+
+
+def test_what_the_windows_hold(order: Path, program: Path, tmp_path: Path) -> None:
+    now = tmp_path / "now"
+    words = [HUGEALIGN, "order", "--drift", order, now, "-b", program]
+    now.write_text("f1 800\nf6 200\n")
+    done = run(*words)
+    assert done.returncode == 0
+    assert done.stdout.startswith("2 leading windows of the order hold 100.00 % of the heat; ")
+    now.write_text("f1 10\nf6 20\nf3 940\nf4 30\n")
+    for threshold, status in ((None, 1), ("95", 0), ("94.5%", 0), ("90%", 1)):
+        done = run(*words, *([f"--threshold={threshold}"] if threshold else []), "--json")
+        found = json.loads(done.stdout)
+        jsonschema.validate(found, SCHEMA)
+        assert (done.returncode, found["out_of_date"]) == (status, bool(status))
+        assert (found["current"], found["new"], found["windows"]) == (0.03, 0.97, 2)
+    done = run(*words)
+    assert "out of date: link again (lost 94.00 %, threshold 5.00 %)" in done.stdout
+
+
+def test_counts_of_a_fleet(order: Path, program: Path, tmp_path: Path) -> None:
+    for name, text in (("a", "f1 5\nf3 900\n"), ("b", "f6 3\nf3 40\n")):
+        (tmp_path / name).write_text(text)
+        run(
+            HUGEALIGN,
+            "profile",
+            "reduce",
+            tmp_path / name,
+            "-b",
+            program,
+            "-o",
+            tmp_path / f"{name}.counts",
+            check=True,
+        )
+    run(HUGEALIGN, "profile", "merge", tmp_path / "a.counts", tmp_path / "b.counts", "-o", tmp_path / "all", check=True)
+    done = run(HUGEALIGN, "order", "--drift", order, tmp_path / "all", "-b", program, "--json")
+    assert (done.returncode, json.loads(done.stdout)["current"]) == (1, 8 / 948)
+
+
+def test_misses_of_a_trace(order: Path, program: Path, tmp_path: Path) -> None:
+    """f3 and f4 are in no huge window now, and would be."""
+    trace = _traced(program, tmp_path / "trace", [3, 4] * 300)
+    (tmp_path / "now").write_text("f3 500\nf4 500\n")
+    words = ["--trace", trace, "--cpu=4k=1,2m=3", "--reserve=0", "--json"]
+    done = run(HUGEALIGN, "order", "--drift", order, tmp_path / "now", "-b", program, *words)
+    found = json.loads(done.stdout)
+    jsonschema.validate(found, SCHEMA)
+    assert done.returncode == 1
+    (one,) = found["misses"]
+    assert one["current"] == 600
+    assert one["new"] <= 4
+
+
+def test_wrong_usage(order: Path, program: Path, tmp_path: Path) -> None:
+    (tmp_path / "now").write_text("f3 500\n")
+    for words in (
+        ["--drift", order],
+        ["--threshold=5", tmp_path / "now"],
+        ["--drift", order, tmp_path / "now", "-o", tmp_path / "x"],
+        ["--drift", order, "--diff", order, order],
+        ["--drift", order, tmp_path / "now", "--threshold=101"],
+    ):
+        assert run(HUGEALIGN, "order", "-b", program, *words).returncode == 2
+    run(HUGEALIGN, "order", tmp_path / "now", "-b", program, "--itlb-2m=0", "-o", tmp_path / "small", check=True)
+    done = run(HUGEALIGN, "order", "--drift", tmp_path / "small", tmp_path / "now", "-b", program)
+    assert (done.returncode, done.stderr.count("\n")) == (3, 1)
+    done = run(HUGEALIGN, "order", "--drift", tmp_path / "now", tmp_path / "now", "-b", program)
+    assert (done.returncode, done.stderr.count("\n")) == (3, 1)
