@@ -4,7 +4,7 @@ The link asks this after every laid-out link, so nothing but our own light modul
 """
 
 from hugealign.elf.image import SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image, Section, Segment
-from hugealign.elf.windows import rodata_windows, text_windows
+from hugealign.elf.windows import BASE_PAGE, rodata_windows, text_windows
 
 #: Sections that hold nothing but our padding; they count as room, not as text.
 PAD_SECTIONS = (".hugealign.pad", "~hugealign.pad")
@@ -97,6 +97,8 @@ def rodata_coverage(image: "Image", page_size: int) -> RodataCoverage:
     ranges = {s.index: pad_range(image, s, pads) for s in segments}
     pad = sum(last - first for first, last in ranges.values())
     total = RodataCoverage(sum(s.p_memsz for s in segments) - pad, 0, 0, pad)
+    if all(s.p_filesz + 2 * BASE_PAGE < page_size for s in segments):
+        return total  # most files: none has a whole window, wherever it lies
     for segment, first, last in rodata_windows(image, page_size):
         total.windows += (last - first) // page_size
         total.huge += _overlap(first, last, segment.p_vaddr, segment.p_vaddr + segment.p_memsz)

@@ -33,6 +33,7 @@ _KNOWN_LIMIT, _KNOWN_LENGTH = 500_000, 512  # frames of which it is kept what th
 _KINDS_LIMIT, _KEPT = 128 << 20, 256  # bytes of samples that are looked up, and those of one beside its own
 _FILES_LIMIT = 10_000  # files of which it is kept whether they are the binary
 _LINE_LIMIT, _BRANCHES_LIMIT = 1 << 13, 1 << 16  # bytes of a line, longer than any path; and of one with branches
+_WORTH = 20  # samples for each frame above the innermost; where there are more, chains hardly matter
 _LONGEST = 1 << 16  # bytes that are taken to have run through without a branch
 _FOREIGN = -2
 
@@ -197,7 +198,8 @@ class Reader:
             if self.size > _KINDS_LIMIT:
                 self._settle()
         self._settle()
-        if self.stray * 2 > self.callers:
+        # A program that samples rarely find inside of a call has no chains worth a word.
+        if self.stray * 2 > self.callers and self.callers * _WORTH > sum(self.profile.samples.values()):
             self.profile.notes.append(
                 f"{self.stray} of {self.callers} frames above the innermost are no callers, and are left out: compile "
                 "with -fno-omit-frame-pointer, or record with --call-graph dwarf"

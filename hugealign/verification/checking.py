@@ -3,7 +3,7 @@
 import os
 import stat
 
-from hugealign.elf.coverage import Coverage, coverage, coverages, rodata_coverage
+from hugealign.elf.coverage import Coverage, coverages, rodata_coverage, total
 from hugealign.elf.image import ET_CORE, ET_DYN, ET_EXEC, ET_REL, Image, read_image
 from hugealign.errors import HugealignError, MalformedElfError, NotElfError
 from hugealign.verification import rules
@@ -52,17 +52,18 @@ def _check(fd: int, name: str, policy: rules.Policy) -> FileReport:
         return FileReport(name, reason="no loadable segments (a separate debug file?)")
     facts = read_facts(fd, image)
     findings = examine(facts, policy)
-    covered = Coverage(0, 0, 0, 0)
+    parts: list[Coverage] = []
     if not facts.debug:
         findings = rules.check(image, policy) + findings
-        covered = coverage(image, policy.page_size)
+        parts = coverages(image, policy.page_size)
+    covered = total(parts)
     return FileReport(
         name,
         covered,
         tuple(findings),
         () if facts.debug else image.text_segments,
         facts.debug or covered.text < policy.min_text,
-        coverages=() if facts.debug else tuple(coverages(image, policy.page_size)),
+        coverages=tuple(parts),
         file_size=image.file_size,
         kernels=() if facts.debug else eligibility(image, policy.page_size, facts.kind),
         build_id=facts.notes.build_id,
