@@ -62,14 +62,25 @@ class Advice:
 def advise(command: Sequence[str], options: AdviseOptions | None = None) -> Advice:
     """Run *command* and return whether it would gain.  Raises HugealignError."""
     options = options or AdviseOptions()
-    found = followed.follow(command, options.limit, options.frequency)
     held = entries(options.cpu)
+    counting: list[counters.Counters] = []
+
+    def count(pid: int) -> None:
+        if options.cpu is None and (made := _counting(pid, held)):
+            counting.append(made)
+
+    try:
+        found = followed.follow(command, options.limit, options.frequency, count)
+        counted = _counted(counting[0], held) if counting else None
+    finally:
+        for one in counting:
+            one.close()
     spread = heat.heat(found.pages)
-    judged = verdict.judge(found.pages, spread, held)
+    judged = verdict.judge(found.pages, spread, held, counted=counted)
     name = " ".join(shlex.quote(word) for word in command)
     hottest = _hottest(found.pages)
     words = _for_command(command, judged.answer, hottest, spread, held)
-    return Advice(printable(name), judged, spread, held, hottest, 0.0, words, None, found.status, found.lost)
+    return Advice(printable(name), judged, spread, held, hottest, 0.0, words, counted, found.status, found.lost)
 
 
 def advise_process(target: str, options: AdviseOptions | None = None) -> Advice:

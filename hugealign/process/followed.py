@@ -126,10 +126,15 @@ def _time(kind: int, body: bytes) -> int:
     return int.from_bytes(body[16:24] if kind == SAMPLE else body[-8:], "little")
 
 
-def follow(words: Sequence[str], seconds: float | None = None, frequency: int = FREQUENCY) -> Followed:
+def follow(
+    words: Sequence[str],
+    seconds: float | None = None,
+    frequency: int = FREQUENCY,
+    waiting: Callable[[int], object] = lambda _: None,
+) -> Followed:
     """Run the command *words* and return where it and its children run, until it ends or is ended after *seconds*.
 
-    Raises SamplingError, NotStartedError.
+    *waiting* is called with the PID while that waits to become the command.  Raises SamplingError, NotStartedError.
     """
     started, start = os.pipe()
     failed, fail = os.pipe()
@@ -146,6 +151,7 @@ def follow(words: Sequence[str], seconds: float | None = None, frequency: int = 
         rings.extend(Ring(pid, frequency, _KIND, _FLAGS, _PAGES, cpu) for cpu in sorted(os.sched_getaffinity(0)))
         # The command decides what an interrupt of the terminal means to it; we go on to its end.
         before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        waiting(pid)
         os.write(start, b"!")
         number = os.read(failed, 16)
         if number:

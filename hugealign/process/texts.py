@@ -4,6 +4,7 @@
 processes: most have no text large enough to matter, and of those only the list of mappings is read.
 """
 
+import errno
 import fcntl
 import os
 import re
@@ -68,6 +69,8 @@ def look(pid: int, least: int, page_size: int) -> Executed | None:
     stat = _read(f"/proc/{pid}/stat").decode("utf-8", "surrogateescape")
     comm, _, rest = stat.partition("(")[2].rpartition(")")
     numbers = rest.split()  # from the third field of proc(5) on
+    if len(numbers) < 20:
+        raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
     exe = os.readlink(f"/proc/{pid}/exe").removesuffix(_GONE)
     files = tuple(os.fsdecode(path).removesuffix(_GONE) for path in sizes if path)
     cpu = (int(numbers[11]) + int(numbers[12])) / _TICKS

@@ -3,13 +3,17 @@
 import errno
 import os
 import struct
+from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
 from hugealign.live import advise
 from hugealign.live.entries import Entries
-from hugealign.process import counters
+from hugealign.live.verdict import Answer
+from hugealign.process import counters, followed
 from hugealign.process.counters import CYCLES, INSTRUCTIONS, Counters, raw
+from hugealign.process.followed import Followed
 from hugealign.processor import events, table
 
 
@@ -86,3 +90,29 @@ def test_processor_without_events_and_machine_without_counters(monkeypatch: pyte
     monkeypatch.setattr(counters, "open_event", MockEvents({}))
     assert advise._counting(os.getpid(), Entries(64, 8, "kunpeng920", "")) is None
     assert advise._counting(os.getpid(), Entries(64, 8, "skylake", "")) is None
+
+
+def test_command_is_counted_from_its_first_instruction_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    mock = MockEvents(
+        {CYCLES: (10**9, 1, 1), INSTRUCTIONS: (10**9, 1, 1)}
+        | {raw(config): (4 * 10**7, 1, 1) for config in (0x1001085, 0x2085, 0x185)}
+    )
+    pages = Followed(Counter({("/srv/app", 1): 9}), 0)
+
+    def follow(words: list[str], _limit: float | None, _frequency: int, waiting: Callable[[int], None]) -> Followed:
+        assert words == ["app"]
+        waiting(os.getpid())
+        return pages
+
+    monkeypatch.setattr(counters, "open_event", mock)
+    monkeypatch.setattr(followed, "follow", follow)
+    monkeypatch.setattr(advise, "entries", lambda _: Entries(128, 8, "skylake", "made up"))
+    before = len(os.listdir("/proc/self/fd"))
+    found = advise.advise(["app"])
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert found.judged.answer == Answer.YES
+    assert found.judged.share == pytest.approx(0.04)
+    assert found.counted
+    assert found.command == "hugealign run --fix -- app"
+    # For another processor its own counters say nothing.
+    assert advise.advise(["app"], advise.AdviseOptions(cpu="skylake")).counted is None
