@@ -3,9 +3,15 @@
 import pytest
 
 from hugealign.elf.blockmap import Block
+from hugealign.elf.calls import Calls
 from hugealign.elf.symbols import Functions
-from hugealign.ordering import blocks, exttsp
-from hugealign.ordering.blocks import laid
+from hugealign.orderfile import FILL, HOT
+from hugealign.ordering import blocks, exttsp, knapsack
+from hugealign.ordering.blocks import divided, laid
+from hugealign.ordering.compose import compose
+from hugealign.ordering.problem import Problem, of_sorted
+from hugealign.ordering.sorting import Sorted
+from hugealign.ordering.windows import Room
 from hugealign.profile.match import Matched
 from hugealign.profile.model import Flow
 
@@ -84,3 +90,22 @@ def test_samples_have_to_be_enough() -> None:
             seen.run(0x1020, 0x1021, seen_once)
         found = laid(seen, {0x1000: MAP}, functions("f", "g"), Matched({0: times}))
         assert bool(found) == divided
+
+
+def test_what_leaves_lies_behind_the_last_divided_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As functions of their own, before what is only likely; that gets the room that they leave."""
+    found = functions("f", "g")
+    one = laid(flow((0x1000, 0x1010)), {0x1000: MAP}, found, Matched({0: 100, 1: 5}))
+    small = divided(found, one)
+    assert (small.names, small.sizes) == (["f", "g", "f.cold"], [16, 16, 0x28])
+    rooms = []
+    monkeypatch.setattr(knapsack, "likely", lambda _, __, room, *___: rooms.append(room) or {})
+    matched = Matched({0: 100, 1: 5}, {(0, 1, None): 9}, complete=True)
+    problem = Problem(matched, small, Room(4096, 1), fill=Calls("/nowhere", found), parts={0: 2})
+    made = of_sorted(problem, Sorted([0, 1]))
+    assert [(placed.index, placed.kind) for placed in made.placed] == [(0, HOT), (2, FILL), (1, HOT)]
+    assert rooms == [4096 - 32 - 0x28]
+    order = compose(made, matched, small, {}, one)
+    assert [(entry.name, entry.blocks) for entry in order.entries] == [("f", (0,)), ("f.cold", ()), ("g", ())]
+    bare = of_sorted(Problem(matched, small, Room(4096, 1), parts={0: 2}), Sorted([0, 1]))
+    assert [entry.name for entry in compose(bare, matched, small, {}, one).entries] == ["f", "g", "f.cold"]
