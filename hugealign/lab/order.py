@@ -11,7 +11,7 @@ from hugealign.lab.simulate import simulate, without
 from hugealign.ordering.blocks import Laid
 from hugealign.ordering.budget import Budget, of_entries
 from hugealign.ordering.misses import Misses
-from hugealign.ordering.order import Order, divided
+from hugealign.ordering.order import Order, of_blocks, parts
 from hugealign.ordering.problem import Problem, of_sorted
 from hugealign.ordering.sorting import Sorted, sort
 from hugealign.ordering.windows import Room
@@ -47,8 +47,8 @@ def order_of_trace(
     flow = Flow() if blocks else None
     found = traced(trace, binary, force=force, warn=warn, progress=progress, flow=flow)
     whole = found.ran
-    ran, laid = (whole, None) if flow is None else divided(whole, flow)
-    problem = Problem(ran.matched, ran.functions, Room(WINDOW, budget.windows))
+    ran, laid = (whole, None) if flow is None else of_blocks(whole, flow)
+    problem = Problem(ran.matched, ran.functions, Room(WINDOW, budget.windows), parts=parts(laid))
     sequence = sort(ran.matched, ran.functions)
     misses = _simulated(found, laid, problem, sequence, processors, budget, progress)
     filled = replace(problem, fill=Calls(ran.binary, whole.functions) if fill else None)

@@ -51,13 +51,12 @@ def ordered(
 
     The text then begins with a window, and in it with what linkers put before functions (``.init``, ``.plt``).  Code
     between two functions stays with the first; what lies behind all of them stays there.  Of functions whose blocks are
-    *laid* out the other ones lie behind the order.
+    *laid* out, the other ones lie where *order* has them, or behind it.
     """
     laid = laid or {}
     base = _text(trace, file)
     behind = functions.starts[-1] + functions.sizes[-1]
     starts, sizes = [*functions.starts, behind], [*functions.sizes, 0]
-    leaves = {index: max(sizes[index] - one.size, 0) for index, one in laid.items()}
     for index, one in laid.items():
         sizes[index] = one.size
     owners = array("q")
@@ -68,20 +67,14 @@ def ordered(
             sizes[owner] = max(sizes[owner], address + size - starts[owner])
     begin = align_down(base, WINDOW)
     end = begin + max(0, starts[0] - base)
-    sequence = list(dict.fromkeys((*order, *range(len(starts)))))
-    # What leaves lies behind all that the order names, function by function.
-    listed = len(dict.fromkeys(order)) if laid else len(sequence)
-    usual = alignment(functions)
-    placed = place(starts, sizes, sequence[:listed], end, usual)
-    end = placed[-1] + sizes[sequence[listed - 1]] if placed else end
-    apart = {}
-    for index in sequence[:listed]:
-        if index in leaves:
-            apart[index] = end
-            end += leaves[index]
-    if listed < len(sequence):
-        placed += place(starts, sizes, sequence[listed:], end, usual)
-        end = placed[-1] + sizes[sequence[-1]]
+    # What leaves functions has numbers behind theirs, and lies behind the order if that has no place for it.
+    shift = 1  # for what lies behind all functions
+    leaving = {one.part + shift: one.leaves for one in laid.values()}
+    order = [index + shift if index >= len(functions) else index for index in order]
+    sequence = list(dict.fromkeys((*order, *leaving, *range(len(starts)))))
+    all_starts, all_sizes = [*starts, *(1 for _ in leaving)], [*sizes, *leaving.values()]
+    placed = place(all_starts, all_sizes, sequence, end, alignment(functions))
+    end = placed[-1] + all_sizes[sequence[-1]]
     moved = dict(zip(sequence, placed, strict=True))
     addresses = array("Q")
     for (address, number, _, _), owner in zip(trace.block_rows(), owners, strict=True):
@@ -89,7 +82,10 @@ def ordered(
         if owner in laid:
             offset = address - starts[owner]
             to = laid[owner].at(offset)
-            by = apart[owner] + laid[owner].apart(offset) - address if to is None else moved[owner] + to - address
+            if to is None:
+                by = moved[laid[owner].part + shift] + laid[owner].apart(offset) - address
+            else:
+                by = moved[owner] + to - address
         addresses.append(address + by + (number << _REGION))
     first = begin // WINDOW
     return Placement(name, addresses, first + (file << _REGION) // WINDOW, -(-end // WINDOW) - first)

@@ -6,7 +6,7 @@ and the others into one of its own, which no order names.
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hugealign.compiling.lists import sayable
 from hugealign.elf.blockmap import Block
@@ -17,6 +17,7 @@ from hugealign.profile.model import Flow
 
 #: Samples of a function, for each of its blocks that was seen once, for the unseen ones to be taken for cold.
 _ENOUGH = 10_000
+_NOWHERE = (1 << 64) - 1  # an address that is aligned to nothing
 _LIST_LIMIT = 1 << 16  # blocks of one function
 
 
@@ -25,11 +26,14 @@ class Laid:
     """The blocks of one function that stay: their *numbers* in order, *size* in bytes of all of them.
 
     *pieces* are sorted: where each lies now, counted from the function's start, its bytes, and where it will lie.
+    *leaves* are the bytes of what leaves, *part* is the index of that as a function of its own.
     """
 
     numbers: tuple[int, ...]
     size: int
     pieces: tuple[tuple[int, int, int], ...]
+    leaves: int = 0
+    part: int = -1
 
     def at(self, offset: int) -> int | None:
         """Return where the byte at *offset* of the function will lie, None if it is not among what stays."""
@@ -131,7 +135,7 @@ def laid(flow: Flow, blocks: Mapping[int, Sequence[Block]], functions: Functions
     chosen = [one for one in counted if _enough(one, flow)]
     stays = [_stays(one) for one in chosen]
     graphs = [_graph(one, kept) for one, kept in zip(chosen, stays, strict=True)]
-    found = {}
+    found: dict[int, Laid] = {}
     for one, kept, order in zip(chosen, stays, orders(graphs), strict=True):
         start, at, pieces = functions.starts[one.index], 0, []
         for place in order:
@@ -139,8 +143,22 @@ def laid(flow: Flow, blocks: Mapping[int, Sequence[Block]], functions: Functions
             pieces.append((block.address - start, block.size, at))
             at += block.size
         numbers = tuple(one.blocks[kept[place]].number for place in order)
-        found[one.index] = Laid(numbers, at, tuple(sorted(pieces)))
+        leaves = max(0, functions.sizes[one.index] - at)
+        found[one.index] = Laid(numbers, at, tuple(sorted(pieces)), leaves, len(functions) + len(found))
     return found
+
+
+def divided(functions: Functions, laid: Mapping[int, Laid]) -> Functions:
+    """Return *functions* as they will be: as small as what stays of them, and behind them the parts that leave."""
+    sizes = [laid[index].size if index in laid else size for index, size in enumerate(functions.sizes)]
+    names = [f"{functions.names[index]}.cold" for index in laid]
+    return replace(
+        functions,
+        starts=[*functions.starts, *(_NOWHERE for _ in laid)],
+        sizes=[*sizes, *(one.leaves for one in laid.values())],
+        names=[*functions.names, *names],
+        files=[*functions.files, *("" for _ in laid)],
+    )
 
 
 def _candidates(

@@ -39,12 +39,14 @@ def compose(
                 continue
             seen.add(entry.key)
         entries.append(entry)
-    # What leaves a function is likelier to run than what no order names; compilers call it so.
+    # What leaves a function is likelier to run than what no order names, and lies behind all if it has no place.
+    there = {placed.index for placed in plan.placed}
     last = plan.placed[-1].window if plan.placed else 1
+    apart = [laid[placed.index] for placed in plan.placed if placed.index in laid]
     entries += [
-        Entry(f"{functions.names[placed.index]}.cold", kind=FILL, window=last)
-        for placed in plan.placed
-        if placed.index in laid
+        Entry(functions.names[one.part], kind=FILL, window=last)
+        for one in apart
+        if one.leaves and one.part not in there
     ]
     return OrderFile(dict(header), entries)
 

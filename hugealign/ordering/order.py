@@ -8,7 +8,7 @@ from hugealign.elf.blockmap import read_blocks
 from hugealign.elf.calls import Calls
 from hugealign.errors import HugealignError
 from hugealign.orderfile import OrderFile
-from hugealign.ordering.blocks import Laid, laid
+from hugealign.ordering.blocks import Laid, divided, laid
 from hugealign.ordering.budget import Budget, budget_of
 from hugealign.ordering.compose import compose
 from hugealign.ordering.misses import Misses
@@ -82,12 +82,13 @@ def of_ran(ran: Ran, page_size: int, budget: Budget, *, fill: bool, flow: Flow |
     calls = Calls(ran.binary, ran.functions)
     found = None
     if flow is not None:
-        ran, found = divided(ran, flow)
-    problem = Problem(ran.matched, ran.functions, Room(page_size, budget.windows), calls, calls if fill else None)
+        ran, found = of_blocks(ran, flow)
+    room = Room(page_size, budget.windows)
+    problem = Problem(ran.matched, ran.functions, room, calls, calls if fill else None, parts(found))
     return Order(ran, budget, plan(problem), blocks=found)
 
 
-def divided(ran: Ran, flow: Flow) -> tuple[Ran, dict[int, Laid]]:
+def of_blocks(ran: Ran, flow: Flow) -> tuple[Ran, dict[int, Laid]]:
     """Return what *ran* when functions are as small as the blocks of theirs that stay, and those blocks.
 
     Raises HugealignError for a file whose map of blocks cannot be read, and one that has none.
@@ -100,10 +101,13 @@ def divided(ran: Ran, flow: Flow) -> tuple[Ran, dict[int, Laid]]:
             "(before clang 19: -fbasic-block-sections=labels)"
         )
     found = laid(flow, blocks, functions, matched)
-    sizes = [found[index].size if index in found else size for index, size in enumerate(functions.sizes)]
     arcs: dict[tuple[int, int, int | None], int] = {}
     for (caller, callee, offset), count in matched.arcs.items():
         moved = found[caller].at(offset) if caller in found and offset is not None else offset
         arcs[caller, callee, moved] = arcs.get((caller, callee, moved), 0) + count
-    small = replace(functions, sizes=sizes)
-    return replace(ran, functions=small, matched=replace(matched, arcs=arcs)), found
+    return replace(ran, functions=divided(functions, found), matched=replace(matched, arcs=arcs)), found
+
+
+def parts(found: Mapping[int, Laid] | None) -> dict[int, int]:
+    """Return the indices of what leaves functions, by those of the functions."""
+    return {index: one.part for index, one in (found or {}).items() if one.leaves}

@@ -1,7 +1,7 @@
 """From what ran to windows: sort, select, fill, lay out, each a value that the next takes.  Pure, but for `Calls`."""
 
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hugealign.elf.calls import Calls
 from hugealign.elf.symbols import Functions
@@ -29,6 +29,8 @@ class Problem:
     room: Room
     calls: Calls | None = None
     fill: Calls | None = None
+    #: Of divided functions: what leaves each, as a function of its own.
+    parts: Mapping[int, int] = field(default_factory=dict)
 
 
 def plan(problem: Problem, count: int | None = None) -> Plan:
@@ -79,7 +81,8 @@ def _select(problem: Problem, order: Sorted, space: int, end: int, usual: int) -
         return _Selected(inside, {index: chance for index, chance in inside.items() if index not in matched.samples})
     if not fill:
         return _Selected(None, {})
-    left = space - end if space else unseen.room(matched, functions)
+    apart = sum(functions.sizes[part] for part in problem.parts.values())
+    left = max(0, space - end - apart) if space else unseen.room(matched, functions)
     return _Selected(None, knapsack.likely(functions, matched.samples, left, usual, fill))
 
 
@@ -97,6 +100,10 @@ def _filled(problem: Problem, order: Sorted, kinds: Kinds, selected: _Selected) 
         among = {}
     kinds = [*kinds, *((index, FILL) for index in sorted(likely) if index not in among)]
     inside = selected.inside
+    # What leaves functions that ran is likelier to run than others, and lies before these where there is room.
+    apart = [(problem.parts[index], FILL) for index, _ in kinds if index in problem.parts] if problem.fill else []
     if inside is None:
-        return kinds
-    return [one for one in kinds if one[0] in inside] + [one for one in kinds if one[0] not in inside]
+        last = max((at for at, (index, _) in enumerate(kinds, 1) if index in problem.parts), default=0)
+        return [*kinds[:last], *apart, *kinds[last:]]
+    within = [one for one in kinds if one[0] in inside]
+    return [*within, *(one for one in kinds if one[0] not in inside), *apart]

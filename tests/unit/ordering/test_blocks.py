@@ -1,11 +1,19 @@
 """From what ran to the blocks of functions: which stay, what is counted, and where an offset comes to lie."""
 
+from dataclasses import replace
+
 import pytest
 
 from hugealign.elf.blockmap import Block
+from hugealign.elf.calls import Calls
 from hugealign.elf.symbols import Functions
-from hugealign.ordering import blocks, exttsp
-from hugealign.ordering.blocks import laid
+from hugealign.orderfile import FILL, HOT
+from hugealign.ordering import blocks, exttsp, knapsack
+from hugealign.ordering.blocks import divided, laid
+from hugealign.ordering.compose import compose
+from hugealign.ordering.problem import Problem, of_sorted
+from hugealign.ordering.sorting import Sorted
+from hugealign.ordering.windows import Room
 from hugealign.profile.match import Matched
 from hugealign.profile.model import Flow
 
@@ -77,10 +85,34 @@ def test_left_whole(names: tuple[str, str], found: list[Block]) -> None:
 
 def test_samples_have_to_be_enough() -> None:
     """What was never seen runs about as often as what was seen once: a ten-thousandth of the time at most."""
-    for times, seen_once, divided in ((9_999, 0, False), (10_000, 0, True), (10_000, 1, False), (19_999, 1, True)):
+    for times, seen_once, enough in ((9_999, 0, False), (10_000, 0, True), (10_000, 1, False), (19_999, 1, True)):
         seen = Flow()
         seen.run(0x1000, 0x1001, times)
         if seen_once:
             seen.run(0x1020, 0x1021, seen_once)
         found = laid(seen, {0x1000: MAP}, functions("f", "g"), Matched({0: times}))
-        assert bool(found) == divided
+        assert bool(found) == enough
+
+
+def test_what_leaves_lies_behind_the_last_divided_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As functions of their own, before what is only likely; that gets the room that they leave."""
+    found = functions("f", "g")
+    one = laid(flow((0x1000, 0x1010)), {0x1000: MAP}, found, Matched({0: 100, 1: 5}))
+    small = replace(divided(found, one), text=1 << 20)
+    assert (small.names, small.sizes) == (["f", "g", "f.cold"], [16, 16, 0x28])
+    rooms: list[int] = []
+
+    def likely(_: object, __: object, room: int, *___: object) -> dict[int, float]:
+        rooms.append(room)
+        return {}
+
+    monkeypatch.setattr(knapsack, "likely", likely)
+    matched = Matched({0: 100, 1: 5}, {(0, 1, None): 9}, complete=True)
+    problem = Problem(matched, small, Room(4096, 1), fill=Calls("/nowhere", found), parts={0: 2})
+    made = of_sorted(problem, Sorted([0, 1]))
+    assert [(placed.index, placed.kind) for placed in made.placed] == [(0, HOT), (2, FILL), (1, HOT)]
+    assert rooms == [4096 - 32 - 0x28]
+    order = compose(made, matched, small, {}, one)
+    assert [(entry.name, entry.blocks) for entry in order.entries] == [("f", (0,)), ("f.cold", ()), ("g", ())]
+    bare = of_sorted(Problem(matched, small, Room(4096, 1), parts={0: 2}), Sorted([0, 1]))
+    assert [entry.name for entry in compose(bare, matched, small, {}, one).entries] == ["f", "g", "f.cold"]
