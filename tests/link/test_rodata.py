@@ -83,6 +83,7 @@ def test_constants_of_a_program(mode: str, toolchain: Toolchain, constants: Path
     assert_whole_constants(Elf(tmp_path / "stripped"))
 
 
+@pytest.mark.matrix
 def test_constants_of_a_library(toolchain: Toolchain, constants: Path, bulk: Path, tmp_path: Path) -> None:
     said = linked(toolchain, tmp_path / "library.so", "-shared", constants, bulk)
     assert said == ("" if toolchain.linker != "gold" else f"hugealign: warning: {tmp_path / 'library.so'}: {GOLD}\n")
@@ -208,7 +209,7 @@ def test_finished_file(
     assert undone.read_bytes() == plain.read_bytes()
 
 
-@pytest.mark.parametrize("segments", ["text,data", "text,rodata,data"])
+@pytest.mark.parametrize("segments", ["text,data", pytest.param("text,rodata,data", marks=pytest.mark.matrix)])
 def test_zero_data(segments: str, toolchain: Toolchain, bulk: Path, tmp_path: Path) -> None:
     """.bss is whole windows in memory, and the file is not longer for it; wild says that it cannot."""
     source = tmp_path / "zeros.c"
