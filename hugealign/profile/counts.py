@@ -39,7 +39,7 @@ _KEY = re.compile(
     rb"|hosts|foreign|outside|bad"
 )  # fmt: skip
 _HEAD = re.compile(rb"(-|[0-9a-f]{2,128})\t[^\x00-\x1f\x7f/]{1,4080}")
-_ROW = re.compile(rb"^(.+)\t(\d{1,18})$", re.MULTILINE)
+_COUNT = re.compile(rb"\t(\d{1,18})\n")
 _LAST = re.compile(rb"# end: (\d{1,12}) ([0-9a-f]{8})\n\Z")
 _LAST_LONGEST = 64
 _MODULE = 255  # characters of the name of a file, each at most four bytes in a file system, here or escaped
@@ -92,21 +92,25 @@ def sections(text: bytes) -> Iterator[tuple[bytes, bytes]]:
         yield head, lines
 
 
-def rows(lines: bytes) -> Iterator[list[tuple[bytes, bytes]]]:
-    """Yield the rows of a section, some at a time: keys, which ascend, and counts in digits.  Raises ProfileError."""
+def rows(lines: bytes) -> Iterator[tuple[list[bytes], list[int]]]:
+    """Yield the rows of a section, some at a time: keys, which ascend, and their counts.  Raises ProfileError.
+
+    No line of it is Python: ten thousand hosts have fifty million.
+    """
     before = b""
     at = 0
     while at < len(lines):
         end = at + CHUNK
         cut = len(lines) if end >= len(lines) else lines.find(b"\n", end)
-        piece = lines[at : cut if cut >= 0 else len(lines)]
-        at += len(piece) + 1
-        found: list[tuple[bytes, bytes]] = _ROW.findall(piece)
-        keys = [key for key, _ in found]
-        if len(found) != piece.count(b"\n") + 1 or not all(map(operator.lt, [before, *keys], keys)):
+        piece = lines[at : cut if cut >= 0 else len(lines)] + b"\n"
+        at += len(piece)
+        parts = _COUNT.split(piece)
+        keys = parts[:-1:2]
+        # As many counts as lines: no key goes over the end of one, and nothing is left behind the last.
+        if len(keys) != piece.count(b"\n") or not all(map(operator.lt, [before, *keys], keys)):
             raise ProfileError("has a line that is no count, or out of order")
         before = keys[-1]
-        yield found
+        yield keys, [*map(int, parts[1::2])]
 
 
 def check(keys: Iterable[bytes]) -> int:
@@ -133,9 +137,9 @@ def parse(data: bytes) -> Counts:
     for head, lines in sections(body(data)):
         mine: dict[bytes, int] = {}
         found[head] = mine
-        for some in rows(lines):
-            check(key for key, _ in some)
-            mine.update((key, int(count)) for key, count in some)
+        for keys, numbers in rows(lines):
+            check(keys)
+            mine.update(zip(keys, numbers, strict=True))
     return found
 
 

@@ -8,12 +8,13 @@ that runs on fewer than half of them.
 """
 
 import hashlib
+import operator
 import zlib
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from itertools import chain
+from itertools import chain, filterfalse, repeat
 
 from hugealign.errors import HugealignError, UsageError
 from hugealign.profile import counts
@@ -163,7 +164,7 @@ def file_bytes(path: str, allowance: Allowance | None = None) -> bytes:
 
 
 #: Some rows of a section, as often as they are asked for.
-_Rows = Callable[[], Iterable[list[tuple[bytes, bytes]]]]
+_Rows = Callable[[], Iterable[tuple[list[bytes], list[int]]]]
 
 
 def _add(data: bytes, total: _Sum, weight: int, cap: int | None) -> None:
@@ -180,7 +181,7 @@ def _add(data: bytes, total: _Sum, weight: int, cap: int | None) -> None:
         mine = total.counts.setdefault(head, {})
         part, whole = weight, 1
         if cap is not None:
-            ran = sum(int(count) for found in some() for key, count in found if key.startswith(b"f\t"))
+            ran = sum(n for keys, numbers in some() for key, n in zip(keys, numbers, strict=True) if key[:2] == b"f\t")
             if ran > cap:
                 part, whole = weight * cap, ran
         _sum(mine, some, part, whole)
@@ -192,28 +193,25 @@ def _looked_at(lines: bytes, mine: Container[bytes], keep: bool) -> tuple[_Rows,
 
     With *keep*, they are few, and not read again.
     """
-    size, kept = 0, []
+    size = 0
+    kept: list[tuple[list[bytes], list[int]]] = []
     for found in counts.rows(lines):
-        size += counts.check([key for key, _ in found if key not in mine])
-        kept = found
+        size += counts.check(filterfalse(mine.__contains__, found[0]))
+        kept = [found]
     if keep:
-        return lambda: [kept], size
+        return lambda: kept, size
     return lambda: counts.rows(lines), size
 
 
 def _sum(mine: dict[bytes, int], some: _Rows, part: int, whole: int) -> None:
     """Add rows, each count times *part* / *whole*; hosts are hosts, whatever they weigh."""
-    known = mine.get
-    hosts = known(counts.HOSTS, 0)
-    for found in some():
-        if part == whole:
-            for key, count in found:
-                mine[key] = known(key, 0) + int(count)
-        else:
-            for key, count in found:
-                mine[key] = known(key, 0) + int(count) * part // whole
-                if key == counts.HOSTS:
-                    mine[key] = hosts + int(count)
+    for keys, numbers in some():
+        scaled = numbers if part == whole else [number * part // whole for number in numbers]
+        if part != whole and counts.HOSTS in keys:
+            at = keys.index(counts.HOSTS)
+            scaled[at] = numbers[at]
+        # Keys are there once, so that what they had can be looked up before any is changed.
+        mine.update(zip(keys, map(operator.add, map(mine.get, keys, repeat(0)), scaled), strict=True))
 
 
 def _dealt(reader: _Reader, paths: Iterable[str]) -> Iterator[str]:

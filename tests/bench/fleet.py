@@ -1,0 +1,101 @@
+"""Merging the counts of a fleet, and ordering half a million functions from them.
+
+``python -m tests.bench.fleet [HOSTS]`` makes files of about 200 kB, as of hosts that run one of twelve releases (by
+Zipf's law) of a program with 40,000 functions; each host has seen some of them, the hot ones more often.  It prints
+seconds by the clock, of the processor, and the peak of memory; twice, so that how it grows is seen.
+"""
+
+import argparse
+import random
+import subprocess
+import tempfile
+from bisect import bisect_right
+from collections import Counter
+from itertools import accumulate
+from pathlib import Path
+
+from hugealign.elf.symbols import read_functions
+from hugealign.profile import counts
+from tests.bench.profiles import SYMBOLS, used
+from tests.support import HUGEALIGN
+
+RELEASES, FUNCTIONS, DRAWS = 12, 40_000, 8_500
+
+
+def hosts(directory: Path, number: int) -> list[Path]:
+    """Write the counts of so many hosts."""
+    chance = random.Random(27)
+    names = [f"_ZN6server{n % 97:02}Module{n:05}{'x' * (n % 23)}EPKcm" for n in range(FUNCTIONS)]
+    lines = [
+        [counts.function(0x401000 + 160 * n + release, name, "") for n, name in enumerate(names)]
+        for release in range(RELEASES)
+    ]
+    calls = [[_call(n, release) for n in range(FUNCTIONS)] for release in range(RELEASES)]
+    heads = [counts.head(f"{release:040x}", "server") for release in range(RELEASES)]
+    weights = list(accumulate(1 / (n + 1) for n in range(FUNCTIONS)))
+    releases = [1 / (n + 1) for n in range(RELEASES)]
+    paths = []
+    for host in range(number):
+        release = chance.choices(range(RELEASES), releases)[0]
+        hits = Counter(bisect_right(weights, chance.random() * weights[-1]) for _ in range(DRAWS))
+        mine = {lines[release][n]: count for n, count in hits.items()}
+        mine |= {calls[release][n]: count for n, count in hits.items() if n % 3 == 0}
+        mine[counts.HOSTS] = 1
+        paths.append(directory / f"{host:05}.counts")
+        paths[-1].write_bytes(counts.write({heads[release]: mine}))
+    return paths
+
+
+def _call(number: int, release: int) -> bytes:
+    """Return the key of a call that one function makes."""
+    ends = [counts.end(0x401000 + 160 * n + release, "", "") for n in (number, 7 * number % FUNCTIONS)]
+    return counts.call(ends[0], number % 90, ends[1])
+
+
+def show(title: str, cost: tuple[float, float, int]) -> None:
+    """Print what a command cost."""
+    print(f"{title:60} {cost[0]:7.2f} s, {cost[1]:7.2f} s of the processor, {cost[2]:5} MiB", flush=True)
+
+
+def merging(directory: Path, number: int) -> None:
+    """Merge a tenth of the files, then all."""
+    paths = hosts(directory, number)
+    size = sum(path.stat().st_size for path in paths)
+    print(f"{number} files of {size // number} bytes on average")
+    for some in (paths[: number // 10], paths):
+        words = [str(HUGEALIGN), "profile", "merge", *(path.name for path in some), "-o", "all"]
+        show(f"merge of {len(some)} files", used(words, directory))
+
+
+def ordering(directory: Path) -> None:
+    """Order a program from counts of half a million functions."""
+    lines = [".text"]
+    for number in range(SYMBOLS):
+        lines.append(f".globl function_{number:06}\n.type function_{number:06},@function\nfunction_{number:06}:")
+        lines.append(f".fill {16 + number % 48},1,0x90\nret\n.size function_{number:06}, . - function_{number:06}")
+    (directory / "p.s").write_text("\n".join([*lines, ".globl _start\n_start: ret\n"]))
+    words = ["gcc", "-nostdlib", "-static", "-Wl,--build-id", "p.s", "-o", "program"]
+    subprocess.run(words, cwd=directory, check=True)
+    functions = read_functions(directory / "program")
+    chance = random.Random(27)
+    for title, build_id in (("the same build", functions.build_id), ("another build", "ab" * 20)):
+        rows = zip(functions.starts, functions.names, strict=True)
+        mine = {counts.function(start, name, ""): int(chance.paretovariate(0.7)) for start, name in rows}
+        (directory / "c").write_bytes(counts.write({counts.head(build_id, "program"): mine}))
+        words = [str(HUGEALIGN), "order", "c", "-b", "program", "-o", "order"]
+        show(f"order from counts of {SYMBOLS} functions, {title}", used(words, directory))
+
+
+def main() -> None:
+    """Measure."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("hosts", type=int, nargs="?", default=10_000)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as work:
+        merging(Path(work), args.hosts)
+    with tempfile.TemporaryDirectory() as work:
+        ordering(Path(work))
+
+
+if __name__ == "__main__":
+    main()
