@@ -12,7 +12,7 @@ from hugealign.live import groups
 from hugealign.live.rows import Group
 from hugealign.machine import libraries
 from hugealign.pagecache import measure
-from hugealign.process import mounts, texts
+from hugealign.process import mounts, statx, texts
 from hugealign.process.pagemap import State
 from hugealign.process.smaps import Mapping
 from hugealign.ps import runtimes
@@ -23,6 +23,7 @@ from hugealign.units import printable
 from hugealign.verification.rules import RELINK
 
 _ASKED = 8  # windows of a file that the page cache is asked about: each costs a fault
+_HERE = -100  # AT_FDCWD
 _LIMIT = 1 << 16  # bytes of /proc/PID/cgroup
 
 #: Device, inode and time of change of a file in use.
@@ -94,7 +95,7 @@ class Actions:
                 found = self._cure(fd, path)
             if (fixed := found is not None and found.after > possible) or possible:
                 reason = _why(part, size) if fixed else "the page cache holds its text in small pages"
-                if part.kind == Kind.LIBRARY and not service and not inside and not self._needed(group, part.path):
+                if part.kind == Kind.LIBRARY and not service and not inside and not self._needed(group, pid, part.path):
                     command = _for_loaded(part.path, found if fixed else None, restart)
                 else:
                     command = _command(group, service, restart, fix=fixed, inside=inside)
@@ -112,14 +113,16 @@ class Actions:
         with measure.huge_pages_allowed():
             return all(measure.measure(fd, offsets[:_ASKED], self._page_size))
 
-    def _needed(self, group: Group, path: str) -> bool:
+    def _needed(self, group: Group, pid: int, path: str) -> bool:
         """Say whether the loader maps the library for the program; else that has loaded it later, as java does."""
         program = group.key.program
         if program not in self._libraries:
+            self._libraries[program] = frozenset()
             with suppress(HugealignError, OSError):
-                found = libraries.resolve(program).paths
-                self._libraries[program] = frozenset(map(os.path.realpath, found))
-        return os.path.realpath(path) in self._libraries.get(program, ())
+                if not mounts.served(statx.identity(f"/proc/{pid}/exe", _HERE)[0], pid):
+                    found = libraries.resolve(program).paths
+                    self._libraries[program] = frozenset(map(os.path.realpath, found))
+        return os.path.realpath(path) in self._libraries[program]
 
     def _cure(self, fd: int, path: str) -> cure.Cure | None:
         info = os.fstat(fd)
@@ -171,7 +174,7 @@ def _found(pid: int, mapping: Mapping) -> tuple[str, bool]:
         return "", False
     for path, inside in ((mapping.path, False), (f"/proc/{pid}/root{mapping.path}", True)):
         with suppress(OSError, ValueError):
-            if os.stat(path).st_ino == mapping.inode:
+            if statx.identity(path, _HERE)[1] == mapping.inode:
                 return path, inside
     return "", False
 

@@ -1,13 +1,14 @@
 """`hugealign ps` as functions: processes looked at once, until they are as wanted, or again and again."""
 
+import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from hugealign.errors import HugealignError
 from hugealign.machine import kernel
+from hugealign.process import mounts, sampling
 from hugealign.process import processes as proc
-from hugealign.process import sampling
 from hugealign.process.processes import Process
 from hugealign.ps import besides, mapped_files, staged
 from hugealign.ps.verdict import Hints, Verdict, judge, judge_beside, missing, rodata
@@ -133,7 +134,11 @@ def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Ve
                 cached |= mapped_files.behind(process, mapping, addresses, window)
     parts, runtime = besides.look(process, mappings, window)
 
+    devices = {m.path: m.device for m in (*mappings, *(m for part in parts for m in part.mappings))}
+
     def cure(path: str) -> str:
+        if path in devices and mounts.served(os.makedev(*devices[path]), process.pid):
+            return ""  # a server may not answer
         from hugealign.fixing.cure import cure_or_relink  # where there is something to cure
 
         return cure_or_relink(path, window)
@@ -141,9 +146,8 @@ def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Ve
     hints = Hints(cure, runtime)
     copies = staged.states(process, mappings)
     verdict = judge(process, mappings, window, options.min_coverage, cached, asked, copies, hints)
-    return replace(
-        verdict, besides=tuple(judge_beside(process, part, window, hints) for part in parts), rodata=constants
-    )
+    beside = tuple(judge_beside(process, part, window, hints) for part in parts)
+    return replace(verdict, besides=beside, rodata=constants)
 
 
 def _look(targets: Sequence[str], options: PsOptions) -> tuple[list[Process], Errors, bool]:

@@ -52,6 +52,35 @@ def test_ps_does_not_wait_for_it(options: tuple[str, ...], hung: Hung) -> None:
     assert "prog" in done.stdout
 
 
+@pytest.mark.parametrize("words", [("ps",), ("ps", "--libs"), ("top", "--once")])
+def test_library_that_no_longer_answers(words: tuple[str, ...], tmp_path: Path) -> None:
+    """It is large, and its program is not: so that both commands have something to say about it."""
+    big, loader = tmp_path / "big.so", tmp_path / "loader"
+    source = 'void f(void) { __asm__(".rept 3000000\\n nop\\n .endr"); }'
+    subprocess.run(["gcc", "-shared", "-fPIC", "-xc", "-", "-o", str(big)], input=source, text=True, check=True)
+    source = (
+        "#include <dlfcn.h>\n#include <unistd.h>\n"
+        'int main(int c, char **v) { if (dlopen(v[c - 1], 2) && write(1, "\\n", 1) == 1) pause(); }'
+    )
+    subprocess.run(["gcc", "-xc", "-", "-o", str(loader)], input=source, text=True, check=True)
+    with contextlib.ExitStack() as stack:
+        at = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hugealign-hung-")))
+        try:
+            server = stack.enter_context(fuse.mounted(big.read_bytes(), at))
+        except MissingError as missing:
+            pytest.skip(str(missing))
+        process = subprocess.Popen([loader, at / "prog"], stdout=subprocess.PIPE)
+        stack.callback(process.wait)
+        stack.callback(process.kill)
+        assert process.stdout
+        assert process.stdout.readline() == b"\n"
+        server.hang()
+        stack.callback(server.end)
+        done = hugealign(*words, *([str(process.pid)] if words[0] == "ps" else []))
+        assert done.returncode in (0, 1), done.stderr
+        assert "prog" in done.stdout
+
+
 def test_verify_waits_as_anything_does_that_reads_the_file(hung: Hung) -> None:
     """And goes on once an answer comes: here, that the file system is gone."""
     with subprocess.Popen([HUGEALIGN, "verify", hung[0]], stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
