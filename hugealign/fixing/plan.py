@@ -36,6 +36,7 @@ _SHT_PROGBITS, _SHT_RELA = 1, 4
 #: What may be cut in two, besides relocations: debuggers and profilers read all other sections as a whole.
 _DIVISIBLE_NAMES = (".rodata", ".lrodata", ".gcc_except_table")
 _PHENTSIZE, _SHENTSIZE = 56, 64
+_FIRST_PAGE = 4096  # bytes, where the program headers are but for BOLT's and those of some patchers
 _LOADS_LIMIT = 64  # linkers make up to six
 _ALIGN_LIMIT = 1 << 30  # bytes, of p_align
 _ADDRESS_LIMIT = 1 << 56  # beyond any address space of Linux on these processors
@@ -126,6 +127,32 @@ def make_plan(image: Image, page_size: int, level: str = SHIFT, rodata: bool = F
         texts = [t for t in texts if (t.low - loads[t.at].p_offset) % page_size == 0]
         if not texts and not rodata:
             raise RefusalError(f"its text is not congruent modulo {format_size(page_size)}; --level={SHIFT} moves it")
+    plan = _planned(image, loads, texts, page_size, level, rodata)
+    if not _moves_headers(image, plan):
+        return plan
+    # What lies behind them can be whole all the same.
+    headers = image.segments[0].header
+    texts = [t for t in texts if loads[t.first].p_offset >= headers or _file_end(loads[t.first]) > headers]
+    plan = _planned(image, loads, texts, page_size, level, rodata=False) if texts else plan
+    if _moves_headers(image, plan):
+        raise RefusalError("its program headers would move in the file, where Linux before 5.18 does not find them")
+    return plan
+
+
+def _moves_headers(image: Image, plan: Plan) -> bool:
+    """Return whether program headers that are not at the beginning of the file, as BOLT's, would be elsewhere in it.
+
+    Linux told programs the address of these by their place in the file before commit 0da1d5002745 (5.18), and QEMU
+    still does: it is right only where a place and an address differ by as much as they do at the beginning.
+    """
+    headers = image.segments[0].header
+    return headers > _FIRST_PAGE and moved(plan.pieces, headers) != headers
+
+
+def _planned(
+    image: Image, loads: Sequence[Segment], texts: Sequence[Text], page_size: int, level: str, rodata: bool
+) -> Plan:
+    """Return the plan that makes *texts* whole; otherwise as `make_plan`."""
     spans = _spans(loads, texts)
     data = _rodata(loads, spans, page_size, level) if rodata else set()
     if not texts and not data:
