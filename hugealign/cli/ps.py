@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import mmap
 import sys
 from collections.abc import Iterator
 
@@ -92,7 +93,7 @@ def _show(args: argparse.Namespace, seen: Seen, page_size: int, watching: str = 
         document = report.document(seen.verdicts, seen.errors, page_size)
         print(json.dumps(document, indent=None if watching else 1))
     elif seen.verdicts:
-        lines = report.text(seen.verdicts, page_size, args.verbose)
+        lines = report.text(seen.verdicts, page_size, args.verbose, mmap.PAGESIZE)
         if watching and sys.stdout.isatty():
             print(redrawn(lines), end="")
         else:

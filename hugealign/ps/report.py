@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from hugealign.elf.windows import BASE_PAGE
 from hugealign.process.pagemap import State
 from hugealign.process.smaps import Mapping, coverage
 from hugealign.ps.verdict import Beside, Rodata, Run, Verdict, why_none
@@ -60,8 +61,12 @@ def details(verdict: Verdict, page_size: int) -> list[str]:
     return lines
 
 
-def text(verdicts: Sequence[Verdict], page_size: int, verbose: bool) -> list[str]:
-    """Return the lines for people: the table and the verdicts, with *verbose* each window."""
+def text(verdicts: Sequence[Verdict], page_size: int, verbose: bool, base_page: int = BASE_PAGE) -> list[str]:
+    """Return the lines for people: the table and the verdicts, with *verbose* each window.
+
+    *base_page* is the kernel's.  With pages of 64 KiB text may lie in runs of contiguous entries (arch/arm64/mm/
+    contpte.c), which neither smaps nor PAGEMAP_SCAN tells.
+    """
     lines = table(verdicts, page_size)
     for verdict in verdicts:
         lines += verdict.line.splitlines()
@@ -69,6 +74,11 @@ def text(verdicts: Sequence[Verdict], page_size: int, verbose: bool) -> list[str
             lines.append(f"  {verdict.rodata.line}")
         if verbose:
             lines += details(verdict, page_size)
+    if base_page != BASE_PAGE and verdicts:
+        runs = f"runs of contiguous page table entries, below {format_size(page_size)}"
+        lines.append(
+            f"pages are {format_size(base_page)} here: {runs}, cannot be seen; see: hugealign verify --kernels"
+        )
     return lines
 
 

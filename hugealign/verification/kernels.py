@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from hugealign.elf.coverage import coverage, coverages
-from hugealign.elf.image import PF_R, PF_W, PT_INTERP, Image, Segment
+from hugealign.elf.image import EM_AARCH64, PF_R, PF_W, PT_INTERP, Image, Segment
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up, drift, load_alignment
 from hugealign.units import format_size
 from hugealign.verification.facts import FIXED, LIBRARY, PIE, STATIC_PIE
@@ -19,6 +19,8 @@ YES, PARTIAL, NO = "yes", "partial", "no"
 
 #: Neither glibc nor the kernel patch aligns to huge pages above this (MAX_THP_PAGESIZE; SZ_32M).
 _LARGEST_ALIGNED = 32 << 20
+#: The page of some kernels for aarch64, and what 32 contiguous entries of its page tables map.
+_PAGE_64K, _RUN_64K = 64 << 10, 2 << 20
 #: The threshold that Alibaba's documents suggest for hugetext_pad_threshold, in bytes.
 _ANOLIS_THRESHOLD = 4096
 
@@ -42,6 +44,7 @@ class _System(NamedTuple):
     title: str
     source: str
     judge: Callable[[Image, int, str], tuple[int, int, str]]  # -> windows, bytes of text in them, why not more
+    machine: int | None = None  # only files for this processor are asked about
 
 
 def eligibility(image: Image, page_size: int, kind: str) -> tuple[Eligibility, ...]:
@@ -51,6 +54,8 @@ def eligibility(image: Image, page_size: int, kind: str) -> tuple[Eligibility, .
         return ()
     found = []
     for system in _SYSTEMS:
+        if system.machine not in (None, image.e_machine):
+            continue
         windows, huge, reason = system.judge(image, page_size, kind)
         answer = NO if not windows else YES if huge >= text else PARTIAL
         if windows and not reason:
@@ -197,6 +202,14 @@ def _hugetext_padded(image: Image, segment: Segment, page: int) -> tuple[int, in
     return 1, min(tail, segment.p_vaddr + segment.p_memsz - (end - tail - moved))
 
 
+def _linux_64k(image: Image, _page: int, _kind: str) -> tuple[int, int, str]:
+    """Judge by runs of contiguous page table entries: with 64 KiB pages a PMD maps 512 MiB, and such a run 2 MiB."""
+    if any(s.p_align < _PAGE_64K for s in image.load_segments):
+        return 0, 0, "aligned to less than 64 KiB: such a kernel does not load it"
+    windows, huge, reason = _with_alignment(image, _RUN_64K, load_alignment(image))
+    return windows, huge, reason
+
+
 def _exec_hugepages(image: Image, page: int, kind: str) -> tuple[int, int, str]:
     """Judge as exec_hugepages does, which copies whole segments into hugetlb pages, tails included."""
     if kind not in (FIXED, PIE):
@@ -235,6 +248,13 @@ _SYSTEMS = (
         "Linux with PMD alignment in binfmt_elf",
         "patch series v5 of March 2026, align_to_pmd",
         _binfmt_thp,
+    ),
+    _System(
+        "linux-64k",
+        "aarch64 Linux with 64 KiB pages, runs of 2 MiB",
+        "contpte_set_ptes, arch/arm64/mm/contpte.c (Linux 6.9): 32 entries, aligned in memory and in one folio",
+        _linux_64k,
+        EM_AARCH64,
     ),
     _System("hugetext", "Anolis hugetext", "vma_is_hugetext, Alibaba cloud-kernel 4.19 (069fa00f)", _hugetext),
     _System(

@@ -105,3 +105,32 @@ def test_file_without_text_has_no_answers(directory: Path) -> None:
     image = read_file(directory / "data.so")
     if not image.text_segments:
         assert eligibility(image, PAGE, "library") == ()
+
+
+@pytest.mark.parametrize(
+    ("words", "page", "answer", "runs"),
+    [
+        ((HUGEALIGN, "aarch64-linux-gnu-gcc"), "2M", YES, 3),
+        ((HUGEALIGN, "aarch64-linux-gnu-gcc"), "32M", YES, 16),
+        ((HUGEALIGN, "aarch64-linux-gnu-gcc"), "512M", YES, 256),
+        (("aarch64-linux-gnu-gcc",), "", NO, 0),
+        (("aarch64-linux-gnu-gcc", "-Wl,-z,max-page-size=4096"), "", NO, 0),
+    ],
+    ids=["2M", "32M", "512M", "plain", "4K"],
+)
+def test_runs_of_kernels_with_64k_pages(
+    words: tuple[str, ...], page: str, answer: str, runs: int, directory: Path
+) -> None:
+    """What the kernel maps by contiguous entries: 2 MiB each, however large the window was that the link made."""
+    if not shutil.which("aarch64-linux-gnu-gcc"):
+        pytest.skip("no aarch64 cross compiler")
+    target = directory / f"aarch64-{page or len(words)}"
+    run(*words, "main.c", "text.s", "-o", target, cwd=directory, check=True, HUGEALIGN_PAGE_SIZE=page)
+    fd = os.open(target, os.O_RDONLY)
+    try:
+        report = check_fd(fd, "x", Policy())
+    finally:
+        os.close(fd)
+    (found,) = (k for k in report.kernels if k.system == "linux-64k")
+    assert (found.answer, found.windows) == (answer, runs)
+    assert bool(found.reason)

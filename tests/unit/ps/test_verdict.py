@@ -8,9 +8,9 @@ from hugealign.process.pagemap import Region, State
 from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping
 from hugealign.ps.parts import Kind, Part
-from hugealign.ps.report import details, document, ends
+from hugealign.ps.report import details, document, ends, text
 from hugealign.ps.runtimes import RUNTIMES, Runtime
-from hugealign.ps.verdict import Beside, Hints, Run, judge, judge_beside, missing
+from hugealign.ps.verdict import Beside, Hints, Run, judge, judge_beside, missing, rodata
 
 M = 1 << 20
 WINDOW = 2 * M
@@ -253,3 +253,28 @@ def test_library_beside_has_a_mend_of_its_own() -> None:
     assert verdict.line.splitlines()[-2:] == [f"  besides: {found.line}", f"    {found.mend}"]
     (shown,) = document([verdict], [], WINDOW)["processes"][0]["besides"]
     assert (shown["kind"], shown["name"], shown["text_bytes"]) == ("library", "libc.so.6", 3 * M - 4096)
+
+
+def test_pages_of_64k_hide_their_runs() -> None:
+    verdict = judge(process(APP), (APP,), WINDOW)
+    assert text([verdict], WINDOW, verbose=False)[-1].endswith("all 3 windows are huge")
+    assert text([verdict], 512 * M, verbose=False, base_page=64 << 10)[-1] == (
+        "pages are 64.0 KiB here: runs of contiguous page table entries, below 512.0 MiB, cannot be seen; "
+        "see: hugealign verify --kernels"
+    )
+    assert text([], 512 * M, verbose=False, base_page=64 << 10)[1:] == []
+
+
+def test_read_only_data_never_stand_for_text() -> None:
+    """All of them huge, none of the text: the verdict is that of the text."""
+    constants = Mapping(0xA00000, 0xE00000, 0x800000, "/srv/app", permissions="r--p", rss=4 * M, file_pmd=4 * M)
+    small = replace(APP, file_pmd=0)
+    alone = judge(process(small), (small,), WINDOW)
+    verdict = replace(alone, rodata=rodata((constants,), WINDOW))
+    assert (verdict.met, verdict.windows, verdict.huge, verdict.line) == (False, 0, 0, alone.line)
+    (found,) = document([verdict], [], WINDOW)["processes"]
+    assert (found["windows_huge"], found["huge_bytes"]) == (0, 0)
+    assert (found["rodata"]["windows_huge"], found["rodata"]["huge_bytes"]) == (2, 4 * M)
+    assert text([verdict], WINDOW, verbose=False)[-1] == (
+        "  read-only data: 2 of 2 windows are huge (4.0 MiB of 4.0 MiB)"
+    )
