@@ -12,6 +12,7 @@ from hugealign.units import counted, format_size, printable
 from hugealign.version import __version__
 
 SCHEMA = "hugealign.order-report/1"
+_BUILDS_SHOWN = 10
 _NAME_SHOWN = 100  # characters of a name
 
 
@@ -29,6 +30,11 @@ def _lines(order: Order) -> Iterator[str]:
     yield f"matched  {found} of {matched.total} {ran.unit} in {printable(ran.binary)}, {_elsewhere(matched)}"
     for name, count in matched.missing[: 3 if matched.rate < 0.95 else 0]:
         yield f"         not found: {printable(name[:_NAME_SHOWN])} ({_percent(count, matched.total)})"
+    for build, total, found_of in matched.builds[:_BUILDS_SHOWN]:
+        same = ", this one" if ran.functions.is_build(build) else ""
+        yield f"build    {_percent(found_of, total)} of {total} of build {printable(build[:40])}{same}"
+    if len(matched.builds) > _BUILDS_SHOWN:
+        yield f"         and {len(matched.builds) - _BUILDS_SHOWN} more builds"
     if missed := unseen.missed(matched):
         yield f"missed   {_missed(missed)}"
     budget = order.budget
@@ -107,6 +113,7 @@ def to_json(order: Order) -> str:
             "total": matched.total,
             "matched": matched.found,
             "foreign": matched.foreign,
+            "builds": [{"build_id": b, "total": total, "matched": found} for b, total, found in matched.builds],
             "not_found": [{"name": name, "samples": count} for name, count in matched.missing],
         },
         "missed": _missed_as_json(unseen.missed(matched)),

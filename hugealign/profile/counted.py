@@ -1,8 +1,12 @@
 """Counts of a fleet, read as a profile of one program: by address where the build is the same, else by name.
 
-Those of other builds are of the same program if the file has the same name.
+Those of other builds are of the same program if the file has the same name.  A function whose name is gone, as in a
+stripped file or after it was renamed, is the one that has the same code without addresses, if there is just one.
 """
 
+from collections import Counter
+
+from hugealign.elf.code import digests
 from hugealign.numbers import hexadecimal
 from hugealign.profile import counts
 from hugealign.profile.counts import Counts
@@ -20,31 +24,55 @@ def read(source: Source, profile: Profile) -> None:
 def add(found: Counts, source: Source, profile: Profile) -> None:
     """Add what was counted."""
     name = counts.text(source.name.decode("utf-8", "surrogateescape")).removesuffix(_DEBUG)
+    codes = _Codes(source)
     for head, mine in found.items():
         build_id, module = counts.module_of(head)
         same = source.functions.is_build(build_id)
         profile.good += 1
         if same or module.removesuffix(_DEBUG) == name:
-            _Section(source, profile, same).add(mine)
+            places = profile.builds.setdefault(build_id or "unknown", {})
+            _Section(source, profile, same, codes, places).add(mine)
         else:
             profile.foreign += counts.samples(mine)
 
 
-class _Section:
-    """Adds one section, of this very build or not."""
+class _Codes:
+    """Finds functions of the program by what they do, where no two do the same."""
 
-    def __init__(self, source: Source, profile: Profile, same: bool) -> None:
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.known: dict[bytes, int] | None = None
+
+    def index(self, code: bytes) -> int:
+        """Return the function with that digest, -1 if there is none, or several."""
+        if self.known is None:
+            functions = self.source.functions
+            self.known = {}
+            for index, digest in digests(self.source.binary, functions, range(len(functions))).items():
+                self.known[digest] = -1 if digest in self.known else index
+        return self.known.get(code, -1)
+
+
+class _Section:
+    """Adds one section, of this very build or not; *places* are the samples of that build alone."""
+
+    def __init__(self, source: Source, profile: Profile, same: bool, codes: _Codes, places: dict[Place, int]) -> None:
         self.functions, self.profile, self.same = source.functions, profile, same
+        self.codes, self.places = codes, places
         self.names: dict[int, Place] = {}  # of another build, by address
 
     def add(self, mine: dict[bytes, int]) -> None:
         """Add all keys: functions first, since they name what calls have by address."""
         profile, flow = self.profile, self.profile.flow
         calls = []
+        often = Counter(key[-16:] for key in mine if key.startswith(b"f\t"))  # digests, where there are some
         for key, count in mine.items():
             kind, *words = key.split(b"\t")
             if kind == b"f":
-                profile.add(self.function(*words[:3]), count)
+                where, name, file, code = words
+                place = self.function(where, name, file, code if often[code] == 1 else b"")
+                profile.add(place, count)
+                self.places[place] = self.places.get(place, 0) + count
             elif kind == b"c":
                 calls.append((words, count))
             elif kind == counts.OUTSIDE:
@@ -64,14 +92,14 @@ class _Section:
             if source != target:
                 profile.call(source, target, count, _hex(offset) if offset else None)
 
-    def function(self, where: bytes, name: bytes, file: bytes) -> Place:
-        """Return the place of a function."""
-        place = NOWHERE
-        if self.same and where:
-            place = self.functions.at(_hex(where))
-            if place >= 0:
-                return place
-        found = self._named(name or b"@" + where, file)
+    def function(self, where: bytes, name: bytes, file: bytes, code: bytes) -> Place:
+        """Return the place of a function: by address in the same build, by name, or by what it does."""
+        if self.same and where and (place := self.functions.at(_hex(where))) >= 0:
+            return place
+        found: Place = self._named(name or b"@" + where, file)
+        if code and isinstance(found, tuple) and found[0] not in self.functions.by_name:
+            at = self.codes.index(code)
+            found = at if at >= 0 else found
         if where:
             self.names[_hex(where)] = found
         return found

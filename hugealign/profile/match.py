@@ -18,7 +18,7 @@ class Matched:
 
     *samples* has every touched function; *total* samples, of which *found* are in a function; *foreign* ones lie in
     other files and count for neither.  *missing* are the names with most samples that were not found.  *complete* says
-    that nothing ran besides: it is a record of all, not of samples.
+    that nothing ran besides: it is a record of all, not of samples.  *builds* are (build-id, samples, found of them).
     """
 
     samples: dict[int, int] = field(default_factory=dict)
@@ -28,6 +28,7 @@ class Matched:
     foreign: int = 0
     missing: list[tuple[str, int]] = field(default_factory=list)
     complete: bool = False
+    builds: list[tuple[str, int, int]] = field(default_factory=list)
 
     @property
     def rate(self) -> float:
@@ -55,6 +56,10 @@ def match(profile: Profile, functions: Functions) -> Matched:
             inside = offset if offset is not None and offset < functions.sizes[source] else None
             key = (source, target, inside)
             matched.arcs[key] = matched.arcs.get(key, 0) + count
+    for build, places in profile.builds.items():
+        found = sum(count for place, count in places.items() if names.index(place) >= 0)
+        matched.builds.append((build, sum(places.values()), found))
+    matched.builds.sort(key=lambda one: (-one[1], one[0]))
     matched.missing = missing.most_common(_UNMATCHED_SHOWN)
     return matched
 

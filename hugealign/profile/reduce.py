@@ -7,6 +7,7 @@ only the profile names (an interpreter's, with the path of a script in it) is co
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from hugealign.elf.code import digests
 from hugealign.elf.symbols import Functions, functions_of
 from hugealign.errors import HugealignError, UsageError
 from hugealign.profile import counts, perf, read
@@ -121,12 +122,13 @@ def _add(found: Counts, profile: Profile, functions: Functions, binary: str, bui
     ):
         if count:
             counts.add(mine, key, count)
+    codes = digests(binary, functions, matched.samples) if exact else {}
     ends = {}
     for index, count in matched.samples.items():
         address = functions.starts[index] if exact or not functions.names[index] else None
         known = functions.names[index], functions.files[index]
         ends[index] = counts.end(address, *known)
-        counts.add(mine, counts.function(address, *known), count)
+        counts.add(mine, counts.function(address, *known, codes.get(index, b"")), count)
     for (caller, callee, offset), count in matched.arcs.items():
         counts.add(mine, counts.call(ends[caller], offset, ends[callee]), count)
     if exact and profile.flow is not None:

@@ -1,0 +1,72 @@
+"""What a function does, whatever its name and wherever it lies: a digest of its code without addresses.
+
+No disassembler: what looks like a relative call or jump, or an operand relative to the program counter, is left out (on
+x86-64: Intel's manual, volume 2, CALL, JMP, Jcc, and table 2-2, ModR/M with mod 0 and r/m 5).  That can leave out more,
+so that two functions have one digest, which then counts for neither; or leave something in, so that none is found.
+"""
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterable
+
+from hugealign.descriptors import using
+from hugealign.elf.image import EM_AARCH64, EM_X86_64
+from hugealign.elf.symbols import Functions
+from hugealign.elf.windows import file_offset
+
+_LEAST, _MOST = 32, 1 << 20  # bytes of a function that can be told from others, and of one that is looked at
+_X86_64 = re.compile(
+    rb"(\xe8|\xe9|\x0f[\x80-\x8f]"
+    rb"|[\x03\x10\x11\x28-\x2b\x2e\x2f\x33\x39\x3b\x54\x57-\x5f\x63\x6f\x7f-\x81\x83-\x85\x88-\x8b\x8d\xb6\xb7\xbe\xbf"
+    rb"\xc6\xc7\xf6\xf7\xff][\x05\x0d\x15\x1d\x25\x2d\x35\x3d]).{4}",
+    re.DOTALL,
+)
+#: Arm's manual, chapter C4: which bits say what the instruction is, their value, and which bits are then kept.
+_AARCH64 = (
+    (0x7C000000, 0x14000000, 0xFC000000),  # B, BL
+    (0xFF000010, 0x54000000, 0xFF00001F),  # B.cond
+    (0x7E000000, 0x34000000, 0xFF00001F),  # CBZ, CBNZ
+    (0x7E000000, 0x36000000, 0xFFF8001F),  # TBZ, TBNZ
+    (0x1F000000, 0x10000000, 0x9F00001F),  # ADR, ADRP
+    (0x7F800000, 0x11000000, 0xFFC003FF),  # ADD, which ends an address
+    (0x3B000000, 0x39000000, 0xFFC003FF),  # LDR, STR with an offset, likewise
+)
+
+
+def digests(path: str | os.PathLike[str], functions: Functions, indices: Iterable[int]) -> dict[int, bytes]:
+    """Return 16 hexadecimal digits for each of the functions *indices* of the file at *path* that can be told apart.
+
+    What cannot be read has none.
+    """
+    image = functions.image
+    plain: Callable[[bytes], bytes] | None = {EM_X86_64: _plain_x86_64, EM_AARCH64: _plain_aarch64}.get(image.e_machine)
+    found: dict[int, bytes] = {}
+    if plain is None:
+        return found
+    try:
+        with using(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)) as fd:
+            for index in indices:
+                start, size = functions.starts[index], functions.sizes[index]
+                inside = next((s for s in image.text_segments if s.p_vaddr <= start < s.p_vaddr + s.p_filesz), None)
+                if inside is None or not _LEAST <= size <= _MOST:
+                    continue
+                code = os.pread(fd, size, file_offset(inside, start))
+                if len(code) == size and any(code):  # in a debug file there are holes
+                    found[index] = hashlib.blake2b(plain(code), digest_size=8).hexdigest().encode()
+    except (OSError, OverflowError):
+        pass
+    return found
+
+
+def _plain_x86_64(code: bytes) -> bytes:
+    return _X86_64.sub(rb"\1", code)
+
+
+def _plain_aarch64(code: bytes) -> bytes:
+    words = memoryview(code[: len(code) & ~3]).cast("I")
+    return b"".join(_kept(word).to_bytes(4, "little") for word in words)
+
+
+def _kept(word: int) -> int:
+    return next((word & keep for mask, value, keep in _AARCH64 if word & mask == value), word)
