@@ -16,7 +16,8 @@ and so do the samples drawn from them); bytes on huge pages are this kernel's, t
 
 Every build of a program links the same objects. One run of it, linked by GNU ld, is traced to learn from, another run,
 with other input, to be judged by. Linkers only move functions, so the second trace is replayed with the addresses of
-each build (`hugealign simulate --layout elf:FILE`); BOLT rewrites code, so what it made is traced itself.
+each build (`hugealign simulate --layout elf:FILE`). BOLT rewrites code, and hugealign's blocks are compiled anew, so
+what they made is traced itself.
 
 - **budget**: so many windows of 2 MiB are huge, everything else is on 4 KiB pages; in **the goal**, so many at most, as
   many as are best for each build by the run that it is judged by. hugealign's leading ones are, since it puts there
