@@ -18,6 +18,8 @@ from hugealign.profile.protobuf import fields, numbers
 from hugealign.profile.source import Source
 
 _PIECE, _PIECES = 1 << 20, 256  # bytes that are read at once, and how often at most
+_FRAMES = 1 << 16  # of a stack
+_FIELDS = 16  # more than any of its messages has
 _SAMPLE_FIELD, _MAPPING_FIELD, _LOCATION_FIELD, _FUNCTION_FIELD, _STRING_FIELD = range(2, 7)
 _SAMPLE = re.compile(rb"\s+((?:\d+\s+)*\d+):((?: \d+)*)\s*\Z")
 _LOCATION = re.compile(rb"\s*(\d+): 0x([0-9a-f]{1,16}) (?:M=(\d+) )?(.*)\Z", re.DOTALL)
@@ -54,6 +56,7 @@ def _proto(data: bytes, source: Source, profile: Profile) -> None:
             for part in fields(data, at, end):
                 if part[0] in (1, 2):
                     (ids if part[0] == 1 else values).extend(numbers(data, part))
+                meaningful(len(ids) <= _FRAMES and len(values) <= _FRAMES)
             meaningful(values and values[0] < 1 << 63)
             stack = b" ".join(b"%d" % one for one in ids)
             if stack not in stacks:
@@ -62,7 +65,7 @@ def _proto(data: bytes, source: Source, profile: Profile) -> None:
             profile.good += 1
         elif number in (_MAPPING_FIELD, _FUNCTION_FIELD):
             take()
-            some = {part[0]: part[1] for part in fields(data, at, end)}
+            some = {part[0]: part[1] for part in fields(data, at, end) if part[0] < _FIELDS}
             if number == _MAPPING_FIELD:
                 mapped.append(some)
             else:  # the name as the system knows it, which is the symbol's

@@ -9,6 +9,7 @@ from hugealign.profile.model import Malformed
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _MASK = (1 << 64) - 1
+_MOST = 1 << 16  # numbers of one field: frames of a stack
 
 #: A field: its number, its value (the bytes' length, if it is some), and where its bytes begin and end.
 Field = tuple[int, int, int, int]
@@ -54,4 +55,6 @@ def numbers(data: bytes, field: Field) -> list[int]:
     while at < end:
         value, at = varint(data, at, end)
         found.append(value)
+        if len(found) > _MOST:
+            raise Malformed
     return found

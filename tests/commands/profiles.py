@@ -55,7 +55,7 @@ def arcs(matched: Matched, functions: Functions) -> dict[tuple[str, str], int]:
     return result
 
 
-def _field(number: int, value: int | bytes) -> bytes:
+def field(number: int, value: int | bytes) -> bytes:
     """One field of a protocol buffer."""
 
     def varint(value: int) -> bytes:
@@ -73,12 +73,12 @@ def pprof(functions: Functions) -> bytes:
     strings = [b"", b"cpu", b"count", b"/srv/prog", functions.build_id.encode(), b"main"]
     base = 0x555500000000
     return (
-        _field(1, _field(1, 1) + _field(2, 2))
-        + _field(2, _field(1, b"\1\2") + _field(2, b"\x0c"))
-        + _field(3, _field(1, 1) + _field(2, base + 0x1000) + _field(3, base + 0x2000) + _field(4, 0x1000)
-                 + _field(5, 3) + _field(6, 4))
-        + _field(4, _field(1, 1) + _field(2, 1) + _field(3, base + hot + 3))
-        + _field(4, _field(1, 2) + _field(3, 0x55) + _field(4, _field(1, 1) + _field(2, 9)))
-        + _field(5, _field(1, 1) + _field(2, 5) + _field(3, 5))
-        + b"".join(_field(6, text) for text in strings)
+        field(1, field(1, 1) + field(2, 2))
+        + field(2, field(1, b"\1\2") + field(2, b"\x0c"))
+        + field(3, field(1, 1) + field(2, base + 0x1000) + field(3, base + 0x2000) + field(4, 0x1000)
+                 + field(5, 3) + field(6, 4))
+        + field(4, field(1, 1) + field(2, 1) + field(3, base + hot + 3))
+        + field(4, field(1, 2) + field(3, 0x55) + field(4, field(1, 1) + field(2, 9)))
+        + field(5, field(1, 1) + field(2, 5) + field(3, 5))
+        + b"".join(field(6, text) for text in strings)
     )  # fmt: skip

@@ -15,7 +15,7 @@ import pytest
 
 from hugealign.profile import profdata, tools
 from hugealign.profile.model import ProfileError
-from tests.commands.profiles import SAMPLES, arcs, functions_of, load, named, pprof
+from tests.commands.profiles import SAMPLES, arcs, field, functions_of, load, named, pprof
 from tests.support import HUGEALIGN, run
 
 ODD = r"odd name\(x)"
@@ -277,6 +277,15 @@ def test_pprof(made: Path, tmp_path: Path) -> None:
     assert form == "pprof"
     assert named(matched.samples, functions) == {"hot": 12, "main": 0}
     assert arcs(matched, functions) == {("main", "hot"): 12}
+
+
+def test_a_pprof_that_would_fill_memory(made: Path, tmp_path: Path) -> None:
+    """A stack of millions of frames is refused, however it is written."""
+    head = field(1, field(1, 1) + field(2, 2)) * 2
+    for frames in (field(1, b"\1" * 3_000_000), field(1, 1) * 100_000):
+        (tmp_path / "p").write_bytes(head + field(2, frames + field(2, b"\1")))
+        with pytest.raises(ProfileError, match="damaged"):
+            load(tmp_path / "p", made / "prog")
 
 
 _GO = """package main
