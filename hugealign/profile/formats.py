@@ -29,6 +29,7 @@ from hugealign.profile.source import Source
 _PACKED = (("gzip", b"\x1f\x8b"), ("zstd", b"\x28\xb5\x2f\xfd"))
 _GPERFTOOLS = struct.pack("<3Q", 0, 3, 0)  # then the period, and samples; of processors with 64 bits
 _NAME = rb"(?:[^ \n\\]|\\.)+"
+_TIME = re.compile(rb"\A\x48[\x80-\xff]{1,9}[\0-\x7f]", re.DOTALL)
 _LINE_SHOWN = 300  # bytes of either end of a line that are looked at: patterns take the square of its length
 
 _Read = Callable[[Source, Profile], None]
@@ -67,9 +68,11 @@ def _of_short_lines(read: Callable[[Iterator[bytes], Profile], None]) -> _Read:
 
 
 def _pprof(head: bytes) -> bool:
-    """Whether this begins like profile.proto of pprof: sample_type, a ValueType of two small numbers, comes first."""
-    if head.startswith(_GPERFTOOLS):
-        return True
+    """Whether this begins like profile.proto of pprof: with sample_type, a ValueType of two small numbers.
+
+    Go's own runtime writes time_nanos before.
+    """
+    head = _TIME.sub(b"", head[:_LINE_SHOWN])
     if len(head) < 8 or head[0] != 0x0A or not 2 <= head[1] <= 12:
         return False
     return head[2] in (0x08, 0x10) and head[2 + head[1] :].startswith((b"\x0a", b"\x12"))
@@ -84,7 +87,8 @@ _FORMATS = (
     _tool("gprof", rb"gmon", gprof.read_data),
     _tool("afdo", rb"adcg[\1\2]\0\0\0", autofdo.read_gcc),  # in coverage data, there are four letters of GCC's version
     _tool("gcda", rb"adcg|gcda", gcov.read_data),
-    _tool("pprof", _pprof, pprof.read_data),
+    _tool("gperftools", re.escape(_GPERFTOOLS), pprof.read_data),
+    Format("pprof", _pprof, pprof.read_proto, binary=True),
     _text("order", rb"# hugealign\.order/1[ \t\r]*\n", _of_lines(order_list.read)),
     _text("counts", rb"# hugealign\.counts/", counted.read),
     _text("bolt-yaml", rb"(?:---[ \t\r]*\n)?header:[ \t\r]*\n[ \t]+profile-version:", bolt_yaml.read),

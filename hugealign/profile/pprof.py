@@ -1,18 +1,26 @@
-"""pprof's profiles (Go, Parca, Pyroscope, gperftools), read by ``go tool pprof -raw``.
+"""pprof's profiles: profile.proto (Go, Parca, Pyroscope), what ``go tool pprof -raw`` prints, and gperftools' own.
 
-Its output: samples as values and location numbers, innermost first; the locations with their functions; the mappings
-with their build-ids.  gperftools writes no build-ids and no names, so that a mapping of our file's name must do.
+Samples are values and locations, innermost first; locations have functions, and addresses in mappings, which have
+build-ids.  gperftools writes no build-ids and no names, so that a mapping of our file's name must do; its format, of
+words, is read by ``go tool pprof``.
 """
 
 import re
 from collections.abc import Iterable
+from functools import partial
+from itertools import islice
 
 from hugealign.elf.symbols import Functions
 from hugealign.profile import tools
 from hugealign.profile.lines import lines
-from hugealign.profile.model import Malformed, Place, Profile, ProfileError, count_of, hex_of
+from hugealign.profile.model import Malformed, Place, Profile, ProfileError, count_of, hex_of, meaningful
+from hugealign.profile.protobuf import fields, numbers
 from hugealign.profile.source import Source
 
+_PIECE, _PIECES = 1 << 20, 256  # bytes that are read at once, and how often at most
+_FRAMES = 1 << 16  # of a stack
+_FIELDS = 16  # more than any of its messages has
+_SAMPLE_FIELD, _MAPPING_FIELD, _LOCATION_FIELD, _FUNCTION_FIELD, _STRING_FIELD = range(2, 7)
 _SAMPLE = re.compile(rb"\s+((?:\d+\s+)*\d+):((?: \d+)*)\s*\Z")
 _LOCATION = re.compile(rb"\s*(\d+): 0x([0-9a-f]{1,16}) (?:M=(\d+) )?(.*)\Z", re.DOTALL)
 _FUNCTION = re.compile(rb"(.*?) \S*:\d+(?::\d+)? s=\d+(?:\(inlined\))?\s*\Z", re.DOTALL)
@@ -21,8 +29,87 @@ _MAPPING = re.compile(
 )
 
 
+def read_proto(source: Source, profile: Profile) -> None:
+    """Add a profile.proto (github.com/google/pprof/blob/main/proto/profile.proto).  Raises ProfileError."""
+    data = b"".join(islice(iter(partial(source.stream.read, _PIECE), b""), _PIECES + 1))
+    if len(data) > _PIECES * _PIECE:
+        raise ProfileError(f"is larger than {_PIECES} MiB")
+    try:
+        _proto(data, source, profile)
+    except (Malformed, IndexError):
+        raise ProfileError("is damaged or cut short") from None
+
+
+def _proto(data: bytes, source: Source, profile: Profile) -> None:
+    """Read the message *data*.  Raises Malformed, IndexError, ProfileError."""
+    functions, take = source.functions, profile.room.take
+    strings: list[tuple[int, int]] = []
+    names: dict[int, int] = {}  # of functions: the number of the string
+    stacks: dict[bytes, int] = {}
+    found: dict[int, tuple[int, int, int]] = {}  # locations: address, mapping, function
+    mapped: list[dict[int, int]] = []
+    for field in fields(data, 0, len(data)):
+        number, _, at, end = field
+        if number == _SAMPLE_FIELD:
+            ids: list[int] = []
+            values: list[int] = []
+            for part in fields(data, at, end):
+                if part[0] in (1, 2):
+                    (ids if part[0] == 1 else values).extend(numbers(data, part))
+                meaningful(len(ids) <= _FRAMES and len(values) <= _FRAMES)
+            meaningful(values and values[0] < 1 << 63)
+            stack = b" ".join(b"%d" % one for one in ids)
+            if stack not in stacks:
+                take(len(stack))
+            stacks[stack] = stacks.get(stack, 0) + values[0]
+            profile.good += 1
+        elif number in (_MAPPING_FIELD, _FUNCTION_FIELD):
+            take()
+            some = {part[0]: part[1] for part in fields(data, at, end) if part[0] < _FIELDS}
+            if number == _MAPPING_FIELD:
+                mapped.append(some)
+            else:  # the name as the system knows it, which is the symbol's
+                names[some.get(1, 0)] = some.get(3, 0) or some.get(2, 0)
+        elif number == _LOCATION_FIELD:
+            take()
+            key, location = _location(data, at, end)
+            found[key] = location
+        elif number == _STRING_FIELD:
+            take()
+            strings.append((at, end))
+
+    def text(number: int) -> bytes:
+        at, end = strings[number] if number else (0, 0)
+        return data[at:end]
+
+    sure: dict[bytes, int] = {}
+    likely: dict[bytes, int] = {}
+    for some in mapped:
+        build_id = text(some.get(6, 0)).decode("ascii", "replace")
+        if functions.is_build(build_id) if build_id else source.ours(text(some.get(5, 0))):
+            known = sure if build_id else likely
+            known[b"%d" % some.get(1, 0)] = _shift(some.get(2, 0), some.get(4, 0), functions)
+    locations = {
+        b"%d" % key: (address, b"%d" % mapping, text(names.get(function, 0)))
+        for key, (address, mapping, function) in found.items()
+    }
+    _add(stacks, locations, (sure, likely), profile, functions)
+
+
+def _location(data: bytes, at: int, end: int) -> tuple[int, tuple[int, int, int]]:
+    """Return the number of a location, and its address, mapping and function."""
+    some = {1: 0, 2: 0, 3: 0}
+    function = 0
+    for number, value, start, stop in fields(data, at, end):
+        if number == 4:  # the last line is of the function that the others were inlined into
+            function = next((line[1] for line in fields(data, start, stop) if line[0] == 1), 0)
+        elif number in some:
+            some[number] = value
+    return some[1], (some[3], some[2], function)
+
+
 def read_data(source: Source, profile: Profile) -> None:
-    """Add a profile.proto.  Raises ProfileError."""
+    """Add what gperftools wrote.  Raises ProfileError."""
     try:
         go = tools.find("go", package="golang-go")
     except ProfileError:

@@ -1,5 +1,7 @@
 """Binary formats through the tools that read them, made by the real ones of the program in tests/profiles."""
 
+import contextlib
+import gzip
 import os
 import shutil
 import struct
@@ -13,7 +15,7 @@ import pytest
 
 from hugealign.profile import profdata, tools
 from hugealign.profile.model import ProfileError
-from tests.commands.profiles import SAMPLES, arcs, functions_of, load, named
+from tests.commands.profiles import SAMPLES, arcs, field, functions_of, load, named, pprof
 from tests.support import HUGEALIGN, run
 
 ODD = r"odd name\(x)"
@@ -267,40 +269,63 @@ def test_llvm_sample_profile(made: Path) -> None:
     assert load(path, made / "prog")[1] == load(SAMPLES / "autofdo.txt", made / "prog")[1]
 
 
-def _field(number: int, value: int | bytes) -> bytes:
-    """One field of a protocol buffer."""
-
-    def varint(value: int) -> bytes:
-        low = bytes([value & 0x7F | (0x80 if value > 0x7F else 0)])
-        return low + (varint(value >> 7) if value > 0x7F else b"")
-
-    if isinstance(value, int):
-        return varint(number << 3) + varint(value)
-    return varint(number << 3 | 2) + varint(len(value)) + value
-
-
 def test_pprof(made: Path, tmp_path: Path) -> None:
-    """A profile.proto written here, field by field, since what writes them is not at hand; read by go's pprof."""
-    existing(made / "prog", "go")
+    """A profile.proto written here, field by field."""
+    existing(made / "prog", "gcc")
     functions = functions_of(made / "prog")
-    hot = functions.starts[functions.by_name["hot"][0]]
-    strings = [b"", b"cpu", b"count", b"/srv/prog", functions.build_id.encode(), b"main"]
-    base = 0x555500000000
-    proto = (
-        _field(1, _field(1, 1) + _field(2, 2))
-        + _field(2, _field(1, b"\1\2") + _field(2, b"\x0c"))
-        + _field(3, _field(1, 1) + _field(2, base + 0x1000) + _field(3, base + 0x2000) + _field(4, 0x1000)
-                 + _field(5, 3) + _field(6, 4))
-        + _field(4, _field(1, 1) + _field(2, 1) + _field(3, base + hot + 3))
-        + _field(4, _field(1, 2) + _field(3, 0x55) + _field(4, _field(1, 1) + _field(2, 9)))
-        + _field(5, _field(1, 1) + _field(2, 5) + _field(3, 5))
-        + b"".join(_field(6, text) for text in strings)
-    )  # fmt: skip
+    proto = pprof(functions)
     (tmp_path / "p").write_bytes(proto)
     _, matched, form = load(tmp_path / "p", made / "prog")
     assert form == "pprof"
     assert named(matched.samples, functions) == {"hot": 12, "main": 0}
     assert arcs(matched, functions) == {("main", "hot"): 12}
+
+
+def test_a_pprof_that_would_fill_memory(made: Path, tmp_path: Path) -> None:
+    """A stack of millions of frames is refused, however it is written."""
+    head = field(1, field(1, 1) + field(2, 2)) * 2
+    for frames in (field(1, b"\1" * 3_000_000), field(1, 1) * 100_000):
+        (tmp_path / "p").write_bytes(head + field(2, frames + field(2, b"\1")))
+        with pytest.raises(ProfileError, match="damaged"):
+            load(tmp_path / "p", made / "prog")
+
+
+_GO = """package main
+import ("os"; "runtime/pprof")
+//go:noinline
+func leaf(n int) (s int) { for i := 0; i < n; i++ { s += i * i % 7 }; return }
+//go:noinline
+func middle(n int) int { return leaf(n) + 1 }
+func main() {
+  pprof.StartCPUProfile(os.Stdout)
+  s := 0
+  for i := 0; i < 3000; i++ { s += middle(1000000) % 3 }
+  pprof.StopCPUProfile()
+  os.Exit(s & 0)
+}
+"""
+
+
+@pytest.mark.skipif(not shutil.which("go"), reason="no go")
+def test_pprof_of_go_itself(tmp_path: Path) -> None:
+    """What Go's own runtime wrote is to us what it is to ``go tool pprof``."""
+    (tmp_path / "main.go").write_text(_GO)
+    environ = os.environ | {"GOCACHE": str(tmp_path / "cache"), "GOFLAGS": "-mod=mod", "GO111MODULE": "off"}
+    subprocess.run(["go", "build", "-o", "server", "main.go"], cwd=tmp_path, env=environ, check=True)
+    (tmp_path / "p").write_bytes(subprocess.run([tmp_path / "server"], capture_output=True, check=True).stdout)
+    raw = ["go", "tool", "pprof", "-raw", "-symbolize=none", "p"]
+    (tmp_path / "raw").write_bytes(subprocess.run(raw, cwd=tmp_path, capture_output=True, check=True).stdout)
+    (_, ours, form), (_, theirs, other) = (load(tmp_path / name, tmp_path / "server") for name in ("p", "raw"))
+    assert (form, other) == ("pprof", "pprof-text")
+    assert ours == theirs
+    functions = functions_of(tmp_path / "server")
+    assert named(ours.samples, functions)["main.leaf"] > 20
+    assert arcs(ours, functions)["main.middle", "main.leaf"] > 20
+    data = gzip.decompress((tmp_path / "p").read_bytes())
+    for at in range(0, len(data), max(1, len(data) // 200)):
+        (tmp_path / "cut").write_bytes(data[:at])
+        with contextlib.suppress(ProfileError):
+            load(tmp_path / "cut", tmp_path / "server", "pprof")
 
 
 @pytest.mark.parametrize("name", ["prog.prof", "prog.pb.gz"])
@@ -310,7 +335,7 @@ def test_pprof_of_gperftools(made: Path, tmp_path: Path, name: str) -> None:
         pytest.skip("no libprofiler.so.0 (libgoogle-perftools4), or no go")
     _, matched, form = load(existing(made / name, "go"), made / "prog")
     functions = functions_of(made / "prog")
-    assert form == "pprof"
+    assert form == ("pprof" if name.endswith("gz") else "gperftools")
     assert matched.rate == 1
     assert named(matched.samples, functions)["hot"] > 20
     assert arcs(matched, functions)["main", "hot"] > 20

@@ -21,7 +21,7 @@ from hugealign.profile.lines import lines
 from hugealign.profile.match import Matched, match
 from hugealign.profile.model import Profile
 from hugealign.profile.ran import Ran
-from tests.commands.profiles import SAMPLES
+from tests.commands.profiles import SAMPLES, pprof
 
 _PAGE = 1 << 16
 _NUMBERS = (
@@ -83,7 +83,14 @@ def corpus(functions: Functions) -> dict[str, bytes]:
     calls = {counts.call(ends[0], 5, ends[1]): 4, b"r\t%x\t%x" % (hot_at, hot_at + 4): 4, counts.OUTSIDE: 1}
     elsewhere = {counts.function(None, "work", "", b"0" * 16): 2, counts.call(b"work\t", None, b"hot\tmain.c"): 1}
     added = {same: ran | calls, other: elsewhere, counts.head("", "libc.so.6"): {counts.FOREIGN: 5}}
-    return made | {name: text.encode() for name, text in texts.items()} | {"counts": counts.write(added)}
+    return (
+        made
+        | {name: text.encode() for name, text in texts.items()}
+        | {
+            "counts": counts.write(added),
+            "proto": pprof(functions),
+        }
+    )
 
 
 def counted(functions: Functions, chance: random.Random) -> bytes:

@@ -13,7 +13,7 @@ def test_every_reader_is_reached() -> None:
     with tempfile.TemporaryDirectory() as work:
         path = Path(work) / "x"
         found = set()
-        for case in range(400):
+        for case in range(1600):
             path.write_bytes(files.profile(chance))
             form = profiles.WITHOUT_TOOLS[case % len(profiles.WITHOUT_TOOLS)] if case % 5 == 0 else None
             found.add(profiles.check(path, functions, form))

@@ -1,0 +1,60 @@
+"""Protocol buffers without their compiler: the fields of a message, one after the other (protobuf.dev, "Encoding").
+
+A million small messages are in one file, so that they are not copied: a message is a piece of the file's bytes.
+"""
+
+from collections.abc import Iterator
+
+from hugealign.profile.model import Malformed
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_MASK = (1 << 64) - 1
+_MOST = 1 << 16  # numbers of one field: frames of a stack
+
+#: A field: its number, its value (the bytes' length, if it is some), and where its bytes begin and end.
+Field = tuple[int, int, int, int]
+
+
+def fields(data: bytes, at: int, end: int) -> Iterator[Field]:
+    """Yield the fields of the message in *data* from *at* to *end*.  Raises Malformed."""
+    while at < end:
+        key, at = varint(data, at, end)
+        kind = key & 7
+        start = at
+        if kind == _VARINT:
+            value, at = varint(data, at, end)
+        elif kind == _BYTES:
+            value, start = varint(data, at, end)
+            at = start + value
+        elif kind in (_FIXED64, _FIXED32):
+            value, at = 0, at + (8 if kind == _FIXED64 else 4)
+        else:
+            raise Malformed
+        if at > end:
+            raise Malformed
+        yield key >> 3, value, start, at
+
+
+def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
+    """Return the number at *at*, and where it ends.  Raises Malformed."""
+    value = shift = 0
+    while at < end and shift < 70:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & _MASK, at
+        shift += 7
+    raise Malformed
+
+
+def numbers(data: bytes, field: Field) -> list[int]:
+    """Return the numbers of a repeated field, packed or not: either way they are all that is in its bytes."""
+    _, value, at, end = field
+    found = []
+    while at < end:
+        value, at = varint(data, at, end)
+        found.append(value)
+        if len(found) > _MOST:
+            raise Malformed
+    return found
