@@ -36,6 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--rodata", action="store_true", help="count the windows of read-only data, too: the copy holds them anyhow")
     add("--max", metavar="SIZE", help="refuse what would make the store larger (default: half of the memory)")
     add("--store", metavar="DIR", default=store.DEFAULT, help=f"where it is (default: {store.DEFAULT})")
+    add("--owner", metavar="NAME", default="", help="link to the copies below for/NAME in the store, not below path")
     add("-q", "--quiet", action="store_true", help="print errors only")
     add("--format", choices=("text", "json"), default="text", help="json: schema hugealign.stage/1")
 
@@ -77,7 +78,7 @@ def _stage(args: argparse.Namespace) -> int:
             named |= {library: True for library in libraries.resolve(path).paths if library not in named}
     for path, library in named.items():
         try:
-            staged = store.stage(path, args.store, args.fix, limit, args.rodata)
+            staged = store.stage(path, args.store, args.fix, limit, args.rodata, owner=args.owner)
         except HugealignError as error:
             status = max(status, error.exit_status)
             errors.append((path, str(error)))

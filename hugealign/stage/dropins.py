@@ -69,9 +69,12 @@ def _service(adoption: Adoption, command: str) -> str:
         "TimeoutStartSec=60",
     ]
     # First the names of the last copies go: whatever fails then, no old program is started.
-    lines += [f"ExecStart=-/bin/rm -f -- {_argument(f'{adoption.store}/path{path}')}" for path in adoption.staged]
-    for words, files in ((f"stage{' --fix' if adoption.fix else ''}", adoption.staged), ("warm", adoption.warmed)):
-        lines += [f"ExecStart=-{run} {words} -- {_argument(path)}" for path in files]
+    # Names of its own: other services keep theirs, and with them the copies that they share with it.
+    lines += [f"ExecStart=-/bin/rm -f -- {_argument(_link(adoption, path))}" for path in adoption.staged]
+    staging = f"stage{' --fix' if adoption.fix else ''} --owner {_owner(adoption.name)}"
+    for words, files in ((staging, adoption.staged), ("warm", adoption.warmed)):
+        if files:
+            lines.append(f"ExecStart=-{run} {words} -- {' '.join(map(_argument, files))}")
     return "\n".join([*lines, ""])
 
 
@@ -79,11 +82,21 @@ def _drop_in(adoption: Adoption) -> str:
     helping = helper(adoption.name)
     lines = [MARK, "[Unit]", f"Wants={helping}", f"After={helping}", "", "[Service]"]
     for path in adoption.staged:
-        copy = _part(f"-{adoption.store}/path{path}")
+        copy = _part(f"-{_link(adoption, path)}")
         lines.append(f"BindReadOnlyPaths={copy}:{_part(path)}")
     if adoption.tunable:
         lines.append(f"Environment={VARIABLE}={SETTING}")
     return "\n".join([*lines, ""])
+
+
+def _link(adoption: Adoption, path: str) -> str:
+    """Return where the copy of the file *path* is for the adopted service (hugealign/stage/store.py)."""
+    return f"{adoption.store}/for/{_owner(adoption.name)}{path}"
+
+
+def _owner(name: str) -> str:
+    """Return the name of the service without what means something to systemd; no other service has it."""
+    return name.replace("\\", "=")
 
 
 def _argument(path: str) -> str:

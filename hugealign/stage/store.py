@@ -1,9 +1,10 @@
 """A store of huge copies that services share: one tmpfs, one copy for each state of a file.
 
 ``STORE/IDENTITY`` is a copy; ``STORE/path/usr/sbin/mariadbd`` is a link to the one of that path, which a service can
-name before it is there.  A copy gets its name when it is complete, so nobody executes half of one; and the link goes as
-soon as the file is another, so nobody starts an old one.  The store belongs to who made it, root as a rule, and others
-cannot write to it.  Small files take 2 MiB each on such a tmpfs: there are none but copies.
+name before it is there.  ``STORE/for/UNIT/usr/sbin/mariadbd`` is one that UNIT alone names, and may take away: a copy
+stays as long as any link leads to it.  A copy gets its name when it is complete, so nobody executes half of one; and the
+link goes as soon as the file is another, so nobody starts an old one.  The store belongs to who made it, root as a rule,
+and others cannot write to it.  Small files take 2 MiB each on such a tmpfs: there are none but copies.
 """
 
 import contextlib
@@ -25,7 +26,8 @@ from hugealign.stage.copies import StageError
 from hugealign.units import format_size, printable
 
 DEFAULT = "/run/hugealign"
-_LINKS, _LOCK = "path", "lock"
+_LINKS, _OWNED, _LOCK = "path", "for", "lock"
+_LONGEST_NAME = 255  # NAME_MAX
 _PATIENCE = 60.0  # seconds that a starter waits for others that copy
 _PAUSE = 0.01
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -69,37 +71,42 @@ class Entry:
 
 
 def stage(
-    path: str, place: str = DEFAULT, fix: bool = False, limit: int = 0, rodata: bool = False, private: bool = False
+    path: str,
+    place: str = DEFAULT,
+    fix: bool = False,
+    limit: int = 0,
+    rodata: bool = False,
+    private: bool = False,
+    owner: str = "",
 ) -> Staged:
     """Put a huge copy of the file *path* into the store at *place*, with *fix* a fixed one if it has no window.
 
     *limit* bounds the bytes of all copies; 0 is half of the memory, the default of tmpfs.  With *rodata* the windows of
     what is only readable count, too.  A *private* store is entered by nobody else, and takes what only some may reach.
-    Raises HugealignError.
+    With an *owner*, the link is one of its own.  Raises HugealignError.
     """
-    real = os.path.realpath(path)
+    real, links = os.path.realpath(path), _tree(place, owner)
     with _opened(place, private) as store:
         try:
             with _alone(store), opened(real) as fd:
                 if not private:
                     _check_reachable(real)
-                return _staged(store, place, real, fd, fix, limit, rodata)
+                return _staged(store, place, links, real, fd, fix, limit, rodata)
         except BaseException:
             # Whatever went wrong: a link to the copy of an older file must not stay.
-            _unlink(_link(place, real))
+            _unlink(links + real)
             raise
 
 
 def entries(place: str = DEFAULT) -> list[Entry]:
     """Return the copies in the store, by path; none if there is no store."""
     found = []
-    for link in _links(place):
-        path = link[len(os.path.join(place, _LINKS)) :]
+    for path, link in _links(place):
         with contextlib.suppress(OSError):
             identity = os.path.basename(os.readlink(link))
             size = os.stat(os.path.join(place, identity)).st_blocks * 512
             found.append(Entry(path, identity, size, _is_current(path, identity), identity.endswith(copies.FIXED)))
-    return sorted(found, key=lambda entry: entry.path)
+    return sorted(set(found), key=lambda entry: (entry.path, entry.identity))
 
 
 def drop(paths: Sequence[str] = (), place: str = DEFAULT) -> list[Entry]:
@@ -115,8 +122,10 @@ def drop(paths: Sequence[str] = (), place: str = DEFAULT) -> list[Entry]:
         return []
     dropped = [entry for entry in there if not wanted or entry.path in wanted]
     with _opened(place) as store, _alone(store):
-        for entry in dropped:
-            _unlink(_link(place, entry.path))
+        paths_dropped = {entry.path for entry in dropped}
+        for path, link in list(_links(place)):
+            if path in paths_dropped:
+                _unlink(link)
         _remove_unnamed(store, place)
     return dropped
 
@@ -135,12 +144,12 @@ def found(origin: copies.Source, place: str = DEFAULT) -> Iterator[int | None]:
         yield fd
 
 
-def _staged(store: int, place: str, real: str, fd: int, fix: bool, limit: int, rodata: bool) -> Staged:
+def _staged(store: int, place: str, links: str, real: str, fd: int, fix: bool, limit: int, rodata: bool) -> Staged:
     info = os.fstat(fd)
     _remove_stale(store, place, {copies.identity(info, fixed) for fixed in (False, True)})
     origin = copies.source(real, fd, fix, rodata)
     if origin is None:
-        _unlink(_link(place, real))
+        _unlink(links + real)
         return Staged(real, NO_WINDOW)
     copies.check(origin)
     if namespace.privileged(fd):
@@ -151,12 +160,12 @@ def _staged(store: int, place: str, real: str, fd: int, fix: bool, limit: int, r
     if made:
         _make_room(store, origin, limit)
         _copy(store, origin, identity)
-    _point(place, real, identity)
+    _point(place, links + real, identity)
     with opened(os.path.join(place, identity)) as copy:
         huge, size = copies.huge_windows(copy), os.fstat(copy).st_blocks * 512
         data = copies.huge_rodata(origin, copy)
     state = MADE if made else THERE
-    return Staged(real, state, origin.windows, huge, size, _link(place, real), origin.output is not None, data)
+    return Staged(real, state, origin.windows, huge, size, links + real, origin.output is not None, data)
 
 
 def _check_reachable(real: str) -> None:
@@ -190,9 +199,8 @@ def _make_room(store: int, origin: copies.Source, limit: int) -> None:
         raise StageError(f"the store would hold more than {format_size(limit)}; see: hugealign stage --list")
 
 
-def _point(place: str, real: str, identity: str) -> None:
-    """Let the link of the path *real* lead to the copy *identity*."""
-    link = _link(place, real)
+def _point(place: str, link: str, identity: str) -> None:
+    """Let *link* lead to the copy *identity*."""
     os.makedirs(os.path.dirname(link), mode=0o755, exist_ok=True)
     target = os.path.relpath(os.path.join(place, identity), os.path.dirname(link))
     with contextlib.suppress(OSError):
@@ -206,35 +214,46 @@ def _point(place: str, real: str, identity: str) -> None:
 
 def _remove_stale(store: int, place: str, wanted: AbstractSet[str]) -> None:
     """Remove the copies of files that are others by now, but *wanted*, and links that a killed one left behind."""
-    for link in _links(place):
+    for path, link in list(_links(place)):
         identity = os.path.basename(os.readlink(link))
-        if not _exists(store, identity) or not _is_current(link[len(os.path.join(place, _LINKS)) :], identity):
+        if not _exists(store, identity) or not _is_current(path, identity):
             _unlink(link)
     _remove_unnamed(store, place, wanted)
 
 
 def _remove_unnamed(store: int, place: str, wanted: AbstractSet[str] = frozenset()) -> None:
     """Remove the copies that no link leads to, but *wanted*."""
-    named = wanted | {os.path.basename(os.readlink(link)) for link in _links(place)}
+    named = wanted | {os.path.basename(os.readlink(link)) for _, link in _links(place)}
     for name in _copies(store):
         if name not in named:
             os.unlink(name, dir_fd=store)
 
 
 def _copies(store: int) -> list[str]:
-    return [name for name in os.listdir(store) if name not in (_LINKS, _LOCK)]
+    return [name for name in os.listdir(store) if name not in (_LINKS, _OWNED, _LOCK)]
 
 
-def _links(place: str) -> Iterator[str]:
-    for directory, _, names in os.walk(os.path.join(place, _LINKS)):
-        for name in names:
-            path = os.path.join(directory, name)
-            if os.path.islink(path):
-                yield path
+def _links(place: str) -> Iterator[tuple[str, str]]:
+    """Yield each path that has a copy, and a link that leads there."""
+    tops = [os.path.join(place, _LINKS)]
+    with contextlib.suppress(FileNotFoundError):
+        tops += [os.path.join(place, _OWNED, name) for name in os.listdir(os.path.join(place, _OWNED))]
+    for top in tops:
+        for directory, _, names in os.walk(top):
+            for name in names:
+                link = os.path.join(directory, name)
+                if os.path.islink(link):
+                    yield link[len(top) :], link
 
 
-def _link(place: str, real: str) -> str:
-    return os.path.join(place, _LINKS) + real
+def _tree(place: str, owner: str) -> str:
+    """Return the directory below which links are called as the files are: everybody's, or those of *owner*.
+
+    Raises StageError for an *owner* that is no name of a directory.
+    """
+    if owner.startswith(".") or "/" in owner or "\0" in owner or len(os.fsencode(owner)) > _LONGEST_NAME:
+        raise StageError(f"{printable(owner)}: no name for links")
+    return os.path.join(place, _OWNED, owner) if owner else os.path.join(place, _LINKS)
 
 
 def _unlink(path: str) -> None:

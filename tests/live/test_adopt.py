@@ -223,8 +223,11 @@ HELPER, DROP_IN = "hugealign-for-demo.service", "demo.service.d/hugealign.conf"
 def test_without_a_manager(units: Path, stock: Path) -> None:
     done = offline(units, "adopt", "demo")
     assert (done.returncode, done.stderr, written(units)) == (0, "", [DROP_IN, HELPER])
-    assert f"stage -- {stock}/good\n" in (units / HELPER).read_text()
-    assert f"BindReadOnlyPaths=-/run/hugealign/path{stock}/good:{stock}/good\n" in (units / DROP_IN).read_text()
+    assert f"stage --owner demo.service -- {stock}/good\n" in (units / HELPER).read_text()
+    assert (
+        f"BindReadOnlyPaths=-/run/hugealign/for/demo.service{stock}/good:{stock}/good\n"
+        in (units / DROP_IN).read_text()
+    )
     again = offline(units, "adopt", "demo.service")
     assert (again.returncode, again.stdout, written(units)) == (0, done.stdout, [DROP_IN, HELPER])
     assert offline(units, "adopt", "--undo", "demo").returncode == 0

@@ -47,7 +47,7 @@ def document(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 
 def copies(store: Path) -> list[str]:
-    return sorted(name for name in os.listdir(store) if name not in ("path", "lock"))
+    return sorted(name for name in os.listdir(store) if name not in ("path", "for", "lock"))
 
 
 def link(store: Path, program: Path) -> Path:
@@ -71,6 +71,30 @@ def test_a_copy_that_services_can_bind(store: Path, program: Path) -> None:
     copy.unlink()
     assert stage(store, program).stdout.endswith("there already)\n")
     assert (store.stat().st_mode & 0o7777, store.stat().st_uid) == (0o755, 0)
+
+
+def test_services_share_a_copy_and_take_away_their_own_name_alone(store: Path, stock: Path, program: Path) -> None:
+    """As two services do that start at once: each removes its names, then stages; the other's stay, and the copies."""
+    other = program.with_name("library")
+    shutil.copy(stock / "state", other)
+    for owner in ("a.service", "b.service"):
+        assert stage(store, "--owner", owner, program, other).returncode == 0
+    assert len(copies(store)) == 2
+    ours, theirs = (Path(f"{store}/for/{owner}{other}") for owner in ("a.service", "b.service"))
+    inode = theirs.stat().st_ino
+    ours.unlink()
+    assert stage(store, "--owner", "a.service", program).stdout.endswith("there already)\n")
+    assert theirs.stat().st_ino == inode  # although a.service no longer names it
+    assert stage(store, "--owner", "a.service", other).stdout.endswith("there already)\n")
+    assert ours.stat().st_ino == inode
+    assert {entry["path"] for entry in document(stage(store, "--list", "--format=json"))["copies"]} == {
+        str(program), str(other)
+    }  # fmt: skip
+    assert stage(store, "--drop", other).returncode == 0
+    assert not os.path.lexists(ours)
+    assert not os.path.lexists(theirs)
+    assert len(copies(store)) == 1
+    assert stage(store, "--owner", "../x", program).returncode == 3
 
 
 def test_run_takes_it(store: Path, program: Path) -> None:

@@ -51,7 +51,7 @@ function _shtab_hugealign_using
 end
 
 set -g _shtab_hugealign_commands verify ps top advise adapt warm cool run stage oci-hook adopt order profile 'profile reduce' 'profile merge' map fix build plugin 'plugin build' 'plugin path' 'plugin list' path doctor trace simulate explain help
-set -g _shtab_hugealign_opts_with_value --after --baseline --binary --cap --cc --color --config --cpu --drift --emit --fail-on --file --format --frequency --from --how --ignore --interval --itlb-2m --jobs --layout --level --limit --max --max-unpacked --median --min-coverage --min-text --order --output --pad-threshold --page-size --pid --png --profile --rate --reserve --seconds --segments --select --store --svg --threshold --trace --type --until --wait --watch --weight --windows -b -j -o -p
+set -g _shtab_hugealign_opts_with_value --after --baseline --binary --cap --cc --color --config --cpu --drift --emit --fail-on --file --format --frequency --from --how --ignore --interval --itlb-2m --jobs --layout --level --limit --max --max-unpacked --median --min-coverage --min-text --order --output --owner --pad-threshold --page-size --pid --png --profile --rate --reserve --seconds --segments --select --store --svg --threshold --trace --type --until --wait --watch --weight --windows -b -j -o -p
 
 complete -c hugealign -e
 complete -c hugealign -f
@@ -163,6 +163,7 @@ complete -c hugealign -n '_shtab_hugealign_using stage' -l libs -d 'the shared l
 complete -c hugealign -n '_shtab_hugealign_using stage' -l rodata -d 'count the windows of read-only data, too: the copy holds them anyhow'
 complete -c hugealign -n '_shtab_hugealign_using stage' -l max -x -d 'refuse what would make the store larger (default: half of the memory)'
 complete -c hugealign -n '_shtab_hugealign_using stage' -l store -xka "(__fish_complete_directories)" -d 'where it is (default: /run/hugealign)'
+complete -c hugealign -n '_shtab_hugealign_using stage' -l owner -x -d 'link to the copies below for/NAME in the store, not below path'
 complete -c hugealign -n '_shtab_hugealign_using stage' -s q -l quiet -d 'print errors only'
 complete -c hugealign -n '_shtab_hugealign_using stage' -l format -xka "text json" -d 'json: schema hugealign.stage/1'
 complete -c hugealign -n '_shtab_hugealign_using stage' -l json -d 'the same as --format json'

@@ -13,8 +13,8 @@ RequiresMountsFor=/run/hugealign
 [Service]
 Type=oneshot
 TimeoutStartSec=60
-ExecStart=-/bin/rm -f -- /run/hugealign/path/usr/sbin/demo
-ExecStart=-/usr/bin/hugealign stage --fix -- /usr/sbin/demo
+ExecStart=-/bin/rm -f -- /run/hugealign/for/demo.service/usr/sbin/demo
+ExecStart=-/usr/bin/hugealign stage --fix --owner demo.service -- /usr/sbin/demo
 ExecStart=-/usr/bin/hugealign warm -- /usr/lib/libdemo.so
 """
 DROP_IN = f"""{MARK}
@@ -23,7 +23,7 @@ Wants=hugealign-for-demo.service
 After=hugealign-for-demo.service
 
 [Service]
-BindReadOnlyPaths=-/run/hugealign/path/usr/sbin/demo:/usr/sbin/demo
+BindReadOnlyPaths=-/run/hugealign/for/demo.service/usr/sbin/demo:/usr/sbin/demo
 Environment=GLIBC_TUNABLES=glibc.elf.thp=1
 """
 
@@ -45,8 +45,8 @@ def test_instance_gets_a_service_that_is_no_instance() -> None:
 def test_names_are_escaped() -> None:
     written = texts(Adoption("demo.service", ["/opt/100% $HOME: x"]), "/usr/bin/hugealign")
     service, drop_in = written.values()
-    assert 'stage -- "/opt/100%% $$HOME: x"\n' in service
-    assert '"-/run/hugealign/path/opt/100%% $HOME\\: x":"/opt/100%% $HOME\\: x"\n' in drop_in
+    assert 'stage --owner demo.service -- "/opt/100%% $$HOME: x"\n' in service
+    assert '"-/run/hugealign/for/demo.service/opt/100%% $HOME\\: x":"/opt/100%% $HOME\\: x"\n' in drop_in
 
 
 @pytest.mark.parametrize(
