@@ -2,9 +2,9 @@
 
 ``STORE/IDENTITY`` is a copy; ``STORE/path/usr/sbin/mariadbd`` is a link to the one of that path, which a service can
 name before it is there.  ``STORE/for/UNIT/usr/sbin/mariadbd`` is one that UNIT alone names, and may take away: a copy
-stays as long as any link leads to it.  A copy gets its name when it is complete, so nobody executes half of one; and the
-link goes as soon as the file is another, so nobody starts an old one.  The store belongs to who made it, root as a rule,
-and others cannot write to it.  Small files take 2 MiB each on such a tmpfs: there are none but copies.
+stays as long as any link leads to it.  A copy gets its name when it is complete, so nobody executes half of one; and
+the link goes as soon as the file is another, so nobody starts an old one.  The store belongs to who made it, root as a
+rule, and others cannot write to it.  Small files take 2 MiB each on such a tmpfs: there are none but copies.
 """
 
 import contextlib
