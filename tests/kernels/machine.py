@@ -90,14 +90,23 @@ def boot(kernel: Kernel, system: Path, file_systems: Sequence[str], log: Path) -
         ]
         for disk in disks:  # a snapshot: every boot finds them fresh
             command += ["-drive", f"file={disk},if=virtio,format=raw,snapshot=on"]
-        try:
-            subprocess.run(command, check=True, timeout=SECONDS, stdin=subprocess.DEVNULL)
-        except subprocess.TimeoutExpired:
-            raise RuntimeError(f"no end after {SECONDS} s; console: {log}") from None
-    sent = [json.loads(line) for line in results.read_text(encoding="ascii").splitlines() if line]
-    if not sent or "done" not in sent[-1]:
-        raise RuntimeError(f"the guest failed: {sent[-1].get('error') if sent else 'nothing sent'}; console: {log}")
-    return sent[:-1]
+        return sent(command, log, SECONDS)
+
+
+def sent(command: Sequence[str], log: Path, seconds: int) -> list[dict[str, Any]]:
+    """Run QEMU by *command*, whose guest sends lines of JSON beside the *log* of its console; return what it sent.
+
+    Raises RuntimeError if the guest did not come to its end in *seconds*.
+    """
+    try:
+        subprocess.run(command, check=True, timeout=seconds, stdin=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"no end after {seconds} s; console: {log}") from None
+    text = log.with_suffix(".jsonl").read_text(encoding="utf-8")
+    found = [json.loads(line) for line in text.splitlines() if line]
+    if not found or "done" not in found[-1]:
+        raise RuntimeError(f"the guest failed: {found[-1].get('error') if found else 'nothing sent'}; console: {log}")
+    return found[:-1]
 
 
 def write_initrd(kernel: Kernel, target: Path, scratch: Path, init: str) -> None:

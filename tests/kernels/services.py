@@ -3,7 +3,6 @@
 The disk is ext4, the kernel Debian's own, unchanged.  The guest runs tests/kernels/services_guest.py.
 """
 
-import json
 import os
 import shutil
 import subprocess
@@ -130,11 +129,4 @@ def boot(kernel: debian.Kernel, image: Path, log: Path) -> list[dict[str, Any]]:
             *("-append", "console=ttyS0 loglevel=4 panic=-1 no_timer_check systemd.show_status=1"),
             *("-drive", f"file={image},if=virtio,format=raw,cache=unsafe"),
         ]
-        try:
-            subprocess.run(command, check=True, timeout=SECONDS, stdin=subprocess.DEVNULL)
-        except subprocess.TimeoutExpired:
-            raise RuntimeError(f"no end after {SECONDS} s; console: {log}") from None
-    sent = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines() if line]
-    if not sent or "done" not in sent[-1]:
-        raise RuntimeError(f"the guest failed: {sent[-1].get('error') if sent else 'nothing sent'}; console: {log}")
-    return sent[:-1]
+        return machine.sent(command, log, SECONDS)
