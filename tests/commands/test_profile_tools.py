@@ -439,7 +439,7 @@ def test_missing_tools_are_named(made: Path, monkeypatch: pytest.MonkeyPatch, tm
     for data, package in (
         (b"PERFILE2", "linux-perf"), (b"gmon", "binutils"), (b"adcg", "gcc"), (b"adcg\2\0\0\0", "autofdo"),
         (b"\xfflprofi\x81", "llvm"),
-        (struct.pack("4B", 0x28, 0xB5, 0x2F, 0xFD), "zstd"), (b"\x0a\x04\x08\x01\x10\x02\x12\x05", "golang-go"),
+        (struct.pack("4B", 0x28, 0xB5, 0x2F, 0xFD), "zstd"), (struct.pack("<5Q", 0, 3, 0, 10000, 0), "golang-go"),
     ):  # fmt: skip
         (tmp_path / "p").write_bytes(data)
         with pytest.raises(ProfileError, match=rf"not installed.*apt install {package}"):
