@@ -5,10 +5,11 @@ Only the command reads it.  A link never does, and neither does `hugealign.verif
 
 import os
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, Self
 
 from hugealign.errors import UsageError
 from hugealign.near import hint
+from hugealign.records import Record
 from hugealign.units import printable
 
 NAMES = ("hugealign.toml", "pyproject.toml")
@@ -33,14 +34,27 @@ KEYS = {
 _EXCEPTION = {"files": _LIST, "ignore": _LIST, "reason": _TEXT}
 
 
-class Setting(NamedTuple):
-    """A value, and where it was set: an option, or a line of a file."""
+class Setting(tuple[Any, str]):
+    """A value, and where it was set: an option, or a line of a file.  No NamedTuple: each takes half a millisecond."""
 
-    value: "Any"
-    where: str
+    __slots__ = ()
+
+    def __new__(cls, value: Any, where: str) -> Self:
+        """Return the pair of both."""
+        return tuple.__new__(cls, (value, where))
+
+    @property
+    def value(self) -> Any:  # each key has a type of its own
+        """What was set."""
+        return self[0]
+
+    @property
+    def where(self) -> str:
+        """By what: ``--option``, or ``FILE:LINE: key``."""
+        return self[1]
 
 
-class Exempt(NamedTuple):
+class Exempt(Record):
     """Findings that somebody accepts in some files, and why.
 
     *files* are patterns, held against the name as it was given, the name below *directory*, and the name in an archive;
@@ -65,7 +79,7 @@ class Exempt(NamedTuple):
         )
 
 
-class Configuration(NamedTuple):
+class Configuration(Record):
     """What the files say: a setting for each key that is there, and the exceptions."""
 
     settings: dict[str, Setting]
@@ -115,7 +129,7 @@ def read(path: str) -> Configuration:
     return _read(path, table, ())
 
 
-class _Table(NamedTuple):
+class _Table(Record):
     """The part of a file that is ours, and the file's lines."""
 
     content: "dict[str, Any]"
