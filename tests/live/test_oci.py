@@ -80,7 +80,10 @@ def engine(built: Programs) -> Iterator[Engine]:
             script.chmod(0o755)
             podman.podman("cp", script, f"{name}:/entrypoint")
             podman.podman("commit", "--quiet", name, "server")
-            yield podman
+            try:
+                yield podman
+            finally:
+                podman.podman("rm", "--all", "--force", "--time=0")
     except MissingError as error:
         pytest.skip(str(error))
     finally:
