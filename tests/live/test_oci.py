@@ -1,8 +1,10 @@
 """`hugealign oci-hook`: podman and crun start images that nobody changed, from huge copies; real overlays on ext4."""
 
+import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -27,6 +29,7 @@ class Engine:
 
     def __init__(self, place: Path, store: Path) -> None:
         self.place, self.store = place, store
+        self.started: list[int] = []
         hook = json.loads((ROOT / "examples/containers/hugealign.json").read_text())
         hook["hook"] |= {"path": str(HUGEALIGN), "args": ["hugealign", "oci-hook", "-v", "--store", str(store)]}
         (place / "hooks").mkdir()
@@ -50,6 +53,7 @@ class Engine:
                 break
             time.sleep(0.1)
         pid = self.podman("inspect", "--format", "{{.State.Pid}}", name)
+        self.started.append(int(pid))
         smaps = Path(f"/proc/{pid}/smaps").read_text(encoding="utf-8").splitlines()
         return name, sum(int(line.split()[1]) for line in smaps if line.startswith("ShmemPmdMapped:"))
 
@@ -83,6 +87,9 @@ def engine(built: Programs) -> Iterator[Engine]:
             try:
                 yield podman
             finally:
+                for pid in podman.started:  # podman leaves some of those behind that it runs without control groups
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
                 podman.podman("rm", "--all", "--force", "--time=0")
     except MissingError as error:
         pytest.skip(str(error))
