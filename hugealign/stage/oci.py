@@ -59,13 +59,13 @@ class Bound:
     reason: str = ""
 
 
-def container(state: bytes, read_config: Any = None) -> Container | None:
+def container(state: bytes) -> Container | None:
     """Return the container whose *state* the engine gave; None if nothing is asked for.  Raises StageError."""
     found = _object(state, "the state")
     bundle, pid = _text(found, "bundle"), found.get("pid")
     if type(pid) is not int or not 0 < pid < _MOST_PIDS:
         raise StageError("the container has no pid")
-    config = _object((read_config or _config)(bundle), "config.json")
+    config = _object(_config(bundle), "config.json")
     annotations = _part(found, "annotations") | _part(config, "annotations")
     wanted = annotations.get(ANNOTATION)
     if not isinstance(wanted, str) or wanted in ("", "off"):
@@ -146,10 +146,11 @@ def _layers(device: int) -> list[str]:
     return []
 
 
-def _named(options: str) -> Iterator[str]:
+def _named(options: str) -> list[str]:
+    """Return the layers that the mount *options* of an overlay name, the topmost first."""
     found = dict(part.partition("=")[::2] for part in options.split(","))
-    yield from (found[key] for key in ("upperdir",) if key in found)
-    yield from found.get("lowerdir", "").split(":")
+    upper = [found["upperdir"]] if "upperdir" in found else []
+    return upper + found.get("lowerdir", "").split(":")
 
 
 def _unescaped(field: bytes) -> str:
