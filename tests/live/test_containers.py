@@ -2,9 +2,7 @@
 
 import os
 import shutil
-import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,46 +12,26 @@ from tests.live import filesystems
 from tests.live import stock as stocks
 from tests.live.booted import debian
 from tests.live.filesystems import MissingError
+from tests.live.podman import Podman, huge_kib
 from tests.live.programs import ROOT, WINDOW, WINDOWS, Programs, hugealign
 
 pytestmark = [pytest.mark.matrix, pytest.mark.timeout(900)]
 ALL = WINDOWS * WINDOW >> 10
 SERVER = "/usr/local/bin/server"
 RUN = ("/opt/hugealign/bin/hugealign", "run", "--")
-#: crun wants control groups of version 2 alone, where this machine may have both.
-_UNIFIED = 'umount --recursive --lazy /sys/fs/cgroup; mount -t cgroup2 none /sys/fs/cgroup; exec "$@"'
 
 
-class Engine:
+class Engine(Podman):
     """Podman with images of its own at *place*."""
 
     def __init__(self, place: Path, state: str) -> None:
-        self._place = place
-        self._state = state
-
-    def run(self, *words: str | Path) -> str:
-        """Return what podman says to *words*."""
-        own = ("--root", self._place / "root", "--runroot", self._state, "--storage-driver", "vfs")
-        command = ["unshare", "--mount", "sh", "-c", _UNIFIED, "sh", "podman", *own, "--runtime", "crun", *words]
-        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
-        if done.returncode:
-            raise MissingError(f"podman {words[0]}: {done.stderr.strip()[-200:]}")
-        return (done.stdout + (done.stderr if words[0] == "logs" else "")).strip()
+        super().__init__("--root", place / "root", "--runroot", state, "--storage-driver", "vfs")
 
     def huge_kib(self, *words: str | Path) -> tuple[int, str, str]:
         """Run a container; return the KiB of its text on huge pages, what `hugealign ps` says, and what it says."""
-        limits = ("--cgroups=disabled", "--network=none", "--ulimit=nofile=1000:1000", "--ulimit=nproc=1000:1000")
-        name = self.run("run", "--detach", *limits, *words)
+        name, pid, said = self.start(*words)
         try:
-            for _ in range(100):
-                said = self.run("logs", name)
-                if "ready" in said:
-                    break
-                time.sleep(0.1)
-            pid = self.run("inspect", "--format", "{{.State.Pid}}", name)
-            smaps = Path(f"/proc/{pid}/smaps").read_text(encoding="utf-8").splitlines()
-            huge = sum(int(line.split()[1]) for line in smaps if line.startswith("ShmemPmdMapped:"))
-            return huge, hugealign("ps", pid).stdout, said
+            return huge_kib(pid), hugealign("ps", str(pid)).stdout, said
         finally:
             self.run("rm", "--force", "--time=0", name)
 

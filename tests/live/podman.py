@@ -1,0 +1,45 @@
+"""Podman with crun and images of its own, for tests that run containers."""
+
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.live.filesystems import MissingError
+
+#: crun wants control groups of version 2 alone, where this machine may have both.
+_UNIFIED = 'umount --recursive --lazy /sys/fs/cgroup; mount -t cgroup2 none /sys/fs/cgroup; exec "$@"'
+
+
+class Podman:
+    """Podman by its own *options*: where its images are, and of which kind."""
+
+    def __init__(self, *options: object) -> None:
+        self._options = options
+
+    def run(self, *words: object) -> str:
+        """Return what podman says to *words*.  Raises MissingError."""
+        podman: Sequence[object] = ("podman", *self._options, "--runtime", "crun", *words)
+        command = ["unshare", "--mount", "sh", "-c", _UNIFIED, "sh", *map(str, podman)]
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
+        if done.returncode:
+            raise MissingError(f"podman {words[0]}: {done.stderr.strip()[-300:]}")
+        return (done.stdout + (done.stderr if words[0] == "logs" else "")).strip()
+
+    def start(self, *words: object) -> tuple[str, int, str]:
+        """Start a container that says ``ready``; return its name, the PID of its first process, and what it said."""
+        limits = ("--cgroups=disabled", "--network=none", "--ulimit=nofile=1000:1000", "--ulimit=nproc=1000:1000")
+        name = self.run("run", "--detach", *limits, *words)
+        said = ""
+        for _ in range(100):
+            said = self.run("logs", name)
+            if "ready" in said:
+                break
+            time.sleep(0.1)
+        return name, int(self.run("inspect", "--format", "{{.State.Pid}}", name)), said
+
+
+def huge_kib(pid: int) -> int:
+    """Return the KiB of copies on tmpfs that the process maps with huge pages."""
+    lines = Path(f"/proc/{pid}/smaps").read_text(encoding="utf-8").splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith("ShmemPmdMapped:"))
