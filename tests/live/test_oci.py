@@ -93,6 +93,7 @@ def test_without_the_annotation_nothing_is_done(engine: Engine) -> None:
 def test_an_image_runs_from_one_copy(engine: Engine) -> None:
     """By the command, behind a script, by a path: always the copy of the layer, which is one."""
     annotated = ("--annotation", "hugealign.text=auto")
+    seen = set()
     for words in (
         (*annotated, "server", SERVER, "5"),
         (*annotated, "--user=65534", "--read-only", "server", "/entrypoint", "server", "5"),
@@ -104,6 +105,8 @@ def test_an_image_runs_from_one_copy(engine: Engine) -> None:
         assert os.readlink(f"/proc/{pid}/exe") == SERVER
         assert engine.run("exec", "--user=0", name, "sh", "-c", f"test -w {SERVER} || echo no") == "no"
         assert len(engine.copies()) == 1
+        seen.update(engine.copies())
+    assert len(seen) == 1  # not one for each container, of which the last is left
     assert engine.store.stat().st_mode & 0o777 == 0o700
     assert Path("/proc/self/mounts").read_text().count("server") == 0  # nothing of it is mounted here
 
