@@ -116,11 +116,11 @@ _FIX_AGAIN = (
 )
 _PROFILE = (
     ("order", "@", "-b", "prog"),
-    ("order", "@", "-b", "prog", "--force", "-o", OUT),
-    ("order", "@", "folded", "-b", "prog", "--emit=json", "--force", "--format=json", "-o", OUT),
-    ("map", "prog", "--profile", "@", "--force"),
+    ("order", "@", "-b", "prog", "--force", "--cpu=zen3", "-o", OUT),
+    ("order", "@", "folded", "-b", "prog", "--emit=json", "--force", "--format=json", "--itlb-2m=3", "-o", OUT),
+    ("map", "prog", "--profile", "@", "--force", "--itlb-2m=0"),
     ("profile", "reduce", "@", "folded", "-b", "prog", "-o", OUT),
-    ("map", "prog", "--profile", "@", "--force", "--svg", OUT),
+    ("map", "prog", "--profile", "@", "--force", "--cpu=skylake", "--svg", OUT),
 )
 _COUNTS = (
     ("profile", "merge", "@", "-o", OUT),
@@ -128,27 +128,27 @@ _COUNTS = (
     ("profile", "merge", "--keep-going", "good.counts", "@", "--cap=7", "--weight=x=3", "-o", OUT),
     ("profile", "merge", "--keep-going", "--median=3", "good.counts", "good.counts", "@", "-o", OUT),
     ("profile", "reduce", "@", "-b", "prog", "--blocks", "-o", OUT),
-    ("order", "@", "-b", "prog", "--force", "-o", OUT),
+    ("order", "@", "-b", "prog", "--force", "--cpu=skylake", "-o", OUT),
 )
 _MADE = (("@",), *(("@", form) for form in profiles.WITHOUT_TOOLS))
 _ORDER = (
     ("order", "--diff", "@", "good.order"),
     ("order", "--diff", "good.order", "@"),
-    ("order", "@", "-b", "prog"),
-    ("map", "prog", "--order", "@"),
+    ("order", "@", "-b", "prog", "--itlb-2m=8"),
+    ("map", "prog", "--order", "@", "--cpu=zen2"),
 )
 _BLOCKS = (
     ("order", "--blocks", "folded", "-b", "@", "--force", "-o", OUT),
-    ("order", "--blocks", "spots", "-b", "@", "--force", "-o", OUT),
-    ("order", "--blocks", "spots", "-b", "@", "--force", "--emit=json", "-o", OUT),
+    ("order", "--blocks", "spots", "-b", "@", "--force", "--cpu=zen3", "-o", OUT),
+    ("order", "--blocks", "spots", "-b", "@", "--force", "--itlb-2m=1", "--emit=json", "-o", OUT),
 )
 _OF_ELF = (
     ("warm", "--check", "@"),
     ("warm", "--check", "--libs", "--rodata", "@"),
     ("warm", "--check", "--rodata", "--format=json", "--page-size=64K", "@"),
     ("order", "folded", "-b", "@"),
-    ("order", "folded", "-b", "@", "--force", "-o", OUT),
-    ("map", "@", "--profile", "folded", "--force"),
+    ("order", "folded", "-b", "@", "--force", "--cpu=skylake", "-o", OUT),
+    ("map", "@", "--profile", "folded", "--force", "--itlb-2m=2"),
 )
 #: docs/verify.md: what is unpacked, and what of it is copied, together.
 _UNPACKED = (256 + 64 + 1) << 20, 500 + 100

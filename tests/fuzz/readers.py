@@ -97,8 +97,11 @@ _PROFILE: Words = (
         "out",
     ),
     ("order", "@", "@", "-b", "prog", "--force", "--emit=lld", "-o", "out", "--itlb-2m=0"),
-    ("map", "prog", "--profile", "@", "--force", "--format=json", "--page-size=64K"),
-    *(("order", "@", "-b", "prog", "--force", f"--type={form}", "--max-unpacked=1M") for form in _TYPES),
+    ("map", "prog", "--profile", "@", "--force", "--format=json", "--page-size=64K", "--cpu=zen3"),
+    *(
+        ("order", "@", "-b", "prog", "--force", f"--type={form}", "--max-unpacked=1M", "--cpu=skylake")
+        for form in _TYPES
+    ),
 )
 KINDS: dict[str, tuple[Callable[[random.Random], bytes], Words]] = {
     **{f"profile-{form}": (partial(_profile, form), _PROFILE) for form in _FORMS},
@@ -106,7 +109,7 @@ KINDS: dict[str, tuple[Callable[[random.Random], bytes], Words]] = {
         files.order,
         (
             ("order", "--diff", "@", "good.order", "--format=json"),
-            ("map", "prog", "--profile", "folded", "--order", "@"),
+            ("map", "prog", "--profile", "folded", "--order", "@", "--cpu=zen2"),
             ("map", "prog", "--profile", "@", "--order", "@", "--itlb-2m=1", "--page-size=64K", "--svg", "out"),
         ),
     ),
