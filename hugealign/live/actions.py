@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from hugealign import mounts
 from hugealign.errors import HugealignError
 from hugealign.fixing import cure
 from hugealign.live import groups
 from hugealign.live.rows import Group
 from hugealign.machine import libraries
 from hugealign.pagecache import measure
-from hugealign.process import mounts, statx, texts
+from hugealign.process import statx, texts
 from hugealign.process.pagemap import State
 from hugealign.process.smaps import Mapping
 from hugealign.ps import runtimes
