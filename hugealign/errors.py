@@ -33,3 +33,11 @@ class WrapperError(HugealignError):
     """hugealign itself failed while standing in for a linker."""
 
     exit_status = 125
+
+
+class NotRunnableError(HugealignError):
+    """The command cannot be executed; *exit_status* is 126 or 127, as of env(1)."""
+
+    def __init__(self, message: str, exit_status: int) -> None:
+        super().__init__(message)
+        self.exit_status = exit_status

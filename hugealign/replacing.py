@@ -15,6 +15,7 @@ import struct
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
+from hugealign import mounts
 from hugealign.descriptors import using
 from hugealign.errors import HugealignError
 from hugealign.regular import NO_LOCKS, locked
@@ -218,13 +219,7 @@ def _refuse(source: int, info: os.stat_result, real: str) -> None:
 
 def _is_mount_point(path: str) -> bool:
     """Return whether something is mounted at the real *path*, which may be a file (a bind mount)."""
-    try:
-        with open("/proc/self/mountinfo", "rb") as file:
-            # Space, tab, newline and backslash are in octal there (mangle in fs/proc_namespace.c).
-            escaped = b"".join(b"\\%03o" % c if c in b" \t\n\\" else bytes((c,)) for c in os.fsencode(path))
-            return any(line.split(b" ")[4] == escaped for line in file)
-    except (OSError, IndexError):
-        return False
+    return any(mounts.text(mount.place) == path for mount in mounts.seen())
 
 
 def _check_unchanged(place: int, name: str, source: int, before: os.stat_result) -> None:

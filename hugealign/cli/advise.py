@@ -2,14 +2,12 @@
 
 import argparse
 import json
-import sys
 
 from hugealign.cli.arguments import SplitParser, count, interval
 from hugealign.errors import HugealignError, UsageError
 from hugealign.live import advise_report as report
 from hugealign.live.advise import FREQUENCY, SECONDS, AdviseOptions, advise, advise_process
 from hugealign.live.verdict import Answer
-from hugealign.process.followed import NotStartedError
 
 PARSER = SplitParser
 USAGE = "hugealign advise [OPTION]... -p PID|NAME\n       hugealign advise [OPTION]... -- CMD [ARG]..."
@@ -46,11 +44,7 @@ def run(args: argparse.Namespace) -> int:
     if bool(args.pid) == bool(args.after):
         raise UsageError("advise: give either -p PID or -- and a command")
     options = AdviseOptions(args.seconds or SECONDS, args.frequency, args.cpu, args.seconds)
-    try:
-        found = advise(args.after, options) if args.after else advise_process(args.pid, options)
-    except NotStartedError as error:
-        print(f"hugealign: error: {error}", file=sys.stderr)
-        return error.exit_status
+    found = advise(args.after, options) if args.after else advise_process(args.pid, options)
     if args.format == "json":
         print(json.dumps(report.document(found), indent=1))
     else:

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from hugealign.elf.image import EM_AARCH64, EM_X86_64, Image, read_file
 from hugealign.environment import as_given
-from hugealign.errors import HugealignError, NotElfError
+from hugealign.errors import HugealignError, NotElfError, NotRunnableError
 from hugealign.lab import tracefile
 from hugealign.lab.files import describe, vaddr
 from hugealign.lab.shared import Shared
@@ -31,14 +31,6 @@ _VERSION = re.compile(r"version (\d+)\.")
 _FORWARDED = (signal.SIGTERM, signal.SIGHUP)
 _INTERVAL = 0.2  # seconds between two looks at the memory
 _PATIENCE = 1.0  # seconds for threads that are writing
-
-
-class NotRunnableError(HugealignError):
-    """The command cannot be traced; *exit_status* is 126 or 127, as of env(1)."""
-
-    def __init__(self, message: str, exit_status: int) -> None:
-        super().__init__(message)
-        self.exit_status = exit_status
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from hugealign import mounts
 from hugealign.errors import HugealignError
 from hugealign.fixing import cure
 from hugealign.live import groups
 from hugealign.live.rows import Group
 from hugealign.machine import libraries
 from hugealign.pagecache import measure
-from hugealign.process import mounts, statx, texts
+from hugealign.process import statx, texts
 from hugealign.process.pagemap import State
 from hugealign.process.smaps import Mapping
 from hugealign.ps import runtimes
@@ -24,7 +25,6 @@ from hugealign.verification.rules import RELINK
 
 _ASKED = 8  # windows of a file that the page cache is asked about: each costs a fault
 _HERE = -100  # AT_FDCWD
-_LIMIT = 1 << 16  # bytes of /proc/PID/cgroup
 
 #: Device, inode and time of change of a file in use.
 _Identity = tuple[int, int, int]
@@ -57,7 +57,7 @@ class Actions:
                 return Action("prctl(PR_SET_THP_DISABLE)", "start it without that", possible)
         if part.kind == Kind.CODE:
             return self._code(group, process.pid, part)
-        service = groups.service(_cgroup(process.pid))
+        service = groups.service(texts.control_groups(process.pid))
         restart = f"systemctl restart {service}" if service else "start it again"
         if part.deleted:
             if possible and huge == possible:
@@ -177,9 +177,3 @@ def _found(pid: int, mapping: Mapping) -> tuple[str, bool]:
             if statx.identity(path, _HERE)[1] == mapping.inode:
                 return path, inside
     return "", False
-
-
-def _cgroup(pid: int) -> str:
-    with suppress(OSError), open(f"/proc/{pid}/cgroup", encoding="utf-8", errors="surrogateescape") as file:
-        return groups.path(file.read(_LIMIT))
-    return ""

@@ -30,7 +30,6 @@ SECONDS = 2.0  # of sampling
 RATE = 8.0  # windows per second, at most
 _WORK = 0.2  # share of the time that may be spent on collapsing
 _STEPS = 3  # at most so many changes for each window, in a round
-_LIMIT = 1 << 16  # bytes of /proc/PID/cgroup
 
 _WHY = {
     errno.EINVAL: "the kernel does not collapse files of this file system (READ_ONLY_THP_FOR_FS, or Linux 7.2)",
@@ -137,19 +136,13 @@ def find(targets: Sequence[str]) -> list[int]:
     found: dict[int, None] = {}
     for target in targets:
         if target.endswith(".service"):
-            members = [pid for pid in processes.pids() if _service(pid) == target]
+            members = [pid for pid in processes.pids() if groups.service(texts.control_groups(pid)) == target]
             if not members:
                 raise GoneError(f"no process is of the service {target!a}")
             found |= dict.fromkeys(members)
         else:
             found |= dict.fromkeys(processes.find(target))
     return list(found)
-
-
-def _service(pid: int) -> str:
-    with suppress(OSError), open(f"/proc/{pid}/cgroup", encoding="utf-8", errors="surrogateescape") as file:
-        return groups.service(groups.path(file.read(_LIMIT)))
-    return ""
 
 
 @dataclass(slots=True)

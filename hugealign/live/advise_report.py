@@ -4,6 +4,7 @@ from typing import Any
 
 from hugealign.live.advise import Advice
 from hugealign.live.heat import SHARES
+from hugealign.profile.goodturing import Estimate
 from hugealign.units import printable
 from hugealign.version import __version__
 
@@ -60,9 +61,9 @@ def document(advice: Advice) -> dict[str, Any]:
         "lost": advice.lost,
         "pages": dict(zip(map(str, SHARES), advice.heat.pages, strict=True)),
         "windows": dict(zip(map(str, SHARES), advice.heat.windows, strict=True)),
-        "beyond_small": _interval(judged.small.share, judged.small.low, judged.small.high),
-        "beyond_huge": _interval(judged.huge.share, judged.huge.low, judged.huge.high),
-        "unseen": _interval(advice.heat.unseen.share, advice.heat.unseen.low, advice.heat.unseen.high),
+        "beyond_small": _interval(judged.small),
+        "beyond_huge": _interval(judged.huge),
+        "unseen": _interval(advice.heat.unseen),
         "in_huge": advice.in_huge,
         "hottest": printable(advice.hottest) or None,
         "entries": {"small": advice.entries.small, "huge": advice.entries.huge, "why": advice.entries.why},
@@ -78,5 +79,5 @@ def document(advice: Advice) -> dict[str, Any]:
     }
 
 
-def _interval(value: float, low: float, high: float) -> dict[str, float]:
-    return {"value": value, "low": low, "high": high}
+def _interval(found: Estimate) -> dict[str, float]:
+    return {"value": found.share, "low": found.low, "high": found.high}

@@ -13,7 +13,7 @@ _SHORT = 12  # digits of a container that people see
 
 
 def path(text: str) -> str:
-    """Return the group that /proc/PID/cgroup names: the unified one, or systemd's own where that says nothing."""
+    """Return the group that the *text* of /proc/PID/cgroup names: the unified, or systemd's own where that is none."""
     groups = {}
     for line in text.splitlines():
         _, _, rest = line.partition(":")
@@ -24,16 +24,18 @@ def path(text: str) -> str:
     return unified if len(unified) > 1 else groups.get("name=systemd", unified)
 
 
-def service(group: str) -> str:
-    """Return the service of the system that *group* is of; empty for another, or if a user's manager runs it."""
+def service(text: str) -> str:
+    """Return the service of the system that a process with that *text* is of; empty if a user's manager runs it."""
+    group = path(text)
     parts = group.split("/")
     if not group.startswith("/system.slice/"):
         return ""
     return next((part for part in parts if _SERVICE.fullmatch(part)), "")
 
 
-def container(group: str) -> str:
-    """Return the container that *group* is of, and its pod before it; empty outside of any."""
+def container(text: str) -> str:
+    """Return the container that a process with that *text* is of, and its pod before it; empty outside of any."""
+    group = path(text)
     found = _CONTAINER.search(group)
     pod = _POD.search(group)
     names = [f"pod {pod[1].replace('_', '-')}"] if pod else []

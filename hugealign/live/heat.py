@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import sqrt
 
-from hugealign.profile.goodturing import Unseen, unseen
+from hugealign.profile.goodturing import Estimate, unseen
 
 #: A page of 4 KiB: the path of its file and its number in that, or for code without a file a name and its address.
 Page = tuple[str, int]
@@ -16,26 +16,13 @@ _DEVIATIONS = 1.96
 
 
 @dataclass(frozen=True, slots=True)
-class Beyond:
-    """The *share* of the heat that does not fit, with 95 % confidence between *low* and *high*."""
-
-    share: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        """Return ``23.0 % (19.2 to 27.1)``."""
-        return f"{100 * self.share:.1f} % ({100 * self.low:.1f} to {100 * self.high:.1f})"
-
-
-@dataclass(frozen=True, slots=True)
 class Heat:
     """The heat of *samples*: how many *pages* and *windows* hold `SHARES` of it, and what was *unseen* of pages."""
 
     samples: int
     pages: tuple[int, ...]
     windows: tuple[int, ...]
-    unseen: Unseen
+    unseen: Estimate
 
 
 def heat(counts: Mapping[Page, int]) -> Heat:
@@ -64,7 +51,7 @@ def _holding(counts: Mapping[Page, int]) -> tuple[int, ...]:
     return tuple(found) + (0,) * (len(SHARES) - len(found))
 
 
-def beyond(counts: Mapping[Page, int], entries: int) -> Beyond:
+def beyond(counts: Mapping[Page, int], entries: int) -> Estimate:
     """Return what share of the heat is on pages beyond the *entries* hottest ones.
 
     The hottest of a sample look hotter than they are, and pages that were not seen are missing.  So one half of the
@@ -73,7 +60,7 @@ def beyond(counts: Mapping[Page, int], entries: int) -> Beyond:
     """
     total = sum(counts.values())
     if not total:
-        return Beyond(0.0, 0.0, 1.0)
+        return Estimate(0.0, 0.0, 1.0)
     chance = random.Random(1)  # noqa: S311 - a split, and always the same
     first = {page: sum(chance.random() < 0.5 for _ in range(count)) for page, count in counts.items()}
     second = {page: count - first[page] for page, count in counts.items()}
@@ -82,7 +69,7 @@ def beyond(counts: Mapping[Page, int], entries: int) -> Beyond:
     lower = _outside(counts, counts, entries)
     share = (lower + upper) / 2
     reach = _DEVIATIONS * sqrt(max(share * (1 - share), 1 / total) / total)
-    return Beyond(share, max(0.0, lower - reach), min(1.0, upper + reach))
+    return Estimate(share, max(0.0, lower - reach), min(1.0, upper + reach))
 
 
 def _outside(ranked: Mapping[Page, int], counted: Mapping[Page, int], entries: int) -> float:

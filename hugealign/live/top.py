@@ -3,7 +3,6 @@
 import os
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 
 from hugealign.live import groups, rows, survey
@@ -11,11 +10,10 @@ from hugealign.live.actions import Action, Actions
 from hugealign.live.rows import Group, Row
 from hugealign.machine import kernel
 from hugealign.ordering.budget import Budget, budget_of
-from hugealign.process.texts import Executed
+from hugealign.process.texts import control_groups
 
 _PAUSE = 5.0  # seconds between looks
 _SHARE = 100  # a look may take one per cent of one processor
-_LIMIT = 1 << 16  # bytes of /proc/PID/cgroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +84,9 @@ def _machine(
     options: TopOptions, found: survey.Survey, before: survey.Survey | None, budget: Budget, actions: Actions
 ) -> Machine:
     used = rows.shares(found.executed, before.executed if before else None, found.at, before.at if before else 0.0)
-    containers = {one.pid: _container(one) for one in found.executed} if options.containers else None
+    containers = (
+        {one.pid: groups.container(control_groups(one.pid)) for one in found.executed} if options.containers else {}
+    )
     lines = [_row(group, actions.of(group), options.window) for group in rows.group(found.executed, used, containers)]
     return Machine(
         rows.ranked(lines),
@@ -121,10 +121,3 @@ def _row(group: Group, action: Action, window: int) -> Row:
         action.reason,
         action.command,
     )
-
-
-def _container(process: Executed) -> str:
-    path = f"/proc/{process.pid}/cgroup"
-    with suppress(OSError), open(path, encoding="utf-8", errors="surrogateescape") as file:
-        return groups.container(groups.path(file.read(_LIMIT)))
-    return ""

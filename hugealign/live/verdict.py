@@ -10,7 +10,8 @@ from enum import StrEnum
 
 from hugealign.live import heat
 from hugealign.live.entries import Entries
-from hugealign.live.heat import Beyond, Heat, Page
+from hugealign.live.heat import Heat, Page
+from hugealign.profile.goodturing import Estimate
 
 #: Of samples: below the first share the text fits the TLB; above the second so much does not that it shows.
 _FITS, _EXCEEDS = 0.03, 0.25
@@ -60,8 +61,8 @@ class Judged:
     low: float
     high: float
     sentence: str
-    small: Beyond
-    huge: Beyond
+    small: Estimate
+    huge: Estimate
 
 
 def judge(
@@ -70,9 +71,9 @@ def judge(
     """Return the answer for samples *counts* by small page; a share *in_huge* of all samples is in huge windows."""
     small, huge = heat.beyond(counts, entries.small), heat.beyond(heat.by_window(counts), entries.huge)
     rest = 1 - in_huge
-    small = Beyond(small.share * rest, small.low * rest, small.high * rest)
+    small = Estimate(small.share * rest, small.low * rest, small.high * rest)
 
-    def made(answer: Answer, sentence: str, number: Beyond = small) -> Judged:
+    def made(answer: Answer, sentence: str, number: Estimate = small) -> Judged:
         return Judged(answer, number.share, number.low, number.high, sentence, small, huge)
 
     if counted is not None:
@@ -106,7 +107,7 @@ def _by_counters(counted: Counted, made: Callable[..., Judged]) -> Judged:
     else:
         number, limits = counted.misses, _MISSES
         words = f"{number:.2f} instruction-TLB misses for each thousand instructions"
-    beyond = Beyond(number, number, number)
+    beyond = Estimate(number, number, number)
     if number < limits[0]:
         return made(Answer.NO, f"No: only {words}", beyond)
     if number > limits[1]:

@@ -1,7 +1,9 @@
 """What this kernel says about itself: its huge page size, its file systems, its free memory."""
 
 import functools
-import os
+
+from hugealign import mounts
+from hugealign.mounts import Mount
 
 _PMD_SIZE = "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size"
 _USUAL = 2 << 20
@@ -30,42 +32,27 @@ def available_memory() -> int | None:
 
 
 def file_system(device: int) -> str | None:
-    """Return the type (``ext4``) of the mounted file system whose ``st_dev`` is *device*, or None.
-
-    Format: Documentation/filesystems/proc.rst 3.5; the type follows the ``-`` field.  None for btrfs
-    subvolumes, whose ``st_dev`` is in no mount table.
-    """
-    name = f"{os.major(device)}:{os.minor(device)}"
-    try:
-        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
-            for line in file:
-                fields = line.split(" ")
-                if fields[2] == name:
-                    return fields[fields.index("-") + 1]
-    except (OSError, ValueError, IndexError):
-        pass
-    return None
+    """Return the type (``ext4``) of the file system with the ``st_dev`` *device*; None as `mounts.of_device`."""
+    mount = mounts.of_device(device)
+    return mount.kind.decode("ascii", "replace") if mount else None
 
 
 def file_system_of(fd: int) -> str | None:
     """Return the type of the file system on which the open file *fd* lies, by its mount; btrfs too."""
-    kind = _mount_of(fd)
-    return kind[0] if kind else None
+    mount = _mount_of(fd)
+    return mount.kind.decode("ascii", "replace") if mount else None
 
 
 def mount_options_of(fd: int) -> list[str]:
     """Return the options of the file system on which the open file *fd* lies; none if they cannot be seen."""
-    kind = _mount_of(fd)
-    return kind[-1].split(",") if kind else []
+    mount = _mount_of(fd)
+    return mounts.text(mount.options).split(",") if mount else []
 
 
-def _mount_of(fd: int) -> list[str]:
-    """Return type, source and options of the mount of *fd*, the fields behind ``-`` (proc.rst 3.5)."""
+def _mount_of(fd: int) -> Mount | None:
     try:
-        with open(f"/proc/self/fdinfo/{fd}", encoding="ascii") as file:
-            mount = next(line.split()[1] for line in file if line.startswith("mnt_id:"))
-        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
-            fields = next(fields for fields in (line.split() for line in file) if fields[0] == mount)
-            return fields[fields.index("-") + 1 :]
-    except (OSError, ValueError, IndexError, StopIteration):
-        return []
+        with open(f"/proc/self/fdinfo/{fd}", "rb") as file:
+            number = next(line.split()[1] for line in file if line.startswith(b"mnt_id:"))
+    except (OSError, StopIteration):
+        return None
+    return next((mount for mount in mounts.seen() if mount.number == number), None)

@@ -5,6 +5,7 @@ Formats: Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst, Docum
 
 import os
 
+from hugealign import mounts
 from hugealign.machine import kernel
 
 _UNLIMITED = 1 << 62  # version 1 has no word for it but a number of this kind
@@ -68,12 +69,11 @@ def _file_cache(group: str) -> int:
 
 def _groups() -> list[str]:
     """Return the directories of our memory control group and of those above it."""
-    for line in _lines("/proc/self/mountinfo"):
-        mount, _, kind = line.partition(" - ")
-        words, system = mount.split(" "), kind.split(" ")
-        if system[0] == "cgroup2" or (system[0] == "cgroup" and "memory" in system[-1].split(",")):
-            top, root = words[4], words[3]
-            group = _group("" if system[0] == "cgroup2" else "memory")
+    for mount in mounts.seen():
+        unified = mount.kind == b"cgroup2"
+        if unified or (mount.kind == b"cgroup" and b"memory" in mount.options.split(b",")):
+            top, root = mounts.text(mount.place), mounts.text(mount.root)
+            group = _group("" if unified else "memory")
             if group is None:
                 continue
             # In a container the mount shows a part of the tree only.

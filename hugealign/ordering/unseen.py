@@ -14,7 +14,7 @@ from hugealign.ordering.cdsort import cdsort
 from hugealign.ordering.chains import Arc
 from hugealign.ordering.knapsack import UNSEEN
 from hugealign.profile import goodturing
-from hugealign.profile.goodturing import Unseen
+from hugealign.profile.goodturing import Estimate
 from hugealign.profile.match import Matched
 
 #: A profile is taken for complete if less than this share of what runs is in functions that it did not see.
@@ -48,7 +48,7 @@ def incomplete(matched: Matched) -> bool:
 class Missed:
     """What is probably *unseen* of all that runs; so many *times* the samples would halve that, None if unknown."""
 
-    unseen: Unseen
+    unseen: Estimate
     times: float | None
 
 

@@ -9,7 +9,6 @@ import ctypes
 import errno
 import mmap
 import os
-import signal
 from types import TracebackType
 from typing import Self
 
@@ -46,17 +45,6 @@ class Adviser:
 
     def __exit__(self, kind: type[BaseException] | None, value: object, trace: TracebackType | None) -> None:
         os.close(self._fd)
-
-    @property
-    def alive(self) -> bool:
-        """Whether the process has not ended."""
-        try:
-            signal.pidfd_send_signal(self._fd, 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:
-            pass
-        return True
 
     def collapse(self, address: int, size: int) -> int:
         """Put the pages of a window together; return 0, or the error number of the refusal.

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from hugealign.environment import as_given
-from hugealign.errors import HugealignError
+from hugealign.errors import NotRunnableError
 from hugealign.process.instructions import FREQUENCY, SamplingError
 from hugealign.process.ring import LOST, SAMPLE, SAMPLE_IP, SAMPLE_TID, SAMPLE_TIME, Ring
 from hugealign.units import printable
@@ -33,14 +33,6 @@ _SHELL = (126, 127)
 
 #: The path of a file and the number of a page in it; for code without a file its name for itself and its address.
 Page = tuple[str, int]
-
-
-class NotStartedError(HugealignError):
-    """The command cannot be executed; *exit_status* is 126 or 127, as of env(1)."""
-
-    def __init__(self, message: str, exit_status: int) -> None:
-        super().__init__(message)
-        self.exit_status = exit_status
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +126,7 @@ def follow(
 ) -> Followed:
     """Run the command *words* and return where it and its children run, until it ends or is ended after *seconds*.
 
-    *waiting* is called with the PID while that waits to become the command.  Raises SamplingError, NotStartedError.
+    *waiting* is called with the PID while that waits to become the command.  Raises SamplingError, NotRunnableError.
     """
     started, start = os.pipe()
     failed, fail = os.pipe()
@@ -156,7 +148,7 @@ def follow(
         number = os.read(failed, 16)
         if number:
             reason = os.strerror(int(number))
-            raise NotStartedError(f"{printable(words[0])}: {reason}", _SHELL[int(number) == 2])
+            raise NotRunnableError(f"{printable(words[0])}: {reason}", _SHELL[int(number) == 2])
         end = None if seconds is None else time.monotonic() + seconds
         while status is None and (end is None or time.monotonic() < end):
             time.sleep(_PAUSE)

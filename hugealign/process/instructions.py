@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Self
 
 from hugealign.errors import HugealignError
 from hugealign.process.ring import LOST, SAMPLE, SAMPLE_IP, SAMPLE_TID, Ring
@@ -29,11 +28,10 @@ class SamplingError(HugealignError):
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """How often each *address* was sampled; *lost* samples found no room, *left_out* threads were too many."""
+    """How often each *address* was sampled; *lost* samples found no room."""
 
     addresses: "Counter[int]"
     lost: int = 0
-    left_out: int = 0
 
     @property
     def total(self) -> int:
@@ -41,10 +39,10 @@ class Samples:
         return self.addresses.total()
 
 
-class Sampler:
-    """Samples the threads of a process, also those that it starts meanwhile.  A context manager."""
+class _Sampler:
+    """Samples the threads of a process, also those that it starts meanwhile.  Close it."""
 
-    def __init__(self, pid: int, frequency: int = FREQUENCY) -> None:
+    def __init__(self, pid: int, frequency: int) -> None:
         """Begin.  Raises SamplingError, and ProcessLookupError if there is no such process."""
         self._pid = pid
         self._frequency = frequency
@@ -58,12 +56,6 @@ class Sampler:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """End."""
@@ -89,7 +81,7 @@ class Sampler:
 
     def samples(self) -> Samples:
         """Return what was collected until now."""
-        return Samples(self._found, self._lost, len(self._left_out))
+        return Samples(self._found, self._lost)
 
     def _open_threads(self) -> None:
         try:
@@ -129,11 +121,11 @@ def sample_all(pids: list[int], seconds: float, frequency: int = FREQUENCY) -> d
 
     Raises SamplingError, and ProcessLookupError if all are gone.
     """
-    samplers: dict[int, Sampler] = {}
+    samplers: dict[int, _Sampler] = {}
     try:
         for pid in pids:
             with suppress(ProcessLookupError):
-                samplers[pid] = Sampler(pid, frequency)
+                samplers[pid] = _Sampler(pid, frequency)
         if not samplers:
             raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
         end = time.monotonic() + seconds

@@ -5,11 +5,12 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from hugealign import mounts
 from hugealign.descriptors import using
 from hugealign.errors import HugealignError
 from hugealign.near import hint
 from hugealign.numbers import decimal
-from hugealign.process import mounts, pagemap, smaps, statx
+from hugealign.process import pagemap, smaps, statx
 from hugealign.units import printable
 
 _PROC = "/proc"

@@ -9,6 +9,7 @@ import fcntl
 import os
 import re
 import struct
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from hugealign.descriptors import using
@@ -81,6 +82,13 @@ def look(pid: int, least: int, page_size: int) -> Executed | None:
 def thp_disabled(pid: int) -> bool:
     """Return whether huge pages are disabled for *pid*: prctl(PR_SET_THP_DISABLE).  Raises OSError."""
     return b"\nTHP_enabled:\t0" in _read(f"/proc/{pid}/status")
+
+
+def control_groups(pid: int) -> str:
+    """Return what /proc/PID/cgroup says of *pid* (cgroups(7)); nothing if it is gone."""
+    with suppress(OSError):
+        return os.fsdecode(_read(f"/proc/{pid}/cgroup"))
+    return ""
 
 
 def _with_pages(pid: int, mappings: tuple[smaps.Mapping, ...], page_size: int) -> tuple[smaps.Mapping, ...]:

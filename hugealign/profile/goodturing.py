@@ -16,8 +16,8 @@ _LEAST = 1.1  # so much more must that have missed, or there is no telling how t
 
 
 @dataclass(frozen=True, slots=True)
-class Unseen:
-    """The *share* of what runs that is in kinds which no sample hit; with 95 % confidence between *low* and *high*."""
+class Estimate:
+    """A *share* that samples tell, with 95 % confidence between *low* and *high*."""
 
     share: float
     low: float
@@ -28,20 +28,20 @@ class Unseen:
         return f"{100 * self.share:.1f} % ({100 * self.low:.1f} to {100 * self.high:.1f})"
 
 
-def unseen(counts: Iterable[int], unit: int = 1) -> Unseen:
-    """Return what samples have missed that hit each kind as often as *counts* say; one sample counts *unit*.
+def unseen(counts: Iterable[int], unit: int = 1) -> Estimate:
+    """Return the share of what runs in kinds that no sample hit, others as often as *counts* say; one counts *unit*.
 
     Without any sample everything is unseen.
     """
     hits = [count // unit for count in counts if count >= unit]
     total = sum(hits)
     if not total:
-        return Unseen(1.0, 0.0, 1.0)
+        return Estimate(1.0, 0.0, 1.0)
     once, twice = hits.count(1), hits.count(2)
     share = once / total
     # With a single kind seen once, or none, the formula says certain; the rule of three does not.
     reach = max(_DEVIATIONS * sqrt(max(0.0, once * (1 - share) + 2 * twice)) / total, 3 / total if not once else 0.0)
-    return Unseen(share, max(0.0, share - reach), min(1.0, share + reach))
+    return Estimate(share, max(0.0, share - reach), min(1.0, share + reach))
 
 
 def halving(counts: Iterable[int], unit: int = 1) -> float | None:

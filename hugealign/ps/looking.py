@@ -5,10 +5,11 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from hugealign import mounts
 from hugealign.errors import HugealignError
 from hugealign.machine import kernel
-from hugealign.process import mounts, sampling
 from hugealign.process import processes as proc
+from hugealign.process import sampling
 from hugealign.process.processes import Process
 from hugealign.ps import besides, mapped_files, staged
 from hugealign.ps.verdict import Hints, Verdict, judge, judge_beside, missing, rodata

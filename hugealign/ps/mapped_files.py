@@ -4,9 +4,9 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 
+from hugealign import mounts
 from hugealign.errors import HugealignError
 from hugealign.pagecache import measure
-from hugealign.process import mounts
 from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping
 from hugealign.regular import opened

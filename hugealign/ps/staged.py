@@ -1,16 +1,15 @@
 """Which text of a process comes from staged copies, and whether these are still of the files at their paths."""
 
-import contextlib
 import os
 from collections.abc import Sequence
 
+from hugealign import mounts
 from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping
 
 #: A copy of the file as it is; of an older state of it; of a file that is gone from its path, or another's by now.
 CURRENT, OLDER, REPLACED = "current", "older", "replaced"
 _SOURCE = b"hugealign"  # of the tmpfs that `run` and `stage` mount
-_LIMIT = 1 << 22  # bytes of a mount table
 
 
 def states(process: Process, mappings: Sequence[Mapping]) -> dict[int, str]:
@@ -22,7 +21,7 @@ def states(process: Process, mappings: Sequence[Mapping]) -> dict[int, str]:
             # When the file below it is renamed or removed elsewhere, a mount goes (detach_mounts in fs/namespace.c),
             # and the path of a file that was mounted by itself is the root of nothing.
             found[mapping.start] = REPLACED
-        elif os.fsencode(mapping.path) in points:
+        elif mapping.path in points:
             found[mapping.start] = REPLACED if mapping.deleted else _compared(process, mapping)
     return found
 
@@ -47,16 +46,7 @@ def _compared(process: Process, mapping: Mapping) -> str:
     return OLDER
 
 
-def _mounted(pid: int) -> set[bytes]:
-    """Return the files over which *pid* sees something from a tmpfs of ours (proc(5), /proc/PID/mountinfo)."""
-    found = set()
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/mountinfo", "rb") as file:
-        for line in file.read(_LIMIT).splitlines():
-            mount, _, kind = line.partition(b" - ")
-            if kind.split(b" ")[:2] == [b"tmpfs", _SOURCE]:
-                # Space, tab, newline and backslash are in octal there (mangle in fs/proc_namespace.c).
-                path = mount.split(b" ")[4]
-                for code in (b" ", b"\t", b"\n", b"\\"):
-                    path = path.replace(b"\\%03o" % ord(code), code)
-                found.add(path)
-    return found
+def _mounted(pid: int) -> set[str]:
+    """Return the files over which *pid* sees something from a tmpfs of ours."""
+    ours = (b"tmpfs", _SOURCE)
+    return {mounts.text(mount.place) for mount in mounts.seen(pid) if (mount.kind, mount.source) == ours}

@@ -103,11 +103,11 @@ class Verdict:
     *text* and *huge* are bytes; *windows*, the huge ones, and *possible* are windows; *wanted* are those that the
     builds of the files ask for, all unless an order says otherwise, and *held* the huge ones of these.  *met*: as asked
     for.
+
     *reasons* say why windows are not huge and what to do, with the number of windows, the most first; none if all
     are.  *runs* are the windows of each mapping, or None where only counts are known.  *staged* says of the mappings of
     staged copies, by address, what these are (`hugealign.ps.staged`).  *besides* are large parts that were not asked
-    for, and count for nothing else here.
-    staged copies, by address, what these are (`hugealign.ps.staged`).  *rodata* is beside it, None if not asked for.
+    for, and *rodata*, None if not asked for, are read-only data; neither counts for anything else here.
     """
 
     process: Process

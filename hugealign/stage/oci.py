@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from hugealign import mounts
 from hugealign.descriptors import using
 from hugealign.errors import HugealignError
 from hugealign.machine import foreign, rooted
@@ -135,15 +136,11 @@ def _source(target: int, below: str, layers: Sequence[str]) -> str | None:
 
 def _layers(device: int) -> list[str]:
     """Return the directories of the overlay with that ``st_dev``, the topmost first; none for another file system."""
-    name = f"{os.major(device)}:{os.minor(device)}".encode()
-    with open("/proc/self/mountinfo", "rb") as file:
-        for line in file.read(_LIMIT).splitlines():
-            mount, _, rest = line.partition(b" - ")
-            kind, _, options = rest.partition(b" ")
-            if mount.split(b" ")[2] == name and kind == b"overlay":
-                where = os.path.dirname(os.path.dirname(_unescaped(mount.split(b" ")[4])))
-                return [os.path.join(where, layer) for layer in _named(_unescaped(options.split(b" ")[-1]))]
-    return []
+    mount = mounts.of_device(device)
+    if mount is None or mount.kind != b"overlay":
+        return []
+    where = os.path.dirname(os.path.dirname(mounts.text(mount.place)))
+    return [os.path.join(where, layer) for layer in _named(mounts.text(mount.options))]
 
 
 def _named(options: str) -> list[str]:
@@ -151,10 +148,6 @@ def _named(options: str) -> list[str]:
     found = dict(part.partition("=")[::2] for part in options.split(","))
     upper = [found["upperdir"]] if "upperdir" in found else []
     return upper + found.get("lowerdir", "").split(":")
-
-
-def _unescaped(field: bytes) -> str:
-    return os.fsdecode(re.sub(rb"\\([0-7]{3})", lambda match: bytes([int(match[1], 8) & 255]), field))
 
 
 def _commands(root: int, wanted: Container) -> Iterator[str]:

@@ -39,7 +39,7 @@ def test_path(text: str, found: str) -> None:
     ],
 )
 def test_service(group: str, found: str) -> None:
-    assert service(group) == found
+    assert service(f"0::{group}\n") == found
 
 
 @pytest.mark.parametrize(
@@ -59,4 +59,4 @@ def test_service(group: str, found: str) -> None:
     ],
 )
 def test_container(group: str, found: str) -> None:
-    assert container(group) == found
+    assert container(f"0::{group}\n") == found

@@ -1,9 +1,11 @@
 """The limits of control groups, of either version."""
 
+import os
 from pathlib import Path
 
 import pytest
 
+from hugealign import mounts
 from hugealign.machine import memory
 
 
@@ -40,9 +42,11 @@ def test_memory_limit(
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(value + "\n")
         (tmp_path / name).with_name("memory.failcnt").write_text("2\n")
-    fake = {"/proc/self/mountinfo": [mountinfo.format(tmp_path)], "/proc/self/cgroup": cgroup.splitlines()}
     real = memory._lines
-    monkeypatch.setattr(memory, "_lines", lambda path: fake.get(path) or real(path))
+    monkeypatch.setattr(
+        memory, "_lines", lambda path: cgroup.splitlines() if path == "/proc/self/cgroup" else real(path)
+    )
+    monkeypatch.setattr(mounts, "seen", lambda: mounts.parse(os.fsencode(mountinfo.format(tmp_path))))
     assert memory.limit() == expected
     assert memory.limit_hits() in {2 * len(files), 0}
 

@@ -1,0 +1,62 @@
+"""What is mounted where, as a process sees it: ``/proc/PID/mountinfo``, Documentation/filesystems/proc.rst 3.5."""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+_LIMIT = 16 << 20  # bytes of a mount table
+_ESCAPED = re.compile(rb"\\([0-3][0-7]{2})")  # space, tab, newline and backslash (mangle in fs/proc_namespace.c)
+#: Besides FUSE (filesystems(5)).
+_SERVED = (b"nfs", b"nfs4", b"cifs", b"smb3", b"9p", b"ceph", b"afs", b"lustre", b"beegfs", b"gpfs")
+
+
+class Mount(NamedTuple):
+    """One mount: the *root* of it within the file system on *device* lies at *place*.  Untrusted, as the kernel has it.
+
+    A file system of that *kind* comes from the *source*, with *options*.
+    """
+
+    number: bytes
+    device: bytes
+    root: bytes
+    place: bytes
+    kind: bytes
+    source: bytes
+    options: bytes
+
+
+def seen(pid: int | str = "self") -> Iterator[Mount]:
+    """Yield the mounts that *pid* sees, the later ones above the earlier; none where they cannot be read."""
+    with suppress(OSError), open(f"/proc/{pid}/mountinfo", "rb") as file:
+        yield from parse(file.read(_LIMIT))
+
+
+def parse(table: bytes) -> Iterator[Mount]:
+    """Yield the mounts of a *table*."""
+    for line in table.split(b"\n"):
+        mount, _, behind = line.partition(b" - ")
+        words, system = mount.split(b" "), behind.split(b" ")
+        if len(words) > 4 and len(system) == 3:
+            yield Mount(words[0], words[2], words[3], words[4], *system)
+
+
+def of_device(device: int, pid: int | str = "self") -> Mount | None:
+    """Return the first mount of the file system with the ``st_dev`` *device*.
+
+    None for btrfs subvolumes, whose ``st_dev`` is in no mount table.
+    """
+    name = b"%d:%d" % (os.major(device), os.minor(device))
+    return next((mount for mount in seen(pid) if mount.device == name), None)
+
+
+def served(device: int, pid: int) -> bool:
+    """Return whether a server has the files of *device*: a look at one may wait for an answer that never comes."""
+    mount = of_device(device, pid)
+    return mount is not None and (mount.kind.startswith(b"fuse") or mount.kind in _SERVED)
+
+
+def text(field: bytes) -> str:
+    """Return a field without the escapes of the kernel."""
+    return os.fsdecode(_ESCAPED.sub(lambda found: bytes((int(found[1], 8),)), field))

@@ -1,0 +1,53 @@
+"""The mount table, as the kernel writes it."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from hugealign import mounts
+from hugealign.mounts import Mount
+
+
+def _mount(kind: bytes, device: bytes = b"4000:1") -> Mount:
+    return Mount(b"30", device, b"/", b"/mnt", kind, b"host:/export", b"rw")
+
+
+def test_what_is_mounted_here() -> None:
+    found = mounts.of_device(Path("/proc").stat().st_dev)
+    assert found is not None
+    assert (found.kind, mounts.text(found.place)) == (b"proc", "/proc")
+    assert mounts.of_device(os.makedev(4000, 4000)) is None
+
+
+def test_a_cut_table() -> None:
+    whole = b"30 1 0:1 / /a\\040b rw,relatime shared:1 - tmpfs hugealign rw"
+    assert [mounts.text(mount.place) for mount in mounts.parse(whole + b"\n" + whole[:40] + b"\nx - y")] == ["/a b"]
+
+
+def test_a_process_that_is_gone_sees_nothing() -> None:
+    assert list(mounts.seen(1 << 22)) == []
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [
+        (b"/a\\040b", "/a b"),
+        (b"/tab\\011", "/tab\t"),
+        (b"/\\134040", "/\\040"),
+        (b"/\xff", "/\udcff"),
+        (b"/\\9", "/\\9"),
+    ],
+)
+def test_escapes(field: bytes, text: str) -> None:
+    assert mounts.text(field) == text
+
+
+@pytest.mark.parametrize(
+    ("kind", "served"),
+    [(b"nfs4", True), (b"fuse.sshfs", True), (b"fuseblk", True), (b"ext4", False), (b"nfsd", False)],
+)
+def test_what_a_server_has(kind: bytes, served: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mounts, "seen", lambda _pid: iter([_mount(b"ext4", b"8:1"), _mount(kind)]))
+    assert mounts.served(os.makedev(4000, 1), 1) is served
+    assert not mounts.served(os.makedev(4000, 2), 1)
