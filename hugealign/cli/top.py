@@ -1,13 +1,11 @@
 """The command ``hugealign top``: what all processes run from, by what there is to gain."""
 
 import argparse
-import json
-import shutil
 import sys
 from contextlib import suppress
 
 from hugealign.cli.arguments import interval
-from hugealign.cli.output import redrawn
+from hugealign.cli.output import redrawn, write
 from hugealign.errors import UsageError
 from hugealign.live import report
 from hugealign.live.top import Machine, TopOptions, top, watch
@@ -72,9 +70,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace, machine: Machine, *, watching: bool) -> None:
-    from hugealign.cli.output import write
-
     if args.format == "json":
+        import json
+
         text = json.dumps(report.document(machine), indent=None if watching else 1) + "\n"
     elif args.format == "prometheus":
         text = report.metrics(machine)
@@ -85,6 +83,8 @@ def _show(args: argparse.Namespace, machine: Machine, *, watching: bool) -> None
 
 
 def _draw(machine: Machine) -> None:
+    import shutil  # with the compressions, for which nobody asks
+
     size = shutil.get_terminal_size()
     lines = report.table(machine, width=size.columns, height=size.lines - 1)
     with suppress(UnicodeEncodeError):

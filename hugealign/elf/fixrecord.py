@@ -7,12 +7,12 @@ have in common, unless this section is there (``find_prelink_address_sync`` in l
 Nothing else of the file was changed, so the two undo it byte for byte.
 """
 
-import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from hugealign.checksum import sha256
 from hugealign.elf.image import SHF_ALLOC, Image
 from hugealign.errors import MalformedElfError
 
@@ -57,7 +57,7 @@ class Record:
 
 def digest(headers: bytes) -> str:
     """Return what identifies *headers*, so that a file which another tool has changed since is recognised."""
-    return hashlib.sha256(headers).hexdigest()
+    return sha256(headers).hexdigest()
 
 
 def pack(record: Record) -> bytes:

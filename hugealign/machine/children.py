@@ -4,7 +4,6 @@ import contextlib
 import os
 import selectors
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -71,6 +70,8 @@ class Child:
 
 def command(words: Sequence[str]) -> Child | None:
     """Start a command, its messages in English and in the output; None if it cannot be started."""
+    import subprocess  # costs as much as a child that is a function
+
     reading, writing = os.pipe()
     english = environment.as_given() | {b"LC_ALL": b"C"}
     try:

@@ -1,5 +1,6 @@
 """How many windows a processor can keep: its first-level 2 MiB instruction TLB entries, less a reserve."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from hugealign.errors import UsageError
@@ -53,7 +54,26 @@ def budget_of(cpu: str | None = None, entries: int | None = None, reserve: int =
         if not found.itlb_2m:
             raise UsageError(f"--cpu: no source gives the 2 MiB instruction TLB entries of {found.name}; use --itlb-2m")
         return of_entries(found.itlb_2m, reserve, found.name, found.name)
-    return _of_this_machine(reserve)
+    return of_this_machine(reserve)()
+
+
+def of_this_machine(reserve: int = DEFAULT_RESERVE) -> Callable[[], Budget]:
+    """Begin to ask the processor that we run on, and return what waits for its budget."""
+    from hugealign.machine import children
+
+    asked = children.function(_ask)  # CPUID can be forbidden, which kills
+
+    def answer() -> Budget:
+        children.collect([asked], _SECONDS)
+        entries, _, known = asked.text.partition(" ")
+        cpu, _, brand = known.partition(" ")
+        if asked.status == 0 and entries.isdigit() and int(entries):
+            why = f"this machine, {cpu or printable(brand)}"
+            return of_entries(min(int(entries), _ENTRIES_LIMIT), reserve, why, cpu)
+        why = "the default; this machine's processor does not say (--cpu, --itlb-2m)"
+        return of_entries(DEFAULT_ENTRIES, reserve, why)
+
+    return answer
 
 
 def of_entries(entries: int, reserve: int, why: str, cpu: str = "") -> Budget:
@@ -61,18 +81,6 @@ def of_entries(entries: int, reserve: int, why: str, cpu: str = "") -> Budget:
     if not 0 <= reserve <= _ENTRIES_LIMIT:
         raise UsageError(f"--reserve: not a number from 0 to {_ENTRIES_LIMIT}")
     return Budget(entries, reserve, why, cpu)
-
-
-def _of_this_machine(reserve: int) -> Budget:
-    from hugealign.machine import children
-
-    asked = children.function(_ask)  # CPUID can be forbidden, which kills
-    children.collect([asked], _SECONDS)
-    entries, _, known = asked.text.partition(" ")
-    cpu, _, brand = known.partition(" ")
-    if asked.status == 0 and entries.isdigit() and int(entries):
-        return of_entries(min(int(entries), _ENTRIES_LIMIT), reserve, f"this machine, {cpu or printable(brand)}", cpu)
-    return of_entries(DEFAULT_ENTRIES, reserve, "the default; this machine's processor does not say (--cpu, --itlb-2m)")
 
 
 def _ask() -> bytes:

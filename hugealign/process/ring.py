@@ -7,7 +7,6 @@ import ctypes
 import errno
 import mmap
 import os
-import platform
 import struct
 from collections.abc import Iterator
 
@@ -26,7 +25,7 @@ _HEAD, _TAIL = 1024, 1032  # of data_head and data_tail in struct perf_event_mma
 
 def open_event(attributes: bytes, thread: int, cpu: int = -1) -> int:
     """Return the descriptor of an event of *thread* (0: of ours).  Raises OSError."""
-    number = _PERF_EVENT_OPEN.get(platform.machine())
+    number = _PERF_EVENT_OPEN.get(os.uname().machine)
     if number is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
     libc = ctypes.CDLL(None, use_errno=True)

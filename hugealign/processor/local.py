@@ -4,7 +4,6 @@ import contextlib
 import ctypes
 import mmap
 import os
-import platform
 import struct
 
 from hugealign.descriptors import using
@@ -55,7 +54,7 @@ def look(machine: str | None = None, root: str = "") -> Processor:
     Executes CPUID where there is one.  A process can be forbidden that (arch_prctl(2), ARCH_SET_CPUID) and is killed
     then, so call it in a child.
     """
-    machine = machine or platform.machine()
+    machine = machine or os.uname().machine
     if machine == "x86_64":
         for how, ways in (("CPUID", executed), (_DEVICE, device)):
             with contextlib.suppress(Unavailable, OSError, struct.error):

@@ -41,10 +41,6 @@ class Part:
         """Return how many windows of *page_size* bytes it has."""
         return sum(mapping.windows_possible(page_size) for mapping in self.mappings)
 
-    def huge_bytes(self, page_size: int) -> int:
-        """Return the bytes of its windows that are huge."""
-        return self.huge(page_size) * page_size
-
 
 def split(exe: str, mappings: Sequence[Mapping]) -> list[Part]:
     """Return the parts that *mappings* of the program *exe* are of: the program first, code without a file last."""

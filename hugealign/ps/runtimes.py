@@ -1,10 +1,10 @@
 """Code without a file: which runtime compiled it, and what makes it lie on huge pages.  Pure.
 
-What is said of a runtime was measured (docs/top.md), on the version that is named there.
+What is said of a runtime was measured (docs/live.md), on the version that is named there.
 """
 
+import functools
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hugealign.units import printable
@@ -47,7 +47,8 @@ RUNTIMES = (
 )
 
 
-def runtime(exe: str, files: Iterable[str]) -> Runtime | None:
+@functools.lru_cache(maxsize=64)  # processes of a program execute the same files
+def runtime(exe: str, files: tuple[str, ...]) -> Runtime | None:
     """Return the runtime whose code it is that the program *exe*, which executes *files*, has without a file."""
     program, names = _base(exe), [_base(path) for path in files]
     for one in RUNTIMES:

@@ -77,7 +77,7 @@ def _fix_level(fd: int, image: Image) -> str:
     """Return the level of the `hugealign fix` that made this file, empty if none did or its record is damaged."""
     if not any(section.name == ".hugealign.fix" for section in image.sections):
         return ""
-    from hugealign.elf.fixrecord import reader, recorded  # json and hashlib, which other files do without
+    from hugealign.elf.fixrecord import reader, recorded  # json, which other files do without
 
     try:
         record = recorded(reader(fd), image)

@@ -9,6 +9,7 @@ of a line is left out: a function that is not listed lies where it would lie wit
 
 import os
 
+from hugealign.checksum import sha256
 from hugealign.elf.objectfile import HOT_MARKS
 from hugealign.errors import HugealignError
 from hugealign.records import Record
@@ -17,7 +18,6 @@ from hugealign.units import printable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
-    from typing import Any
 
 MAGIC = b"# hugealign.order/1"
 _LIMIT = 256 << 20  # bytes of an order file
@@ -42,7 +42,6 @@ PLAIN_PATH = _PLAIN + b"-+/"
 _SPECIAL = frozenset(b'*?[]\\"' + bytes(range(32)) + b"\x7f")
 _SPACES = (b" ", b"\t", b"\r", b"\v", b"\f")  # and the newline: what bytes.strip() drops
 _START, _END = (mark.encode() for mark in HOT_MARKS)
-LONG = 1 << 20  # bytes for which OpenSSL's SHA-256, four times as fast, makes up for being loaded
 #: No object is to be placed whole.
 NOTHING: "Mapping[bytes, list[bytes]]" = {}
 
@@ -164,20 +163,7 @@ def _unescape(text: bytes) -> bytes:
 
 def identity(data: bytes) -> bytes:
     """Return what tells the order file *data* from all others: the beginning of its SHA-256."""
-    checksum: bytes = _sha256(len(data) > LONG)(data).digest()
-    return checksum[:_IDENTITY]
-
-
-def _sha256(fast: bool) -> "Any":
-    if not fast:
-        for module in ("_sha2", "_sha256"):  # of Python 3.12, and before; hashlib would load OpenSSL first
-            try:
-                return __import__(module).sha256
-            except ImportError:
-                continue
-    from hashlib import sha256
-
-    return sha256
+    return sha256(data).digest()[:_IDENTITY]
 
 
 def symbols(order: Order, among: "Collection[bytes]" = ()) -> bytes:

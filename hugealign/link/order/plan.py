@@ -3,6 +3,7 @@
 import os
 import struct
 
+from hugealign import checksum
 from hugealign.descriptors import using
 from hugealign.elf import buildnote
 from hugealign.elf.windows import text_windows
@@ -246,7 +247,7 @@ def read(form: str, linker: linkers.Linker, job: "Job") -> OrderedLink:
     def look() -> "tuple[bytes, list[Place] | None]":
         return dialects.identity(data), in_one_piece(job.command) if b"\tkind=" in data else None
 
-    if len(data) <= dialects.LONG or form != linkers.SYMBOLS:
+    if len(data) <= checksum.LONG or form != linkers.SYMBOLS:
         return OrderedLink(dialects.parse(data, path, dialects.identity(data)), form, linker, job)
     second = SecondProcess(look)
     try:
