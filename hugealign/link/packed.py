@@ -8,6 +8,7 @@ link to the sizes for the next.
 from hugealign.elf.coverage import RODATA_PAD_SECTIONS
 from hugealign.elf.edit import rodata_padded
 from hugealign.elf.image import SHF_ALLOC, Image
+from hugealign.elf.objectfile import TRAP
 from hugealign.elf.windows import align_up
 
 
@@ -37,5 +38,5 @@ def pads(image: "Image", page_size: int, threshold: int) -> "tuple[int, int] | N
     at = start
     for _, alignment, size in sections:
         at = align_up(at, max(alignment, 1)) + size
-    tail = at % page_size
-    return (1 + page_size - tail if tail > threshold else 1), old.sh_size + start - data_end
+    tail, least = at % page_size, len(TRAP[image.e_machine])  # the first link had the least pad
+    return (least + page_size - tail if tail > threshold else least), old.sh_size + start - data_end

@@ -23,6 +23,7 @@ TOOLCHAINS = {
 CANNOT = {
     ("gold", "static-pie"): "gold knows no static-pie (--no-dynamic-linker)",
     ("gold", "static"): "gold's static programs with IFUNC abort here, without hugealign as well",
+    ("wild", "holes"): "wild has the pad in .text, so that it takes disk",
 }
 #: UDF #0, and the BRK #1000 with which mold 2 and newer end a page of code.
 TRAPS = {bytes(4), bytes.fromhex("007d20d4")}
@@ -77,13 +78,16 @@ def test_program(mode: str, toolchain: tuple[str, tuple[str, ...]], features: Pa
 def test_shared_library(toolchain: tuple[str, tuple[str, ...]], bulk: Path, tmp_path: Path) -> None:
     linker, words = toolchain
     library = tmp_path / "libbulk.so"
+    plain = run(*words, "-shared", bulk, "-o", tmp_path / "plain.so", check=True)
     done = run(HUGEALIGN, *words, "-shared", bulk, "-o", library, check=True)
-    assert done.stderr == ""
+    assert done.stderr == plain.stderr
     assert Elf(library).faults(exact=linker != "gold") == []
 
 
 def test_pad_of_zeros_is_a_hole(toolchain: tuple[str, tuple[str, ...]], bulk: Path, tmp_path: Path) -> None:
-    _, words = toolchain
+    linker, words = toolchain
+    if reason := CANNOT.get((linker, "holes")):
+        pytest.skip(reason)
     (tmp_path / "main.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }")
     for name, prefix in (("plain", ()), ("padded", (HUGEALIGN,))):
         run(*prefix, *words, tmp_path / "main.c", bulk, "-o", tmp_path / name, check=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hugealign.elf.image import Image, Section, Segment
+from hugealign.elf.image import EM_AARCH64, Image, Section, Segment
 from hugealign.link.packed import pads
 
 M = 2 << 20
@@ -23,6 +23,13 @@ def test_both_grow_to_their_windows() -> None:
     # The text is at the next window, whatever it is aligned to, and loses no byte between its sections.
     first = image(0x1234, [(M + 0x1240, 0x40, 16), (M + 0x1400, M + 0x8000, 1024)])
     assert pads(first, M, 4096) == (1 + M - 0x8400, M - 0x1234 + 1)
+
+
+def test_least_pad_is_one_trap() -> None:
+    """An instruction of aarch64 has four bytes, and that many the pad of the first link."""
+    first = image(0x1234, [(M + 0x1240, 0x40, 16), (M + 0x1400, M + 0x8000, 1024)])
+    arm = Image(first.e_type, EM_AARCH64, first.segments, first.sections, first.file_size)
+    assert pads(arm, M, 4096) == (4 + M - 0x8400, M - 0x1234 + 1)
 
 
 def test_short_tail_gets_none() -> None:
