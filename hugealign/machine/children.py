@@ -2,9 +2,7 @@
 
 import contextlib
 import os
-import selectors
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -71,6 +69,8 @@ class Child:
 
 def command(words: Sequence[str]) -> Child | None:
     """Start a command, its messages in English and in the output; None if it cannot be started."""
+    import subprocess
+
     reading, writing = os.pipe()
     english = environment.as_given() | {b"LC_ALL": b"C"}
     try:
@@ -130,6 +130,8 @@ def result(work: Callable[[], bytes]) -> bytes:
 
 def collect(children: Sequence[Child], seconds: float) -> None:
     """Wait until all have ended, at most *seconds*; then kill the rest."""
+    import selectors
+
     deadline = time.monotonic() + seconds
     with selectors.DefaultSelector() as waiting:
         for child in children:
