@@ -1,4 +1,4 @@
-"""Records for the path of a link, on which importing `dataclasses` would cost more than the link's check."""
+"""Records for the paths of a link and of `run`, on which `dataclasses` would cost more than what they are for."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

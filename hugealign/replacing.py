@@ -8,6 +8,7 @@ rename(2) puts it in its place.  A kill between these two leaves that name behin
 import contextlib
 import errno
 import fcntl
+import mmap
 import os
 import re
 import stat
@@ -24,7 +25,7 @@ _FS_IOC_GETFLAGS, _FS_IOC_SETFLAGS = 0x80086601, 0x40086602  # ioctl_iflags(2)
 _IMMUTABLE, _APPEND, _VERITY = 0x10, 0x20, 0x100000
 _KEPT = 0x8 | 0x40 | 0x80  # sync, nodump, noatime: those of chattr(1) that any file system lets us set again
 _TEMPORARY = re.compile(r"\.hugealign-[0-9a-f]{16}")
-_CHUNK = 8 << 20
+_CHUNK = 2 << 20  # a whole huge page: nothing of it is cleared before it is written
 
 
 #: Writes the new file: (source, target, size of the source).
@@ -249,7 +250,7 @@ def _copy_bytes(source: int, target: int, start: int, place: int, size: int) -> 
                 if error.errno not in (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
                     raise
                 in_kernel = False  # from here on by one buffer: fresh memory for each piece takes as long as the copy
-                buffer = memoryview(bytearray(count))
+                buffer = memoryview(mmap.mmap(-1, count))
                 continue
         else:
             done = os.pwrite(target, buffer[: os.preadv(source, [buffer[:count]], start)], place)

@@ -18,18 +18,18 @@ profile     bytes  identifies the profile that gave the order
 import os
 import struct
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from hugealign.elf import buildnote
 from hugealign.elf.buildnote import FIXED, NAME, PADDED, RODATA, TYPE, VERSION
 from hugealign.elf.image import Image
+from hugealign.records import Record
 
 _PT_NOTE, _SHT_NOTE, _NT_GNU_BUILD_ID = 4, 7, 3
 _PROFILE_LIMIT = 64
 _SEGMENTS_LIMIT, _BYTES_LIMIT = 16, 1 << 16  # note segments, likewise sections, and bytes of one, that are read
 
 
-class BuildNote(NamedTuple):
+class BuildNote(Record):
     """What a link meant.  Sizes and addresses in bytes; *windows* is the budget, 0 for all; *rodata*: that, too."""
 
     page_size: int
@@ -47,7 +47,7 @@ class BuildNote(NamedTuple):
         return buildnote.pack(fields, self.profile, little)
 
 
-class Notes(NamedTuple):
+class Notes(Record):
     """The notes that matter here: *build_id* in hexadecimal, empty without one, and the link's own note."""
 
     build_id: str = ""

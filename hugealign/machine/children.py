@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import selectors
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -131,6 +130,8 @@ def result(work: Callable[[], bytes]) -> bytes:
 
 def collect(children: Sequence[Child], seconds: float) -> None:
     """Wait until all have ended, at most *seconds*; then kill the rest."""
+    import selectors
+
     deadline = time.monotonic() + seconds
     with selectors.DefaultSelector() as waiting:
         for child in children:

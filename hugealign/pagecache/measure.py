@@ -14,7 +14,6 @@ import itertools
 import mmap
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from hugealign.elf.image import Image, Segment, read_image
 from hugealign.elf.notes import BuildNote, read_notes
@@ -22,7 +21,8 @@ from hugealign.elf.windows import align_down, align_up, drift, file_offset, load
 from hugealign.elf.windows import rodata_windows as rodata_runs
 from hugealign.errors import HugealignError
 from hugealign.machine import kernel, memory
-from hugealign.process import pagemap, smaps
+from hugealign.process import pagemap
+from hugealign.records import Record
 from hugealign.regular import FileError
 from hugealign.units import format_size
 
@@ -38,8 +38,7 @@ class MappingError(HugealignError):
     """The kernel refuses to map the file."""
 
 
-@dataclass(frozen=True, slots=True)
-class CacheState:
+class CacheState(Record):
     """How many 4 KiB pages of a range are in the page cache, and of those dirty, or being written."""
 
     cached: int
@@ -145,10 +144,11 @@ def _any_text(_image: Image, segment: Segment, page_size: int) -> tuple[int, int
     return align_down(segment.p_offset, page_size), align_up(segment.p_offset + segment.p_filesz, page_size)
 
 
-def measure(fd: int, offsets: Sequence[int], page_size: int) -> list[bool]:
+def measure(fd: int, offsets: Sequence[int], page_size: int, present: bool = False) -> list[bool]:
     """Return for each window at *offsets* whether a process that maps it now gets huge pages without asking.
 
-    Windows that are not wholly in the page cache are not huge, and are not read.  Raises MappingError.
+    Windows that are not wholly in the page cache are not huge, and are not read.  *present*: the caller knows that
+    they are, which takes the kernel as long to say as all else here.  Raises MappingError.
     """
     huge: list[bool] = []
     for windows in mapped(fd, offsets, page_size):
@@ -156,13 +156,17 @@ def measure(fd: int, offsets: Sequence[int], page_size: int) -> list[bool]:
             # To those who could not write to the file mincore says that all of it is there
             # (can_do_mincore in mm/mincore.c); then MADV_RANDOM keeps the reading to one page.
             libc().madvise(address, page_size, mmap.MADV_RANDOM)
-            pages = ctypes.create_string_buffer(page_size // mmap.PAGESIZE)
-            libc().mincore(address, page_size, pages)
-            if 0 not in pages.raw:  # a byte for each page, 1 if it is there (mm/mincore.c)
+            if present or _resident(address, page_size):
                 touch(address, page_size)
         seen = _huge([address for _, address in windows], page_size)
         huge += [size == page_size for size in seen]
     return huge
+
+
+def _resident(address: int, page_size: int) -> bool:
+    pages = ctypes.create_string_buffer(page_size // mmap.PAGESIZE)
+    libc().mincore(address, page_size, pages)
+    return 0 not in pages.raw  # a byte for each page, 1 if it is there (mm/mincore.c)
 
 
 def _huge(addresses: Sequence[int], page_size: int) -> list[int]:
@@ -173,6 +177,8 @@ def _huge(addresses: Sequence[int], page_size: int) -> list[int]:
         found = [pagemap.scan(pages, address, address + page_size) for address in addresses]
         return [sum(region.end - region.start for region in regions if region.huge) for regions in found]
     except OSError:  # Linux before 6.7
+        from hugealign.process import smaps
+
         with open("/proc/self/smaps", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
             seen = {m.start: m.huge for m in smaps.parse(file)}
         return [seen.get(address, 0) for address in addresses]

@@ -5,25 +5,29 @@ from collections.abc import Iterator
 from shutil import which
 
 from hugealign.errors import HugealignError
-from hugealign.machine import libraries
-from hugealign.pagecache.text import CachedText, WarmOptions, warm
 from hugealign.regular import opened
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hugealign.pagecache.text import CachedText, WarmOptions
 
 _INTERPRETERS = 4  # of interpreters; the kernel follows as many (BINPRM_MAX_RECURSION in fs/exec.c is 4)
 _LINE = 256  # bytes of a script that the kernel looks at (BINPRM_BUF_SIZE)
 
 
 def warm_command(
-    command: str, libs: bool = False, options: WarmOptions | None = None
-) -> Iterator[tuple[str, CachedText | HugealignError]]:
+    command: str, libs: bool = False, options: "WarmOptions | None" = None
+) -> "Iterator[tuple[str, CachedText | HugealignError]]":
     """Warm what is executed for *command*, with *libs* its shared libraries as well, as *options* say.
 
     Yield each path with its result; libraries without a whole window are passed over.  Raises HugealignError.
     """
+    from hugealign.pagecache.text import warm
+
     program = binary(command)
     if program is None:
         return
-    for path in (program, *(libraries.resolve(program).paths if libs else ())):
+    for path in (program, *(shared_libraries(program) if libs else ())):
         try:
             done = warm(path, options)
         except HugealignError as error:
@@ -31,6 +35,13 @@ def warm_command(
             continue
         if done.offsets or (done.rodata and done.rodata.offsets) or path == program:
             yield path, done
+
+
+def shared_libraries(program: str) -> tuple[str, ...]:
+    """Return the real paths of the shared libraries that *program* would be loaded with.  Raises HugealignError."""
+    from hugealign.machine import libraries
+
+    return libraries.resolve(program).paths
 
 
 def binary(command: str) -> str | None:

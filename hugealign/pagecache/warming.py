@@ -23,9 +23,9 @@ import mmap
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from hugealign.pagecache.measure import CacheState, cache_state, libc, mapped, measure, touch
+from hugealign.records import Record
 
 _MADV_COLLAPSE = 25  # Linux 6.1
 _READ = 1 << 20  # bytes that are read at a time
@@ -36,8 +36,7 @@ _LOOK = 1.0  # seconds between looks at what khugepaged has done
 Progress = Callable[[int, int], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Warmth:
+class Warmth(Record):
     """The state of the windows: *huge* for each, in order.
 
     *methods* are those that made a window huge.  *kept* is what of the windows was in the page cache after the

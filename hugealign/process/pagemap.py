@@ -9,8 +9,9 @@ import fcntl
 import struct
 from array import array
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
+
+from hugealign.records import Record
 
 _PAGEMAP_SCAN = 0xC0606610  # _IOWR('f', 16, struct pm_scan_arg) of include/uapi/linux/fs.h
 _ARGUMENT = struct.Struct("12Q")  # size, flags, start, end, walk_end, vec, vec_len, max_pages, four masks
@@ -21,8 +22,7 @@ _IS_HUGE = 1 << 6
 _REGIONS = 512  # per call
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
+class Region(Record):
     """Pages of a process that are present and alike; addresses in bytes.
 
     *huge*: a PMD maps them (or a hugetlb page).  *file*: they are of the file or of shared memory; in a private

@@ -2,18 +2,18 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hugealign import replacing
-from hugealign.elf.fixrecord import SHIFT, reader
 from hugealign.errors import HugealignError
-from hugealign.fixing import examine, guarded, writing
-from hugealign.fixing.output import Output, fixed
-from hugealign.fixing.plan import RefusalError
 from hugealign.machine import kernel, memory, namespace
 from hugealign.pagecache import measure, warming
+from hugealign.records import Record
 from hugealign.replacing import ReplaceError
 from hugealign.units import format_size
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hugealign.fixing.output import Output
 
 #: How the identities of fixed copies end.
 FIXED = "-fixed"
@@ -23,8 +23,7 @@ class StageError(HugealignError):
     """The file cannot be staged."""
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Record):
     """A file to stage: *fd* is open for reading, *path* is its real path; *windows* of text a copy of it would have.
 
     With an *output* the copy is the fixed file (`hugealign fix`).  *rodata*: what is only readable counts, too.
@@ -33,7 +32,7 @@ class Source:
     path: str
     fd: int
     windows: int
-    output: Output | None = None
+    output: "Output | None" = None
     rodata: bool = False
 
     @property
@@ -62,17 +61,10 @@ def source(path: str, fd: int, fix: bool = False, rodata: bool = False) -> Sourc
     windows = len(measure.text_windows(fd, page_size))
     if windows or not fix:
         return Source(path, fd, windows, rodata=rodata) if windows else None
-    try:
-        image = examine.read(fd)
-        plan = examine.plan(fd, image, page_size, SHIFT, rodata)
-        if not plan.edits:
-            return None
-        output = fixed(reader(fd), image, plan)
-    except RefusalError:
-        return None
-    if guarded.lost(fd, output):
-        return None
-    return Source(path, fd, plan.windows, output, rodata)
+    from hugealign.stage.cure import cured
+
+    found = cured(fd, page_size, rodata)
+    return Source(path, fd, found[1], found[0], rodata) if found else None
 
 
 def check(origin: Source) -> None:
@@ -94,6 +86,8 @@ def write(origin: Source, target: int) -> None:
     before = _state(origin.fd)
     try:
         if origin.output:
+            from hugealign.fixing import writing
+
             writing.compose(origin.fd, target, origin.output)
         else:
             replacing.copy_data(origin.fd, target, os.fstat(origin.fd).st_size)
@@ -134,8 +128,11 @@ def huge_rodata(origin: Source, fd: int) -> tuple[int, int] | None:
 
 
 def _huge(fd: int, offsets: Sequence[int]) -> int:
+    page_size = kernel.huge_page_size()
     with measure.huge_pages_allowed():
-        return sum(warming.warm(fd, offsets, kernel.huge_page_size()).huge)
+        huge = measure.measure(fd, offsets, page_size, present=True)
+        small = [offset for offset, good in zip(offsets, huge, strict=True) if not good]
+        return sum(huge) + sum(warming.warm(fd, small, page_size).huge)
 
 
 def _state(fd: int) -> tuple[int, ...]:

@@ -1,19 +1,18 @@
 """`hugealign run`: the best way to huge text for one command, taken in this process, which then becomes the command."""
 
-import json
+import marshal
 import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
 
 from hugealign.descriptors import using
 from hugealign.elf.coverage import coverage
 from hugealign.elf.image import read_image
 from hugealign.errors import HugealignError
-from hugealign.machine import children, kernel, libraries, namespace
-from hugealign.pagecache.programs import binary, warm_command
-from hugealign.pagecache.text import WarmOptions
+from hugealign.machine import children, kernel, namespace
+from hugealign.pagecache.programs import binary, shared_libraries, warm_command
+from hugealign.records import Record
 from hugealign.regular import FileError, opened
 from hugealign.settings import MIN_TEXT
 from hugealign.stage import copies, store, tunable
@@ -27,8 +26,7 @@ _MFD_CLOEXEC, _MFD_EXEC = 1, 0x10
 _FRAGMENTED = "no free memory in one piece; try again, or: hugealign doctor"
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchOptions:
+class LaunchOptions(Record):
     """What to do for a command: *how*, with its shared libraries too (*libs*), with fixed copies (*fix*).
 
     *place* is the store that is looked into first; *wait* are the seconds that khugepaged gets in place.  *rodata*: the
@@ -43,8 +41,7 @@ class LaunchOptions:
     rodata: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Record):
     """The result for one file: *huge* of *windows* windows, by *how*; *problem* says why not all.
 
     *rodata* are the windows of what is only readable: how many are huge, and how many there are; None if not asked for.
@@ -69,8 +66,7 @@ class Text:
         return f"{printable(self.path)}: {self.huge} of {self.windows} windows huge{data}"
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(Record):
     """How the command is to be executed: *program* is what to execute in place of the first word, empty for that word.
 
     *texts* are the files that were looked at, the program first.  *tunable*: the program's loader asks for huge pages
@@ -98,7 +94,7 @@ def prepare(command: str, options: LaunchOptions) -> Launch:
     if not any(text.windows for text in launch.texts):
         return launch
     with suppress(HugealignError):
-        return replace(launch, tunable=tunable.known(program))
+        return launch.replaced(tunable=tunable.known(program))
     return launch
 
 
@@ -111,7 +107,7 @@ def _prepared(command: str, program: str, options: LaunchOptions) -> Launch:
         texts = _in_a_child(command, options)
     if options.how == IN_PLACE or (texts and all(text.whole and (text.windows or not options.fix) for text in texts)):
         return Launch(texts)
-    paths = (program, *(libraries.resolve(program).paths if options.libs else ()))
+    paths = (program, *(shared_libraries(program) if options.libs else ()))
     known = {text.path: text for text in texts}
     staged = _staged([known.get(p, Text(p, IN_PLACE)) for p in dict.fromkeys(map(os.path.realpath, paths))], options)
     return Launch([text for text in staged if text.windows or text.problem or text.path in known or not known])
@@ -144,6 +140,8 @@ def _in_a_child(command: str, options: LaunchOptions) -> list[Text]:
     """Warm the command's files; in a child, since a process that maps and measures is not the one to execute it."""
 
     def work() -> bytes:
+        from hugealign.pagecache.text import WarmOptions
+
         found: list[tuple[str, int, int, str, tuple[int, int] | None]] = []
         for path, done in warm_command(command, options.libs, WarmOptions(wait=options.wait, rodata=options.rodata)):
             if isinstance(done, HugealignError):
@@ -154,11 +152,11 @@ def _in_a_child(command: str, options: LaunchOptions) -> list[Text]:
             problem = f"{obstacle.text}; {obstacle.mend}" if obstacle else ""
             rodata = (done.rodata.huge, len(done.rodata.offsets)) if done.rodata else None
             found.append((path, len(done.offsets), done.huge, problem, rodata))
-        return json.dumps(found).encode()
+        return marshal.dumps(found)
 
     return [
         Text(os.path.realpath(path), IN_PLACE, windows, huge, problem, rodata and (rodata[0], rodata[1]))
-        for path, windows, huge, problem, rodata in json.loads(children.result(work) or b"[]")
+        for path, windows, huge, problem, rodata in marshal.loads(children.result(work) or marshal.dumps([]))  # noqa: S302  # our own
     ]
 
 

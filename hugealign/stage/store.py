@@ -14,12 +14,12 @@ import stat
 import time
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 
 from hugealign import trust
 from hugealign.descriptors import using
 from hugealign.errors import HugealignError
 from hugealign.machine import kernel, namespace
+from hugealign.records import Record
 from hugealign.regular import opened
 from hugealign.stage import copies
 from hugealign.stage.copies import StageError
@@ -36,8 +36,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 MADE, THERE, NO_WINDOW = "made", "there", "no-window"
 
 
-@dataclass(frozen=True, slots=True)
-class Staged:
+class Staged(Record):
     """The file at the real *path*, with *windows* of text of which *huge* are huge in its copy of *size* bytes.
 
     *state* is MADE, THERE, or NO_WINDOW: then there is no copy.  *link* is what to bind over the file.  *rodata*: how
@@ -59,8 +58,7 @@ class Staged:
         return self.windows > 0 and self.huge == self.windows and (not self.rodata or self.rodata[0] == self.rodata[1])
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Record):
     """A copy in the store: *current* unless the file at *path* is another by now, or gone."""
 
     path: str
@@ -100,13 +98,14 @@ def stage(
 
 def entries(place: str = DEFAULT) -> list[Entry]:
     """Return the copies in the store, by path; none if there is no store."""
-    found = []
+    found = {}
     for path, link in _links(place):
         with contextlib.suppress(OSError):
             identity = os.path.basename(os.readlink(link))
             size = os.stat(os.path.join(place, identity)).st_blocks * 512
-            found.append(Entry(path, identity, size, _is_current(path, identity), identity.endswith(copies.FIXED)))
-    return sorted(set(found), key=lambda entry: (entry.path, entry.identity))
+            fixed = identity.endswith(copies.FIXED)
+            found[path, identity] = Entry(path, identity, size, _is_current(path, identity), fixed)
+    return [found[key] for key in sorted(found)]
 
 
 def drop(paths: Sequence[str] = (), place: str = DEFAULT) -> list[Entry]:

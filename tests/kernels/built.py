@@ -12,6 +12,7 @@ from pathlib import Path
 from tests.kernels import debian
 
 SERIES = ("6.1-thp", "6.12-thp")
+BEFORE_COLLAPSE = "5.10-thp"
 _FRAGMENT = Path(__file__).with_name("built.config")
 _TOOLS = ("gcc", "make", "flex", "bison", "bc", "xz")
 _IMAGE = "arch/x86/boot/bzImage"

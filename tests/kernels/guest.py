@@ -1,4 +1,4 @@
-"""What runs inside the virtual machine, as its first process: measure every file system, then power off.
+"""What runs inside the virtual machine, as its first process: do the task that was given, then power off.
 
 It gets the standard library, hugealign and tests.live.programs, nothing else.  Each result is one line of JSON on the
 second serial port.  Programs and hugealign run as an ordinary user; the counters are read here, not by hugealign.
@@ -6,6 +6,7 @@ second serial port.  Programs and hugealign run as an ordinary user; the counter
 
 import ctypes
 import errno
+import importlib
 import json
 import mmap
 import os
@@ -214,23 +215,28 @@ def file_system(name: str, send: Any) -> None:
             send(fs=name, thp=mode, **measure(program, directory))
 
 
-def main() -> None:
+def task(send: Any) -> None:
     """Measure the file systems that the kernel's command line names."""
+    wanted = os.environ["FILE_SYSTEMS"].split(",")
+    thp = THP.read_text(encoding="ascii").split("[")[1].split("]")[0]
+    send(release=os.uname().release, thp=thp, populate_read=advise(MADV_POPULATE_READ))
+    for mode in MODES:
+        send(zeros=mode, **zeros(mode))
+    THP.write_text(thp, encoding="ascii")
+    for name in MOUNTS:
+        if name.split(" ")[0] in wanted:
+            file_system(name, send)
+
+
+def main() -> None:
+    """Do the task of the module that the kernel's command line names as TASK."""
     with open("/dev/ttyS1", "w", encoding="ascii", buffering=1) as port:
 
         def send(**result: Any) -> None:
             print(json.dumps(result), file=port)
 
         try:
-            wanted = os.environ["FILE_SYSTEMS"].split(",")
-            thp = THP.read_text(encoding="ascii").split("[")[1].split("]")[0]
-            send(release=os.uname().release, thp=thp, populate_read=advise(MADV_POPULATE_READ))
-            for mode in MODES:
-                send(zeros=mode, **zeros(mode))
-            THP.write_text(thp, encoding="ascii")
-            for name in MOUNTS:
-                if name.split(" ")[0] in wanted:
-                    file_system(name, send)
+            importlib.import_module(f"tests.kernels.{os.environ['TASK']}").task(send)
             send(done=True)
         except BaseException:  # noqa: BLE001
             # Whatever it is, the host must see it.

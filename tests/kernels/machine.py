@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ SECONDS = 900  # for one kernel, which takes some 80 seconds on an idle machine
 DISK = 512 << 20
 FILE_SYSTEMS = ("ext4", "xfs", "btrfs", "tmpfs")
 _MAKE = {"ext4": ("mke2fs", "-qFt", "ext4"), "xfs": ("mkfs.xfs", "-qf"), "btrfs": ("mkfs.btrfs", "-qf")}
-_GUEST = ("__init__", "claims", "guest")
+_GUEST = ("__init__", "claims", "denied_guest", "guest", "waiting_guest")
 
 _INIT = """\
 #!/bin/busybox sh
@@ -67,10 +67,11 @@ def check_tools() -> None:
         raise Unavailable(f"not installed: {', '.join(missing)}; make test-kernels installs them")
 
 
-def boot(kernel: Kernel, system: Path, file_systems: Sequence[str], log: Path) -> list[dict[str, Any]]:
+def boot(kernel: Kernel, system: Path, words: str, log: Path) -> list[dict[str, Any]]:
     """Boot *kernel* with the disk *system* and return what tests.kernels.guest sent.
 
-    The console goes to *log*.  Raises RuntimeError if the guest did not come to its end.
+    *words* are for the kernel: TASK= is the guest's module that has the task.  The console goes to *log*.  Raises
+    RuntimeError if the guest did not come to its end.
     """
     results = log.with_suffix(".jsonl")
     with tempfile.TemporaryDirectory(dir=BUILD) as name:
@@ -86,7 +87,7 @@ def boot(kernel: Kernel, system: Path, file_systems: Sequence[str], log: Path) -
             *("-kernel", str(kernel.image), "-initrd", str(initrd)),
             # What the kernel does not know goes to the environment of the first process.
             # no_timer_check: on a busy host 6.1 finds that its timer does not work, and gives up.
-            *("-append", f"console=ttyS0 loglevel=4 panic=-1 no_timer_check FILE_SYSTEMS={','.join(file_systems)}"),
+            *("-append", f"console=ttyS0 loglevel=4 panic=-1 no_timer_check {words}"),
         ]
         for disk in disks:  # a snapshot: every boot finds them fresh
             command += ["-drive", f"file={disk},if=virtio,format=raw,snapshot=on"]
@@ -126,8 +127,11 @@ def write_initrd(kernel: Kernel, target: Path, scratch: Path, init: str) -> None
         subprocess.run(["cpio", "--quiet", "-o", "-H", "newc"], cwd=tree, input=names.encode(), stdout=file, check=True)
 
 
-def disks() -> Path:
-    """Make the empty disks and the one with Python, hugealign and the programs; return the latter."""
+def disks(policies: Mapping[str, bytes] | None = None) -> Path:
+    """Make the empty disks and the one with Python, hugealign and the programs; return the latter.
+
+    *policies* are files for its /etc, by name.
+    """
     BUILD.mkdir(parents=True, exist_ok=True)
     for kind, command in _MAKE.items():
         _disk(BUILD / f"{kind}.img", *command)
@@ -135,6 +139,8 @@ def disks() -> Path:
         tree = Path(name)
         _tree(tree)
         tree.chmod(0o755)
+        for policy, data in (policies or {}).items():
+            (tree / "etc" / policy).write_bytes(data)
         return _disk(BUILD / "system.img", "mke2fs", "-qFt", "ext4", "-d", name)
 
 

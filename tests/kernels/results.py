@@ -22,7 +22,8 @@ def measure(series: str, system: Path, file_systems: Sequence[str] = machine.FIL
     Raises Unavailable, RuntimeError.
     """
     found = (built if series in built.SERIES else debian).kernel(series)
-    sent = machine.boot(found, system, file_systems, BUILD / f"{series}.log")
+    words = f"TASK=guest FILE_SYSTEMS={','.join(file_systems)}"
+    sent = machine.boot(found, system, words, BUILD / f"{series}.log")
     option = "CONFIG_READ_ONLY_THP_FOR_FS"
     state = "on" if f"{option}=y" in found.config else "off" if option in found.config else "gone"
     today = dt.datetime.now(tz=dt.UTC).date().isoformat()

@@ -242,7 +242,9 @@ def test_a_note_read_is_the_note_written(little: bool) -> None:
     assert len(data) % 4 == 0
     name_size, size, kind = struct.unpack_from("<III" if little else ">III", data)
     assert (name_size, kind) == (10, 1)
-    assert _build_note(data[24 : 24 + size], little) == note
+    found = _build_note(data[24 : 24 + size], little)
+    assert found
+    assert found.pack(little) == data
     assert _build_note(data[24 : 24 + size], not little) is None
 
 

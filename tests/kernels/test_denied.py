@@ -1,0 +1,62 @@
+"""AppArmor and SELinux in Debian's kernel that deny what staging needs: the command runs, and one line says why."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kernels import debian, denied, machine
+from tests.kernels.claims import WINDOW_KIB, WINDOWS
+
+pytestmark = [pytest.mark.kernels, pytest.mark.timeout(3 * machine.SECONDS)]
+ALL = WINDOWS["pie"] * WINDOW_KIB
+
+
+@pytest.fixture(scope="module")
+def system() -> Path:
+    try:
+        machine.check_tools()
+        policies = denied.policies()
+        debian.update()
+    except debian.Unavailable as reason:
+        pytest.skip(str(reason))
+    return machine.disks(policies)
+
+
+def cases(system: Path, module: str) -> dict[str, dict[str, Any]]:
+    try:
+        kernel = debian.kernel("6.1")
+    except debian.Unavailable as reason:
+        pytest.skip(str(reason))
+    words = f"TASK=denied_guest DENIES={module} security={module}"
+    sent = machine.boot(kernel, system, words, debian.BUILD / f"denied-{module}.log")
+    return {one["case"]: one for one in sent}
+
+
+def check_denied(found: dict[str, Any], reason: str) -> None:
+    run, stage = found["run"], found["stage"]
+    assert (run["status"], run["said"].count("\n"), found["huge_kib"]) == (0, 1, 0), found
+    assert "0 of 3 windows huge: not staged: " in run["said"]
+    assert run["said"].endswith(f"{reason}\n"), found
+    assert (stage["status"], stage["said"].count("\n")) == (3, 1), found
+
+
+def test_apparmor(system: Path) -> None:
+    found = cases(system, "apparmor")
+    for who in ("root", "user"):
+        check_denied(found[f"mount denied, {who}"], "Permission denied")
+        assert found[f"mount denied, {who}"]["context"] == "no-mount (enforce)"
+        # A profile that is meant for the path confines the copy as well.
+        confined = found[f"confined, {who}"]
+        assert (confined["context"], confined["huge_kib"]) == ("confined (enforce)", ALL)
+    run = found["copy denied"]["run"]
+    assert (run["status"], run["said"].count("\n")) == (0, 1)
+    assert run["said"].endswith("0 of 3 windows huge: not staged: Permission denied\n")
+
+
+def test_selinux(system: Path) -> None:
+    found = cases(system, "selinux")
+    assert (found["labelled"]["huge_kib"], found["labelled"]["run"]["said"]) == (ALL, "")
+    assert (found["staged"]["status"], found["staged"]["label"].strip("\0")) == (0, "u:r:server")
+    for who in ("root", "user"):
+        check_denied(found[f"mount denied, {who}"], "Permission denied")

@@ -1,0 +1,43 @@
+"""`hugealign warm --wait`: khugepaged makes text huge where no process can, in kernels with READ_ONLY_THP_FOR_FS."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kernels import built, debian, machine
+from tests.kernels.claims import WINDOW_KIB, WINDOWS
+
+pytestmark = [pytest.mark.kernels, pytest.mark.timeout(built.SECONDS + machine.SECONDS + 300)]
+ALL = {"windows_huge": WINDOWS["pie"], "next_kib": WINDOWS["pie"] * WINDOW_KIB}
+NONE = {"windows_huge": 0, "next_kib": 0}
+
+
+@pytest.fixture(scope="module")
+def system() -> Path:
+    try:
+        machine.check_tools()
+        debian.update()
+    except debian.Unavailable as reason:
+        pytest.skip(str(reason))
+    return machine.disks()
+
+
+def sent(system: Path, series: str) -> list[dict[str, Any]]:
+    try:
+        kernel = built.kernel(series)
+    except debian.Unavailable as reason:
+        pytest.skip(str(reason))
+    return machine.boot(kernel, system, "TASK=waiting_guest", debian.BUILD / f"waiting-{series}.log")
+
+
+def test_khugepaged_makes_it_huge(system: Path) -> None:
+    """In a kernel that has MADV_COLLAPSE, which it is not allowed there: as from Linux 5.14 to 6.0."""
+    for found in sent(system, "6.1-thp"):
+        assert (found["warm"], found["wait"]) == (NONE, ALL), found
+
+
+def test_before_linux_5_14_only_programs_themselves(system: Path) -> None:
+    """There khugepaged wants VM_DENYWRITE, which only execve gives (eb6ecbed0aa2), and no helper can."""
+    for found in sent(system, built.BEFORE_COLLAPSE):
+        assert (found["warm"], found["wait"]) == (NONE, NONE), found
