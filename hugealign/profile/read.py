@@ -5,13 +5,14 @@ import os
 import shutil
 import tempfile
 import zlib
+from dataclasses import replace
 from typing import BinaryIO
 
 from hugealign.elf.symbols import Functions
 from hugealign.profile.formats import FORMATS, Format, detect
 from hugealign.profile.model import Profile, ProfileError
 from hugealign.profile.packed import HEAD, Allowance, gunzipped, opened, unzstd
-from hugealign.profile.source import Source
+from hugealign.profile.source import Others, Source
 
 
 def add(
@@ -21,10 +22,12 @@ def add(
     binary: str,
     form: str | None = None,
     allowance: Allowance | None = None,
+    others: Others | None = None,
 ) -> str:
     """Add the profile at *path*, of format *form* (by default what it looks like), to *profile*; return its format.
 
-    *functions* are those of the file at *binary*, *allowance* what may be unpacked.  Raises ProfileError.
+    *functions* are those of the file at *binary*, *allowance* what may be unpacked, *others* what is known of other
+    builds.  Raises ProfileError.
     """
     allowance = allowance or Allowance()
     try:
@@ -40,7 +43,8 @@ def add(
             form = form or found
             if form in (None, "gzip", "zstd"):
                 raise ProfileError(_unknown(head, packed=stream is not file))
-            _read(FORMATS[str(form)], path, stream, stream is not file, profile, functions, binary)
+            known = Source(stream, _no_option(path), functions, _no_option(binary), others or Others())
+            _read(FORMATS[str(form)], path, stream is not file, known, profile)
     except (OSError, EOFError, zlib.error) as error:
         raise ProfileError(
             str(getattr(error, "strerror", None) or "the compressed data is damaged or cut short")
@@ -63,14 +67,11 @@ def _unknown(head: bytes, packed: bool) -> str:
     return "is of no known format; see `hugealign order --help`"
 
 
-def _read(
-    form: Format, path: str, stream: BinaryIO, packed: bool, profile: Profile, functions: Functions, binary: str
-) -> None:
-    binary = _no_option(binary)
+def _read(form: Format, path: str, packed: bool, source: Source, profile: Profile) -> None:
     if not form.tool or (not packed and os.path.isfile(path)):
-        form.read(Source(stream, _no_option(path), functions, binary), profile)
+        form.read(source, profile)
         return
     with tempfile.NamedTemporaryFile(prefix="hugealign-profile-") as file:
-        shutil.copyfileobj(stream, file)
+        shutil.copyfileobj(source.stream, file)
         file.flush()
-        form.read(Source(stream, file.name, functions, binary), profile)
+        form.read(replace(source, path=file.name), profile)
