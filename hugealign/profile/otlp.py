@@ -55,10 +55,10 @@ class _Dictionary:
         found = {}
         for number, (some, attributes) in enumerate(self.raw_mappings):
             build_id = next((build_ids[one] for one in attributes if one in build_ids), b"")
-            numbers = (some.get(one, 0) for one in (1, 2, 3))
+            places = (some.get(one, 0) for one in (1, 2, 3))
             path = self.text(some.get(4, 0))
             if number:
-                found[b"%d" % number] = Mapped(*numbers, path, build_id.decode("ascii", "replace"))
+                found[b"%d" % number] = Mapped(path, build_id.decode("ascii", "replace"), *places)
         return found
 
 

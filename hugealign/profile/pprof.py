@@ -6,12 +6,13 @@ words, is read by ``go tool pprof``.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from hugealign.profile import stacks as common
 from hugealign.profile import tools
 from hugealign.profile.lines import lines
-from hugealign.profile.model import Malformed, Profile, ProfileError, count_of, hex_of, meaningful
+from hugealign.profile.model import Malformed, Profile, ProfileError, Room, count_of, hex_of, meaningful
 from hugealign.profile.protobuf import fields, numbers, whole
 from hugealign.profile.source import Source
 from hugealign.profile.stacks import Location, Mapped
@@ -43,7 +44,7 @@ def _proto(data: bytes, source: Source, profile: Profile) -> None:
     names: dict[int, int] = {}  # of functions: the number of the string
     stacks: dict[bytes, int] = {}
     found: dict[int, tuple[int, int, int]] = {}  # locations: address, mapping, function
-    mapped: list[dict[int, int]] = []
+    raw: list[dict[int, int]] = []
     for field in fields(data, 0, len(data)):
         number, _, at, end = field
         if number == _SAMPLE_FIELD:
@@ -63,7 +64,7 @@ def _proto(data: bytes, source: Source, profile: Profile) -> None:
             take()
             some = {part[0]: part[1] for part in fields(data, at, end) if part[0] < _FIELDS}
             if number == _MAPPING_FIELD:
-                mapped.append(some)
+                raw.append(some)
             else:  # the name as the system knows it, which is the symbol's
                 names[some.get(1, 0)] = some.get(3, 0) or some.get(2, 0)
         elif number == _LOCATION_FIELD:
@@ -74,21 +75,39 @@ def _proto(data: bytes, source: Source, profile: Profile) -> None:
             take()
             strings.append((at, end))
 
-    def text(number: int) -> bytes:
-        at, end = strings[number] if number else (0, 0)
-        return data[at:end]
-
-    mappings = {
-        b"%d" % some.get(1, 0): Mapped(
-            *(some.get(field, 0) for field in (2, 3, 4)), text(some.get(5, 0)), _build_id(text(some.get(6, 0)))
-        )
-        for some in mapped
-    }
+    text = partial(_text, data, strings)
+    mappings = {b"%d" % some.get(1, 0): _mapped(some, text) for some in raw}
     locations = {
         b"%d" % key: Location(address, b"%d" % mapping, text(names.get(function, 0)))
         for key, (address, mapping, function) in found.items()
     }
     common.add(stacks, locations, mappings, source, profile)
+
+
+def mapped(data: bytes) -> Iterator[Mapped]:
+    """Yield what was mapped.  Raises Malformed, IndexError, ProfileError."""
+    room = Room()
+    strings: list[tuple[int, int]] = []
+    raw: list[dict[int, int]] = []
+    for number, _, at, end in fields(data, 0, len(data)):
+        if number in (_MAPPING_FIELD, _STRING_FIELD):
+            room.take()
+            if number == _STRING_FIELD:
+                strings.append((at, end))
+            else:
+                raw.append({part[0]: part[1] for part in fields(data, at, end) if part[0] < _FIELDS})
+    for some in raw:
+        yield _mapped(some, partial(_text, data, strings))
+
+
+def _text(data: bytes, strings: Sequence[tuple[int, int]], number: int) -> bytes:
+    at, end = strings[number] if number else (0, 0)
+    return data[at:end]
+
+
+def _mapped(some: Mapping[int, int], text: Callable[[int], bytes]) -> Mapped:
+    numbers = (some.get(field, 0) for field in (2, 3, 4))
+    return Mapped(text(some.get(5, 0)), _build_id(text(some.get(6, 0))), *numbers)
 
 
 def _build_id(text: bytes) -> str:
@@ -149,7 +168,7 @@ def _read(lines: Iterable[bytes], source: Source, profile: Profile) -> None:
             elif part == b"Mappings" and (found := _MAPPING.match(line)):
                 key, start, limit, offset, path, build_id = found.groups()
                 profile.room.take(len(line))
-                mappings[key] = Mapped(*map(hex_of, (start, limit, offset)), path, _build_id(build_id))
+                mappings[key] = Mapped(path, _build_id(build_id), *map(hex_of, (start, limit, offset)))
         except Malformed:
             profile.malformed(number)
     common.add(stacks, locations, mappings, source, profile)

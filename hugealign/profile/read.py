@@ -5,13 +5,17 @@ import os
 import shutil
 import tempfile
 import zlib
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import BinaryIO
 
 from hugealign.elf.symbols import Functions
+from hugealign.profile import otlp, pprof
 from hugealign.profile.formats import FORMATS, Format, detect
-from hugealign.profile.model import Profile, ProfileError
+from hugealign.profile.model import Malformed, Profile, ProfileError
 from hugealign.profile.packed import HEAD, Allowance, gunzipped, opened, unzstd
+from hugealign.profile.protobuf import whole
 from hugealign.profile.source import Others, Source
 
 
@@ -29,7 +33,38 @@ def add(
     *functions* are those of the file at *binary*, *allowance* what may be unpacked, *others* what is known of other
     builds.  Raises ProfileError.
     """
-    allowance = allowance or Allowance()
+    with _opened(path, allowance or Allowance()) as (stream, packed, found, head):
+        form = form or found
+        if form in (None, "gzip", "zstd"):
+            raise ProfileError(_unknown(head, packed))
+        known = Source(stream, _no_option(path), functions, _no_option(binary), others or Others())
+        _read(FORMATS[str(form)], path, packed, known, profile)
+    if not profile.good:
+        raise ProfileError(f"nothing in it can be read as {form}")
+    return str(form)
+
+
+def builds(path: str, allowance: Allowance | None = None) -> dict[str, str]:
+    """Return the paths of the files that the profile at *path* has mapped, by build-id, where its format has both.
+
+    What cannot be read, or comes through a pipe, has none: whoever reads it says what is wrong with it.
+    """
+    with suppress(ProfileError, Malformed, IndexError):
+        if os.path.isfile(path):
+            with _opened(path, allowance or Allowance()) as (stream, _, form, _):
+                mapped = {"pprof": pprof.mapped, "otlp": otlp.mapped}.get(str(form))
+                if mapped:
+                    some = mapped(whole(stream))
+                    return {one.build_id: os.fsdecode(one.path) for one in some if one.build_id}
+    return {}
+
+
+@contextlib.contextmanager
+def _opened(path: str, allowance: Allowance) -> Iterator[tuple[BinaryIO, bool, str | None, bytes]]:
+    """Give the stream of what *path* is or unpacks to, whether it was packed, its format and its first bytes.
+
+    Raises ProfileError, for what goes wrong while it is read, too.
+    """
     try:
         with opened(path) as file, contextlib.ExitStack() as stack:
             stream: BinaryIO = file
@@ -40,18 +75,11 @@ def add(
                 stream = stack.enter_context(unpack(file, allowance))
                 head = stream.peek(HEAD)[:HEAD]  # type: ignore[attr-defined]
                 found = detect(head)
-            form = form or found
-            if form in (None, "gzip", "zstd"):
-                raise ProfileError(_unknown(head, packed=stream is not file))
-            known = Source(stream, _no_option(path), functions, _no_option(binary), others or Others())
-            _read(FORMATS[str(form)], path, stream is not file, known, profile)
+            yield stream, stream is not file, found, head
     except (OSError, EOFError, zlib.error) as error:
         raise ProfileError(
             str(getattr(error, "strerror", None) or "the compressed data is damaged or cut short")
         ) from None
-    if not profile.good:
-        raise ProfileError(f"nothing in it can be read as {form}")
-    return str(form)
 
 
 def _no_option(path: str) -> str:

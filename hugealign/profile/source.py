@@ -14,7 +14,7 @@ _PATTERN_LIMIT = 1 << 14  # bytes of a line
 
 @dataclass(frozen=True, slots=True)
 class Others:
-    """Other builds than the one that is asked for: *debug* names their functions; those *apart* are read by themselves."""
+    """Other builds than the one asked for: *debug* names their functions; those *apart* are read by themselves."""
 
     debug: DebugFiles = field(default_factory=DebugFiles)
     apart: frozenset[str] = frozenset()

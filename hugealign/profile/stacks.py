@@ -16,13 +16,13 @@ _PAGE = 4096
 
 
 class Mapped(NamedTuple):
-    """A piece of the file at *path*, from *offset*, that lay from *start* to *limit*; *build_id* may be empty."""
+    """A piece of the file at *path*, of *build_id* or an unknown one, that lay from *start* to *limit*."""
 
+    path: bytes
+    build_id: str
     start: int
     limit: int
     offset: int
-    path: bytes
-    build_id: str
 
 
 class Location(NamedTuple):
@@ -106,7 +106,7 @@ class _File:
 
 def _shift(mapped: Mapped, functions: Functions) -> int:
     """Return what makes an address of the process one of the file."""
-    start, limit, offset, _, _ = mapped
+    _, _, start, limit, offset = mapped
     for s in functions.image.text_segments:
         if s.p_filesz and s.p_offset - _PAGE < offset < s.p_offset + s.p_filesz:
             return s.p_vaddr - s.p_offset + offset - start
