@@ -7,6 +7,7 @@ they are of by its place in a table of the dictionary; the first of each table s
 A host's profiler has the samples of all programs in one message, so that a name in another file is none of ours.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from hugealign.units import printable
 
 _LENGTH = 4  # bytes before each of several messages
 _FRAMES = 1 << 16  # of a stack
+_BINARY = re.compile(rb"[\0-\x08\x0e-\x1f]")
 _NANOSECONDS = b"nanoseconds"
 _BUILD_ID = b"process.executable.build_id.gnu"
 #: The types of profiles that say what ran, the best first: a scope may have one recording in several.
@@ -68,23 +70,19 @@ def looks_like(head: bytes) -> bool:
 
 
 def _begins(head: bytes) -> bool:
-    """Whether *head* begins with a dictionary, whose first mapping is empty, or with a resource's profiles.
+    """Whether *head* begins with a resource's profiles or with a dictionary, and that with one of its own fields.
 
-    Those begin with the resource, and that with an attribute; or with a scope's profiles.
+    Go writes the fields of a message from the last to the first.  No text has such bytes.
     """
+    known = {0x0A: (0x0A, 0x12, 0x1A), 0x12: range(0x0A, 0x3B, 8)}.get(head[0]) if head else None
+    if known is None or not _BINARY.search(head):
+        return False
     try:
-        if head[:1] == b"\x12":
-            at = varint(head, 1, len(head))[1]
-            return head[at : at + 2] == b"\x0a\0"
-        if head[:1] != b"\x0a":
-            return False
         size, at = varint(head, 1, len(head))
         inside, first = varint(head, at + 1, len(head))
     except Malformed:
         return False
-    if head[at] == 0x0A and not inside:
-        return size > 2 and head[first : first + 1] == b"\x12"
-    return head[at] in (0x0A, 0x12) and first + inside <= at + size and head[first : first + 1] in (b"\x0a", b"\x12")
+    return size > 1 and head[at] in known and first + inside <= at + size
 
 
 def read(source: Source, profile: Profile) -> None:
@@ -144,7 +142,7 @@ def _add(data: bytes, span: _Span, source: Source, profile: Profile) -> None:
     locations = {
         b"%d" % number: Location(address, b"%d" % mapping, known.text(known.names[function]) if function else b"")
         for number, (mapping, address, function) in enumerate(known.locations)
-        if not mapping or b"%d" % mapping in ours
+        if b"%d" % mapping in ours or not mappings
     }
     stacks: Counter[bytes] = Counter()
     for stack, count in seen.items():
