@@ -1,35 +1,74 @@
-"""A made-up fleet, merged by one machine and by a Spark cluster: the same bytes, time and memory for 1, 10 and 100 %.
-
-``python -m examples.fleet.measure WORK [HOSTS]``, as run.sh starts it, with the Python that has PySpark.
-"""
+"""A fleet merged by one machine and by a Spark cluster: the same bytes, and how time and memory grow with the hosts."""
 
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyspark
 
-from tests.bench.fleet import hosts
+from tests.bench.fleet import Function, hosts
 from tests.bench.profiles import used
 from tests.support import HUGEALIGN
 
 SPARK = Path(pyspark.__file__).parent
 HEAP = 1024  # MiB of each of the two workers
 EXECUTOR = b"CoarseGrainedExecutorBackend"
+DRAWS = 20_000  # samples of a host
+KILLED_UP_TO = 1000  # hosts: with more, only the calm run is made
 
 
-def one_machine(files: Path, out: Path) -> tuple[float, int]:
-    """Merge by the command; return seconds and peak MiB."""
-    words = ["profile", "merge", *sorted(map(str, files.iterdir())), "-o", str(out)]
-    seconds, _, memory = used([str(HUGEALIGN), *words], files)
-    return seconds, memory
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run of the cluster: *seconds*, and the most *memory* of all its processes together, in MiB."""
+
+    seconds: float
+    memory: int
+    killed: bool = False
 
 
-def cluster(files: Path, out: Path, kill: bool) -> tuple[float, int]:
-    """Merge by two workers, the first of which is killed midway if *kill*; return seconds and how many were killed."""
+@dataclass(frozen=True, slots=True)
+class Row:
+    """So many *hosts* of *size* bytes together: one machine's seconds and MiB, and the cluster; *same*: the bytes."""
+
+    hosts: int
+    size: int
+    one: tuple[float, int]
+    calm: Run
+    rough: Run | None  # with a worker killed midway
+    same: bool
+    load: float  # average over a minute, at the end
+
+
+def growth(work: Path, numbers: Sequence[int], functions: Sequence[Function]) -> Iterator[Row]:
+    """Yield a row for each number of hosts, made from real samples of *functions*; the files are removed again."""
+    for number in numbers:
+        files = work / f"hosts-{number}"
+        files.mkdir(parents=True)
+        paths = hosts(files, number, functions, DRAWS)
+        size = sum(path.stat().st_size for path in paths)
+        words = ["profile", "merge", *(path.name for path in paths), "-o", str(work / "one.counts")]
+        seconds, _, memory = used([str(HUGEALIGN), *words], files)
+        calm = cluster(files, work / f"calm-{number}")
+        outs = [work / f"calm-{number}"]
+        rough = None
+        if number <= KILLED_UP_TO:
+            rough = cluster(files, work / f"rough-{number}", kill=True)
+            outs.append(work / f"rough-{number}")
+        whole = (work / "one.counts").read_bytes()
+        same = all((out / "all.counts").read_bytes() == whole for out in outs)
+        for path in paths:
+            path.unlink()
+        files.rmdir()
+        yield Row(number, size, (seconds, memory), calm, rough, same, os.getloadavg()[0])
+
+
+def cluster(files: Path, out: Path, *, kill: bool = False) -> Run:
+    """Merge by two workers, the first of which is killed midway if *kill*."""
     out.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     words = [
@@ -44,52 +83,34 @@ def cluster(files: Path, out: Path, kill: bool) -> tuple[float, int]:
     environ = os.environ | {"SPARK_HOME": str(SPARK), "PYSPARK_PYTHON": sys.executable}
     with (out / "spark.log").open("wb") as log:
         process = subprocess.Popen([*map(str, words)], stdout=log, stderr=log, env=environ, start_new_session=True)
-        killed = 0
+        killed = False
+        memory = 0
         while process.poll() is None:
             if kill and not killed and b"Finished task" in (out / "spark.log").read_bytes():
-                os.kill(_executors(process.pid)[0], signal.SIGKILL)
-                killed = 1
-            time.sleep(0.2)
+                os.kill(min(pid for pid, words in _processes(process.pid) if EXECUTOR in words), signal.SIGKILL)
+                killed = True
+            memory = max(memory, sum(_resident(pid) for pid, _ in _processes(process.pid)))
+            time.sleep(0.5)
     if process.returncode:
         sys.exit(f"Spark failed: {out / 'spark.log'}")
-    return time.monotonic() - began, killed
+    return Run(time.monotonic() - began, memory >> 10, killed)
 
 
-def _executors(session: int) -> list[int]:
-    """Return the workers' processes, which are in the *session* of the driver."""
-    found = []
+def _processes(session: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the processes of a session, and their command lines."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                mine = os.getsid(int(entry.name)) == session
-                if mine and EXECUTOR in (entry / "cmdline").read_bytes():
-                    found.append(int(entry.name))
+                if os.getsid(int(entry.name)) == session:
+                    yield int(entry.name), (entry / "cmdline").read_bytes()
             except OSError:
                 continue
-    return sorted(found)
 
 
-def main() -> None:
-    """Make the fleet, merge it in both ways and print the table."""
-    work, number = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 100
-    print("hosts      MiB  one machine, s    MiB  two workers, s  one of them killed, s  the same bytes", flush=True)
-    for part in sorted({max(1, number // 100), max(1, number // 10), number}):
-        files = work / f"hosts-{part}"
-        if not files.exists():
-            files.mkdir(parents=True)
-            hosts(files, part)
-        size = sum(path.stat().st_size for path in files.iterdir())
-        seconds, memory = one_machine(files, work / "one.counts")
-        calm, _ = cluster(files, work / f"calm-{part}", kill=False)
-        rough, killed = cluster(files, work / f"rough-{part}", kill=True)
-        whole = (work / "one.counts").read_bytes()
-        same = all((work / f"{name}-{part}" / "all.counts").read_bytes() == whole for name in ("calm", "rough"))
-        lost = f"{rough:.1f}" if killed else "not killed"
-        row = (f"{part:5}", f"{size / (1 << 20):7.1f}", f"{seconds:14.1f}", f"{memory:5}", f"{calm:14.1f}")
-        print("  ".join([*row, f"{lost:>21}", f"{'yes' if same else 'NO':>14}"]), flush=True)
-        if not same or not killed:
-            sys.exit(1)
-
-
-if __name__ == "__main__":
-    main()
+def _resident(pid: int) -> int:
+    """Return the memory that is a process's own, its shares of what is shared included, in KiB."""
+    try:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:")), 0)

@@ -1,6 +1,7 @@
 #!/bin/sh
-# From nothing: an environment with PySpark in build/fleet, a fleet of HOSTS made-up hosts (100), their counts merged by
-# one machine and by a real local cluster of two workers, one of which is killed midway, and the report of all that.
+# From nothing: an environment with PySpark in build/fleet; PostgreSQL in two releases, recorded, their counts merged by a
+# real local cluster of two workers, the newer one linked in the order of all, and its misses; fleets of up to 10,000
+# hosts (--hosts N), merged by one machine and by the cluster, of which one worker is killed; and the report of all that.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 work=$here/../../build/fleet
@@ -15,4 +16,4 @@ if [ ! -x "$work/venv/bin/spark-submit" ]; then
     "$work/venv/bin/pip" install -q -r "$here/requirements.txt"
 fi
 cd "$here/../.."
-exec "$work/venv/bin/python" -m examples.fleet.measure "$work" "$@"
+exec "$work/venv/bin/python" -m examples.fleet "$@"

@@ -70,7 +70,13 @@ def _what_ran(args: argparse.Namespace) -> "Ran":
 
         most = profiled.max_unpacked(args)
         return what_ran(
-            args.file, args.profile, form=args.type, max_unpacked=most, force=args.force, warn=profiled.warn
+            args.file,
+            args.profile,
+            form=args.type,
+            max_unpacked=most,
+            debuginfo=args.debuginfo,
+            force=args.force,
+            warn=profiled.warn,
         )
     from hugealign.lab.ran import traced
     from hugealign.progress import Progress

@@ -32,7 +32,8 @@ examples:
 The first bytes of a profile tell its format; gzip and zstd are unpacked: perf.data,
 perf script's text, BOLT fdata, YAML and pre-aggregated, folded stacks,
 callgrind, gprof (gmon.out or its text), AutoFDO text, llvm-profdata (raw,
-indexed, sample), gcda, pprof, a list of symbols, an order file.
+indexed, sample), gcda, pprof, OpenTelemetry's profiles, a fleet's counts, a list
+of symbols, an order file.
 
 The functions that ran decide how many windows are to be huge: as many as they
 need, but no more than the processor has 2 MiB instruction TLB entries, less
@@ -132,6 +133,7 @@ def _from_profiles(args: argparse.Namespace) -> int:
         args.profiles,
         form=args.type,
         max_unpacked=profiled.max_unpacked(args),
+        debuginfo=args.debuginfo,
         force=args.force,
         page_size=page_size,
         budget=profiled.budget(args),
@@ -227,6 +229,7 @@ def _drift(args: argparse.Namespace) -> int:
         args.binary or _only_program(args.profiles),
         form=args.type,
         max_unpacked=profiled.max_unpacked(args),
+        debuginfo=args.debuginfo,
         force=args.force,
         page_size=parse_page_size(args.page_size, "--page-size"),
         warn=profiled.warn,

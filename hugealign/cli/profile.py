@@ -4,6 +4,7 @@ import argparse
 import gc
 import sys
 
+from hugealign.cli import profiled
 from hugealign.errors import NumberFormatError, UsageError
 from hugealign.numbers import decimal
 from hugealign.units import parse_size, printable
@@ -47,6 +48,7 @@ def _configure_reduce(parser: argparse.ArgumentParser) -> None:
     add("--blocks", action="store_true", help="count what ran within functions, too, for `order --blocks`")
     add("--type", metavar="FORMAT", help="do not look: the profiles are of this format")
     add("--max-unpacked", metavar="SIZE", help="what packed profiles may unpack to (default: as `hugealign order`)")
+    profiled.add_debuginfo(add)
 
 
 def _configure_merge(parser: argparse.ArgumentParser) -> None:
@@ -75,7 +77,7 @@ def _reduce(args: argparse.Namespace) -> int:
     from hugealign.profile.reduce import ReduceOptions, reduce_profiles
 
     most = None if args.max_unpacked is None else parse_size(args.max_unpacked, "--max-unpacked")
-    options = ReduceOptions(args.type, most, args.blocks)
+    options = ReduceOptions(args.type, most, args.blocks, args.debuginfo)
     _write(reduce_profiles(args.profiles, args.binary, options, warn=_warn).file(), args.output)
     return 0
 

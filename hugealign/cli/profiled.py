@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections.abc import Callable
 
 from hugealign.cli.arguments import add_page_size
 from hugealign.errors import NumberFormatError, UsageError
@@ -25,6 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="what packed profiles may unpack to (default: 64M, and 128 times their own size)",
     )
+    add_debuginfo(add)
     group = parser.add_argument_group("windows")
     add = group.add_argument
     add_page_size(add)
@@ -35,6 +37,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--itlb-2m", metavar="N", help="budget for N of its entries; 0: none huge")
     add("--reserve", default="1", metavar="N", help="entries left to others (default: 1)")
     add("--no-fill", action="store_true", help="only functions that the profile saw")
+
+
+def add_debuginfo(add: Callable[..., object]) -> None:
+    """Declare where debug files are."""
+    add(
+        "--debuginfo",
+        action="append",
+        metavar="DIR",
+        help="debug files, by build-id, that name what is stripped; may be repeated (default: /usr/lib/debug, and the "
+        "cache of debuginfod's clients)",
+    )
 
 
 def max_unpacked(args: argparse.Namespace) -> int | None:

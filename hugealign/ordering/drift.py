@@ -55,6 +55,7 @@ def drift(
     *,
     form: str | None = None,
     max_unpacked: int | None = None,
+    debuginfo: Sequence[str] | None = None,
     force: bool = False,
     page_size: int = PAGE_SIZE,
     warn: Callable[[str], None] = silent,
@@ -65,7 +66,7 @@ def drift(
     Raises HugealignError.
     """
     current = load(order)
-    ran = what_ran(binary, profiles, form=form, max_unpacked=max_unpacked, force=force, warn=warn)
+    ran = what_ran(binary, profiles, form=form, max_unpacked=max_unpacked, debuginfo=debuginfo, force=force, warn=warn)
     count = named.windows(current)
     if not count:
         raise HugealignError(f"{printable(order)}: asks for no huge windows, so that none hold any heat")

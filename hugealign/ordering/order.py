@@ -56,6 +56,7 @@ def order(
     *,
     form: str | None = None,
     max_unpacked: int | None = None,
+    debuginfo: Sequence[str] | None = None,
     force: bool = False,
     page_size: int = PAGE_SIZE,
     budget: Budget | None = None,
@@ -66,14 +67,17 @@ def order(
     """Return the order that *profiles* give the functions of the file at *binary*.
 
     *form* is the format of the profiles, by default what they look like; *max_unpacked* bounds the bytes that packed
-    ones may become, and *force* goes on where most samples are not of *binary*.  *page_size* is that of huge pages in
+    ones may become, *debuginfo* are directories of debug files (by default the usual ones), and *force* goes on where
+    most samples are not of *binary*.  *page_size* is that of huge pages in
     bytes, *budget* what the processor can hold of them, by default this one's.  With *fill*, functions that probably
     run get the room that is left.  With *blocks*, functions that clang's map of blocks describes are divided into the
     blocks that ran and the rest.  What is odd goes to *warn*.  Raises HugealignError.
     """
     budget = budget or budget_of()
     flow = Flow() if blocks else None
-    ran = what_ran(binary, profiles, form=form, max_unpacked=max_unpacked, force=force, warn=warn, flow=flow)
+    ran = what_ran(
+        binary, profiles, form=form, max_unpacked=max_unpacked, debuginfo=debuginfo, force=force, warn=warn, flow=flow
+    )
     return of_ran(ran, page_size, budget, fill=fill, flow=flow)
 
 

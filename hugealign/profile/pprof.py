@@ -6,18 +6,17 @@ words, is read by ``go tool pprof``.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
 
-from hugealign.elf.symbols import Functions
+from hugealign.profile import stacks as common
 from hugealign.profile import tools
 from hugealign.profile.lines import lines
-from hugealign.profile.model import Malformed, Place, Profile, ProfileError, count_of, hex_of, meaningful
-from hugealign.profile.protobuf import fields, numbers
+from hugealign.profile.model import Malformed, Profile, ProfileError, Room, count_of, hex_of, meaningful
+from hugealign.profile.protobuf import fields, numbers, whole
 from hugealign.profile.source import Source
+from hugealign.profile.stacks import Location, Mapped
 
-_PIECE, _PIECES = 1 << 20, 256  # bytes that are read at once, and how often at most
 _FRAMES = 1 << 16  # of a stack
 _FIELDS = 16  # more than any of its messages has
 _SAMPLE_FIELD, _MAPPING_FIELD, _LOCATION_FIELD, _FUNCTION_FIELD, _STRING_FIELD = range(2, 7)
@@ -31,9 +30,7 @@ _MAPPING = re.compile(
 
 def read_proto(source: Source, profile: Profile) -> None:
     """Add a profile.proto (github.com/google/pprof/blob/main/proto/profile.proto).  Raises ProfileError."""
-    data = b"".join(islice(iter(partial(source.stream.read, _PIECE), b""), _PIECES + 1))
-    if len(data) > _PIECES * _PIECE:
-        raise ProfileError(f"is larger than {_PIECES} MiB")
+    data = whole(source.stream)
     try:
         _proto(data, source, profile)
     except (Malformed, IndexError):
@@ -42,12 +39,12 @@ def read_proto(source: Source, profile: Profile) -> None:
 
 def _proto(data: bytes, source: Source, profile: Profile) -> None:
     """Read the message *data*.  Raises Malformed, IndexError, ProfileError."""
-    functions, take = source.functions, profile.room.take
+    take = profile.room.take
     strings: list[tuple[int, int]] = []
     names: dict[int, int] = {}  # of functions: the number of the string
     stacks: dict[bytes, int] = {}
     found: dict[int, tuple[int, int, int]] = {}  # locations: address, mapping, function
-    mapped: list[dict[int, int]] = []
+    raw: list[dict[int, int]] = []
     for field in fields(data, 0, len(data)):
         number, _, at, end = field
         if number == _SAMPLE_FIELD:
@@ -67,7 +64,7 @@ def _proto(data: bytes, source: Source, profile: Profile) -> None:
             take()
             some = {part[0]: part[1] for part in fields(data, at, end) if part[0] < _FIELDS}
             if number == _MAPPING_FIELD:
-                mapped.append(some)
+                raw.append(some)
             else:  # the name as the system knows it, which is the symbol's
                 names[some.get(1, 0)] = some.get(3, 0) or some.get(2, 0)
         elif number == _LOCATION_FIELD:
@@ -78,22 +75,43 @@ def _proto(data: bytes, source: Source, profile: Profile) -> None:
             take()
             strings.append((at, end))
 
-    def text(number: int) -> bytes:
-        at, end = strings[number] if number else (0, 0)
-        return data[at:end]
-
-    sure: dict[bytes, int] = {}
-    likely: dict[bytes, int] = {}
-    for some in mapped:
-        build_id = text(some.get(6, 0)).decode("ascii", "replace")
-        if functions.is_build(build_id) if build_id else source.ours(text(some.get(5, 0))):
-            known = sure if build_id else likely
-            known[b"%d" % some.get(1, 0)] = _shift(some.get(2, 0), some.get(4, 0), functions)
+    text = partial(_text, data, strings)
+    mappings = {b"%d" % some.get(1, 0): _mapped(some, text) for some in raw}
     locations = {
-        b"%d" % key: (address, b"%d" % mapping, text(names.get(function, 0)))
+        b"%d" % key: Location(address, b"%d" % mapping, text(names.get(function, 0)))
         for key, (address, mapping, function) in found.items()
     }
-    _add(stacks, locations, (sure, likely), profile, functions)
+    common.add(stacks, locations, mappings, source, profile)
+
+
+def mapped(data: bytes) -> Iterator[Mapped]:
+    """Yield what was mapped.  Raises Malformed, IndexError, ProfileError."""
+    room = Room()
+    strings: list[tuple[int, int]] = []
+    raw: list[dict[int, int]] = []
+    for number, _, at, end in fields(data, 0, len(data)):
+        if number in (_MAPPING_FIELD, _STRING_FIELD):
+            room.take()
+            if number == _STRING_FIELD:
+                strings.append((at, end))
+            else:
+                raw.append({part[0]: part[1] for part in fields(data, at, end) if part[0] < _FIELDS})
+    for some in raw:
+        yield _mapped(some, partial(_text, data, strings))
+
+
+def _text(data: bytes, strings: Sequence[tuple[int, int]], number: int) -> bytes:
+    at, end = strings[number] if number else (0, 0)
+    return data[at:end]
+
+
+def _mapped(some: Mapping[int, int], text: Callable[[int], bytes]) -> Mapped:
+    numbers = (some.get(field, 0) for field in (2, 3, 4))
+    return Mapped(text(some.get(5, 0)), _build_id(text(some.get(6, 0))), *numbers)
+
+
+def _build_id(text: bytes) -> str:
+    return text.decode("ascii", "replace")
 
 
 def _location(data: bytes, at: int, end: int) -> tuple[int, tuple[int, int, int]]:
@@ -124,12 +142,10 @@ def read(source: Source, profile: Profile) -> None:
 
 
 def _read(lines: Iterable[bytes], source: Source, profile: Profile) -> None:
-    functions = source.functions
     part = b""
     stacks: dict[bytes, int] = {}
-    locations: dict[bytes, tuple[int, bytes, bytes]] = {}  # address, mapping, function's name
-    mappings: dict[bytes, int] = {}  # those of the very binary: what to add to an address
-    likely: dict[bytes, int] = {}  # those of a file of its name, of which the build is not known
+    locations: dict[bytes, Location] = {}
+    mappings: dict[bytes, Mapped] = {}
     last = b""
     for number, line in enumerate(lines, 1):
         try:
@@ -144,47 +160,20 @@ def _read(lines: Iterable[bytes], source: Source, profile: Profile) -> None:
             elif part == b"Locations" and (found := _LOCATION.match(line)):
                 last, address, mapping, rest = found.groups()
                 profile.room.take(len(line))
-                locations[last] = (hex_of(address), mapping or b"", _name(rest))
+                locations[last] = Location(hex_of(address), mapping or b"", _name(rest))
             elif part == b"Locations" and last:
                 # Further lines of a location are those that its innermost function was inlined into.
-                locations[last] = (*locations[last][:2], _name(line.strip()) or locations[last][2])
+                known = locations[last]
+                locations[last] = known._replace(name=_name(line.strip()) or known.name)
             elif part == b"Mappings" and (found := _MAPPING.match(line)):
-                key, start, _, offset, path, build_id = found.groups()
-                known = mappings if build_id else likely
-                if functions.is_build(build_id.decode()) if build_id else source.ours(path):
-                    profile.room.take(len(key))
-                    known[key] = _shift(int(start, 16), int(offset, 16), functions)
+                key, start, limit, offset, path, build_id = found.groups()
+                profile.room.take(len(line))
+                mappings[key] = Mapped(path, _build_id(build_id), *map(hex_of, (start, limit, offset)))
         except Malformed:
             profile.malformed(number)
-    _add(stacks, locations, (mappings, likely), profile, functions)
+    common.add(stacks, locations, mappings, source, profile)
 
 
 def _name(text: bytes) -> bytes:
     found = _FUNCTION.match(text)
     return found.group(1) if found else b""
-
-
-def _shift(start: int, offset: int, functions: Functions) -> int:
-    """Return what makes an address of the process one of the file."""
-    for s in functions.image.text_segments:
-        if s.p_offset - 4096 < offset < s.p_offset + s.p_filesz:
-            return s.p_vaddr - s.p_offset + offset - start
-    return -start if start and not functions.image.fixed else 0
-
-
-def _add(
-    stacks: dict[bytes, int],
-    locations: dict[bytes, tuple[int, bytes, bytes]],
-    mappings: tuple[dict[bytes, int], dict[bytes, int]],
-    profile: Profile,
-    functions: Functions,
-) -> None:
-    sure, likely = mappings
-    places: dict[bytes, Place | None] = {}
-    for key, (address, mapping, name) in locations.items():
-        if mapping in sure or (mapping in likely and not name):
-            places[key] = functions.at(address + (sure if mapping in sure else likely)[mapping])
-        else:
-            places[key] = profile.place(name) if name else None
-    for stack, count in stacks.items():
-        profile.chain([places.get(key) for key in stack.split()], count)

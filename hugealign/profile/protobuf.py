@@ -4,15 +4,27 @@ A million small messages are in one file, so that they are not copied: a message
 """
 
 from collections.abc import Iterator
+from functools import partial
+from itertools import islice
+from typing import BinaryIO
 
-from hugealign.profile.model import Malformed
+from hugealign.profile.model import Malformed, ProfileError
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _MASK = (1 << 64) - 1
 _MOST = 1 << 16  # numbers of one field: frames of a stack
+_PIECE, _PIECES = 1 << 20, 256  # bytes that are read at once, and how often at most
 
 #: A field: its number, its value (the bytes' length, if it is some), and where its bytes begin and end.
 Field = tuple[int, int, int, int]
+
+
+def whole(stream: BinaryIO) -> bytes:
+    """Return all bytes of *stream*: a message must be there as a whole.  Raises ProfileError."""
+    data = b"".join(islice(iter(partial(stream.read, _PIECE), b""), _PIECES + 1))
+    if len(data) > _PIECES * _PIECE:
+        raise ProfileError(f"is larger than {_PIECES} MiB")
+    return data
 
 
 def fields(data: bytes, at: int, end: int) -> Iterator[Field]:

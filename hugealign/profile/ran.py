@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from hugealign.elf.symbols import Functions, functions_of
 from hugealign.errors import HugealignError, UsageError
 from hugealign.profile import read
+from hugealign.profile.debugfiles import DebugFiles
 from hugealign.profile.formats import FORMATS
 from hugealign.profile.match import Matched, match
 from hugealign.profile.model import Flow, Profile
 from hugealign.profile.packed import Allowance
+from hugealign.profile.source import Others
 from hugealign.units import printable
 
 #: Of 10 and 30 samples some orders missed up to 6 % more than the linker's, of 100 at most 1 % (docs/order.md).
@@ -45,6 +47,7 @@ def what_ran(
     *,
     form: str | None = None,
     max_unpacked: int | None = None,
+    debuginfo: Sequence[str] | None = None,
     force: bool = False,
     warn: Callable[[str], None] = silent,
     flow: Flow | None = None,
@@ -57,11 +60,15 @@ def what_ran(
     """
     if form is not None and form not in FORMATS:
         raise UsageError(f"--type: unknown; known are {', '.join(FORMATS)}")
-    functions, allowance = functions_of(binary), Allowance(max_unpacked)
+    debug, allowance = DebugFiles(debuginfo), Allowance(max_unpacked)
+    functions, others = debug.named(functions_of(binary)), Others(debug)
     profile, sources = Profile(flow=flow), []
     for path in profiles:
         profile = profile.following()
-        found = _add(path, profile, functions, binary, form, allowance)
+        try:
+            found = read.add(path, profile, functions, binary, form, allowance, others)
+        except HugealignError as error:
+            raise HugealignError(f"{printable(path)}: {error}") from None
         sources.append((path, found))
         for note in remarks(profile, found):
             warn(f"{printable(path)}: {note}")
@@ -77,13 +84,6 @@ def what_ran(
             "more than none; record for longer"
         )
     return ran
-
-
-def _add(path: str, profile: Profile, functions: Functions, binary: str, form: str | None, allowance: Allowance) -> str:
-    try:
-        return read.add(path, profile, functions, binary, form, allowance)
-    except HugealignError as error:
-        raise HugealignError(f"{printable(path)}: {error}") from None
 
 
 def remarks(profile: Profile, form: str) -> list[str]:

@@ -5,13 +5,18 @@ import os
 import shutil
 import tempfile
 import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from typing import BinaryIO
 
 from hugealign.elf.symbols import Functions
+from hugealign.profile import otlp, pprof
 from hugealign.profile.formats import FORMATS, Format, detect
-from hugealign.profile.model import Profile, ProfileError
+from hugealign.profile.model import Malformed, Profile, ProfileError
 from hugealign.profile.packed import HEAD, Allowance, gunzipped, opened, unzstd
-from hugealign.profile.source import Source
+from hugealign.profile.protobuf import whole
+from hugealign.profile.source import Others, Source
 
 
 def add(
@@ -21,12 +26,45 @@ def add(
     binary: str,
     form: str | None = None,
     allowance: Allowance | None = None,
+    others: Others | None = None,
 ) -> str:
     """Add the profile at *path*, of format *form* (by default what it looks like), to *profile*; return its format.
 
-    *functions* are those of the file at *binary*, *allowance* what may be unpacked.  Raises ProfileError.
+    *functions* are those of the file at *binary*, *allowance* what may be unpacked, *others* what is known of other
+    builds.  Raises ProfileError.
     """
-    allowance = allowance or Allowance()
+    with _opened(path, allowance or Allowance()) as (stream, packed, found, head):
+        form = form or found
+        if form in (None, "gzip", "zstd"):
+            raise ProfileError(_unknown(head, packed))
+        known = Source(stream, _no_option(path), functions, _no_option(binary), others or Others())
+        _read(FORMATS[str(form)], path, packed, known, profile)
+    if not profile.good:
+        raise ProfileError(f"nothing in it can be read as {form}")
+    return str(form)
+
+
+def builds(path: str, allowance: Allowance | None = None) -> dict[str, str]:
+    """Return the paths of the files that the profile at *path* has mapped, by build-id, where its format has both.
+
+    What cannot be read, or comes through a pipe, has none: whoever reads it says what is wrong with it.
+    """
+    with suppress(ProfileError, Malformed, IndexError):
+        if os.path.isfile(path):
+            with _opened(path, allowance or Allowance()) as (stream, _, form, _):
+                mapped = {"pprof": pprof.mapped, "otlp": otlp.mapped}.get(str(form))
+                if mapped:
+                    some = mapped(whole(stream))
+                    return {one.build_id: os.fsdecode(one.path) for one in some if one.build_id}
+    return {}
+
+
+@contextlib.contextmanager
+def _opened(path: str, allowance: Allowance) -> Iterator[tuple[BinaryIO, bool, str | None, bytes]]:
+    """Give the stream of what *path* is or unpacks to, whether it was packed, its format and its first bytes.
+
+    Raises ProfileError, for what goes wrong while it is read, too.
+    """
     try:
         with opened(path) as file, contextlib.ExitStack() as stack:
             stream: BinaryIO = file
@@ -37,17 +75,11 @@ def add(
                 stream = stack.enter_context(unpack(file, allowance))
                 head = stream.peek(HEAD)[:HEAD]  # type: ignore[attr-defined]
                 found = detect(head)
-            form = form or found
-            if form in (None, "gzip", "zstd"):
-                raise ProfileError(_unknown(head, packed=stream is not file))
-            _read(FORMATS[str(form)], path, stream, stream is not file, profile, functions, binary)
+            yield stream, stream is not file, found, head
     except (OSError, EOFError, zlib.error) as error:
         raise ProfileError(
             str(getattr(error, "strerror", None) or "the compressed data is damaged or cut short")
         ) from None
-    if not profile.good:
-        raise ProfileError(f"nothing in it can be read as {form}")
-    return str(form)
 
 
 def _no_option(path: str) -> str:
@@ -63,14 +95,11 @@ def _unknown(head: bytes, packed: bool) -> str:
     return "is of no known format; see `hugealign order --help`"
 
 
-def _read(
-    form: Format, path: str, stream: BinaryIO, packed: bool, profile: Profile, functions: Functions, binary: str
-) -> None:
-    binary = _no_option(binary)
+def _read(form: Format, path: str, packed: bool, source: Source, profile: Profile) -> None:
     if not form.tool or (not packed and os.path.isfile(path)):
-        form.read(Source(stream, _no_option(path), functions, binary), profile)
+        form.read(source, profile)
         return
     with tempfile.NamedTemporaryFile(prefix="hugealign-profile-") as file:
-        shutil.copyfileobj(stream, file)
+        shutil.copyfileobj(source.stream, file)
         file.flush()
-        form.read(Source(stream, file.name, functions, binary), profile)
+        form.read(replace(source, path=file.name), profile)

@@ -4,7 +4,7 @@ What leaves a host is the name of each program, its build-id, and names that its
 only the profile names (an interpreter's, with the path of a script in it) is counted as outside of all.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hugealign.elf.code import digests
@@ -12,12 +12,14 @@ from hugealign.elf.symbols import Functions, functions_of
 from hugealign.errors import HugealignError, UsageError
 from hugealign.profile import counts, perf, read
 from hugealign.profile.counts import Counts
+from hugealign.profile.debugfiles import DebugFiles
 from hugealign.profile.formats import FORMATS
 from hugealign.profile.match import match
 from hugealign.profile.model import Flow, Profile, ProfileError
 from hugealign.profile.packed import Allowance
 from hugealign.profile.programs import programs
 from hugealign.profile.ran import remarks, silent
+from hugealign.profile.source import Others
 from hugealign.units import printable
 
 
@@ -26,11 +28,13 @@ class ReduceOptions:
     """What may be said of profiles that are to be counted: as `hugealign.ordering.order`.
 
     With *blocks*, what ran inside of functions is counted, too, where the profile has addresses of that very build.
+    *debuginfo* are directories of debug files, by default the usual ones.
     """
 
     form: str | None = None
     max_unpacked: int | None = None
     blocks: bool = False
+    debuginfo: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +73,19 @@ def reduce_profiles(
     sources: dict[str, str] = {}
     ours = []
     said: set[str] = set()
-    for binary in asked:
-        functions, allowance = functions_of(binary), Allowance(options.max_unpacked)
+    debug = DebugFiles(options.debuginfo)
+    mapped = {build: file for path in profiles for build, file in read.builds(path, _allowance(options)).items()}
+    chosen = [*_programs(asked, mapped, debug)]
+    apart = frozenset(mapped) & {one.build_id for one in chosen}
+    for program in chosen:
+        functions, allowance = program.functions(debug), _allowance(options)
+        others = Others(debug, apart - {program.build_id})
         there = False
         for path in profiles:
             profile = Profile(flow=Flow() if options.blocks else None)
             try:
-                sources[path] = read.add(path, profile, functions, binary, options.form, allowance)
-                there |= _add(found, profile, functions, binary, _builds(path, sources[path]))
+                sources[path] = read.add(path, profile, functions, program.path, options.form, allowance, others)
+                there |= _add(found, profile, functions, program, _builds(path, sources[path]))
             except HugealignError as error:
                 raise HugealignError(f"{printable(path)}: {error}") from None
             for note in remarks(profile, sources[path]):
@@ -84,12 +93,43 @@ def reduce_profiles(
                     said.add(message)
                     warn(message)
         if there:
-            ours.append(binary)
-        elif binaries:
-            warn(f"{printable(binary)}: nothing in the profile is of it")
+            ours.append(program.path)
+        elif binaries and program.here:
+            warn(f"{printable(program.path)}: nothing in the profile is of it")
     if not ours:
         raise HugealignError("nothing in the profile is of these programs; give the binary that ran (-b)")
     return Reduced(found, ours, list(sources.items()))
+
+
+def _allowance(options: ReduceOptions) -> Allowance:
+    return Allowance(options.max_unpacked)
+
+
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """A program at *path*; if it is not *here*, only the debug file of that build is."""
+
+    path: str
+    build_id: str
+    here: bool = True
+
+    def functions(self, debug: DebugFiles) -> Functions:
+        """Return its functions, with names where there are some.  Raises HugealignError."""
+        found = None if self.here else debug.functions(self.build_id)
+        return found or debug.named(functions_of(self.path))
+
+
+def _programs(asked: Sequence[str], mapped: Mapping[str, str], debug: DebugFiles) -> Iterator[_Program]:
+    """Yield the programs that are *asked* for, and other builds of them that were *mapped* and have debug files."""
+    known: set[str] = set()
+    names = {path.rpartition("/")[2] for path in asked}
+    for path in asked:
+        build_id = functions_of(path).build_id if mapped else ""
+        known.add(build_id)
+        yield _Program(path, build_id)
+    for build_id, path in mapped.items():
+        if build_id not in known and path.rpartition("/")[2] in names and debug.functions(build_id):
+            yield _Program(path, build_id, here=False)
 
 
 def _builds(path: str, form: str) -> dict[str, str]:
@@ -100,14 +140,14 @@ def _builds(path: str, form: str) -> dict[str, str]:
         return {}
 
 
-def _add(found: Counts, profile: Profile, functions: Functions, binary: str, builds: dict[str, str]) -> bool:
+def _add(found: Counts, profile: Profile, functions: Functions, program: _Program, builds: dict[str, str]) -> bool:
     """Add what *profile* says of *functions*, and say whether that is anything."""
     matched = match(profile, functions)
     if not matched.samples:
         return False
     # Addresses are of this very build, or were taken at their word; names may be of any.
     exact = any(isinstance(place, int) for place in profile.samples)
-    name = binary.rpartition("/")[2]
+    name = program.path.rpartition("/")[2]
     others = {build_id for path, build_id in builds.items() if path.rpartition("/")[2] == name}
     build_id = functions.build_id if exact else others.pop() if len(others) == 1 else ""
     head = counts.head(build_id, name)
@@ -122,7 +162,7 @@ def _add(found: Counts, profile: Profile, functions: Functions, binary: str, bui
     ):
         if count:
             counts.add(mine, key, count)
-    codes = digests(binary, functions, matched.samples) if exact else {}
+    codes = digests(program.path, functions, matched.samples) if exact and program.here else {}
     ends = {}
     for index, count in matched.samples.items():
         address = functions.starts[index] if exact or not functions.names[index] else None

@@ -2,26 +2,37 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from hugealign.elf.symbols import Functions
 from hugealign.profile import lines
+from hugealign.profile.debugfiles import DebugFiles
 
 _PATTERN_LIMIT = 1 << 14  # bytes of a line
+
+
+@dataclass(frozen=True, slots=True)
+class Others:
+    """Other builds than the one asked for: *debug* names their functions; those *apart* are read by themselves."""
+
+    debug: DebugFiles = field(default_factory=DebugFiles)
+    apart: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
     """The unpacked *stream* of a profile of the *functions* of the file at *binary*.
 
-    *path* is a file with the same bytes, for tools; neither it nor *binary* looks like an option to one.
+    *path* is a file with the same bytes, for tools; neither it nor *binary* looks like an option to one.  *others* says
+    what is known of other builds.
     """
 
     stream: BinaryIO
     path: str
     functions: Functions
     binary: str
+    others: Others = field(default_factory=Others)
 
     @property
     def name(self) -> bytes:

@@ -9,8 +9,9 @@ import argparse
 import random
 import subprocess
 import tempfile
-from bisect import bisect_right
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
@@ -22,33 +23,61 @@ from tests.support import HUGEALIGN
 RELEASES, FUNCTIONS, DRAWS = 12, 40_000, 8_500
 
 
-def hosts(directory: Path, number: int) -> list[Path]:
-    """Write the counts of so many hosts."""
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function that hosts run, so often among all; *calls*: it is seen calling another one."""
+
+    address: int
+    name: str
+    code: bytes
+    weight: float
+    calls: bool = False
+
+
+def made_up() -> list[Function]:
+    """Return the functions of a program that is not there."""
+    return [
+        Function(
+            0x401000 + 160 * n, f"_ZN6server{n % 97:02}Module{n:05}{'x' * (n % 23)}EPKcm", b"", 1 / (n + 1), n % 3 == 0
+        )
+        for n in range(FUNCTIONS)
+    ]
+
+
+def seen(found: counts.Counts) -> list[Function]:
+    """Return the functions of real counts, as often as they were seen."""
+    rows = [(key.split(b"\t"), count) for mine in found.values() for key, count in mine.items() if key[:2] == b"f\t"]
+    return [Function(int(words[1], 16), counts.name_of(words[2]), words[4], count) for words, count in rows if count]
+
+
+def hosts(directory: Path, number: int, functions: Sequence[Function] | None = None, draws: int = DRAWS) -> list[Path]:
+    """Write the counts of so many hosts, each of which drew so many samples of *functions*."""
     chance = random.Random(27)
-    names = [f"_ZN6server{n % 97:02}Module{n:05}{'x' * (n % 23)}EPKcm" for n in range(FUNCTIONS)]
+    functions = functions or made_up()
     lines = [
-        [counts.function(0x401000 + 160 * n + release, name, "") for n, name in enumerate(names)]
+        [counts.function(one.address + release, one.name, "", one.code) for one in functions]
         for release in range(RELEASES)
     ]
-    calls = [[_call(n, release) for n in range(FUNCTIONS)] for release in range(RELEASES)]
+    calls = [[_call(functions, n, release) for n in range(len(functions))] for release in range(RELEASES)]
     heads = [counts.head(f"{release:040x}", "server") for release in range(RELEASES)]
-    weights = list(accumulate(1 / (n + 1) for n in range(FUNCTIONS)))
+    weights = list(accumulate(one.weight for one in functions))
     releases = [1 / (n + 1) for n in range(RELEASES)]
     paths = []
     for host in range(number):
         release = chance.choices(range(RELEASES), releases)[0]
-        hits = Counter(bisect_right(weights, chance.random() * weights[-1]) for _ in range(DRAWS))
+        hits = Counter(chance.choices(range(len(functions)), cum_weights=weights, k=draws))
         mine = {lines[release][n]: count for n, count in hits.items()}
-        mine |= {calls[release][n]: count for n, count in hits.items() if n % 3 == 0}
+        mine |= {calls[release][n]: count for n, count in hits.items() if functions[n].calls}
         mine[counts.HOSTS] = 1
         paths.append(directory / f"{host:05}.counts")
         paths[-1].write_bytes(counts.write({heads[release]: mine}))
     return paths
 
 
-def _call(number: int, release: int) -> bytes:
+def _call(functions: Sequence[Function], number: int, release: int) -> bytes:
     """Return the key of a call that one function makes."""
-    ends = [counts.end(0x401000 + 160 * n + release, "", "") for n in (number, 7 * number % FUNCTIONS)]
+    pair = functions[number], functions[7 * number % len(functions)]
+    ends = [counts.end(one.address + release, "", "") for one in pair]
     return counts.call(ends[0], number % 90, ends[1])
 
 

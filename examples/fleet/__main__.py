@@ -1,0 +1,156 @@
+"""All of the example: two releases of a server, their hosts merged by Spark, the order, the misses; how it grows.
+
+``python -m examples.fleet [--hosts N]``, as run.sh starts it, with the Python that has PySpark.
+"""
+
+import argparse
+import datetime as dt
+import sys
+from pathlib import Path
+
+from examples.fleet.measure import Row, cluster, growth
+from examples.fleet.releases import LINKED, Releases, releases
+from examples.servers import report
+from examples.servers.__main__ import open_directory, ordinary_user
+from examples.servers.document import fenced, fill, table
+from examples.servers.server import Example, read
+from examples.servers.steps import ROOT, Failed, Steps
+from examples.servers.text import perf_rights
+from examples.servers.tracing import misses
+from hugealign import replacing
+from hugealign.errors import HugealignError
+from hugealign.profile import counts
+from tests.bench.fleet import seen
+
+
+def main() -> int:
+    """Do all steps, write the report; return the exit status."""
+    parser = argparse.ArgumentParser(prog="run.sh", description=__doc__, allow_abbrev=False)
+    parser.add_argument("--hosts", type=int, default=10_000, help="of the largest fleet (default: %(default)s)")
+    parser.add_argument("--clean", action="store_true", help="build the server anew")
+    args = parser.parse_args()
+    work = ROOT / "build" / "fleet"
+    steps = Steps(work / "server", ordinary_user())
+    try:
+        perf_rights()
+        open_directory(steps, clean=args.clean, fallback=Path("/var/tmp/hugealign-fleet"))  # noqa: S108
+        found = releases(steps, lambda hosts: _merged(steps, hosts, work / "spark"))
+        functions = seen(counts.parse(found.compiler.read_bytes()))
+        rows = []
+        for row in growth(work, sorted({max(1, args.hosts // part) for part in (100, 10, 1)}), functions):
+            steps.say(f"{row.hosts} hosts: one machine {row.one[0]:.1f} s, Spark {row.calm.seconds:.1f} s")
+            steps.promise(row.same, f"Spark's counts of {row.hosts} hosts are not those of one machine")
+            steps.promise(row.rough is None or row.rough.killed, f"no worker was killed, of {row.hosts} hosts")
+            rows.append(row)
+    except (Failed, HugealignError) as failed:
+        print(f"run.sh: {failed}", file=sys.stderr)
+        return getattr(failed, "status", 1)
+    text = document(steps, found, rows, len(functions))
+    target = work / "report" / "fleet.md"
+    target.parent.mkdir(exist_ok=True)
+    replacing.write(str(target), text.encode())
+    print(text)
+    steps.say(f"the report: {target}")
+    return 1 if steps.broken else 0
+
+
+def _merged(steps: Steps, hosts: Path, out: Path) -> bytes:
+    """Return the sum of *hosts* as the cluster makes it; promise that it is what one machine makes."""
+    steps.say("the hosts' counts, merged by Spark")
+    cluster(hosts, out)
+    found = (out / "all.counts").read_bytes()
+    one = steps.directory("counts") / "one"
+    steps.output(["hugealign", "profile", "merge", *sorted(hosts.iterdir()), "-o", one])
+    steps.promise(one.read_bytes() == found, "Spark's counts of the real hosts are not those of one machine")
+    return found
+
+
+# ---- the report ------------------------------------------------------------------------------------------------------
+
+
+def document(steps: Steps, found: Releases, rows: list[Row], functions: int) -> str:
+    """Return the report."""
+    cpus = read("postgres").trace["cpus"]
+    machine = report.machine(Example(read("postgres"), steps, 2, 2))
+    fields = {
+        "date": dt.datetime.now(dt.UTC).date().isoformat(),
+        "kept": "" if steps.broken else "Every promise was kept.",
+        "machine": table(["machine", ""], list(machine.items())),
+        "new": found.versions[0],
+        "old": found.versions[1],
+        "hosts": len(list(found.hosts.iterdir())),
+        "functions": f"{functions:,}",
+        "said": fenced(found.said),
+        "orders": _orders(found, cpus),
+        "linked": _linked(found, cpus),
+        "growth": _growth(rows),
+        "paper": _paper(rows),
+    }
+    return fill(Path(__file__).with_name("report.md").read_text(encoding="utf-8"), fields, steps.broken)
+
+
+def _orders(found: Releases, cpus: list[str]) -> str:
+    """Return the misses under each order, with one window huge."""
+    replay = found.traced.repeated[0]
+    rows: list[list[object]] = [["none: the linker's", None, *(misses(replay, "original", cpu, 1) for cpu in cpus)]]
+    for name, order in found.orders.items():
+        layout = found.traced.layouts[name]
+        share = f"{100 * order.found / max(1, order.total):.1f} %"
+        rows.append([order.of, share, *(misses(replay, layout, cpu, 1) for cpu in cpus)])
+    return table(["order of", "samples found", *cpus], rows)
+
+
+def _linked(found: Releases, cpus: list[str]) -> str:
+    """Return the misses of the server that was linked in the order of the fleet."""
+    rows = [
+        [
+            cpu,
+            misses(found.traced.repeated[0], "original", cpu, 1),
+            misses(found.traced.repeated[0], found.traced.layouts[LINKED], cpu, 1),
+            misses(found.traced.linked[LINKED], "original", cpu, 1),
+        ]
+        for cpu in cpus
+    ]
+    return table(["processor", "the linker's order", "predicted", "really linked"], rows)
+
+
+def _growth(rows: list[Row]) -> str:
+    cells = [
+        [
+            row.hosts,
+            f"{row.size / 1e6:.1f}",
+            *row.one,
+            row.calm.seconds,
+            row.calm.memory,
+            row.rough.seconds if row.rough else None,
+            "yes" if row.same else "NO",
+            f"{row.load:.1f}",
+        ]
+        for row in rows
+    ]
+    columns = ["hosts", "MB", "one machine, s", "MiB", "two workers, s", "MiB of all", "one killed, s", "same", "load"]
+    return table(columns, cells)
+
+
+def _paper(rows: list[Row]) -> str:
+    """Return what a million hosts take, if time grows as it did between the two largest fleets."""
+    if len(rows) < 2:
+        return ""
+    few, many = rows[-2:]
+    more = 1_000_000 - many.hosts
+    one, two = (
+        (b - a) / (many.hosts - few.hosts)
+        for a, b in ((few.one[0], many.one[0]), (few.calm.seconds, many.calm.seconds))
+    )
+    size = many.size / many.hosts
+    return (
+        f"Between {few.hosts:,} and {many.hosts:,} hosts another host took {1000 * one:.2f} ms of one machine and "
+        f"{1000 * two:.2f} ms of the two workers. So a million of them, {size * 1e6 / 1e9:,.0f} GB, would take one "
+        f"machine {(many.one[0] + more * one) / 3600:.1f} hours and these two workers "
+        f"{(many.calm.seconds + more * two) / 3600:.1f} hours, if the disk keeps up; or n workers "
+        f"{2 * (many.calm.seconds + more * two) / 3600:.1f} / n hours. Memory grows with what differs, not with hosts."
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,117 @@
+"""Stacks of locations in mappings, as pprof and OpenTelemetry have them, become places of one program.
+
+An address belongs to a file by the build-id of its mapping.  Of our own build it is one of our functions.  Of another
+build of a file of our name it has the name that the profile says, or that the build's debug file says.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from hugealign.elf.symbols import Functions
+from hugealign.profile.model import NOWHERE, Place, Profile
+from hugealign.profile.source import Source
+from hugealign.units import printable
+
+_PAGE = 4096
+
+
+class Mapped(NamedTuple):
+    """A piece of the file at *path*, of *build_id* or an unknown one, that lay from *start* to *limit*."""
+
+    path: bytes
+    build_id: str
+    start: int
+    limit: int
+    offset: int
+
+
+class Location(NamedTuple):
+    """An *address* in the mapping of that number, and the function's *name* if the profile has it."""
+
+    address: int
+    mapping: bytes
+    name: bytes
+
+
+def add(
+    stacks: Mapping[bytes, int],
+    locations: Mapping[bytes, Location],
+    mappings: Mapping[bytes, Mapped],
+    source: Source,
+    profile: Profile,
+) -> None:
+    """Add *stacks*, numbers of locations with the innermost first, and how often each was seen."""
+    files = {key: _File(mapped, source) for key, mapped in mappings.items()}
+    places: dict[bytes, Place | None] = {}
+    for key, (address, mapping, name) in locations.items():
+        file = files.get(mapping)
+        places[key] = file.place(address, name, profile) if file else profile.place(name) if name else None
+    several = any(file.build and not file.same for file in files.values())
+    lost: dict[str, int] = {}
+    for stack, count in stacks.items():
+        frames = stack.split()
+        profile.chain([places.get(key) for key in frames], count)
+        leaf = locations.get(frames[0]) if frames else None
+        file = files.get(leaf.mapping) if leaf else None
+        if file is None or not file.build:
+            continue
+        place = places[frames[0]]
+        if place is None:
+            lost[file.build] = lost.get(file.build, 0) + count
+        elif several:
+            of_build = profile.builds.setdefault(file.build, {})
+            of_build[place] = of_build.get(place, 0) + count
+    for build, count in sorted(lost.items()):
+        profile.notes.append(
+            f"{count} samples are of the build {printable(build)}, without names: --debuginfo says where its debug "
+            "file is"
+        )
+
+
+class _File:
+    """What a mapping is to the program: *same*, of its very build; *build*, the build of it that this is."""
+
+    __slots__ = ("_functions", "_limit", "_ours", "_shift", "_start", "apart", "build", "same")
+
+    def __init__(self, mapped: Mapped, source: Source) -> None:
+        self.same = source.functions.is_build(mapped.build_id)
+        self.apart = mapped.build_id in source.others.apart
+        self._ours = not self.apart and (self.same or source.ours(mapped.path))
+        self.build = mapped.build_id if self._ours else ""
+        # Without a build-id the name of the file must do.
+        mine = self.same or not mapped.build_id
+        functions = source.functions if mine else source.others.debug.functions(mapped.build_id) if self._ours else None
+        self._functions = functions if self._ours else None
+        self._start, self._limit = mapped.start, mapped.limit
+        self._shift = _shift(mapped, functions) if functions else 0
+
+    def place(self, address: int, name: bytes, profile: Profile) -> Place | None:
+        """Return the place of an address to which the profile gives a *name*, which may be empty."""
+        if self.apart:
+            return None
+        if name and not self.same:
+            return profile.place(name)
+        functions = self._functions
+        if functions is None:
+            return None
+        inside = not self._limit or self._start <= address < self._limit
+        index = functions.at(address + self._shift if inside else address)  # else it is one of the file already
+        if self.same or not self.build:
+            return index
+        if index < 0 or not functions.names[index]:
+            return NOWHERE
+        known = functions.names[index], functions.files[index]
+        return profile.place(*(text.encode("utf-8", "surrogateescape") for text in known))
+
+
+def _shift(mapped: Mapped, functions: Functions) -> int:
+    """Return what makes an address of the process one of the file."""
+    _, _, start, limit, offset = mapped
+    for s in functions.image.text_segments:
+        if s.p_filesz and s.p_offset - _PAGE < offset < s.p_offset + s.p_filesz:
+            return s.p_vaddr - s.p_offset + offset - start
+        # A debug file does not say where in the program's file a segment is, but a whole segment tells itself by size.
+        first, last = s.p_vaddr & -_PAGE, (s.p_vaddr + s.p_memsz + _PAGE - 1) & -_PAGE
+        if not s.p_filesz and limit - start == last - first:
+            return first - start
+    return -start if start and not functions.image.fixed else 0
