@@ -9,10 +9,10 @@ options='-y -q --no-install-recommends'
 
 ready() {
     # shellcheck disable=SC2086
-    apt-get -q update && apt-get $options --arch-only build-dep "$package" &&
+    apt-get $options --arch-only build-dep "$package" &&
         cd /build && apt-get -q --only-source --download-only source "$package"
 }
-ready >/result/ready.log 2>&1 || exit 3
+ready >/result/ready.log 2>&1 || { apt-get -q update && ready; } >/result/ready.log 2>&1 || exit 3
 useradd --create-home --home-dir /build/home builder
 
 # A build machine has no network but the loopback, and its user is not root.
@@ -21,7 +21,7 @@ build() {
     shift
     # shellcheck disable=SC2016
     unshare --net sh -c 'ip link set lo up; cd /build/tree; exec setpriv --reuid builder --regid builder --clear-groups "$@"' \
-        build env DEB_BUILD_OPTIONS=parallel=2 HOME=/nonexistent "$@" >"/result/$name.log" 2>&1 </dev/null
+        build env DEB_BUILD_OPTIONS="parallel=$(nproc)" HOME=/nonexistent "$@" >"/result/$name.log" 2>&1 </dev/null
     echo $? >"/result/$name.status"
     mkdir "/result/$name"
     find /build -maxdepth 1 -name '*.deb' -exec mv {} "/result/$name/" \;
