@@ -3,6 +3,7 @@
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 CHECKERS := build/checkers
+SPHINX := build/sphinx
 # xunit1: the family in which tests may record what they saw.
 JUNIT := -o junit_family=xunit1 --junitxml=
 SHELL_FILES := bin/hugealign bin/hugealign-gcc hugealign/libexec/ld packaging/deb.sh packaging/rpm.sh \
@@ -12,7 +13,7 @@ SHELL_FILES := bin/hugealign bin/hugealign-gcc hugealign/libexec/ld packaging/de
 KERNEL_PACKAGES := qemu-system-x86 busybox-static xfsprogs btrfs-progs kmod cpio debian-archive-keyring \
 	flex bison bc libelf-dev xz-utils mmdebstrap
 
-.PHONY: help demo test test-links test-live test-kernels test-postgres test-mysql test-prebuilt check coverage format bench docs docs-live tables share pad install uninstall deb rpm wheel setup clean
+.PHONY: help demo test test-links test-live test-kernels test-postgres test-mysql test-prebuilt test-archive check coverage format bench docs manual docs-live tables share pad install uninstall deb rpm wheel setup clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -46,6 +47,10 @@ test-prebuilt: setup ## fix what Debian and others built, run it; writes docs/pr
 	$(PYTHON) -m tests.prebuilt --write docs/prebuilt.md
 	$(PYTHON) -m pytest -q -m matrix tests/prebuilt
 
+test-archive: ## build Debian's packages as they are and with hugealign, goes on where it stopped; as root, hours
+	tests/setup.sh $(VENV) mmdebstrap
+	$(PYTHON) -m tests.archive $(ARGS)
+
 check: $(CHECKERS)/installed ## lint, format, imports, types, spelling, sh and C; needs Python alone
 	$(CHECKERS)/bin/ruff check
 	$(CHECKERS)/bin/ruff format --check
@@ -72,10 +77,13 @@ bench: setup ## benchmarks: ratios, side by side
 docs: setup ## write docs/rules.md and docs/api.md, renew the samples, and write docs/links.md from a run of the link tests
 	python3 -c 'from hugealign.verification import pages; print(pages.markdown(), end="")' >docs/rules.md
 	$(PYTHON) -m tests.api >docs/api.md
-	$(PYTHON) -m tests.samples docs/verify.md README.md
+	$(PYTHON) -m tests.samples docs/verify.md docs/commands.md docs/first-steps.md README.md
 	$(PYTHON) -m tests.picture docs/before-after.svg
 	$(PYTHON) -m pytest -q -m 'not matrix' $(JUNIT)build/junit.xml tests/link
 	$(PYTHON) -m tests.table docs/links.md build/junit.xml $(wildcard build/matrix.xml)
+
+manual: $(SPHINX)/installed ## the manual as a site, build/manual; a broken link or any other warning is an error
+	$(SPHINX)/bin/sphinx-build -q -W --keep-going -b html -d build/manual.doctrees -c docs . build/manual
 
 docs-live: setup ## write docs/huge.md: what this kernel does, by file system; as root
 	$(PYTHON) -m tests.live_table docs/huge.md
@@ -119,10 +127,11 @@ $(VENV)/installed: pyproject.toml tests/setup.sh tests/requirements.py
 	tests/setup.sh $(VENV)
 	@touch $@
 
-$(CHECKERS)/installed: pyproject.toml tests/requirements.py
-	python3 -m venv $(CHECKERS)
-	python3 tests/requirements.py check >$(CHECKERS)/requirements.txt
-	$(CHECKERS)/bin/python -m pip install -q --disable-pip-version-check -r $(CHECKERS)/requirements.txt
+# Each has an environment of its own: Sphinx pins what the tests have newer.
+$(CHECKERS)/installed $(SPHINX)/installed: pyproject.toml tests/requirements.py
+	python3 -m venv $(@D)
+	python3 tests/requirements.py $(if $(filter $(SPHINX)/%,$@),manual,check) >$(@D)/requirements.txt
+	$(@D)/bin/python -m pip install -q --disable-pip-version-check -r $(@D)/requirements.txt
 	@touch $@
 
 clean: ## remove what was built

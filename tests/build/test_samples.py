@@ -16,7 +16,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.mark.parametrize("document", ["docs/verify.md", "README.md"])
+@pytest.mark.parametrize("document", ["docs/verify.md", "docs/commands.md", "docs/first-steps.md", "README.md"])
 def test_samples(document: str, scratch: Path) -> None:
     changes = samples.difference(ROOT / document, scratch)
     assert changes == "", f"{changes}\nto renew them: make docs"

@@ -1,0 +1,64 @@
+"""docs/results/archive.md, from what is known of each package."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+_HEAD = """\
+# Debian's packages, built twice
+
+Written by `make test-archive`. {built} source packages of Debian 12 were built twice: as they are, and with hugealign.
+Each was built as Debian's build machines do it (`dpkg-buildpackage -B`, its test suite on, no network, not as root).
+{same} came out the same; {different} differ in something, and the cause stands below the table.
+
+- *how*: *sequence* is one line, `Build-Depends: dh-sequence-hugealign`; *shims* is `hugealign build -- dpkg-buildpackage`,
+  for packages whose `debian/rules` does not use `dh`.
+- *suite*: how many lines of summary the package's tests printed. Both builds printed the same ones, times aside.
+- *files*: the files in all packages, which are the same by name, mode and owner.
+- *programs*: programs and libraries. None is guarded less than in the plain build (stack, RELRO, `-z now`, PIE,
+  control flow, read-only text). *large*: those with 256 KiB of text or more, which is where hugealign acts.
+- *windows*: whole windows of 2 MiB in all of them, without hugealign and with it.
+
+| package | build system | how | suite | files | programs | large | windows | differences |
+|---|---|---|--:|--:|--:|--:|--:|--:|
+"""
+
+
+class Listed(Protocol):
+    """A package of packages.toml."""
+
+    name: str
+    system: str
+    large: bool
+    cause: str
+
+
+def page(packages: Sequence[Listed], records: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the page."""
+    rows, causes = [], []
+    for package in packages:
+        record = records.get(package.name)
+        if record is None:
+            why = "large" if package.large else "not yet"
+            rows.append(f"| {package.name} | {package.system} | not run: {why} | | | | | | |\n")
+            continue
+        if "unready" in record:
+            rows.append(f"| {package.name} | {package.system} | not run: {_cell(record['unready'])} | | | | | | |\n")
+            continue
+        found = record["differences"]
+        before, after = record["windows"]
+        rows.append(
+            f"| {package.name} {record['version']} | {package.system} | {record['how']} | {len(record['suite'])} "
+            f"| {record['files']} | {record['programs']} | {record['large']} | {before} → {after} "
+            f"| {len(found) or ''} |\n"
+        )
+        if found:
+            listed = "".join(f"- `{line}`\n" for line in found)
+            causes.append(f"\n### {package.name}\n\n{listed}\n{package.cause or 'The cause is not known yet.'}\n")
+    built = [record for record in records.values() if "unready" not in record]
+    different = sum(bool(record["differences"]) for record in built)
+    head = _HEAD.format(built=len(built), same=len(built) - different, different=different)
+    return head + "".join(rows) + ("\n## Differences and their causes\n" if causes else "") + "".join(causes)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
