@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 
 from hugealign import mounts
-from hugealign.descriptors import using
+from hugealign.descriptors import using, write_all
 from hugealign.errors import HugealignError
 from hugealign.regular import NO_LOCKS, locked
 
@@ -51,7 +51,7 @@ def write(path: str, data: bytes) -> None:
             stream.write(data)
         return
     with _directory(real) as (place, name), closing(_New(place, 0o666)) as new:
-        write_all(new.fd, data, 0)
+        write_all(new.fd, data)
         new.publish(name)
 
 
@@ -118,13 +118,6 @@ def copy_range(source: int, target: int, start: int, place: int, size: int) -> N
         at = min(end, os.lseek(source, data, os.SEEK_HOLE))
         if data < at:
             _copy_bytes(source, target, data, data - start + place, at - data)
-
-
-def write_all(fd: int, data: bytes, offset: int) -> None:
-    """Write *data* at *offset*.  Raises OSError."""
-    done = 0
-    while done < len(data):
-        done += os.pwrite(fd, data[done:], offset + done)
 
 
 def attributes(fd: int) -> list[str]:
