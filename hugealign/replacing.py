@@ -40,17 +40,18 @@ class ReplaceError(HugealignError):
         self.changed = changed
 
 
-def write(path: str, data: bytes) -> None:
+def write(path: str, data: bytes, mode: int = 0o666) -> None:
     """Put *data* under *path*, whole or not at all; straight into what is not a regular file (``/dev/stdout``, a pipe).
 
-    Whatever file had that name loses it.  Symbolic links are followed.  Raises OSError, ValueError.
+    Whatever file had that name loses it; *mode* is the new one's, but for the umask.  Symbolic links are followed.
+    Raises OSError, ValueError.
     """
     real = os.path.realpath(path)
     if os.path.exists(real) and not os.path.isfile(real):
         with open(real, "wb") as stream:
             stream.write(data)
         return
-    with _directory(real) as (place, name), closing(_New(place, 0o666)) as new:
+    with _directory(real) as (place, name), closing(_New(place, mode)) as new:
         write_all(new.fd, data)
         new.publish(name)
 
