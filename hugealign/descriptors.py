@@ -1,4 +1,4 @@
-"""Descriptors that live as long as a block of code."""
+"""Descriptors: closed at the end of a block of code, and written to until all is there."""
 
 import os
 
@@ -16,3 +16,10 @@ class using:  # noqa: N801 - reads as what `with` does
 
     def __exit__(self, *_: object) -> None:
         os.close(self._fd)
+
+
+def write_all(fd: int, data: bytes, offset: int = 0) -> None:
+    """Write *data* at *offset*.  Raises OSError."""
+    done = 0
+    while done < len(data):
+        done += os.pwrite(fd, data[done:], offset + done)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from hugealign import resources
 from hugealign.descriptors import using
 from hugealign.errors import HugealignError
 from hugealign.trust import check, check_directory
@@ -59,7 +60,7 @@ def _kept(directory: int, name: str) -> str | None:
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
     except FileNotFoundError:
         return None
-    check(os.fstat(fd), f"{_told()}/{name}")
+    check(os.fstat(fd), f"{resources.cache()}/{name}")
     return _path(fd)
 
 
@@ -82,19 +83,13 @@ def loaded(source: str, functions: Mapping[str, tuple[Any, tuple[Any, ...]]]) ->
     return made
 
 
-def _told() -> str:
-    """Return the path of our directory below ``XDG_CACHE_HOME``."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return os.path.join(base if os.path.isabs(base) else os.path.expanduser("~/.cache"), "hugealign")
-
-
 def cache() -> int:
     """Open our directory below ``XDG_CACHE_HOME``, made if need be, where only we and root may write.
 
     Raises OSError, and HugealignError if others may write there or put another directory in its place: they could put
     code of theirs there.  So root uses nothing in another user's home.
     """
-    path = _told()
+    path = resources.cache()
     missing: list[str] = []
     while True:
         try:
@@ -110,7 +105,7 @@ def cache() -> int:
                 os.mkdir(name, 0o700, dir_fd=fd)
             above, fd = fd, os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
             os.close(above)
-        check(os.fstat(fd), _told())
+        check(os.fstat(fd), resources.cache())
     except BaseException:
         os.close(fd)
         raise

@@ -64,17 +64,20 @@ def _open(path: str, empty: bool = False) -> int:
 
 
 def _lock(fd: int) -> None:
+    try:
+        if not lock(fd):
+            raise FileError("another process keeps it locked")
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise FileError(f"cannot be locked: {error.strerror}") from error
+
+
+def lock(fd: int) -> bool:
+    """Lock the open file for us alone; return False if others kept it for too long.  Raises OSError."""
     end = time.monotonic() + _PATIENCE
-    while True:
-        try:
+    while time.monotonic() <= end:
+        with contextlib.suppress(BlockingIOError):
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > end:
-                raise FileError("another process keeps it locked") from None
-            time.sleep(_PAUSE)
-        except OSError as error:
-            if error.errno not in NO_LOCKS:
-                raise FileError(f"cannot be locked: {error.strerror}") from error
-            return
-        else:
-            return
+            return True
+        time.sleep(_PAUSE)
+    return False

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 
 from hugealign import mounts
-from hugealign.descriptors import using
+from hugealign.descriptors import using, write_all
 from hugealign.errors import HugealignError
 from hugealign.regular import NO_LOCKS, locked
 
@@ -40,18 +40,19 @@ class ReplaceError(HugealignError):
         self.changed = changed
 
 
-def write(path: str, data: bytes) -> None:
+def write(path: str, data: bytes, mode: int = 0o666) -> None:
     """Put *data* under *path*, whole or not at all; straight into what is not a regular file (``/dev/stdout``, a pipe).
 
-    Whatever file had that name loses it.  Symbolic links are followed.  Raises OSError, ValueError.
+    Whatever file had that name loses it; *mode* is the new one's, but for the umask.  Symbolic links are followed.
+    Raises OSError, ValueError.
     """
     real = os.path.realpath(path)
     if os.path.exists(real) and not os.path.isfile(real):
         with open(real, "wb") as stream:
             stream.write(data)
         return
-    with _directory(real) as (place, name), closing(_New(place, 0o666)) as new:
-        write_all(new.fd, data, 0)
+    with _directory(real) as (place, name), closing(_New(place, mode)) as new:
+        write_all(new.fd, data)
         new.publish(name)
 
 
@@ -118,13 +119,6 @@ def copy_range(source: int, target: int, start: int, place: int, size: int) -> N
         at = min(end, os.lseek(source, data, os.SEEK_HOLE))
         if data < at:
             _copy_bytes(source, target, data, data - start + place, at - data)
-
-
-def write_all(fd: int, data: bytes, offset: int) -> None:
-    """Write *data* at *offset*.  Raises OSError."""
-    done = 0
-    while done < len(data):
-        done += os.pwrite(fd, data[done:], offset + done)
 
 
 def attributes(fd: int) -> list[str]:

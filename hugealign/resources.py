@@ -1,4 +1,4 @@
-"""Where the files that are not Python lie: beside the package in a checkout, inside it once installed."""
+"""Where files that are not Python lie: beside the package in a checkout, inside it once installed; and our cache."""
 
 import os
 
@@ -9,3 +9,9 @@ def directory(name: str) -> str:
     """Return the absolute path of the data directory *name* (``ld-scripts``, ``cmake``, ``libexec``)."""
     inside = os.path.join(PACKAGE, name)
     return inside if os.path.isdir(inside) else os.path.join(os.path.dirname(PACKAGE), name)
+
+
+def cache() -> str:
+    """Return the path of the user's directory for what we make (XDG Base Directory Specification 0.8)."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return os.path.join(base if os.path.isabs(base) else os.path.expanduser("~/.cache"), "hugealign")

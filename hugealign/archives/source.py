@@ -7,6 +7,7 @@ import io
 import os
 
 from hugealign.archives.work import ArchiveError, Work
+from hugealign.descriptors import write_all
 from hugealign.units import printable
 
 CHUNK = 1 << 17
@@ -190,8 +191,6 @@ def spool(source: Source, fd: int, work: Work) -> None:
             work.unpacked(len(data))
         else:
             work.copied(len(data))
-            written = 0
-            while written < len(data):
-                written += os.pwrite(fd, data[written:], size + written)
+            write_all(fd, data, size)
         size += len(data)
     os.ftruncate(fd, size)

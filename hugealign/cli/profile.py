@@ -2,7 +2,6 @@
 
 import argparse
 import gc
-import sys
 
 from hugealign.cli import profiled
 from hugealign.errors import NumberFormatError, UsageError
@@ -78,7 +77,7 @@ def _reduce(args: argparse.Namespace) -> int:
 
     most = None if args.max_unpacked is None else parse_size(args.max_unpacked, "--max-unpacked")
     options = ReduceOptions(args.type, most, args.blocks, args.debuginfo)
-    _write(reduce_profiles(args.profiles, args.binary, options, warn=_warn).file(), args.output)
+    _write(reduce_profiles(args.profiles, args.binary, options, warn=profiled.warn).file(), args.output)
     return 0
 
 
@@ -93,10 +92,10 @@ def _merge(args: argparse.Namespace) -> int:
         weights.append((pattern, _number(number, "--weight", MOST_WEIGHT)))
     cap = None if args.cap is None else _number(args.cap, "--cap", _MOST)
     options = MergeOptions(weights, cap, _number(args.median, "--median", MOST_GROUPS), args.keep_going)
-    merged = merge_counts(args.files, options, warn=_warn)
+    merged = merge_counts(args.files, options, warn=profiled.warn)
     _write(merged.file(), args.output)
     if merged.skipped:
-        _warn(f"{len(merged.skipped)} of {len(merged.skipped) + merged.files} files skipped")
+        profiled.warn(f"{len(merged.skipped)} of {len(merged.skipped) + merged.files} files skipped")
     return 1 if merged.skipped else 0
 
 
@@ -112,7 +111,3 @@ def _write(data: bytes, path: str | None) -> None:
     from hugealign.profile.counts import packed
 
     output.write_bytes(packed(data) if path is not None and path.endswith(".gz") else data, path)
-
-
-def _warn(message: str) -> None:
-    print(f"hugealign: warning: {message}", file=sys.stderr)

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
-from hugealign import orderfile
+from hugealign import orderfile, replacing
 from hugealign.descriptors import using
 from hugealign.errors import HugealignError
 from hugealign.native import cache
@@ -53,10 +53,11 @@ def main(words: Sequence[str]) -> int:
         text = "".join(listed(orderfile.load(order).entries)).encode("utf-8", "surrogateescape")
         name = f"blocks-{hashlib.sha256(text).hexdigest()[:24]}.list"
         with using(cache()) as directory:
-            _put(directory, name, text)
+            place = f"/proc/self/fd/{directory}"
+            replacing.write(f"{place}/{name}", text, 0o600)
             path = f"{os.path.dirname(index)}/{name}"
             good = bool(text) and _takes(compiler, path, target)
-            _put(directory, os.path.basename(index), f"{path if good else ''}\n".encode("utf-8", "surrogateescape"))
+            replacing.write(f"{place}/{os.path.basename(index)}", os.fsencode(f"{path if good else ''}\n"), 0o600)
     except (HugealignError, OSError, ValueError) as error:
         print(f"hugealign: warning: compiled without blocks: {printable(str(error))}", file=sys.stderr)
         return 1
@@ -65,32 +66,9 @@ def main(words: Sequence[str]) -> int:
 
 def _takes(compiler: str, path: str, target: Sequence[str]) -> bool:
     """Whether the compiler takes the list at *path* for that target, without a word."""
-    command = [
-        compiler,
-        *target,
-        f"-fbasic-block-sections=list={path}",
-        "-x",
-        "c",
-        "-c",
-        "/dev/null",
-        "-o",
-        "/dev/null",
-    ]
+    option = f"-fbasic-block-sections=list={path}"
+    command = [compiler, *target, option, *"-x c -c /dev/null -o /dev/null".split()]
     with suppress(subprocess.TimeoutExpired):
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False)
         return not done.returncode and not done.stderr
     return False
-
-
-def _put(directory: int, name: str, data: bytes) -> None:
-    """Write *name* in *directory*, whole or not at all."""
-    beside = f".{os.getpid()}-{name}"
-    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=directory)
-    try:
-        with open(fd, "wb") as stream:
-            stream.write(data)
-        os.rename(beside, name, src_dir_fd=directory, dst_dir_fd=directory)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(beside, dir_fd=directory)
-        raise

@@ -5,6 +5,7 @@ import glob
 import gzip
 import json
 import os
+import pickle
 import platform
 import re
 import shutil
@@ -20,9 +21,7 @@ from hugealign.errors import HugealignError
 from hugealign.machine import children, kernel, memory, namespace
 from hugealign.pagecache import measure, warming
 from hugealign.processor import local as processor
-from hugealign.processor.cpuid import Tlbs
 from hugealign.processor.local import Processor
-from hugealign.processor.table import Tlb, find
 
 #: Seconds for all commands together, and for all experiments.
 COMMANDS_LIMIT, TRIALS_LIMIT = 3.0, 10.0
@@ -54,7 +53,7 @@ def look(paths: Sequence[str], root: str = "") -> Facts:
     """
     page_size = kernel.huge_page_size(f"{root}{_THP}/hpage_pmd_size")
     trials = [children.function(lambda path=path: _trial(path, page_size)) for path in paths]  # type: ignore[misc]
-    asked = children.function(lambda: _ask_processor(root))
+    asked = children.function(lambda: pickle.dumps(processor.look(root=root)))
     mounting = children.function(lambda: json.dumps(namespace.refusal()).encode())
     loader = next((path for path in _LOADERS if os.access(path, os.X_OK)), "")
     musl = next(iter(sorted(glob.glob("/lib/ld-musl-*.so.1"))), "")
@@ -232,21 +231,11 @@ def _no_mounts(output: bytes) -> str | None:
     return None
 
 
-def _ask_processor(root: str) -> bytes:
-    asked = processor.look(root=root)
-    fields = ("l1_4k", "l1_2m", "l2", "l2_2m")
-    tlbs = {f: t and (t.entries, t.ways, t.shared) for f in fields for t in [getattr(asked.tlbs, f, None)]}
-    return json.dumps(
-        [asked.brand, asked.cpu and asked.cpu.name, None if asked.tlbs is None else tlbs, asked.guest, asked.how]
-    ).encode()
-
-
 def _processor(output: bytes) -> Processor:
-    """Return what `_ask_processor` said, or what files say if it died on the way."""
-    with suppress(ValueError):
-        brand, name, tlbs, guest, how = json.loads(output)
-        known = Tlbs(**{f: t and Tlb(*t) for f, t in tlbs.items()}) if tlbs is not None else None
-        return Processor(brand, find(name) if name else None, known, guest, how)
+    """Return what our child learnt of the processor, or what files say if it died on the way."""
+    with suppress(EOFError, pickle.UnpicklingError):
+        found: Processor = pickle.loads(output)  # noqa: S301 - of our own child
+        return found
     return processor.from_files()
 
 

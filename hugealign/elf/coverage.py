@@ -5,6 +5,7 @@ The link asks this after every laid-out link, so nothing but our own light modul
 
 from hugealign.elf.image import SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image, Section, Segment
 from hugealign.elf.windows import BASE_PAGE, rodata_windows, text_windows
+from hugealign.records import Record
 
 #: Sections that hold nothing but our padding; they count as room, not as text.
 PAD_SECTIONS = (".hugealign.pad", "~hugealign.pad")
@@ -12,28 +13,22 @@ PAD_SECTIONS = (".hugealign.pad", "~hugealign.pad")
 RODATA_PAD_SECTIONS = (".hugealign.rodata", "~hugealign.rodata")
 
 
-class Coverage:
+class Coverage(Record):
     """How much of the text lies in whole windows: *huge* of *text* bytes; *pad* bytes of padding fill the *windows*."""
 
-    __slots__ = ("huge", "pad", "text", "windows")
-
-    def __init__(self, text: int, huge: int, windows: int, pad: int) -> None:
-        self.text = text
-        self.huge = huge
-        self.windows = windows
-        self.pad = pad
+    text: int
+    huge: int
+    windows: int
+    pad: int
 
 
-class RodataCoverage:
+class RodataCoverage(Record):
     """How much of what is only read lies in whole windows: *huge* of *size* bytes; *pad* bytes fill the *windows*."""
 
-    __slots__ = ("huge", "pad", "size", "windows")
-
-    def __init__(self, size: int, huge: int, windows: int, pad: int) -> None:
-        self.size = size
-        self.huge = huge
-        self.windows = windows
-        self.pad = pad
+    size: int
+    huge: int
+    windows: int
+    pad: int
 
 
 def is_debug_file(image: "Image") -> bool:
@@ -66,44 +61,43 @@ def coverage(image: "Image", page_size: int, alignment: int | None = None) -> Co
 
 def total(parts: "list[Coverage]") -> Coverage:
     """Return the sum of *parts*."""
-    found = Coverage(0, 0, 0, 0)
-    for part in parts:
-        found.text += part.text
-        found.huge += part.huge
-        found.windows += part.windows
-        found.pad += part.pad
-    return found
+    return Coverage(*(sum([getattr(part, name) for part in parts]) for name in ("text", "huge", "windows", "pad")))
 
 
 def coverages(image: "Image", page_size: int, alignment: int | None = None) -> list[Coverage]:
     """Return the coverage of each of ``image.text_segments``."""
-    pads = pad_sections(image)
-    parts = {}
-    for segment in image.text_segments:
-        pad_first, pad_last = pad_range(image, segment, pads)
-        parts[segment.index] = Coverage(segment.p_memsz - (pad_last - pad_first), 0, 0, pad_last - pad_first)
-    for segment, first, last in text_windows(image, page_size, alignment):
-        start, end = segment.p_vaddr, segment.p_vaddr + segment.p_memsz
-        part = parts[segment.index]
-        part.windows += (last - first) // page_size
-        part.huge += _overlap(first, last, start, end) - _overlap(first, last, *pad_range(image, segment, pads))
-    return list(parts.values())
+    runs = text_windows(image, page_size, alignment)
+    return [Coverage(*row) for row in _counted(image, image.text_segments, runs, pad_sections(image), page_size)]
 
 
 def rodata_coverage(image: "Image", page_size: int) -> RodataCoverage:
     """Return the coverage of the segments of *image* that are only readable."""
     segments = image.rodata_segments
     pads = [s for s in image.sections if s.name in RODATA_PAD_SECTIONS and s.sh_flags & SHF_ALLOC][:4]
-    ranges = {s.index: pad_range(image, s, pads) for s in segments}
-    pad = sum(last - first for first, last in ranges.values())
-    total = RodataCoverage(sum(s.p_memsz for s in segments) - pad, 0, 0, pad)
-    if all(s.p_filesz + 2 * BASE_PAGE < page_size for s in segments):
-        return total  # most files: none has a whole window, wherever it lies
-    for segment, first, last in rodata_windows(image, page_size):
-        total.windows += (last - first) // page_size
-        total.huge += _overlap(first, last, segment.p_vaddr, segment.p_vaddr + segment.p_memsz)
-        total.huge -= _overlap(first, last, *ranges[segment.index])
-    return total
+    # Most files are so small that none has a whole window, wherever it lies.
+    large = any(s.p_filesz + 2 * BASE_PAGE >= page_size for s in segments)
+    rows = _counted(image, segments, rodata_windows(image, page_size) if large else [], pads, page_size)
+    return RodataCoverage(*(sum([row[at] for row in rows]) for at in range(4)))
+
+
+def _counted(
+    image: "Image",
+    segments: "tuple[Segment, ...]",
+    runs: "list[tuple[Segment, int, int]]",
+    pads: "list[Section]",
+    page_size: int,
+) -> list[list[int]]:
+    """Return for each of *segments*: bytes without padding, those in *runs* of whole windows, windows, padding."""
+    rows = {}
+    for segment in segments:
+        first, last = pad_range(image, segment, pads)
+        rows[segment.index] = [segment.p_memsz - (last - first), 0, 0, last - first]
+    for segment, first, last in runs:
+        row = rows[segment.index]
+        row[1] += _overlap(first, last, segment.p_vaddr, segment.p_vaddr + segment.p_memsz)
+        row[1] -= _overlap(first, last, *pad_range(image, segment, pads))
+        row[2] += (last - first) // page_size
+    return list(rows.values())
 
 
 def _overlap(first: int, last: int, start: int, end: int) -> int:

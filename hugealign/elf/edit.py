@@ -7,7 +7,7 @@ compute segments from sections.  No address and no other byte of the program cha
 import os
 import struct
 
-from hugealign.descriptors import using
+from hugealign.descriptors import using, write_all
 from hugealign.elf.coverage import RODATA_PAD_SECTIONS
 from hugealign.elf.image import PF_X, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image, Section, Segment
 from hugealign.elf.objectfile import TRAP
@@ -85,9 +85,7 @@ def _grown(image: Image, segment: Segment, last: Section, page_size: int, fill: 
 def apply(fd: int, edit: Edit) -> None:
     """Write *edit* to the file behind *fd*.  Raises OSError, after which the file is still as good as before."""
     for offset, data in edit.writes:
-        written = 0
-        while written < len(data):
-            written += os.pwrite(fd, data[written:], offset + written)
+        write_all(fd, data, offset)
 
 
 def _last_section(image: Image, segment: Segment, flags: int) -> Section | None:

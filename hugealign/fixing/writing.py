@@ -17,13 +17,13 @@ import signal
 import stat
 from collections.abc import Iterator
 
-from hugealign.descriptors import using
+from hugealign.descriptors import using, write_all
 from hugealign.elf.fixrecord import MAGIC
 from hugealign.elf.windows import BASE_PAGE
 from hugealign.errors import HugealignError
 from hugealign.fixing.output import Output
 from hugealign.process import processes
-from hugealign.replacing import ReplaceError, attributes, copy_range, create, replace, write_all
+from hugealign.replacing import ReplaceError, attributes, copy_range, create, replace
 
 _CAPABILITIES = "security.capability"
 #: Contents that move are copied up to a multiple of this in the new file first: the page cache takes writes that begin
@@ -37,10 +37,6 @@ _APPENDED = "the file runs as before, with something appended to it; the next fi
 _CHANGED = "the file is changed, and complete"
 
 
-class InPlaceError(HugealignError):
-    """The file could not be changed; the message says in which state it is."""
-
-
 def write_new(source: int, output: Output, path: str) -> None:
     """Write what *output* makes of the open file *source* to *path*, with its mode.  Raises ReplaceError."""
     create(path, source, lambda old, new, _size: compose(old, new, output))
@@ -49,7 +45,7 @@ def write_new(source: int, output: Output, path: str) -> None:
 def write_in_place(path: str, source: int, output: Output) -> str:
     """Make the file at *path* what *output* says; return why by a copy, empty if without one.
 
-    *source* is the file, open and locked (`hugealign.regular.locked`).  Raises InPlaceError.
+    *source* is the file, open and locked (`hugealign.regular.locked`).  Raises HugealignError.
     """
     planned = _state(source)
     size = os.fstat(source).st_size
@@ -66,7 +62,9 @@ def write_in_place(path: str, source: int, output: Output) -> str:
             replace(path, lambda _: True, fill, held=source)
     except ReplaceError as error:
         appended = os.fstat(source).st_size > size
-        raise InPlaceError(f"{error}; {_CHANGED if error.changed else _APPENDED if appended else UNCHANGED}") from error
+        raise HugealignError(
+            f"{error}; {_CHANGED if error.changed else _APPENDED if appended else UNCHANGED}"
+        ) from error
     return reason
 
 
@@ -113,7 +111,7 @@ def _hindrance(path: str, source: int, output: Output) -> str:
 
 
 def _edit(path: str, source: int, output: Output, planned: tuple[int, ...]) -> str:
-    """Do it in place, or return why that cannot be done.  Raises InPlaceError, ReplaceError."""
+    """Do it in place, or return why that cannot be done.  Raises HugealignError."""
     *appended, (_, headers) = output.writes or ((0, b""),)
     old = output.pieces[0].size
     info = os.fstat(source)
@@ -145,7 +143,7 @@ def _edit(path: str, source: int, output: Output, planned: tuple[int, ...]) -> s
         state = _settle(source, info, before, output)
         if error.errno == errno.ETXTBSY and state != _CHANGED:
             return "it runs"
-        raise InPlaceError(f"cannot be written: {error.strerror}; {state}") from error
+        raise HugealignError(f"cannot be written: {error.strerror}; {state}") from error
     return ""
 
 

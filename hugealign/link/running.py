@@ -2,6 +2,7 @@
 
 import os
 
+from hugealign.descriptors import write_all
 from hugealign.environment import as_given
 from hugealign.records import Record
 
@@ -44,9 +45,7 @@ class Memory:
     def file(self, name: str, data: bytes, source: str) -> str:
         """Return a path, good in our children too, of a file *name* of *data*; *source* is what it was made from."""
         fd = os.memfd_create(name, 0)
-        written = 0
-        while written < len(data):
-            written += os.write(fd, data[written:])
+        write_all(fd, data)
         path = f"/proc/self/fd/{fd}"
         self.names[path] = source
         return path

@@ -118,8 +118,6 @@ def advise_process(target: str, options: AdviseOptions | None = None) -> Advice:
 
 def _resolved(pid: int, samples: Samples) -> tuple["Counter[Page]", str]:
     """Return the samples by page, and the name of the process."""
-    with open(f"/proc/{pid}/comm", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
-        name = file.read().removesuffix("\n")
     with open(f"/proc/{pid}/maps", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
         mappings = [mapping for mapping in smaps.parse(file) if mapping.executable]
     if not mappings:
@@ -133,7 +131,7 @@ def _resolved(pid: int, samples: Samples) -> tuple["Counter[Page]", str]:
             pages["", address >> 12] += count
         else:
             pages[mapping.path, (address - mapping.start + mapping.offset) >> 12] += count
-    return pages, name
+    return pages, processes.comm(pid)
 
 
 def _huge(pid: int) -> set[int]:

@@ -9,7 +9,7 @@ from hugealign.live import groups, rows, survey
 from hugealign.live.actions import Action, Actions
 from hugealign.live.rows import Group, Row
 from hugealign.machine import kernel
-from hugealign.ordering.budget import Budget, of_this_machine
+from hugealign.ordering.budget import Budget, ask, of_this_machine
 from hugealign.process.texts import control_groups
 
 _PAUSE = 5.0  # seconds between looks
@@ -68,14 +68,14 @@ def watch(options: TopOptions | None = None) -> Iterator[Machine]:
     """Yield what there is to see again and again, for ever."""
     options = options or TopOptions()
     window = options.window
-    asked = of_this_machine()  # the processor answers while we look at the processes
+    asked = ask()  # the processor answers while we look at the processes
     budget: Budget | None = None
     actions = Actions(window)
     before: survey.Survey | None = None
     while True:
         began = time.process_time()
         found = survey.survey(window, window)
-        budget = budget or asked()
+        budget = budget or of_this_machine(asked)
         yield _machine(options, found, before, budget, actions)
         cost = time.process_time() - began
         before = found

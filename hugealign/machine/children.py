@@ -1,6 +1,5 @@
 """Doing what may hang or die in child processes, all at once, with one time limit."""
 
-import contextlib
 import os
 import signal
 import time
@@ -95,37 +94,36 @@ def function(work: Callable[[], bytes]) -> Child:
 
     An exception, a signal or a hang there ends as an output of nothing.
     """
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if pid:
-        os.close(writing)
-        return Child(pid, reading)
-    status = 1
-    try:
-        os.setsid()
-        os.close(reading)
-        os.write(writing, work()[:_MOST])
-        status = 0
-    finally:
-        os._exit(status)
+    return Child(*_forked(lambda: work()[:_MOST], alone=True))
 
 
 def result(work: Callable[[], bytes]) -> bytes:
     """Return what *work* returns in a child process, which ^C ends together with us; nothing where it fails."""
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        with contextlib.suppress(BaseException):
-            os.close(reading)
-            with open(writing, "wb") as pipe:
-                pipe.write(work())
-        os._exit(0)
-    os.close(writing)
+    pid, reading = _forked(work)
     try:
         with open(reading, "rb") as pipe:
             return pipe.read()
     finally:
         os.waitpid(pid, 0)
+
+
+def _forked(work: Callable[[], bytes], alone: bool = False) -> tuple[int, int]:
+    """Start *work* in a child, *alone* in a session; return its PID and the pipe that the result comes from."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(writing)
+        return pid, reading
+    status = 1
+    try:
+        if alone:
+            os.setsid()
+        os.close(reading)
+        with open(writing, "wb") as pipe:
+            pipe.write(work())
+        status = 0
+    finally:
+        os._exit(status)
 
 
 def collect(children: Sequence[Child], seconds: float) -> None:

@@ -1,9 +1,11 @@
 """How many windows a processor can keep: its first-level 2 MiB instruction TLB entries, less a reserve."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from hugealign.errors import UsageError
+from hugealign.machine import children
+from hugealign.machine.children import Child
 from hugealign.units import printable
 
 #: When nothing tells: what Intel's processors from Sandy Bridge to Ice Lake have for a thread.
@@ -54,26 +56,16 @@ def budget_of(cpu: str | None = None, entries: int | None = None, reserve: int =
         if not found.itlb_2m:
             raise UsageError(f"--cpu: no source gives the 2 MiB instruction TLB entries of {found.name}; use --itlb-2m")
         return of_entries(found.itlb_2m, reserve, found.name, found.name)
-    return of_this_machine(reserve)()
+    return of_this_machine(ask(), reserve)
 
 
-def of_this_machine(reserve: int = DEFAULT_RESERVE) -> Callable[[], Budget]:
-    """Begin to ask the processor that we run on, and return what waits for its budget."""
-    from hugealign.machine import children
-
-    asked = children.function(_ask)  # CPUID can be forbidden, which kills
-
-    def answer() -> Budget:
-        children.collect([asked], _SECONDS)
-        entries, _, known = asked.text.partition(" ")
-        cpu, _, brand = known.partition(" ")
-        if asked.status == 0 and entries.isdigit() and int(entries):
-            why = f"this machine, {cpu or printable(brand)}"
-            return of_entries(min(int(entries), _ENTRIES_LIMIT), reserve, why, cpu)
-        why = "the default; this machine's processor does not say (--cpu, --itlb-2m)"
-        return of_entries(DEFAULT_ENTRIES, reserve, why)
-
-    return answer
+def of_this_machine(asked: Child, reserve: int = DEFAULT_RESERVE) -> Budget:
+    """Return the budget for the processor that we run on, which was *asked* before (`ask`)."""
+    said = answer(asked)
+    if said and said.huge:
+        why = f"this machine, {said.cpu or printable(said.brand)}"
+        return of_entries(min(said.huge, _ENTRIES_LIMIT), reserve, why, said.cpu)
+    return of_entries(DEFAULT_ENTRIES, reserve, "the default; this machine's processor does not say (--cpu, --itlb-2m)")
 
 
 def of_entries(entries: int, reserve: int, why: str, cpu: str = "") -> Budget:
@@ -83,12 +75,33 @@ def of_entries(entries: int, reserve: int, why: str, cpu: str = "") -> Budget:
     return Budget(entries, reserve, why, cpu)
 
 
-def _ask() -> bytes:
-    """Return the entries, the name in the table of processors, and what the processor calls itself, as text."""
-    from hugealign.processor import local as processor
+class Said(NamedTuple):
+    """What the processor says: first-level entries for pages of 4 KiB and 2 MiB, 0 for unknown, and who it is."""
 
-    asked = processor.look()
-    said = asked.tlbs.l1_2m if asked.tlbs else None
-    entries = (said.entries if said else 0) or (asked.cpu.itlb_2m if asked.cpu else 0) or 0
-    name = asked.cpu.name if asked.cpu else ""
-    return f"{entries} {name} {asked.brand.strip() or 'unknown processor'}".encode()
+    small: int
+    huge: int
+    cpu: str
+    brand: str
+
+
+def ask() -> Child:
+    """Begin to ask the processor that we run on; in a child, since CPUID can be forbidden, which kills."""
+    return children.function(_look)
+
+
+def answer(asked: Child) -> Said | None:
+    """Return what the processor says, None if that is nothing."""
+    children.collect([asked], _SECONDS)
+    words = asked.text.split(" ", 3)
+    return Said(int(words[0]), int(words[1]), *words[2:]) if asked.status == 0 and len(words) == 4 else None
+
+
+def _look() -> bytes:
+    from hugealign.processor import local
+
+    asked = local.look()
+    cpu, tlbs = asked.cpu, asked.tlbs
+    small = (tlbs.l1_4k if tlbs else None) or (cpu.l1_4k if cpu else None)
+    huge = (tlbs.l1_2m if tlbs else None) or (cpu.l1_2m if cpu else None)
+    numbers = f"{small.entries if small else 0} {huge.entries if huge else 0}"
+    return f"{numbers} {cpu.name if cpu else ''} {asked.brand.strip() or 'unknown processor'}".encode()

@@ -108,8 +108,8 @@ def _writer(fd: int, info: os.stat_result) -> str:
 
 
 def _name(pid: int) -> str:
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/comm", encoding="utf-8", errors="surrogateescape") as file:
-        return f" ({printable(file.read().removesuffix(chr(10)))})"
+    with contextlib.suppress(OSError):
+        return f" ({printable(processes.comm(pid))})"
     return ""
 
 

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from glob import escape, glob
 
+from hugealign import replacing
 from hugealign.descriptors import using
 from hugealign.errors import HugealignError
 from hugealign.plugin import listed
@@ -179,9 +180,7 @@ def _list(llvm: Llvm, target: str) -> None:
         fcntl.flock(place, fcntl.LOCK_EX)
         tools = {entry.tool for entry in entries}
         entries += [old for old in listed.read() if old.tool not in tools and os.path.exists(old.plugin)]
-        with open(f"{path}.new", "wb") as file:
-            file.write(os.fsencode("".join(entry.line() for entry in entries if entry.can_be_listed())))
-        os.rename(f"{path}.new", path)
+        replacing.write(path, os.fsencode("".join(entry.line() for entry in entries if entry.can_be_listed())))
 
 
 def _build(llvm: Llvm, target: str) -> None:

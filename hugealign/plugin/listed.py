@@ -10,6 +10,7 @@ the libraries.
 
 import os
 
+from hugealign import resources
 from hugealign.descriptors import using
 from hugealign.errors import HugealignError
 from hugealign.records import Record
@@ -53,9 +54,8 @@ class Entry(Record):
 
 
 def cache() -> str:
-    """Return the user's directory of built plugins (XDG Base Directory Specification 0.8)."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return os.path.join(base if os.path.isabs(base) else os.path.expanduser("~/.cache"), "hugealign", "lld-plugin")
+    """Return the user's directory of built plugins."""
+    return os.path.join(resources.cache(), "lld-plugin")
 
 
 def identity(paths: list[str]) -> str:

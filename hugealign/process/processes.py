@@ -136,6 +136,11 @@ def pids() -> list[int]:
     return sorted(int(name) for name in os.listdir(_PROC) if name.isascii() and name.isdecimal())
 
 
+def comm(pid: int) -> str:
+    """Return the name of a process, untrusted.  Raises OSError."""
+    return "".join(_lines(f"{_PROC}/{pid}/comm")).removesuffix("\n")
+
+
 def users(info: os.stat_result, path: str) -> list[int]:
     """Return the PIDs of the processes, of those that we may look at, that map the file *path* (*info*)."""
     found = []
@@ -267,14 +272,14 @@ def _named(mapping: smaps.Mapping, process: Process) -> smaps.Mapping:
 
 def _has_name(pid: int, name: str) -> bool:
     try:
-        comm = "".join(_lines(f"{_PROC}/{pid}/comm")).removesuffix("\n")
+        known = comm(pid)
     except OSError:
         return False
     try:
         program = os.readlink(f"{_PROC}/{pid}/exe").removesuffix(" (deleted)")
     except OSError:  # a kernel thread, or not ours: the cut name is all there is
-        return comm == name[:_COMM_LENGTH]
-    return name in (comm, os.path.basename(program))
+        return known == name[:_COMM_LENGTH]
+    return name in (known, os.path.basename(program))
 
 
 def _lines(path: str, directory: int | None = None) -> Iterator[str]:

@@ -17,12 +17,11 @@ SECONDS_LIMIT = 3600  # of one run; perf needs about ten minutes for 10 GB
 _MESSAGE_LIMIT = 300
 
 
-def find(*names: str, package: str) -> str:
-    """Return the first of *names* that can be run.  Raises ProfileError naming the *package* that has it."""
-    for name in names:
-        if found := shutil.which(name):
-            return found
-    raise ProfileError(f"needs {names[0]}, which is not installed (Debian: apt install {package})")
+def find(name: str, package: str) -> str:
+    """Return the path of the program *name*.  Raises ProfileError naming the *package* that has it."""
+    if found := shutil.which(name):
+        return found
+    raise ProfileError(f"needs {name}, which is not installed (Debian: apt install {package})")
 
 
 @contextlib.contextmanager

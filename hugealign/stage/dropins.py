@@ -20,10 +20,6 @@ PLACE = "/etc/systemd/system"
 _PLAIN = re.compile(r"/[A-Za-z0-9/._+@,=:%$~ -]*")  # no quotes, no backslash, no control characters
 
 
-class UnitNameError(HugealignError):
-    """The path of a file cannot be written into a unit."""
-
-
 @dataclass(frozen=True, slots=True)
 class Adoption:
     """What to write for the service *name*: *staged* are files to bind copies over, *warmed* those made huge in place.
@@ -116,5 +112,5 @@ def _quoted(text: str) -> str:
 
 def _checked(path: str) -> str:
     if not _PLAIN.fullmatch(path.removeprefix("-")):
-        raise UnitNameError(f"{printable(path)}: such a name cannot be written into a unit")
+        raise HugealignError(f"{printable(path)}: such a name cannot be written into a unit")
     return path

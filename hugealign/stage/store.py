@@ -11,7 +11,6 @@ import contextlib
 import fcntl
 import os
 import stat
-import time
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
@@ -20,7 +19,7 @@ from hugealign.descriptors import using
 from hugealign.errors import HugealignError
 from hugealign.machine import kernel, namespace
 from hugealign.records import Record
-from hugealign.regular import opened
+from hugealign.regular import lock, opened
 from hugealign.stage import copies
 from hugealign.stage.copies import StageError
 from hugealign.units import format_size, printable
@@ -28,8 +27,6 @@ from hugealign.units import format_size, printable
 DEFAULT = "/run/hugealign"
 _LINKS, _OWNED, _LOCK = "path", "for", "lock"
 _LONGEST_NAME = 255  # NAME_MAX
-_PATIENCE = 60.0  # seconds that a starter waits for others that copy
-_PAUSE = 0.01
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 #: The state of a file.
@@ -333,15 +330,8 @@ def _check(fd: int, place: str) -> None:
 @contextlib.contextmanager
 def _locked(fd: int) -> Iterator[None]:
     """Let one at a time go on.  Raises StageError."""
-    end = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
-        except BlockingIOError:
-            if time.monotonic() > end:
-                raise StageError("another process keeps the store locked") from None
-            time.sleep(_PAUSE)
+    if not lock(fd):
+        raise StageError("another process keeps the store locked")
     try:
         yield
     finally:

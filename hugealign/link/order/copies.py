@@ -12,7 +12,7 @@ The copies are files without a name: nothing is left behind, however the link en
 
 import os
 
-from hugealign.descriptors import using
+from hugealign.descriptors import using, write_all
 from hugealign.elf import relocatable
 from hugealign.elf.image import SHF_EXECINSTR
 from hugealign.elf.relocatable import ARCHIVE, MEMBER_HEADER, SHDR, SHT_PROGBITS, UNREADABLE
@@ -100,7 +100,7 @@ class Copies:
                     at += os.pwrite(target, b"%b%-10d%b" % (header[:48], length, header[58:]), at)
                 _fill(fd, target, offset, at, size)
                 for place, data in changes:
-                    _write(target, data, at + place)
+                    write_all(target, data, at + place)
                 at += length
                 at += os.pwrite(target, b"\n", at) if length % 2 and not whole else 0
             os.set_inheritable(target, True)
@@ -167,9 +167,3 @@ def _fill(source: int, target: int, start: int, place: int, size: int) -> None:
         if count == 0:
             raise ValueError
         done += count
-
-
-def _write(fd: int, data: bytes, offset: int) -> None:
-    written = 0
-    while written < len(data):
-        written += os.pwrite(fd, data[written:], offset + written)

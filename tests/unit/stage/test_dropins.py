@@ -2,8 +2,9 @@
 
 import pytest
 
+from hugealign.errors import HugealignError
 from hugealign.stage import dropins
-from hugealign.stage.dropins import MARK, Adoption, UnitNameError, texts
+from hugealign.stage.dropins import MARK, Adoption, texts
 
 SERVICE = f"""{MARK}
 [Unit]
@@ -53,5 +54,5 @@ def test_names_are_escaped() -> None:
     "path", ["/a\nExecStart=/bin/sh", '/a"b', "/a\\b", "/a'b", "relative", "/\x7f", "/ä", "/a;b", "/a#"]
 )
 def test_names_that_could_mean_more_are_refused(path: str) -> None:
-    with pytest.raises(UnitNameError, match="cannot be written into a unit"):
+    with pytest.raises(HugealignError, match="cannot be written into a unit"):
         texts(Adoption("demo.service", [path]), "/usr/bin/hugealign")
