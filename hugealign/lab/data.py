@@ -16,6 +16,7 @@ from hugealign.lab.replay import CODE, DATA, OF_DATA, Replay
 from hugealign.lab.tracefile import File, Segment, Trace
 from hugealign.units import printable
 
+_ADDRESSES = 1 << 64
 TEXT, RODATA = "text", "rodata"
 #: What is huge, of the program and of its libraries.
 HUGE: dict[str, frozenset[str]] = {
@@ -103,7 +104,7 @@ def placed(trace: Trace) -> Placed:
     def page(address: int, number: int) -> int:
         file = files[number]
         moved = address + ((number << REGION) if number and file.bias is None else file.bias or 0)
-        index = dense.setdefault(moved // BASE_PAGE, len(dense))
+        index = dense.setdefault(moved % _ADDRESSES // BASE_PAGE, len(dense))
         if index == len(windows):
             windows.append(_window(file, starts[number], address))
         return index

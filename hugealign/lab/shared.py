@@ -15,7 +15,6 @@ CUTS = {
     3: f"code of more than {FILES} files was seen",
 }
 _BLOCK = 16  # bytes: address u64, file u32, size u16, instructions u16
-_NOWHERE = (1 << 64) - 1
 
 
 class _File(ctypes.Structure):
@@ -74,7 +73,7 @@ class Shared:
     def bases(self) -> list[int | None]:
         """Return, for each of `files`, the address of its first byte, None where that was not mapped."""
         found = (self.now.file[number].base for number in range(1, min(self.now.files, FILES)))
-        return [None, *(None if base == _NOWHERE else base for base in found)]
+        return [None, *(None if base >> 63 else base for base in found)]  # NOWHERE, or outside of the guest
 
     def blocks(self) -> bytes:
         """Return the table of blocks, 16 bytes each: address u64, file u32, size u16, instructions u16."""
