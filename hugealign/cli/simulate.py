@@ -1,4 +1,4 @@
-"""``hugealign simulate TRACE``: the instruction TLB misses of a trace under layouts, on processors."""
+"""``hugealign simulate TRACE``: the TLB misses of a trace under layouts, on processors."""
 
 import argparse
 
@@ -23,6 +23,11 @@ threads that never enter the function do not count.  Functions are named as `nm`
 prints them.  Data and the kernel, which share the second level, are not
 simulated: walks are fewer than in life.
 
+With --data, loads and stores run through the data TLB and, where the processor
+has one second level for both, through that of the code.  A row has nothing on
+2 MiB pages, the text, read-only data, or both, of the program and its libraries,
+laid out as by a link with HUGEALIGN_SEGMENTS=text,rodata.
+
 exit status: 0 done; 2 wrong usage; 3 the trace or another file cannot be used.
 """
 
@@ -34,43 +39,50 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--layout", action="append", metavar="LAYOUT", help="may be repeated; default: original, all-4k and all-2m"
     )
-    parser.add_argument("--windows", default="0-16", metavar="N|M-N", help="huge windows to try; default: 0-16")
+    parser.add_argument("--windows", metavar="N|M-N", help="huge windows to try; default: 0-16")
     parser.add_argument(
         "--cpu",
         action="append",
         metavar="NAME",
         help="may be repeated; zen4 and the like, or as 4k=128/8,2m=8,l2=1536/12; "
-        "default: skylake, sapphirerapids, zen3, neoverse-n1",
+        "default: skylake, sapphirerapids, zen3, neoverse-n1; with --data skylake, zen5, neoverse-n1",
     )
     parser.add_argument(
         "--from", dest="first", metavar="FUNCTION", help="count what runs after a thread first enters it"
     )
     parser.add_argument("--until", dest="last", metavar="FUNCTION", help="and before it next enters this")
+    parser.add_argument("--data", action="store_true", help="code and data, of a trace that was recorded with --data")
     parser.add_argument("--curve", action="store_true", help="show the misses for every number of huge windows")
     parser.add_argument("--format", choices=("text", "json"), default="text")
 
 
 def run(args: argparse.Namespace) -> int:
     """Replay the trace and print the table."""
-    windows = _windows(args.windows)
+    windows = _windows(args.windows or "0-16")
+    if args.data and (args.layout or args.windows or args.curve):
+        raise UsageError("--data: has layouts of its own, and goes with no --layout, --windows or --curve")
     from hugealign.cli import output
     from hugealign.lab import report
-    from hugealign.lab.simulation import CPUS, LAYOUTS, simulated
+    from hugealign.lab.simulation import CPUS, DATA_CPUS, LAYOUTS, simulated, simulated_data
     from hugealign.progress import Progress
 
-    with Progress("hugealign: simulate") as progress:
-        found = simulated(
-            args.trace,
-            args.binary,
-            layouts=args.layout or LAYOUTS,
-            windows=windows,
-            cpus=args.cpu or CPUS,
-            first=args.first,
-            last=args.last,
-            progress=lambda percent: progress.say(f"{percent} %"),
-        )
     json = args.format == "json"
-    output.write(report.to_json(found) if json else report.text(found, curve=args.curve), None, utf8=json)
+    with Progress("hugealign: simulate") as progress:
+
+        def say(percent: int) -> None:
+            progress.say(f"{percent} %")
+
+        part = {"first": args.first, "last": args.last}
+        if args.data:
+            both = simulated_data(args.trace, args.binary, cpus=args.cpu or DATA_CPUS, **part, progress=say)
+            text = report.data_to_json(both) if json else report.data_text(both)
+        else:
+            layouts, cpus = args.layout or LAYOUTS, args.cpu or CPUS
+            found = simulated(
+                args.trace, args.binary, layouts=layouts, windows=windows, cpus=cpus, **part, progress=say
+            )
+            text = report.to_json(found) if json else report.text(found, curve=args.curve)
+    output.write(text, None, utf8=json)
     return 0
 
 

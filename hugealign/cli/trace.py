@@ -1,4 +1,4 @@
-"""``hugealign trace -- COMMAND``: record which code a command runs."""
+"""``hugealign trace -- COMMAND``: record which code a command runs, and what it loads and stores."""
 
 import argparse
 import sys
@@ -9,14 +9,14 @@ from hugealign.units import format_size, parse_size, printable
 
 _LEAST = 1 << 16  # bytes; a chunk and more
 
-USAGE = "hugealign trace [-h] [-v] [-o FILE] [--limit SIZE] [--] COMMAND [ARGUMENT ...]"
+USAGE = "hugealign trace [-h] [-v] [-o FILE] [--limit SIZE] [--data] [--] COMMAND [ARGUMENT ...]"
 EPILOG = """\
 COMMAND runs under QEMU's user-mode emulation, 15 to 25 times slower; it needs
 no symbols and no special build, and may be for x86-64 or aarch64.  QEMU must
 support plugins: Debian 12's does, and docs/trace.md builds one that does.
 Threads and forked processes are recorded.  If one becomes another program
 (exec), that one is not recorded, and a line says so.  The file grows by about a
-quarter of a byte per block of code that runs.  Example:
+quarter of a byte per block of code that runs, with --data much faster.  Example:
 
   hugealign trace -o lua.trace -- lua bench.lua
   hugealign simulate lua.trace
@@ -31,6 +31,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options and the command."""
     parser.add_argument("-o", "--output", default="hugealign.trace", metavar="FILE", help="default: hugealign.trace")
     parser.add_argument("--limit", default="1G", metavar="SIZE", help="record no more than this; default: 1G")
+    parser.add_argument(
+        "--data", action="store_true", help="record loads and stores, too: see hugealign simulate --data"
+    )
     parser.add_argument("-v", "--verbose", action="store_true", help="say on stderr what was recorded")
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND", help="the command and its arguments")
 
@@ -46,10 +49,11 @@ def run(args: argparse.Namespace) -> int:
 
     from hugealign.lab.record import record
 
-    done = record(words, args.output, limit)
+    done = record(words, args.output, limit, data=args.data)
     found, name = done.description, printable(args.output)
+    events = f"{found.events:,} blocks{' and pages of data' if found.data else ''}"
     if found.cut:
-        print(f"hugealign: {name}: cut at {found.events:,} blocks: {found.cut}", file=sys.stderr)
+        print(f"hugealign: {name}: cut at {events}: {found.cut}", file=sys.stderr)
     if found.execs:
         times = "once" if found.execs == 1 else f"{found.execs} times"
         print(
@@ -60,5 +64,5 @@ def run(args: argparse.Namespace) -> int:
     if found.lost:
         print(f"hugealign: {name}: {found.lost} threads were not recorded, for want of room", file=sys.stderr)
     if args.verbose:
-        print(f"hugealign: {name}: {found.events:,} blocks, {format_size(done.size)}", file=sys.stderr)
+        print(f"hugealign: {name}: {events}, {format_size(done.size)}", file=sys.stderr)
     return done.status

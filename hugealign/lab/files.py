@@ -3,25 +3,28 @@
 import hashlib
 import os
 
-from hugealign.descriptors import using
-from hugealign.elf.image import PF_X, read_image
+from hugealign.elf.image import PF_W, PF_X, read_image
 from hugealign.elf.notes import read_notes
 from hugealign.errors import HugealignError
 from hugealign.lab.tracefile import File, Segment
+from hugealign.regular import opened
 from hugealign.units import printable
 
 
 def describe(path: str) -> File:
     """Return what is known of the file at *path*: nothing but that if it is gone, or no ELF file."""
     try:
-        with using(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)) as fd:
+        with opened(path) as fd:
             image = read_image(fd)
             build_id = read_notes(fd, image).build_id
             identity = f"build-id:{build_id}" if build_id else _digest(fd)
     except (HugealignError, OSError, ValueError):
         return File(path)
     loads = image.load_segments
-    segments = (Segment(s.p_vaddr, s.p_offset, s.p_filesz, s.p_memsz, bool(s.p_flags & PF_X)) for s in loads)
+    segments = (
+        Segment(s.p_vaddr, s.p_offset, s.p_filesz, s.p_memsz, bool(s.p_flags & PF_X), bool(s.p_flags & PF_W))
+        for s in loads
+    )
     return File(path, identity, tuple(segments))
 
 

@@ -1,4 +1,4 @@
-"""A processor's instruction TLBs as the simulation takes them: sets and ways, per level and size of page.  Pure."""
+"""A processor's TLBs as the simulation takes them: sets and ways, per level and size of page.  Pure."""
 
 from dataclasses import dataclass
 
@@ -32,12 +32,24 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True)
+class Data:
+    """Both levels for data; *second* is None if that of the code serves both."""
+
+    first: Level
+    second: Level | None
+
+
+@dataclass(frozen=True, slots=True)
 class Geometry:
-    """Both levels under the *name* of the processor; *second* is None where nothing is published about it."""
+    """Both levels for code under the *name* of the processor; *second* is None where nothing is published about it.
+
+    So is *data*.
+    """
 
     name: str
     first: Level
     second: Level | None
+    data: Data | None = None
 
 
 def geometry(cpu: Cpu) -> Geometry:
@@ -53,7 +65,21 @@ def geometry(cpu: Cpu) -> Geometry:
         raise UsageError(f"{cpu.name}: a first level without entries")
     known = cpu.l2 is not None and cpu.l2_2m is not None
     second = _level(cpu.name, cpu.l2, cpu.l2_2m) if known and cpu.l2 and cpu.l2_2m else None
-    return Geometry(cpu.name, first, second)
+    return Geometry(cpu.name, first, second, _data(cpu) if second else None)
+
+
+def with_data(cpu: Geometry) -> Geometry:
+    """Return *cpu*.  Raises UsageError if its TLBs for data are not known."""
+    if cpu.data is None:
+        raise UsageError(f"{printable(cpu.name)}: no source gives its data TLB, or its second level")
+    return cpu
+
+
+def _data(cpu: Cpu) -> Data | None:
+    if cpu.data is None:
+        return None
+    second = _level(cpu.name, cpu.data.l2, cpu.data.l2) if cpu.data.l2 else None
+    return Data(_level(cpu.name, cpu.data.l1_4k, cpu.data.l1_2m), second)
 
 
 def _level(name: str, small: Tlb, huge: Tlb) -> Level:

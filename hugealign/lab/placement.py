@@ -17,7 +17,7 @@ from hugealign.ordering.alignment import alignment, place
 from hugealign.ordering.blocks import Laid
 
 WINDOW = 2 << 20  # what the tables of instruction TLBs are published for
-_REGION = 48  # bits of the addresses of one file
+REGION = 48  # bits of the addresses of one file
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +33,10 @@ class Placement:
 def original(trace: Trace, file: int, name: str = "original") -> Placement:
     """Return the blocks where they lie in the files.  Raises HugealignError if *file* has no text."""
     base = _text(trace, file)
-    addresses = array("Q", (address + (number << _REGION) for address, number, _, _ in trace.block_rows()))
+    addresses = array("Q", (address + (number << REGION) for address, number, _, _ in trace.block_rows()))
     ends = [s.p_vaddr + s.p_memsz for s in trace.description.files[file].segments if s.executable]
     first = base // WINDOW
-    return Placement(name, addresses, first + (file << _REGION) // WINDOW, -(-max(ends) // WINDOW) - first)
+    return Placement(name, addresses, first + (file << REGION) // WINDOW, -(-max(ends) // WINDOW) - first)
 
 
 def ordered(
@@ -86,9 +86,9 @@ def ordered(
                 by = moved[laid[owner].part + shift] + laid[owner].apart(offset) - address
             else:
                 by = moved[owner] + to - address
-        addresses.append(address + by + (number << _REGION))
+        addresses.append(address + by + (number << REGION))
     first = begin // WINDOW
-    return Placement(name, addresses, first + (file << _REGION) // WINDOW, -(-end // WINDOW) - first)
+    return Placement(name, addresses, first + (file << REGION) // WINDOW, -(-end // WINDOW) - first)
 
 
 def _text(trace: Trace, file: int) -> int:

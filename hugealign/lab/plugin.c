@@ -1,4 +1,5 @@
-/* A plugin of QEMU's user-mode emulation that records which blocks of code run, in which order.
+/* A plugin of QEMU's user-mode emulation that records which blocks of code run, in which order, and on request which
+   pages they load from and store to.
 
    Each thread appends the numbers of its blocks to a slot of memory that is shared with the recording process, and
    encodes a full slot into a chunk of the trace (docs/trace.md).  Whatever ends a process, a signal or an exec, leaves
@@ -34,10 +35,13 @@ typedef struct {
     _Bool system_emulation;
 } qemu_info_t; /* a union for system emulation follows */
 enum { QEMU_PLUGIN_CB_NO_REGS };
+enum { QEMU_PLUGIN_MEM_RW = 3 };
 
 void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t,
                                            void (*)(qemu_plugin_id_t, struct qemu_plugin_tb *));
 void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *, void (*)(unsigned, void *), int, void *);
+void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *,
+                                      void (*)(unsigned, uint32_t, uint64_t, void *), int, int, void *);
 void qemu_plugin_register_vcpu_syscall_cb(qemu_plugin_id_t, void (*)(qemu_plugin_id_t, unsigned, int64_t,
                                                                      uint64_t, uint64_t, uint64_t, uint64_t,
                                                                      uint64_t, uint64_t, uint64_t, uint64_t));
@@ -62,12 +66,16 @@ enum {
     FILES = 1 << 10,
     NAME = 1 << 12,
     HISTORY = 1 << 16, /* entries of the table that guesses the next block */
+    PAGES = 1 << 14,   /* entries of the table of pages whose numbers a thread knows */
+    PAGE = 1 << 12,    /* bytes of data that have a number */
     LAST = 1,          /* flag of a stream's last chunk */
 };
 enum { CUT_LIMIT = 1, CUT_BLOCKS, CUT_FILES };
+#define NOWHERE UINT64_MAX
 
+/* A block of code, or without instructions a page of data. */
 struct block {
-    uint64_t address; /* an offset in the file, or for file 0 a virtual address */
+    uint64_t address; /* an offset in the file; of data and for file 0 a virtual address */
     uint32_t file;
     uint16_t size, instructions;
 };
@@ -80,14 +88,15 @@ struct shared {
     _Atomic uint32_t blocks, files, streams;
     _Atomic uint32_t execs; /* successful ones: what they run is not recorded */
     _Atomic uint32_t lost;  /* threads that found no slot */
-    uint32_t unused;
+    uint32_t data;          /* whether loads and stores are wanted */
     _Atomic uint64_t events, bytes;
     uint64_t limit;
     char chunks[NAME]; /* the path of the file that chunks are appended to */
     _Atomic uint32_t owner[SLOTS];
     struct {
+        uint64_t base; /* the address of its first byte, NOWHERE if that is not mapped */
         _Atomic uint32_t ready;
-        char name[NAME - 4];
+        char name[NAME - 12];
     } file[FILES];
     struct block block[BLOCKS];
     uint32_t slot[SLOTS][EVENTS];
@@ -108,6 +117,10 @@ struct stream {
     uint32_t last[3]; /* the blocks before, the latest first */
     uint32_t guess[HISTORY];
     struct chunk chunk;
+    struct page {
+        uint64_t number; /* 0 is none: nothing is mapped there */
+        uint32_t id, generation;
+    } last_page, pages[PAGES];
 };
 
 static __thread struct stream *mine;
@@ -221,16 +234,19 @@ static void end(void *stream) {
     leave(s);
 }
 
-static void executed(unsigned vcpu, void *block) {
-    (void)vcpu;
-    struct stream *s = mine;
-    if (!s && !(s = begin()))
-        return;
-    s->ids[s->count++] = (uint32_t)(uintptr_t)block;
+static void add(struct stream *s, uint32_t id) {
+    s->ids[s->count++] = id;
     if (s->count == EVENTS && !flush(s, 0)) {
         barred = 1;
         leave(s);
     }
+}
+
+static void executed(unsigned vcpu, void *block) {
+    (void)vcpu;
+    struct stream *s = mine;
+    if (s || (s = begin()))
+        add(s, (uint32_t)(uintptr_t)block);
 }
 
 /* ---- blocks ---- */
@@ -244,7 +260,9 @@ struct range {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct range ranges[64];
 static unsigned range_count;
-static _Atomic int stale;
+static _Atomic uint32_t generation; /* of what is mapped where */
+static uint32_t range_generation;
+static uintptr_t guest_base;                    /* what the host's addresses are more than the guest's */
 static uint32_t *table, table_size, table_used; /* numbers of blocks, by hash; of this process */
 
 static void stop(uint32_t reason) {
@@ -252,7 +270,7 @@ static void stop(uint32_t reason) {
     atomic_store(&shared->closed, 1);
 }
 
-static uint32_t file_number(const char *name) {
+static uint32_t file_number(const char *name, uint64_t base) {
     uint32_t count = atomic_load(&shared->files);
     if (count > FILES)
         count = FILES;
@@ -265,30 +283,40 @@ static uint32_t file_number(const char *name) {
         return 0;
     }
     snprintf(shared->file[number].name, sizeof shared->file[number].name, "%s", name);
+    shared->file[number].base = base;
     atomic_store(&shared->file[number].ready, 1);
     return number;
 }
 
 /* Return what is mapped at an address of the host; memory without a file has number 0. */
 static struct range mapped(uintptr_t at) {
-    if (atomic_exchange(&stale, 0))
+    uint32_t now = atomic_load(&generation);
+    if (range_generation != now)
         range_count = 0;
+    range_generation = now;
     for (unsigned i = 0; i < range_count; i++)
         if (ranges[i].start <= at && at < ranges[i].end)
             return ranges[i];
     struct range found = {at, at + 1, 0, 0};
     FILE *maps = fopen("/proc/self/maps", "re");
-    char *line = NULL;
+    char *line = NULL, first[NAME] = "";
     size_t room = 0;
+    uint64_t base = NOWHERE; /* where the file *first* begins */
     while (maps && getline(&line, &room, maps) > 0) {
         unsigned long long start, end, offset;
         int name = 0;
         if (sscanf(line, "%llx-%llx %*s %llx %*s %*s %n", &start, &end, &offset, &name) < 3)
             continue;
+        line[strcspn(line, "\n")] = 0;
+        if (!offset && name && line[name] == '/') {
+            snprintf(first, sizeof first, "%s", line + name);
+            base = start - guest_base;
+        }
         if (start > at || at >= end)
             continue;
-        line[strcspn(line, "\n")] = 0;
-        uint32_t file = name && line[name] == '/' ? file_number(line + name) : 0;
+        uint32_t file = 0;
+        if (name && line[name] == '/')
+            file = file_number(line + name, strcmp(first, line + name) ? NOWHERE : base);
         found = (struct range){(uintptr_t)start, (uintptr_t)end, offset, file};
         ranges[range_count < 64 ? range_count++ : at / 4096 % 64] = found;
         break;
@@ -344,6 +372,29 @@ static uint32_t number_of(const struct block *b) {
     return number;
 }
 
+/* An access to the page of the access before it changes nothing in any TLB, and is left out. */
+static void touched(unsigned vcpu, uint32_t info, uint64_t address, void *unused) {
+    (void)vcpu, (void)info, (void)unused;
+    struct stream *s = mine;
+    if (!s && !(s = begin()))
+        return;
+    uint64_t number = address / PAGE + 1;
+    uint32_t now = atomic_load_explicit(&generation, memory_order_relaxed);
+    if (s->last_page.number == number && s->last_page.generation == now)
+        return;
+    struct page *page = &s->pages[number % PAGES];
+    if (page->number != number || page->generation != now) {
+        struct block block = {.address = address / PAGE * PAGE, .size = PAGE};
+        pthread_mutex_lock(&lock);
+        block.file = mapped((uintptr_t)block.address + guest_base).file;
+        *page = (struct page){number, number_of(&block), now};
+        pthread_mutex_unlock(&lock);
+    }
+    s->last_page = *page;
+    if (page->id)
+        add(s, page->id);
+}
+
 static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb) {
     (void)id;
     if (atomic_load(&shared->closed))
@@ -357,6 +408,7 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb) {
         size = 4096; /* QEMU ends a block on the page after its first; a few bytes can lie beyond */
     uintptr_t host = (uintptr_t)qemu_plugin_insn_haddr(qemu_plugin_tb_get_insn(tb, 0));
     pthread_mutex_lock(&lock);
+    guest_base = host - (uintptr_t)qemu_plugin_tb_vaddr(tb);
     struct range range = mapped(host);
     struct block block = {
         .address = range.file ? range.offset + (host - range.start) : qemu_plugin_tb_vaddr(tb),
@@ -366,6 +418,9 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb) {
     };
     uint32_t number = number_of(&block);
     pthread_mutex_unlock(&lock);
+    for (size_t i = 0; shared->data && i < instructions; i++)
+        qemu_plugin_register_vcpu_mem_cb(qemu_plugin_tb_get_insn(tb, i), touched, QEMU_PLUGIN_CB_NO_REGS,
+                                         QEMU_PLUGIN_MEM_RW, NULL);
     if (number)
         qemu_plugin_register_vcpu_tb_exec_cb(tb, executed, QEMU_PLUGIN_CB_NO_REGS, (void *)(uintptr_t)number);
 }
@@ -393,7 +448,7 @@ static void returned(qemu_plugin_id_t id, unsigned vcpu, int64_t call, int64_t r
     if (call == calls->execve || call == calls->execveat)
         atomic_fetch_sub(&shared->execs, 1); /* it failed */
     if (call == calls->mmap || call == calls->munmap || call == calls->mremap)
-        atomic_store(&stale, 1);
+        atomic_fetch_add(&generation, 1);
 }
 
 static void exiting(qemu_plugin_id_t id, void *unused) {

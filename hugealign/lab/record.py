@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 from hugealign.elf.image import EM_AARCH64, EM_X86_64, Image, read_file
@@ -18,7 +18,7 @@ from hugealign.errors import HugealignError, NotElfError, NotRunnableError
 from hugealign.lab import tracefile
 from hugealign.lab.files import describe, vaddr
 from hugealign.lab.shared import Shared
-from hugealign.lab.tracefile import BLOCK, LAST, RAW, Description, TraceError
+from hugealign.lab.tracefile import BLOCK, LAST, PAGE, RAW, Description, TraceError
 from hugealign.native import library
 from hugealign.progress import Progress
 from hugealign.units import format_size, printable
@@ -42,8 +42,10 @@ class Recorded:
     size: int
 
 
-def record(words: Sequence[str], output: str, limit: int) -> Recorded:
+def record(words: Sequence[str], output: str, limit: int, *, data: bool = False) -> Recorded:
     """Run *words* and write their trace to *output*, of at most about *limit* bytes; whole, or not at all.
+
+    With *data*, what they load and store is in it.
 
     Raises HugealignError; NotRunnableError if the command is not found, or none for the emulator.
     """
@@ -60,7 +62,7 @@ def record(words: Sequence[str], output: str, limit: int) -> Recorded:
     try:
         with open(beside, "xb") as stream:
             stream.write(tracefile.MAGIC)
-        shared = Shared(beside, limit)
+        shared = Shared(beside, limit, data)
         try:
             status = _run(emulator, shared, [program, *words[1:]])
             description = _finish(shared, beside, program, words, machine)
@@ -190,10 +192,12 @@ def _finish(shared: Shared, path: str, program: str, words: Sequence[str], machi
         raise OSError(shared.now.error, os.strerror(shared.now.error))
     if not shared.now.streams:
         raise HugealignError("nothing was recorded: QEMU did not run the command")
-    files = tuple(describe(name) if name else tracefile.File("") for name in shared.files())
+    found = zip(shared.files(), shared.bases(), strict=True)
+    files = tuple(replace(describe(name), base=base) if name else tracefile.File("") for name, base in found)
     files, number = _with_program(files, program)
+    said = shared.now
     description = Description(
-        tuple(words), machine, files, number, cut=shared.cut, execs=shared.now.execs, lost=shared.now.lost
+        tuple(words), machine, files, number, cut=shared.cut, execs=said.execs, lost=said.lost, data=bool(said.data)
     )
     with open(path, "r+b") as stream:
         description.events, end = _count(stream)
@@ -230,12 +234,23 @@ def _count(stream: BinaryIO) -> tuple[int, int]:
 
 
 def _addresses(rows: bytes, files: Sequence[tracefile.File]) -> bytes:
-    """Return the table of blocks with addresses as in p_vaddr instead of offsets in the file."""
+    """Return the table of blocks with addresses as in p_vaddr, not of the file's bytes or, of data, of the process."""
     table = bytearray(rows)
     for number, (offset, file, size, instructions) in enumerate(BLOCK.iter_unpack(rows)):
         if not size and number:  # of a process that was killed at that moment: it never ran
             BLOCK.pack_into(table, number * BLOCK.size, 0, 0, 1, 1)
+        elif file and not instructions:
+            BLOCK.pack_into(table, number * BLOCK.size, *_data(files[file], offset, file), size, 0)
         elif file:
             row = vaddr(files[file], offset), file, size, instructions
             BLOCK.pack_into(table, number * BLOCK.size, *row)
     return bytes(table)
+
+
+def _data(file: tracefile.File, address: int, number: int) -> tuple[int, int]:
+    """Return the address of a page of data as in p_vaddr and the *number* of its file; 0 if it is in no segment."""
+    if file.bias is not None:
+        own = address - file.bias
+        if any(s.p_vaddr // PAGE * PAGE <= own < s.p_vaddr + s.p_memsz for s in file.segments):
+            return own, number
+    return address, 0

@@ -1,5 +1,5 @@
-/* Decodes the chunks of a trace (docs/trace.md) and runs them through models of instruction TLBs, under any number of
-   layouts at once; it also counts calls.  tests/commands/reference.py does the same, slowly, and the tests compare.
+/* Decodes the chunks of a trace (docs/trace.md) and runs them through models of instruction TLBs, and where loads and
+   stores are in it of data TLBs, under any number of layouts at once; it also counts calls.  tests/commands/reference.py does the same, slowly, and the tests compare.
 
    What is done once per chunk for each layout: from blocks to the pages that they lie in, without repetitions.  From
    there for each choice of huge windows (a variant): from pages to keys, one for each 4 KiB page or huge window.  The
@@ -11,6 +11,9 @@
 
 #define EXPORT __attribute__((visibility("default")))
 enum { EVENTS = 1 << 14, HISTORY = 1 << 16, NEVER = 0xFFFF };
+enum { CODE, DATA, SIDES };
+/* In the page of a block, and in the key of a page: it is loaded from or stored to. */
+#define OF_DATA 0x80000000u
 /* The table of calls is kept sparse, so that probing ends soon.  Branches inside of functions are many more. */
 enum { SLOTS = 1 << 22, BRANCH_SLOTS = 1 << 24, SPARSE = 4, PROBES = 256 };
 /* Owners of blocks; functions have the numbers behind. */
@@ -29,9 +32,10 @@ struct level {
     uint32_t nodes, sets, keys;
 };
 
+/* Without a first level for data only code is looked up.  The second may serve both. */
 struct machine {
-    struct level first, second;
-    uint64_t misses, walks;
+    struct level first[SIDES], seconds[SIDES], *second[SIDES];
+    uint64_t misses[SIDES], walks[SIDES];
     struct machine *other;
 };
 
@@ -45,7 +49,7 @@ struct variant {
 };
 
 struct layout {
-    uint32_t *first, *last; /* the pages of each block */
+    uint32_t *first, *last; /* the pages of each block, or OF_DATA the page that it stands for */
     struct variant *variants;
     struct layout *other;
 };
@@ -57,7 +61,8 @@ struct call {
 
 struct replay {
     uint32_t blocks;
-    uint16_t *instructions;
+    uint16_t *instructions; /* by block; of a page of data none */
+    int has_data, wants_data;
     uint64_t *executions; /* by block */
     uint64_t events, instruction_count;
     struct layout *layouts;
@@ -91,6 +96,8 @@ EXPORT struct replay *replay_new(uint32_t blocks, const uint16_t *instructions) 
     r->blocks = blocks;
     r->instructions = copy(instructions, blocks, sizeof *instructions);
     r->executions = calloc(blocks, sizeof *r->executions);
+    for (uint32_t block = 1; block < blocks; block++)
+        r->has_data |= !instructions[block];
     r->begin = WITHIN;
     return r->instructions && r->executions ? r : NULL;
 }
@@ -106,6 +113,9 @@ EXPORT int replay_count_calls(struct replay *r, const uint32_t *owner, const uin
     r->calls = calloc(r->slot_count / SPARSE + 1, sizeof *r->calls);
     return r->owner && r->entry && r->slots && r->calls ? 0 : -1;
 }
+
+/* Have loads and stores run through the machines; without, they are as if they were not in the trace. */
+EXPORT void replay_data(struct replay *r) { r->wants_data = 1; }
 
 /* Have only a part of each thread counted: from a block that BEGINS it, or from its start if *whole*, to one that ENDS
    it, which does not count. */
@@ -180,16 +190,23 @@ static int level_make(struct level *v, const struct variant *of, const uint32_t 
     return 0;
 }
 
-EXPORT struct machine *machine_new(struct variant *v, const uint32_t first[5], const uint32_t second[5]) {
+/* The *shapes* of first and second level are those of code, then those of data: if *one*, its second is that of code. */
+EXPORT struct machine *machine_new(struct variant *v, const uint32_t shapes[SIDES][2][5], int one) {
     struct machine *m = calloc(1, sizeof *m);
-    if (!m || level_make(&m->first, v, first) || level_make(&m->second, v, second))
+    for (int side = 0; m && side < SIDES; side++) {
+        m->second[side] = &m->seconds[one ? CODE : side];
+        if (level_make(&m->first[side], v, shapes[side][0]) ||
+            level_make(&m->seconds[side], v, shapes[side][1]))
+            return NULL;
+    }
+    if (!m)
         return NULL;
     m->other = v->machines;
     return v->machines = m;
 }
 
-EXPORT uint64_t machine_misses(const struct machine *m) { return m->misses; }
-EXPORT uint64_t machine_walks(const struct machine *m) { return m->walks; }
+EXPORT uint64_t machine_misses(const struct machine *m, int side) { return m->misses[side]; }
+EXPORT uint64_t machine_walks(const struct machine *m, int side) { return m->walks[side]; }
 EXPORT uint64_t replay_events(const struct replay *r) { return r->events; }
 EXPORT uint64_t replay_instructions(const struct replay *r) { return r->instruction_count; }
 EXPORT const uint64_t *replay_executions(const struct replay *r) { return r->executions; }
@@ -230,13 +247,23 @@ static inline int touch(struct level *v, uint32_t key) {
 static void look_up(struct machine *m, const uint32_t *keys, size_t count) {
     uint64_t misses = 0, walks = 0;
     for (size_t i = 0; i < count; i++) {
-        if (touch(&m->first, keys[i]))
+        if (touch(&m->first[CODE], keys[i]))
             continue;
         misses++;
-        walks += !touch(&m->second, keys[i]);
+        walks += !touch(&m->seconds[CODE], keys[i]);
     }
-    m->misses += misses;
-    m->walks += walks;
+    m->misses[CODE] += misses;
+    m->walks[CODE] += walks;
+}
+
+static void look_up_both(struct machine *m, const uint32_t *keys, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        uint32_t side = keys[i] & OF_DATA ? DATA : CODE, key = keys[i] & ~OF_DATA;
+        if (touch(&m->first[side], key))
+            continue;
+        m->misses[side]++;
+        m->walks[side] += !touch(m->second[side], key);
+    }
 }
 
 static void run(struct replay *r, const uint32_t *ids, size_t count) {
@@ -255,13 +282,13 @@ static void run(struct replay *r, const uint32_t *ids, size_t count) {
             size_t keys = 0;
             uint32_t key = UINT32_MAX;
             for (size_t i = 0; i < pages; i++) {
-                uint32_t next = v->key_of[r->pages[i]];
+                uint32_t next = v->key_of[r->pages[i] & ~OF_DATA] | (r->pages[i] & OF_DATA);
                 r->keys[keys] = next;
                 keys += next != key;
                 key = next;
             }
             for (struct machine *m = v->machines; m; m = m->other)
-                look_up(m, r->keys, keys);
+                (r->wants_data ? look_up_both : look_up)(m, r->keys, keys);
         }
     }
 }
@@ -317,10 +344,11 @@ EXPORT void replay_stream(struct replay *r) {
     r->threads += r->where == WITHIN;
     for (struct layout *l = r->layouts; l; l = l->other)
         for (struct variant *v = l->variants; v; v = v->other)
-            for (struct machine *m = v->machines; m; m = m->other) {
-                forget(&m->first);
-                forget(&m->second);
-            }
+            for (struct machine *m = v->machines; m; m = m->other)
+                for (int side = 0; side < SIDES; side++) {
+                    forget(&m->first[side]);
+                    forget(&m->seconds[side]);
+                }
 }
 
 static const uint8_t *take(const uint8_t *at, const uint8_t *end, uint32_t *value) {
@@ -397,6 +425,16 @@ static size_t part(struct replay *r, size_t count, size_t *from) {
     return at - *from;
 }
 
+/* Return how many of the *ids* are of code, which come to lie in front. */
+static size_t code_only(const struct replay *r, uint32_t *ids, size_t count) {
+    size_t code = 0;
+    for (size_t i = 0; i < count; i++) {
+        ids[code] = ids[i];
+        code += r->instructions[ids[i]] != 0;
+    }
+    return code;
+}
+
 /* Return 0, or -1 if the chunk is damaged. */
 EXPORT int replay_chunk(struct replay *r, const uint8_t *bytes, size_t size, uint32_t events, int raw) {
     if (events > EVENTS)
@@ -412,13 +450,15 @@ EXPORT int replay_chunk(struct replay *r, const uint8_t *bytes, size_t size, uin
         return -1;
     }
     size_t from, count = part(r, events, &from);
-    const uint32_t *ids = r->ids + from;
+    uint32_t *ids = r->ids + from;
+    if (r->has_data && !r->wants_data)
+        count = code_only(r, ids, count);
     uint64_t instructions = 0;
     for (size_t i = 0; i < count; i++) {
         instructions += r->instructions[ids[i]];
         r->executions[ids[i]]++;
+        r->events += r->instructions[ids[i]] != 0;
     }
-    r->events += count;
     r->instruction_count += instructions;
     if (r->owner)
         count_calls(r, ids, count);
@@ -434,7 +474,8 @@ EXPORT void replay_free(struct replay *r) {
     for (struct layout *l = r->layouts, *next_layout; l; l = next_layout) {
         for (struct variant *v = l->variants, *next_variant; v; v = next_variant) {
             for (struct machine *m = v->machines, *next; m; m = next) {
-                level_free(&m->first), level_free(&m->second);
+                for (int side = 0; side < SIDES; side++)
+                    level_free(&m->first[side]), level_free(&m->seconds[side]);
                 next = m->other;
                 free(m);
             }

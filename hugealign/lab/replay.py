@@ -16,6 +16,9 @@ _SOURCE = os.path.join(os.path.dirname(__file__), "replay.c")
 _P, _U32, _U64, _INT, _SIZE = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int, ctypes.c_size_t
 #: What owns a block, where calls are counted: another file, its file but no function, or function n as n plus FUNCTION.
 ELSEWHERE, NO_FUNCTION, FUNCTION = range(3)
+#: Which TLB, and in the page of a block that it stands for data.
+CODE, DATA = range(2)
+OF_DATA = 1 << 31
 #: Marks of blocks: with which the part of a thread that counts begins and ends.
 BEGINS, ENDS = 1, 2
 
@@ -28,9 +31,10 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "replay_new": (_P, (_U32, _P)),
     "layout_new": (_P, (_P, _P, _P)),
     "variant_new": (_P, (_P, _U32, _P, _U32, _P, ctypes.c_char_p)),
-    "machine_new": (_P, (_P, _P, _P)),
-    "machine_misses": (_U64, (_P,)),
-    "machine_walks": (_U64, (_P,)),
+    "machine_new": (_P, (_P, _P, _INT)),
+    "machine_misses": (_U64, (_P, _INT)),
+    "machine_walks": (_U64, (_P, _INT)),
+    "replay_data": (None, (_P,)),
     "replay_events": (_U64, (_P,)),
     "replay_instructions": (_U64, (_P,)),
     "replay_executions": (ctypes.POINTER(_U64), (_P,)),
@@ -65,13 +69,20 @@ def _shape(level: Level | None) -> "array[int]":
 
 
 class Replay:
-    """A trace, and the machines that it is to run through.  Use it as a context: C's memory is freed at its end."""
+    """A trace, and the machines that it is to run through.  Use it as a context: C's memory is freed at its end.
 
-    def __init__(self, trace: Trace) -> None:
+    Loads and stores are left out, unless *data*: then each machine needs TLBs for them.
+    """
+
+    def __init__(self, trace: Trace, *, data: bool = False) -> None:
         self._trace = trace
         self._c = loaded(_SOURCE, _FUNCTIONS)
         instructions = array("H", (row[3] for row in trace.block_rows()))
+        for page in trace.pages:
+            instructions[page] = 0
         self._replay = _made(self._c.replay_new(len(instructions), _address(instructions)))
+        if data:
+            self._c.replay_data(self._replay)
 
     def __enter__(self) -> Self:
         return self
@@ -108,8 +119,10 @@ class Replay:
 
     def machine(self, variant: int, cpu: Geometry) -> int:
         """Add a processor, and return what `counts` knows it by."""
-        first, second = _shape(cpu.first), _shape(cpu.second)
-        return _made(self._c.machine_new(variant, _address(first), _address(second)))
+        data = cpu.data
+        levels = cpu.first, cpu.second, data.first if data else None, data.second if data else None
+        shapes = array("I", (number for level in levels for number in _shape(level)))
+        return _made(self._c.machine_new(variant, _address(shapes), data is not None and data.second is None))
 
     def run(self, progress: Callable[[int], None] = lambda _: None) -> None:
         """Run the whole trace; *progress* is told the number of events done.  Raises TraceError if it is damaged."""
@@ -128,9 +141,9 @@ class Replay:
         if self._c.replay_chunk(self._replay, payload, chunk.size, chunk.events, chunk.raw):
             raise TraceError(f"{printable(self._trace.path)}: is damaged: a chunk cannot be decoded")
 
-    def counts(self, machine: int) -> tuple[int, int]:
-        """Return misses of the first level, and page walks."""
-        return int(self._c.machine_misses(machine)), int(self._c.machine_walks(machine))
+    def counts(self, machine: int, side: int = CODE) -> tuple[int, int]:
+        """Return misses of the first level, and page walks, of code or of data."""
+        return int(self._c.machine_misses(machine, side)), int(self._c.machine_walks(machine, side))
 
     def totals(self) -> tuple[int, int, int, int]:
         """Return blocks and instructions that were run; threads that count, and those whose part ended before them."""

@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict
 
 from hugealign.lab.simulate import best
-from hugealign.lab.simulation import Simulated
+from hugealign.lab.simulation import DataSimulated, Simulated
 from hugealign.units import counted, printable
 
 
@@ -32,7 +32,27 @@ def text(found: Simulated, *, curve: bool = False) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _part(found: Simulated) -> list[str]:
+def data_text(found: DataSimulated) -> str:
+    """Return a table of what misses with each kind of segment huge."""
+    done = found.done
+    names = max(3, *(len(printable(row.cpu)) for row in done.rows))
+    threads = counted(done.threads, "thread")
+    lines = [
+        f"{printable(found.binary)}: {done.events:,} blocks, {done.instructions:,} instructions, {threads}",
+        *_part(found),
+        *found.trace.description.remarks(),
+        "",
+        f"{'huge':11}  {'CPU':{names}}   iTLB misses     dTLB misses   walks, code   walks, data",
+    ]
+    lines += [
+        f"{row.huge:11}  {printable(row.cpu):{names}}  {row.code_misses:12,}  {row.data_misses:14,}  "
+        f"{row.code_walks:12,}  {row.data_walks:12,}"
+        for row in done.rows
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _part(found: Simulated | DataSimulated) -> list[str]:
     """Return what says which part counts."""
     words = [f"{word} {printable(name)}" for word, name in (("from", found.first), ("until", found.last)) if name]
     return [f"{' '.join(words)}: {found.done.threads} of {len(found.trace.streams)} threads"] if words else []
@@ -47,9 +67,22 @@ def _outside(found: Simulated) -> list[str]:
 
 def to_json(found: Simulated) -> str:
     """Return the JSON document ``hugealign.simulate/1``, which simulate-1.schema.json describes."""
+    done = found.done
+    rows = [asdict(row) | {"mpki": round(done.mpki(row), 6)} for row in done.rows]
+    return _document("hugealign.simulate/1", found, {"outside_of_files": done.uncovered, "rows": rows})
+
+
+def data_to_json(found: DataSimulated) -> str:
+    """Return the JSON document ``hugealign.simulate-data/1``, which simulate-data-1.schema.json describes."""
+    done = found.done
+    rows = [asdict(row) for row in done.rows]
+    return _document("hugealign.simulate-data/1", found, {"rodata_bytes": done.rodata, "rows": rows})
+
+
+def _document(schema: str, found: Simulated | DataSimulated, more: dict[str, object]) -> str:
     said, done = found.trace.description, found.done
     document = {
-        "schema": "hugealign.simulate/1",
+        "schema": schema,
         "binary": found.binary,
         "command": list(said.command),
         "machine": said.machine,
@@ -58,10 +91,8 @@ def to_json(found: Simulated) -> str:
         "threads": done.threads,
         "from": found.first,
         "until": found.last,
-        "outside_of_files": done.uncovered,
         "cut": said.cut,
         "execs": said.execs,
         "lost_threads": said.lost,
-        "rows": [asdict(row) | {"mpki": round(done.mpki(row), 6)} for row in done.rows],
     }
-    return json.dumps(document, indent=2) + "\n"
+    return json.dumps(document | more, indent=2) + "\n"

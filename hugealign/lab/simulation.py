@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from hugealign import orderfile
 from hugealign.elf.symbols import read_functions
 from hugealign.errors import HugealignError, UsageError
-from hugealign.lab import placement
+from hugealign.lab import data, placement
 from hugealign.lab.files import find
-from hugealign.lab.geometry import named
+from hugealign.lab.geometry import named, with_data
 from hugealign.lab.part import marks
 from hugealign.lab.placement import Placement
 from hugealign.lab.relinked import relinked_file
@@ -18,6 +18,7 @@ from hugealign.ordering.named import indices
 from hugealign.units import printable
 
 CPUS = ("skylake", "sapphirerapids", "zen3", "neoverse-n1")
+DATA_CPUS = ("skylake", "zen5", "neoverse-n1")
 LAYOUTS = ("original", "all-4k", "all-2m")
 WINDOWS = range(17)
 
@@ -29,6 +30,17 @@ class Simulated:
     trace: Trace
     binary: str
     done: Simulation
+    first: str | None = None
+    last: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DataSimulated:
+    """What was simulated of code and data: as in `Simulated`."""
+
+    trace: Trace
+    binary: str
+    done: data.Simulation
     first: str | None = None
     last: str | None = None
 
@@ -52,17 +64,56 @@ def simulated(
     """
     processors = [named(word) for word in dict.fromkeys(cpus)]
     trace = open_trace(path)
+    file, binary = _laid_out(trace, binary)
+    placed = [_layout(trace, file, binary, name, windows) for name in dict.fromkeys(layouts)]
+    part = _part(trace, file, binary, first, last)
+    done = simulate(trace, placed, processors, _per_cent(trace, progress), part)
+    _check_end(path, done.ended, first, last)
+    return Simulated(trace, binary, done, first, last)
+
+
+def simulated_data(
+    path: str,
+    binary: str | None = None,
+    *,
+    cpus: Sequence[str] = DATA_CPUS,
+    first: str | None = None,
+    last: str | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> DataSimulated:
+    """Return the misses of code and data of the trace at *path* on each of *cpus*, with each of `data.HUGE` huge.
+
+    *first* and *last* are functions of *binary*; they and *progress* are as in `simulated`.  Raises HugealignError.
+    """
+    processors = [with_data(named(word)) for word in dict.fromkeys(cpus)]
+    trace = open_trace(path)
+    file, binary = _laid_out(trace, binary)
+    part = _part(trace, file, binary, first, last)
+    done = data.simulate(trace, processors, _per_cent(trace, progress), part)
+    _check_end(path, done.ended, first, last)
+    return DataSimulated(trace, binary, done, first, last)
+
+
+def _laid_out(trace: Trace, binary: str | None) -> tuple[int, str]:
+    """Return the number and the path of the file that is meant."""
     found = trace.description
     file = found.program if binary is None else find(found.files, binary)
-    binary = found.files[file].path if binary is None else binary
-    placed = [_layout(trace, file, binary, name, windows) for name in dict.fromkeys(layouts)]
-    part = None if first is None and last is None else _marks(trace, file, binary, first, last)
-    total = max(1, found.events)
-    done = simulate(trace, placed, processors, lambda events: progress(events * 100 // total), part)
-    if last is not None and not done.ended:  # all to the end is not what was meant
+    return file, found.files[file].path if binary is None else binary
+
+
+def _per_cent(trace: Trace, progress: Callable[[int], None]) -> Callable[[int], None]:
+    total = max(1, trace.description.events)
+    return lambda events: progress(events * 100 // total)
+
+
+def _check_end(path: str, ended: int, first: str | None, last: str | None) -> None:
+    if last is not None and not ended:  # all to the end is not what was meant
         behind = f" after {printable(first)}" if first is not None else ""
         raise HugealignError(f"{printable(path)}: no thread enters {printable(last)}{behind}")
-    return Simulated(trace, binary, done, first, last)
+
+
+def _part(trace: Trace, file: int, binary: str, first: str | None, last: str | None) -> bytes | None:
+    return None if first is None and last is None else _marks(trace, file, binary, first, last)
 
 
 def _marks(trace: Trace, file: int, binary: str, first: str | None, last: str | None) -> bytes:

@@ -21,6 +21,7 @@ LAST, RAW = 1, 2
 EVENTS_LIMIT = 1 << 14
 _BYTES_PER_EVENT = 10  # two numbers of up to 5 bytes
 BLOCK_LIMIT = 4096  # bytes of a block: it reaches into two pages at most
+PAGE = 4096  # bytes of data that have a number
 _BLOCKS_LIMIT = 1 << 23
 _PACKED_LIMIT = 17 * _BLOCKS_LIMIT  # bytes; what does not shrink grows by little
 _DESCRIPTION_LIMIT = 1 << 24
@@ -34,22 +35,34 @@ class TraceError(HugealignError):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A ``PT_LOAD`` of a file, as far as the addresses of its code depend on it."""
+    """A ``PT_LOAD`` of a file, as far as addresses depend on it, and what huge pages can serve."""
 
     p_vaddr: int
     p_offset: int
     p_filesz: int
     p_memsz: int
     executable: bool
+    writable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file that code lies in.  *identity* is ``build-id:HEX``, ``sha256:HEX`` without one, or empty if unknown."""
+    """A file that code lies in, or data.
+
+    *identity* is ``build-id:HEX``, ``sha256:HEX`` without one, or empty if unknown.  *base* is the address that its
+    first byte had in the process, None if that is not known.
+    """
 
     path: str
     identity: str = ""
     segments: tuple[Segment, ...] = ()
+    base: int | None = None
+
+    @property
+    def bias(self) -> int | None:
+        """What addresses in the process were more than p_vaddr; None if that is not known."""
+        first = next((s for s in self.segments if not s.p_offset), None)
+        return None if self.base is None or first is None else self.base - first.p_vaddr
 
 
 @dataclass(slots=True)
@@ -58,7 +71,8 @@ class Description:
 
     *files* by number; 0 is memory without a file.  *program* is the number of the file that was run, *cut* why the
     recording ended early, *execs* how often a process became another program, which was not recorded, and *lost* the
-    threads that were not.  *events* are executed blocks.
+    threads that were not.  *events* are executed blocks, and if *data* were recorded, accesses to another page of them
+    than the one before.
     """
 
     command: tuple[str, ...]
@@ -69,6 +83,7 @@ class Description:
     cut: str | None = None
     execs: int = 0
     lost: int = 0
+    data: bool = False
 
     def remarks(self) -> list[str]:
         """Return what is missing from the trace."""
@@ -94,6 +109,8 @@ class Chunk:
 class Trace:
     """An open trace.  *blocks* are the rows of the table, 16 bytes each, *streams* the chunks of each thread.
 
+    *pages* are those of data, by the number that they have among the blocks: address and file.
+
     The *file* is read, not mapped: where it is cut meanwhile, a page that is gone would end us by SIGBUS (mmap(2)).
     """
 
@@ -102,6 +119,7 @@ class Trace:
     description: Description
     blocks: bytes
     streams: list[list[Chunk]] = field(default_factory=list)
+    pages: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def block_rows(self) -> Iterator[tuple[int, int, int, int]]:
         """Yield address, file, size in bytes and instructions of each block, from number 0, which is none."""
@@ -177,9 +195,9 @@ def _read(path: str, stream: BinaryIO) -> Trace:
         raise TraceError("is damaged: the checksum of its description is wrong")
     description = _description(_inflate(text, _DESCRIPTION_LIMIT))
     blocks = _inflate(table, _BLOCKS_LIMIT * BLOCK.size)
-    _check_blocks(blocks, len(description.files))
+    blocks, pages = _split(blocks, len(description.files))
     streams = _streams(stream, end)
-    trace = Trace(path, stream, description, blocks, streams)
+    trace = Trace(path, stream, description, blocks, streams, pages)
     if sum(chunk.events for chunks in streams for chunk in chunks) != description.events:
         raise TraceError("is damaged: chunks are missing")
     return trace
@@ -222,9 +240,11 @@ def _description(raw: bytes) -> Description:
                         _number(part["p_filesz"]),
                         _number(part["p_memsz"]),
                         bool(part["executable"]),
+                        bool(part.get("writable")),
                     )
                     for part in one["segments"][:_SEGMENTS_LIMIT]
                 ),
+                None if one.get("base") is None else _number(one["base"]),
             )
             for one in found["files"]
         )
@@ -239,19 +259,32 @@ def _description(raw: bytes) -> Description:
             None if found["cut"] is None else _text(found["cut"]),
             _number(found["execs"]),
             _number(found["lost"]),
+            bool(found.get("data")),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise TraceError("is damaged: its description has another form") from None
 
 
-def _check_blocks(blocks: bytes, files: int) -> None:
-    if len(blocks) % BLOCK.size or not blocks:
+def _split(table: bytes, files: int) -> tuple[bytes, dict[int, tuple[int, int]]]:
+    """Return the rows of code, those of data being of no file, and the pages of data by their number."""
+    if len(table) % BLOCK.size or not table:
         raise TraceError("is damaged: its table of blocks has another form")
-    rows = BLOCK.iter_unpack(blocks)
+    pages = {}
+    rows = BLOCK.iter_unpack(table)
     next(rows)
-    for address, file, size, instructions in rows:
-        if file >= files or not 0 < size <= BLOCK_LIMIT or not 0 < instructions <= size or address >= 1 << 57:
+    for number, (address, file, size, instructions) in enumerate(rows, 1):
+        if file >= files or not 0 < size <= BLOCK_LIMIT or instructions > size or address >= 1 << 57:
             raise TraceError("is damaged: a block is out of range")
+        if not instructions:
+            if size != PAGE or address % PAGE:
+                raise TraceError("is damaged: a page of data is none")
+            pages[number] = address, file
+    if not pages:
+        return table, pages
+    blocks = bytearray(table)
+    for number in pages:
+        BLOCK.pack_into(blocks, number * BLOCK.size, 0, 0, 1, 1)
+    return bytes(blocks), pages
 
 
 def _streams(stream: BinaryIO, end: int) -> list[list[Chunk]]:

@@ -1,10 +1,11 @@
-"""Do read-only data on huge pages pay?  Misses of real programs, counted while they run under QEMU.
+"""Do read-only data on huge pages pay?  Misses of real programs, counted with and without.
 
-``python -m tests.bench.data docs/results/rodata.md`` runs each program once and writes the answer.  Fetches, loads and
-stores go through models of both first-level TLBs and of the second level, which serves both where the processor has it
-so.  Each model runs four times: nothing huge, the text huge, read-only data huge, both; of the program and of its
-libraries, as a link with ``HUGEALIGN_SEGMENTS=text,rodata`` lays them out, in whole windows.  Stack, heap and written
-data stay on 4 KiB pages.  It counts misses of one thread, not time, and not those of the kernel.
+``python -m tests.bench.data docs/results/rodata.md`` traces each program once, by ``hugealign trace --data``,
+and writes the answer.  Fetches, loads and stores go through models of both first-level TLBs and of the second level,
+which serves both where the processor has it so (``hugealign simulate --data``).  Each model runs four times: nothing
+huge, the text huge, read-only data huge, both; of the program and of its libraries, as a link with
+``HUGEALIGN_SEGMENTS=text,rodata`` lays them out, in whole windows.  Stack, heap and written data stay on 4 KiB pages.
+It counts misses of one thread, not time, and not those of the kernel.
 """
 
 import datetime as dt
@@ -13,100 +14,29 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from hugealign.elf.image import read_file
-from hugealign.machine import libraries
-from hugealign.native import library
-from tests.support import environment
+from hugealign.lab.data import Simulation
+from hugealign.lab.simulation import DATA_CPUS, simulated_data
+from hugealign.processor.table import find
+from tests.support import HUGEALIGN, environment
 
-PLUGIN = Path(__file__).with_suffix(".c")
-TEXT, RODATA = 1, 2
-#: What is huge, in the columns' order.
-HUGE = {"4 KiB pages": 0, "text huge": TEXT, "read-only data huge": RODATA, "both huge": TEXT | RODATA}
+#: What is huge, in the columns' order: the column, and the name of the row.
+HUGE = {"4 KiB pages": "none", "text huge": "text", "read-only data huge": "rodata", "both huge": "text,rodata"}
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
-    """A processor: (entries, ways) of the first level for code and for data, small and huge, and of the second level.
-
-    A number is the table of that number before it, in that order: small and huge code, small and huge data, then the
-    same of the second level.
-    """
-
-    tables: tuple[tuple[int, int] | int, ...]
-    source: str
-
-    @property
-    def words(self) -> str:
-        """The tables as the plugin reads them."""
-        return " ".join(f"0 {t}" if isinstance(t, int) else f"{t[0]} {t[1]}" for t in self.tables)
-
-
-MODELS = {
-    "skylake": Model(
-        ((128, 8), (8, 8), (64, 4), (32, 4), (1536, 12), 4, 4, 4),
-        "OptMan 248966-045, table 2-15: one second level for code and data, of both sizes",
-    ),
-    "zen5": Model(
-        ((64, 64), 0, (96, 96), 2, (2048, 8), 4, (4096, 16), 6),
-        "SOG 58455, Hot Chips 2024; CPUID 80000005h of B00F21h, read from a machine: 64 and 96; second levels apart",
-    ),
-    "neoverse-n1": Model(
-        ((48, 48), 0, (48, 48), 2, (1280, 5), 4, 4, 4),
-        "TRM 100616 (as Cortex-A76, TRM 100798): one second level for all",
-    ),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """Misses of the first level and walks, of code and of data, for one model with something huge."""
-
-    code: int
-    data: int
-    code_walks: int
-    data_walks: int
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """What one program did: *instructions*, and counts by model and by what was huge; *rodata* are bytes."""
-
-    instructions: int
-    rodata: int
-    counts: dict[tuple[str, str], Counts]
-
-
-def files(program: str) -> list[str]:
-    """Return the program and its libraries, which are mapped under their real paths."""
-    return [os.path.realpath(path) for path in (program, *libraries.resolve(program).paths)]
-
-
-def measure(words: Sequence[str], work: Path) -> Measured:
-    """Run *words* under QEMU with the plugin.  Raises HugealignError, CalledProcessError."""
+def measure(words: Sequence[str], work: Path) -> Simulation:
+    """Trace *words* and simulate that.  Raises HugealignError, CalledProcessError."""
+    trace = work / "data.trace"
     program = os.path.realpath(words[0])
-    out, config = work / "counts", work / "config"
-    lines, size = [f"out {out}"], 0
-    for path in files(program):
-        image = read_file(path)
-        for kind, segments in ((TEXT, image.text_segments), (RODATA, image.rodata_segments)):
-            for s in segments:
-                start = s.p_offset - s.p_offset % 4096
-                lines.append(f"file {start} {s.p_offset + s.p_filesz} {kind} {path}")
-                size += s.p_filesz if kind == RODATA else 0
-    lines += [f"machine {huge} {model.words}" for model in MODELS.values() for huge in HUGE.values()]
-    config.write_text("\n".join(lines) + "\n")
-    plugin = library(str(PLUGIN), "API_VERSION=1")
-    command = ("qemu-x86_64", "-plugin", f"file={plugin},config={config}", program, *words[1:])
-    # The descriptor of the plugin, which is its path.
-    subprocess.run(
-        command, check=True, env=environment(), stdout=subprocess.DEVNULL, cwd=work, close_fds=False, timeout=3600
-    )
-    first, *rows = [[int(word) for word in line.split()] for line in out.read_text().splitlines()]
-    keys = [(model, huge) for model in MODELS for huge in HUGE]
-    return Measured(first[0], size, {key: Counts(*row) for key, row in zip(keys, rows, strict=True)})
+    # The same addresses each time: the host's are part of what QEMU tells the program.
+    options = ("--data", "--limit=8G", "-o", str(trace))
+    command = ("setarch", "-R", str(HUGEALIGN), "trace", *options, "--", program, *words[1:])
+    subprocess.run(command, check=True, env=environment(), stdout=subprocess.DEVNULL, cwd=work, timeout=3600)
+    try:
+        return simulated_data(str(trace)).done
+    finally:
+        trace.unlink()
 
 
 def programs(work: Path) -> dict[str, list[str]]:
@@ -135,39 +65,41 @@ def programs(work: Path) -> dict[str, list[str]]:
     }  # fmt: skip
 
 
-def table(measured: Measured) -> str:
+def table(measured: Simulation) -> str:
     """Return the counts of one program as Markdown: misses for a thousand instructions."""
     lines = [f"| {' | '.join(('', *HUGE))} |", f"|---|{'--:|' * len(HUGE)}"]
-    for model in MODELS:
+    for model in DATA_CPUS:
         for name, field in (
-            ("iTLB misses", "code"),
-            ("dTLB misses", "data"),
+            ("iTLB misses", "code_misses"),
+            ("dTLB misses", "data_misses"),
             ("walks for code", "code_walks"),
             ("walks for data", "data_walks"),
         ):
             cells = [
-                f"{getattr(measured.counts[model, huge], field) * 1000 / measured.instructions:.4f}" for huge in HUGE
+                f"{getattr(measured.row(huge, model), field) * 1000 / measured.instructions:.4f}"
+                for huge in HUGE.values()
             ]
             lines.append(f"| {model}: {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def saved(measured: Measured, model: str, before: str, after: str, field: str) -> float:
+def saved(measured: Simulation, model: str, before: str, after: str, field: str) -> float:
     """Return the per cent of misses that *after* saves against *before*; negative if there are more."""
-    was = getattr(measured.counts[model, before], field)
-    return 100 * (was - getattr(measured.counts[model, after], field)) / was if was else 0.0
+    was, now = (getattr(measured.row(huge, model), field) for huge in (before, after))
+    return 100 * (was - now) / was if was else 0.0
 
 
-def document(found: dict[str, Measured]) -> str:
+def document(found: dict[str, Simulation]) -> str:
     """Return docs/results/rodata.md."""
     rows = []
     for name, one in found.items():
-        for model in MODELS:
-            dtlb = saved(one, model, "text huge", "both huge", "data")
-            walks = saved(one, model, "text huge", "both huge", "data_walks")
-            code = saved(one, model, "4 KiB pages", "text huge", "code")
+        for model in DATA_CPUS:
+            dtlb = saved(one, model, "text", "text,rodata", "data_misses")
+            walks = saved(one, model, "text", "text,rodata", "data_walks")
+            code = saved(one, model, "none", "text", "code_misses")
             rows.append(f"| {name} | {model} | {code:.1f} % | {dtlb:.1f} % | {walks:.1f} % |")
-    sources = "\n".join(f"- {name}: {model.source}." for name, model in MODELS.items())
+    cpus = [(name, find(name)) for name in DATA_CPUS]
+    sources = "\n".join(f"- {name}: {cpu.source}. Data: {cpu.data.source if cpu.data else ''}." for name, cpu in cpus)
     parts = "\n\n".join(
         f"### {name}\n\n{one.instructions:,} instructions; {one.rodata / (1 << 20):.1f} MiB of read-only segments in "
         f"the program and its libraries.\n\n{table(one)}"

@@ -97,7 +97,7 @@ def settings(chance: Chance) -> bytes:
     values = (
         *("0", "1", "2M", "64K", "-1", "1_0", "1e3", "", "9" * 400, "0x10", "K", "2m", "x", "error", "warn", "off"),
         *("*:prog", ":::", "[", "good.order", ".", "\x1b[31m", "\u0663", "out", "/dev/null", "1G", "3M"),
-        *("text", "text,rodata", "rodata", "text,text"),
+        *("text", "text,rodata", "text,data", "text,rodata,data", "rodata", "text,text"),
     )
     names = [*VARIABLES, "HUGEALIGN_WHAT", "_HUGEALIGN_SHIMS"]
     lines = [f"{chance.choice(names)}={chance.choice(values)}" for _ in range(chance.randint(1, 5))]

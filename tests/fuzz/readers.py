@@ -51,10 +51,13 @@ def _good() -> tuple[Description, list[tuple[int, int, int, int]]]:
 
 
 def trace(chance: random.Random) -> bytes:
-    """Return a trace whose parts fit together, with odd blocks, numbers and chunks, or damaged anywhere."""
+    """Return a trace whose parts fit together, of code or of data as well, with odd parts, or damaged anywhere."""
     description, blocks = _good()
     found = json.loads(json.dumps(asdict(description)))
     rows = [b"\0" * BLOCK.size, *(BLOCK.pack(*block) for block in blocks)]
+    if chance.random() < 0.5:
+        found["data"], found["files"][1]["base"] = True, 0x5555_0000_0000
+        rows += [BLOCK.pack(4096 * chance.randrange(64), chance.randrange(2), 4096, 0) for _ in range(40)]
     ran = [
         [chance.randrange(1, len(rows)) for _ in range(chance.randrange(1, 300))] for _ in range(chance.randint(1, 3))
     ]
@@ -71,7 +74,8 @@ def trace(chance: random.Random) -> bytes:
         part = chance.choice(parts)
         part[chance.choice(sorted(part))] = chance.choice(_ODD)
     if chance.random() < 0.3:
-        row = chance.choice(((1 << 56, 1, 4096, 1), (0, 1, 1, 1), (0x1000, 0, 8, 8), (0x1000, 1, 4096, 4096)))
+        code = (1 << 56, 1, 4096, 1), (0, 1, 1, 1), (0x1000, 0, 8, 8), (0x1000, 1, 4096, 4096)
+        row = chance.choice((*code, (1 << 56, 1, 4096, 0), (1, 1, 4096, 0), (0, 0, 8, 0)))
         rows[chance.randrange(1, len(rows))] = BLOCK.pack(*row)
     at = out.tell()
     text, table = zlib.compress(json.dumps(found).encode()), zlib.compress(b"".join(rows))
@@ -119,6 +123,8 @@ KINDS: dict[str, tuple[Callable[[random.Random], bytes], Words]] = {
             ("simulate", "@", "--cpu=skylake", "--windows=0-2"),
             ("simulate", "@", "--format=json", "--curve", "--cpu=4k=4/2,2m=2", "--layout=order:good.order"),
             ("simulate", "@", "--binary=prog", "--cpu=zen3", "--layout=elf:prog", "--from=main", "--until=hot"),
+            ("simulate", "@", "--data", "--binary=prog", "--cpu=zen5", "--cpu=skl", "--format=json", "--from=main"),
+            ("simulate", "@", "--data"),
             ("order", "--trace", "@", "--cpu=skylake", "-b", "prog", "-o", "out"),
             ("map", "prog", "--trace", "@", "--force", "--cpu=zen3"),
         ),

@@ -1,4 +1,4 @@
-"""The counting of data misses (tests.bench.data): a program whose misses are known beforehand."""
+"""Loads and stores, traced and simulated: a program whose misses are known beforehand."""
 
 import shutil
 import subprocess
@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from hugealign.errors import HugealignError
-from tests.bench.data import HUGE, MODELS, measure
+from hugealign.lab.data import HUGE
+from hugealign.lab.simulation import DATA_CPUS
+from tests.bench.data import measure
 
 PAGES, ROUNDS = 1280, 10  # 5 MiB of constants, ten times over: more pages than any first level has entries
 _SOURCE = """\
@@ -32,15 +34,15 @@ def test_walk_through_constants(tmp_path: Path) -> None:
     except (HugealignError, subprocess.CalledProcessError) as error:
         pytest.skip(f"this QEMU takes no plugins: {error}")
     few = 150  # what start and end of a process touch
-    for model in MODELS:
-        small, text, data, both = (found.counts[model, huge] for huge in HUGE)
-        assert PAGES * ROUNDS <= small.data <= PAGES * ROUNDS + few
+    for model in DATA_CPUS:
+        small, text, data, both = (found.row(huge, model) for huge in HUGE)
+        assert PAGES * ROUNDS <= small.data_misses <= PAGES * ROUNDS + few
         assert PAGES <= small.data_walks <= PAGES * ROUNDS + few
-        assert data.data <= few
+        assert data.data_misses <= few
         assert data.data_walks <= few
-        assert (text.data, both.data) == (small.data, data.data)  # one side does not change the other
-        assert text.code < small.code == data.code
+        assert (text.data_misses, both.data_misses) == (small.data_misses, data.data_misses)  # nothing to do with code
+        assert text.code_misses < small.code_misses == data.code_misses
     # Skylake's second level, which code shares, holds all of them; so does that of Zen 5; that of the Neoverse does not
     # quite, and code takes a few of its ways.
-    assert found.counts["skylake", "4 KiB pages"].data_walks < PAGES + few
+    assert found.row("none", "skylake").data_walks < PAGES + few
     assert found.rodata >= 5 << 20

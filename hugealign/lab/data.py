@@ -1,0 +1,165 @@
+"""What runs, and what it loads and stores: misses of both kinds of TLB, by what lies on huge pages.
+
+Pages lie where the process had them.  Segments that are huge lie as a link with HUGEALIGN_SEGMENTS lays them out: each
+begins on a window and fills its last one.  Stack, heap and written data are on 4 KiB pages.
+"""
+
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from hugealign.elf.windows import BASE_PAGE, align_down
+from hugealign.errors import HugealignError
+from hugealign.lab.geometry import Geometry
+from hugealign.lab.placement import REGION, WINDOW, Keys, Pages
+from hugealign.lab.replay import CODE, DATA, OF_DATA, Replay
+from hugealign.lab.tracefile import File, Segment, Trace
+from hugealign.units import printable
+
+_ADDRESSES = 1 << 64
+TEXT, RODATA = "text", "rodata"
+#: What is huge, of the program and of its libraries.
+HUGE: dict[str, frozenset[str]] = {
+    "none": frozenset(),
+    "text": frozenset({TEXT}),
+    "rodata": frozenset({RODATA}),
+    "text,rodata": frozenset({TEXT, RODATA}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """With the segments *huge* on one processor: misses of the first level and page walks, for code and for data."""
+
+    huge: str
+    cpu: str
+    code_misses: int
+    data_misses: int
+    code_walks: int
+    data_walks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """All rows, and the blocks (*events*) and *instructions* that ran in *threads*; *ended* of them came to their end.
+
+    *rodata* is bytes of read-only segments in the files of the trace.
+    """
+
+    rows: tuple[Row, ...]
+    events: int
+    instructions: int
+    rodata: int
+    threads: int
+    ended: int
+
+    def row(self, huge: str, cpu: str) -> Row:
+        """Return the row of that name."""
+        return next(row for row in self.rows if (row.huge, row.cpu) == (huge, cpu))
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The *pages* of blocks and of data, and by page the kind of segment and the number of the window it is part of."""
+
+    pages: Pages
+    windows: Sequence[tuple[str, int] | None]
+
+
+def simulate(
+    trace: Trace,
+    cpus: Sequence[Geometry],
+    progress: Callable[[int], None] = lambda _: None,
+    marks: bytes | None = None,
+) -> Simulation:
+    """Return the misses for each of HUGE and each processor.  Raises HugealignError if *trace* has no data."""
+    if not trace.description.data:
+        raise HugealignError(f"{printable(trace.path)}: has no loads and stores; hugealign trace --data records them")
+    found = placed(trace)
+    with Replay(trace, data=True) as replay:
+        if marks is not None:
+            replay.part(marks)
+        layout = replay.layout(found.pages)
+        machines = []
+        for name, kinds in HUGE.items():
+            variant = replay.variant(layout, keys(found, kinds))
+            machines += [(name, cpu.name, replay.machine(variant, cpu)) for cpu in cpus]
+        replay.run(progress)
+        rows = []
+        for name, cpu, machine in machines:
+            (code, code_walks), (data, data_walks) = (replay.counts(machine, side) for side in (CODE, DATA))
+            rows.append(Row(name, cpu, code, data, code_walks, data_walks))
+        events, instructions, threads, ended = replay.totals()
+    rodata = sum(s.p_filesz for file in trace.description.files for s in file.segments if _kind(s) == RODATA)
+    return Simulation(tuple(rows), events, instructions, rodata, threads, ended)
+
+
+def placed(trace: Trace) -> Placed:
+    """Return where the pages of the blocks and of the data of *trace* lie.  Pure."""
+    files = trace.description.files
+    starts = _windows(files)
+    dense: dict[int, int] = {}
+    windows: list[tuple[str, int] | None] = []
+
+    def page(address: int, number: int) -> int:
+        file = files[number]
+        moved = address + ((number << REGION) if number and file.bias is None else file.bias or 0)
+        index = dense.setdefault(moved % _ADDRESSES // BASE_PAGE, len(dense))
+        if index == len(windows):
+            windows.append(_window(file, starts[number], address))
+        return index
+
+    first, last = array("I"), array("I")
+    for block, (address, number, size, _) in enumerate(trace.block_rows()):
+        if of_data := trace.pages.get(block):
+            first.append(page(*of_data) | OF_DATA)
+            last.append(first[-1])
+        elif size:
+            first.append(page(address, number))
+            last.append(page(address + size - 1, number))
+        else:  # number 0 is none
+            first.append(page(0, 0))
+            last.append(first[-1])
+    return Placed(Pages(first, last, tuple(dense)), windows)
+
+
+def keys(found: Placed, kinds: frozenset[str]) -> Keys:
+    """Return the keys when the segments of these *kinds* are huge.  Pure."""
+    dense: dict[tuple[int, bool], int] = {}
+    key_of = array("I")
+    for number, window in zip(found.pages.numbers, found.windows, strict=True):
+        huge = window is not None and window[0] in kinds
+        key = (window[1], True) if window and huge else (number, False)
+        key_of.append(dense.setdefault(key, len(dense)))
+    return Keys(key_of, array("Q", (number for number, _ in dense)), bytes(huge for _, huge in dense))
+
+
+def _kind(segment: Segment) -> str:
+    return "" if segment.writable else TEXT if segment.executable else RODATA
+
+
+def _windows(files: Sequence[File]) -> list[list[int]]:
+    """Return for each segment of each file the number of its first window, one behind the other."""
+    number = 0
+    found: list[list[int]] = []
+    for file in files:
+        found.append([])
+        for segment in file.segments:
+            found[-1].append(number)
+            number += -(-_span(segment) // WINDOW)
+    return found
+
+
+def _span(segment: Segment) -> int:
+    """Return the bytes from the page that the segment begins in to its end."""
+    return segment.p_memsz + segment.p_vaddr % BASE_PAGE
+
+
+def _window(file: File, starts: Sequence[int], address: int) -> tuple[str, int] | None:
+    """Return the kind and the window of the page of *address*, None if no huge page can serve it."""
+    for segment, start in zip(file.segments, starts, strict=True):
+        within = align_down(address, BASE_PAGE) - align_down(segment.p_vaddr, BASE_PAGE)
+        if 0 <= within < _span(segment):
+            kind = _kind(segment)
+            return (kind, start + within // WINDOW) if kind else None
+    return None
