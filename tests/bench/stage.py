@@ -53,10 +53,14 @@ def starts(work: Path) -> None:
         in_place = memory / "small"
         in_place.write_bytes(small.read_bytes())
         in_place.chmod(0o755)
+        subprocess.run([HUGEALIGN, "stage", "-q", "--store", store, small], check=True)
         there = [*run, "--how=in-place", "--", str(in_place)]
         again = [*run, "--how=stage", "--store", str(store), "--", str(small)]
-        costs = in_turn([lambda: cost(there, work), lambda: cost(again, work)], RUNS)
-        show("second start, staged; in place", *([one.wall * 1000 for one in side] for side in costs))
+        try:
+            costs = in_turn([lambda: cost(there, work), lambda: cost(again, work)], RUNS)
+            show("second start, staged; in place", *([one.wall * 1000 for one in side] for side in costs))
+        finally:
+            subprocess.run(["umount", store], check=True)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,10 @@ from tests.live.filesystems import MissingError
 _UNIFIED = 'umount --recursive --lazy /sys/fs/cgroup; mount -t cgroup2 none /sys/fs/cgroup; exec "$@"'
 
 
+#: What podman is not to do where it may not.
+_LIMITS = ("--cgroups=disabled", "--network=none", "--ulimit=nofile=1000:1000", "--ulimit=nproc=1000:1000")
+
+
 class Podman:
     """Podman by its own *options*: where its images are, and of which kind."""
 
@@ -26,10 +30,13 @@ class Podman:
             raise MissingError(f"podman {words[0]}: {done.stderr.strip()[-300:]}")
         return (done.stdout + (done.stderr if words[0] == "logs" else "")).strip()
 
+    def finish(self, *words: object) -> str:
+        """Run a container until it ends by itself; return what it said.  Raises MissingError if it fails."""
+        return self.run("run", "--rm", *_LIMITS, *words)
+
     def start(self, *words: object) -> tuple[str, int, str]:
         """Start a container that says ``ready``; return its name, the PID of its first process, and what it said."""
-        limits = ("--cgroups=disabled", "--network=none", "--ulimit=nofile=1000:1000", "--ulimit=nproc=1000:1000")
-        name = self.run("run", "--detach", *limits, *words)
+        name = self.run("run", "--detach", *_LIMITS, *words)
         said = ""
         for _ in range(100):
             said = self.run("logs", name)

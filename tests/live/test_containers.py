@@ -1,10 +1,14 @@
 """Huge text in containers of podman and crun, whose images lie on a file system that keeps no huge folios."""
 
+import contextlib
+import json
 import os
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,11 +18,12 @@ from tests.live.booted import debian
 from tests.live.filesystems import MissingError
 from tests.live.podman import Podman, huge_kib
 from tests.live.programs import ROOT, WINDOW, WINDOWS, Programs, hugealign
+from tests.unit.examples.test_containers import manifest
 
 pytestmark = [pytest.mark.matrix, pytest.mark.timeout(900)]
 ALL = WINDOWS * WINDOW >> 10
 SERVER = "/usr/local/bin/server"
-RUN = ("/opt/hugealign/bin/hugealign", "run", "--")
+FILES = ROOT / "examples" / "containers"
 
 
 class Engine(Podman):
@@ -50,39 +55,43 @@ def engine(built: Programs) -> Iterator[Engine]:
 
 
 def _engine(built: Programs, work: Path, state: str) -> Iterator[Engine]:
+    """Yield an engine with the images that the files in examples/containers are about."""
     try:
         with filesystems.mounted("btrfs", work, size=4 << 30) as at:
             podman = Engine(at, state)
-            podman.run("import", "--quiet", debian(()), "base")
-            name = podman.run("create", "base", "true")
-            package = work / "hugealign"
-            for part in ("bin", "hugealign"):
-                shutil.copytree(ROOT / part, package / part, ignore=shutil.ignore_patterns("__pycache__"))
-            podman.run("cp", package, f"{name}:/opt/hugealign")
-            podman.run("cp", built.good, f"{name}:{SERVER}")
-            podman.run("commit", "--quiet", name, "server")
+            podman.run("import", "--quiet", debian(()), "debian:12-slim")
+            shutil.copy(built.good, work / "server")
+            (work / "plain").write_text(f"FROM debian:12-slim\nCOPY server {SERVER}\n")
+            for tag, file, context in (
+                ("hugealign:1", FILES / "Dockerfile", ROOT),
+                ("server-hugealign:1", FILES / "server.Dockerfile", work),
+                ("server:1", work / "plain", work),
+            ):
+                podman.run("build", "--quiet", "--isolation=chroot", "--network=host", "-t", tag, "-f", file, context)
             yield podman
     except MissingError as error:
         pytest.skip(str(error))
 
 
-def test_entrypoint_of_an_ordinary_user(engine: Engine) -> None:
-    huge, ps, said = engine.huge_kib("--user=65534", "server", *RUN, SERVER, "5")
+def test_one_line_of_a_dockerfile(engine: Engine) -> None:
+    """Its FROM, which brings the entrypoint."""
+    huge, ps, said = engine.huge_kib("server-hugealign:1", SERVER, "5")
     assert (huge, said) == (ALL, "ready")
     assert ps.endswith("all 3 windows are huge\n")
 
 
 def test_entrypoint_of_root(engine: Engine) -> None:
     """Root of a container may not mount, and says so; with CAP_SYS_ADMIN it may."""
-    huge, _, said = engine.huge_kib("server", *RUN, SERVER, "5")
+    huge, _, said = engine.huge_kib("--user=0", "server-hugealign:1", SERVER, "5")
     assert (huge, "not staged: no right to mount" in said) == (0, True)
-    huge, _, _ = engine.huge_kib("--cap-add=SYS_ADMIN", "server", *RUN, SERVER, "5")
+    huge, _, _ = engine.huge_kib("--user=0", "--cap-add=SYS_ADMIN", "server-hugealign:1", SERVER, "5")
     assert huge == ALL
 
 
 def test_copy_in_memory(engine: Engine) -> None:
-    words = ("/opt/hugealign/bin/hugealign", "run", "--how=copy", "--", SERVER, "5")
-    huge, _, _ = engine.huge_kib("--read-only", "server", *words)
+    entrypoint = json.dumps(["hugealign", "run", "--how=copy", "--"])
+    words = ("--user=0", "--read-only", "--entrypoint", entrypoint, "server-hugealign:1", SERVER, "5")
+    huge, _, _ = engine.huge_kib(*words)
     assert huge == ALL
 
 
@@ -92,6 +101,60 @@ def test_image_that_nobody_changes(engine: Engine, built: Programs) -> None:
         program = built.copy("of-an-image")
         assert hugealign("stage", "--store", store, program).returncode == 0
         volume = f"{store}/path{program}:{SERVER}:ro"
-        huge, ps, _ = engine.huge_kib("--volume", volume, "server", SERVER, "5")
+        huge, ps, _ = engine.huge_kib("--volume", volume, "server:1", SERVER, "5")
         assert huge == ALL
         assert ps.endswith("all 3 windows are huge\n")
+
+
+@contextlib.contextmanager
+def tmpfs(place: Path, options: str) -> Iterator[Path]:
+    place.mkdir(parents=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", place], check=True)
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "--lazy", place], check=True)
+        place.rmdir()
+
+
+def words(pod: dict[str, Any], container: dict[str, Any], volumes: dict[str, Path]) -> list[str]:
+    """Return what podman is to be told for a *container* of the *pod*, as the kubelet would tell its runtime."""
+    security = pod.get("securityContext", {}) | container.get("securityContext", {})
+    found = [f"--user={security['runAsUser']}"]
+    found += ["--privileged"] * security.get("privileged", False)
+    found += ["--read-only"] * security.get("readOnlyRootFilesystem", False)
+    found += ["--security-opt=no-new-privileges"] * (not security.get("allowPrivilegeEscalation", True))
+    found += [f"--cap-drop={name}" for name in security.get("capabilities", {}).get("drop", ())]
+    for mount in container["volumeMounts"]:
+        source = volumes[mount["name"]] / mount.get("subPath", "")
+        found.append(f"--volume={source}:{mount['mountPath']}{':ro' if mount.get('readOnly') else ''}")
+    command = container["command"]
+    return [*found, "--entrypoint", json.dumps(command[:1]), container["image"], *command[1:]]
+
+
+def test_init_containers_of_a_pod(engine: Engine, tmp_path: Path) -> None:
+    """The manifest's containers, one after the other, with a tmpfs as an emptyDir of memory is one."""
+    pod = manifest(FILES / "initcontainer.yaml")["spec"]
+    tmp_path.chmod(0o755)
+    with tmpfs(tmp_path / "huge", "size=256M,mode=1777") as memory:
+        volumes = {"huge": memory}
+        for container in pod["initContainers"]:
+            engine.finish(*words(pod, container, volumes))
+        (server,) = pod["containers"]
+        huge, ps, said = engine.huge_kib(*words(pod, server, volumes))
+    assert (huge, said) == (ALL, "ready")
+    assert ps.endswith("all 3 windows are huge\n")
+
+
+def test_daemon_set(engine: Engine, tmp_path: Path) -> None:
+    """Its init container stages for others, here in a store that is mounted before: podman's mounts end with it."""
+    pod = manifest(FILES / "daemonset.yaml")["spec"]["template"]["spec"]
+    for directory in (*tmp_path.parents[:2], tmp_path):
+        directory.chmod(0o755)
+    with tmpfs(tmp_path / "run" / "hugealign", "huge=always,mode=0755") as store:
+        (stage,) = pod["initContainers"]
+        engine.finish(*words(pod, stage, {"run": tmp_path / "run"}))
+        volume = f"--volume={store}/path{SERVER}:{SERVER}:ro"
+        huge, _, _ = engine.huge_kib("--user=65534", "--read-only", volume, "server:1", SERVER, "5")
+        assert huge == ALL
+        assert len([name for name in os.listdir(store) if name not in ("path", "lock")]) == 1
