@@ -4,11 +4,12 @@
 """
 
 import argparse
+import dataclasses
 import datetime as dt
 import sys
 from pathlib import Path
 
-from examples.fleet.measure import Row, cluster, growth
+from examples.fleet.measure import Row, cluster, measured
 from examples.fleet.releases import LINKED, Releases, releases
 from examples.servers import report
 from examples.servers.__main__ import open_directory, ordinary_user
@@ -20,7 +21,7 @@ from examples.servers.tracing import misses
 from hugealign import replacing
 from hugealign.errors import HugealignError
 from hugealign.profile import counts
-from tests.bench.fleet import seen
+from tests.bench.fleet import Function, seen
 
 
 def main() -> int:
@@ -36,12 +37,8 @@ def main() -> int:
         open_directory(steps, clean=args.clean, fallback=Path("/var/tmp/hugealign-fleet"))  # noqa: S108
         found = releases(steps, lambda hosts: _merged(steps, hosts, work / "spark"))
         functions = seen(counts.parse(found.compiler.read_bytes()))
-        rows = []
-        for row in growth(work, sorted({max(1, args.hosts // part) for part in (100, 10, 1)}), functions):
-            steps.say(f"{row.hosts} hosts: one machine {row.one[0]:.1f} s, Spark {row.calm.seconds:.1f} s")
-            steps.promise(row.same, f"Spark's counts of {row.hosts} hosts are not those of one machine")
-            steps.promise(row.rough is None or row.rough.killed, f"no worker was killed, of {row.hosts} hosts")
-            rows.append(row)
+        numbers = sorted({max(1, args.hosts // part) for part in (100, 10, 1)})
+        rows = [_row(steps, work / "growth", number, functions) for number in numbers]
     except (Failed, HugealignError) as failed:
         print(f"run.sh: {failed}", file=sys.stderr)
         return getattr(failed, "status", 1)
@@ -52,6 +49,15 @@ def main() -> int:
     print(text)
     steps.say(f"the report: {target}")
     return 1 if steps.broken else 0
+
+
+def _row(steps: Steps, work: Path, number: int, functions: list[Function]) -> Row:
+    """Measure so many hosts, unless that was done; promise the same bytes, with a killed worker, too."""
+    name = f"growth-{number}"
+    row = Row(**steps.step(name, f"{number} hosts", lambda: dataclasses.asdict(measured(work, number, functions))))
+    steps.promise(row.same, f"Spark's counts of {number} hosts are not those of one machine")
+    steps.promise(row.rough is None or row.killed, f"no worker was killed, of {number} hosts")
+    return row
 
 
 def _merged(steps: Steps, hosts: Path, out: Path) -> bytes:
@@ -119,10 +125,11 @@ def _growth(rows: list[Row]) -> str:
         [
             row.hosts,
             f"{row.size / 1e6:.1f}",
-            *row.one,
-            row.calm.seconds,
-            row.calm.memory,
-            row.rough.seconds if row.rough else None,
+            row.one,
+            row.one_memory,
+            row.calm,
+            row.calm_memory,
+            row.rough,
             "yes" if row.same else "NO",
             f"{row.load:.1f}",
         ]
@@ -138,17 +145,14 @@ def _paper(rows: list[Row]) -> str:
         return ""
     few, many = rows[-2:]
     more = 1_000_000 - many.hosts
-    one, two = (
-        (b - a) / (many.hosts - few.hosts)
-        for a, b in ((few.one[0], many.one[0]), (few.calm.seconds, many.calm.seconds))
-    )
+    one, two = ((b - a) / (many.hosts - few.hosts) for a, b in ((few.one, many.one), (few.calm, many.calm)))
     size = many.size / many.hosts
     return (
         f"Between {few.hosts:,} and {many.hosts:,} hosts another host took {1000 * one:.2f} ms of one machine and "
         f"{1000 * two:.2f} ms of the two workers. So a million of them, {size * 1e6 / 1e9:,.0f} GB, would take one "
-        f"machine {(many.one[0] + more * one) / 3600:.1f} hours and these two workers "
-        f"{(many.calm.seconds + more * two) / 3600:.1f} hours, if the disk keeps up; or n workers "
-        f"{2 * (many.calm.seconds + more * two) / 3600:.1f} / n hours. Memory grows with what differs, not with hosts."
+        f"machine {(many.one + more * one) / 3600:.1f} hours and these two workers "
+        f"{(many.calm + more * two) / 3600:.1f} hours, if the disk keeps up; or n workers "
+        f"{2 * (many.calm + more * two) / 3600:.1f} / n hours. Memory grows with what differs, not with hosts."
     )
 
 

@@ -1,6 +1,7 @@
 """A fleet merged by one machine and by a Spark cluster: the same bytes, and how time and memory grow with the hosts."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pyspark
 
+from examples.servers.steps import Failed
 from tests.bench.fleet import Function, hosts
 from tests.bench.profiles import used
 from tests.support import HUGEALIGN
@@ -33,38 +35,45 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """So many *hosts* of *size* bytes together: one machine's seconds and MiB, and the cluster; *same*: the bytes."""
+    """So many *hosts*, of *size* bytes together, merged by one machine and by the cluster; *same*: the same bytes.
+
+    *rough* are the seconds of a run in which a worker was *killed*, if there was one; *load* is the average at the end.
+    """
 
     hosts: int
     size: int
-    one: tuple[float, int]
-    calm: Run
-    rough: Run | None  # with a worker killed midway
+    one: float
+    one_memory: int
+    calm: float
+    calm_memory: int
+    rough: float | None
+    killed: bool
     same: bool
-    load: float  # average over a minute, at the end
+    load: float
 
 
-def growth(work: Path, numbers: Sequence[int], functions: Sequence[Function]) -> Iterator[Row]:
-    """Yield a row for each number of hosts, made from real samples of *functions*; the files are removed again."""
-    for number in numbers:
-        files = work / f"hosts-{number}"
-        files.mkdir(parents=True)
-        paths = hosts(files, number, functions, DRAWS)
-        size = sum(path.stat().st_size for path in paths)
-        words = ["profile", "merge", *(path.name for path in paths), "-o", str(work / "one.counts")]
-        seconds, _, memory = used([str(HUGEALIGN), *words], files)
-        calm = cluster(files, work / f"calm-{number}")
-        outs = [work / f"calm-{number}"]
-        rough = None
-        if number <= KILLED_UP_TO:
-            rough = cluster(files, work / f"rough-{number}", kill=True)
-            outs.append(work / f"rough-{number}")
-        whole = (work / "one.counts").read_bytes()
-        same = all((out / "all.counts").read_bytes() == whole for out in outs)
-        for path in paths:
-            path.unlink()
-        files.rmdir()
-        yield Row(number, size, (seconds, memory), calm, rough, same, os.getloadavg()[0])
+def measured(work: Path, number: int, functions: Sequence[Function]) -> Row:
+    """Merge so many hosts, made from real samples of *functions*; their files are removed again."""
+    files, out = work / "hosts", work / "merged"
+    for place in (files, out):
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+    paths = hosts(files, number, functions, DRAWS)
+    size = sum(path.stat().st_size for path in paths)
+    words = ["profile", "merge", *(path.name for path in paths), "-o", str(out / "one.counts")]
+    seconds, _, memory = used([str(HUGEALIGN), *words], files)
+    runs = [cluster(files, out / "calm")]
+    if number <= KILLED_UP_TO:
+        runs.append(cluster(files, out / "rough", kill=True))
+    one = (out / "one.counts").read_bytes()
+    same = all(path.read_bytes() == one for path in out.glob("*/all.counts"))
+    shutil.rmtree(files)
+    calm, *rest = runs
+    rough = rest[0] if rest else None
+    return Row(
+        number, size, seconds, memory, calm.seconds, calm.memory, rough.seconds if rough else None,
+        rough.killed if rough else False, same, os.getloadavg()[0],
+    )  # fmt: skip
 
 
 def cluster(files: Path, out: Path, *, kill: bool = False) -> Run:
@@ -92,7 +101,7 @@ def cluster(files: Path, out: Path, *, kill: bool = False) -> Run:
             memory = max(memory, sum(_resident(pid) for pid, _ in _processes(process.pid)))
             time.sleep(0.5)
     if process.returncode:
-        sys.exit(f"Spark failed: {out / 'spark.log'}")
+        raise Failed(f"Spark failed: {out / 'spark.log'}")
     return Run(time.monotonic() - began, memory >> 10, killed)
 
 

@@ -25,7 +25,7 @@ HOSTS = 3  # of each release
 OPTIONS = "--itlb-2m 2"  # one window is to be huge: with more the text of this server fits, whatever its order
 _PACKAGES = ("linux-perf", "qemu-user", "util-linux")
 #: Of the compiler at work, as a program with many functions: files of the older release.
-_COMPILED = "executor/*.c optimizer/*/*.c parser/parse_*.c utils/adt/[a-j]*.c"
+_COMPILED = "executor/*.c optimizer/*/*.c commands/*.c"
 
 
 @dataclass(frozen=True, slots=True)
