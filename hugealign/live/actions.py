@@ -4,7 +4,7 @@ import os
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hugealign import mounts
 from hugealign.errors import HugealignError
@@ -23,6 +23,7 @@ from hugealign.regular import opened
 from hugealign.units import printable
 from hugealign.verification.rules import RELINK
 
+_MANAGERS = ("systemd", "init")  # nobody starts them through us
 _ASKED = 8  # windows of a file that the page cache is asked about: each costs a fault
 _HERE = -100  # AT_FDCWD
 
@@ -31,51 +32,113 @@ _Identity = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
+class Start:
+    """A new start from huge text: of the *service*, or else of the *program*, in its container if that is *inside* one.
+
+    *fix*: from files with edited headers; *libs*: its libraries, too.
+    """
+
+    program: str
+    service: str
+    inside: bool
+    fix: bool
+    libs: bool
+
+    @property
+    def command(self) -> str:
+        """What makes the text huge: for a service now and after each upgrade."""
+        options = "--fix " * self.fix + "--libs " * self.libs
+        if self.service and not self.inside:
+            return f"hugealign adopt {options}{self.service} && systemctl restart {self.service}"
+        name = printable(shlex.quote(os.path.basename(self.program)))
+        return f"{'in its container, ' * self.inside}start it with: hugealign run {options}-- {name}"
+
+
+@dataclass(frozen=True, slots=True)
 class Action:
-    """Why windows are not huge, what to do, and how many of a process could be then."""
+    """Why windows are not huge, what to do, and how many of all processes could be then; *start* if that is a start."""
 
     reason: str = ""
     command: str = ""
     reachable: int = 0
+    start: Start | None = None
+
+
+def together(actions: Sequence[Action]) -> list[Action]:
+    """Return *actions* with one command for all parts of a service or program: each start forgets the one before."""
+    starts: dict[tuple[str, bool], Start] = {}
+    for start in (action.start for action in actions if action.start):
+        key = start.service or start.program, start.inside
+        known = starts.get(key, start)
+        starts[key] = replace(known, fix=known.fix or start.fix, libs=known.libs or start.libs)
+    return [
+        replace(a, command=starts[a.start.service or a.start.program, a.start.inside].command) if a.start else a
+        for a in actions
+    ]
 
 
 class Actions:
-    """Finds what to do, and remembers what it has learnt of files as long as they are the same."""
+    """Finds what to do, and remembers what it has learnt of files as long as they are the same.
 
-    def __init__(self, page_size: int) -> None:
+    *most* windows are what the processor keeps.
+    """
+
+    def __init__(self, page_size: int, most: int) -> None:
         self._page_size = page_size
+        self._most = most
         self._cures: dict[_Identity, cure.Cure | None] = {}
         self._libraries: dict[str, frozenset[str]] = {}
+        self._early: dict[str, bool] = {}
 
     def of(self, group: Group) -> Action:
-        """Return what to do about *group*: for one of its processes, the first that lacks the most."""
+        """Return what to do about *group*: found out for one of its processes, the one that lacks the most."""
         size = self._page_size
         process, part = max(group.members, key=lambda member: _lacking(member[1], size))
-        possible, huge = part.possible(size), part.huge(size)
+        possible, huge, count = part.possible(size), part.huge(size), len(group.members)
         with suppress(OSError):
             if huge < possible and texts.thp_disabled(process.pid):
-                return Action("prctl(PR_SET_THP_DISABLE)", "start it without that", possible)
-        if part.kind == Kind.CODE:
-            return self._code(group, process.pid, part)
+                return Action("prctl(PR_SET_THP_DISABLE)", "start it without that", possible * count)
         service = groups.service(texts.control_groups(process.pid))
+        if part.kind == Kind.CODE:
+            return self._code(group, service)
         restart = f"systemctl restart {service}" if service else "start it again"
         if part.deleted:
             if possible and huge == possible:
-                return Action(DELETED, "", possible)
-            return Action(DELETED, restart, possible)
-        return self._file(group, process.pid, part, service, restart)
+                return Action(DELETED, "", possible * count)
+            return Action(DELETED, restart, possible * count)
+        found = self._file(group, process.pid, part, service, restart)
+        if found.start and self._too_early(group.key.program, service):
+            return Action("it starts before hugealign could", "", possible * count)
+        return replace(found, reachable=found.reachable * count)
 
-    def _code(self, group: Group, pid: int, part: Part) -> Action:
-        possible, huge = part.possible(self._page_size), part.huge(self._page_size)
+    def _code(self, group: Group, service: str) -> Action:
+        size = self._page_size
+        possible, huge, reachable = 0, 0, 0
+        for process, part in group.members:
+            of_files = sum(m.windows_huge(size) for m in process.mappings if not m.without_file)
+            now = part.huge(size)
+            possible, huge = possible + part.possible(size), huge + now
+            reachable += max(now, min(part.touched(size), self._most - of_files))
+        name = runtimes.code_name(group.runtime)
+        what = runtimes.mend(group.runtime, service or _target(group), windows=possible > 0)
         if not possible:
-            what = runtimes.mend(group.runtime, pid, windows=False)
-            return Action(runtimes.why_none(group.runtime), what, part.text // self._page_size if what else 0)
-        if huge == possible:
-            return Action(reachable=possible)
-        if not _touched(part, self._page_size):
-            return Action("not touched yet", "", huge)
-        what = runtimes.mend(group.runtime, pid, windows=True)
-        return Action(f"{runtimes.code_name(group.runtime)} is on small pages", what, possible if what else huge)
+            could = sum(part.text // size for _, part in group.members)
+            return Action(runtimes.why_none(group.runtime), what, could if what else 0)
+        if reachable > huge:
+            return Action(f"{name} is on small pages", what, reachable if what else huge)
+        return Action("not touched yet, or more than the processor keeps" if huge < possible else "", "", huge)
+
+    def _too_early(self, program: str, service: str) -> bool:
+        """Say whether the program is the manager of the system, or a service that starts before others may."""
+        if os.path.basename(program) in _MANAGERS:
+            return True
+        if service and service not in self._early:
+            from hugealign.stage import services  # only where there are any
+
+            self._early[service] = False
+            with suppress(HugealignError):
+                self._early[service] = services.starts_early(service)
+        return self._early.get(service, False)
 
     def _file(self, group: Group, pid: int, part: Part, service: str, restart: str) -> Action:
         size = self._page_size
@@ -91,15 +154,17 @@ class Actions:
                 if possible and huge >= wanted:
                     return Action(reachable=max(wanted, huge))
                 if huge < possible and self._cached(fd, part):
+                    if part.touched(size) == huge:
+                        return Action("not touched yet", "", wanted)
                     return Action("the page cache has it huge, but it was mapped in small pages", restart, wanted)
                 found = self._cure(fd, path)
             if (fixed := found is not None and found.after > possible) or possible:
                 reason = _why(part, size) if fixed else "the page cache holds its text in small pages"
+                after = found.after if found and fixed else wanted
                 if part.kind == Kind.LIBRARY and not service and not inside and not self._needed(group, pid, part.path):
-                    command = _for_loaded(part.path, found if fixed else None, restart)
-                else:
-                    command = _command(group, service, restart, fix=fixed, inside=inside)
-                return Action(reason, command, found.after if found and fixed else wanted)
+                    return Action(reason, _for_loaded(part.path, found if fixed else None, restart), after)
+                start = Start(group.key.program, service, inside, fixed, part.kind == Kind.LIBRARY)
+                return Action(reason, start.command, after, start)
             return Action(_why(part, size), RELINK, -(-part.text // size))
         return Action(_why(part, size) if not possible else "", "", possible)
 
@@ -132,13 +197,10 @@ class Actions:
         return self._cures[identity]
 
 
-def _command(group: Group, service: str, restart: str, *, fix: bool, inside: bool) -> str:
-    """Return what makes the text of *group* huge: for a service now and after each upgrade, else for a new start."""
-    options = "--fix " * fix + "--libs " * (group.key.kind != Kind.PROGRAM)
-    if service and not inside:
-        return f"hugealign adopt {options}{service} && {restart}"
-    name = printable(shlex.quote(os.path.basename(group.key.program)))
-    return f"{'in its container, ' * inside}start it with: hugealign run {options}-- {name}"
+def _target(group: Group) -> str:
+    """Return what `adapt` knows the processes of *group* by."""
+    (first, _), *others = group.members
+    return printable(shlex.quote(os.path.basename(group.key.program))) if others else str(first.pid)
 
 
 def _for_loaded(path: str, fixed: cure.Cure | None, restart: str) -> str:
@@ -147,20 +209,15 @@ def _for_loaded(path: str, fixed: cure.Cure | None, restart: str) -> str:
     return f"{fixed.command} && {warm}, then {restart}" if fixed else f"{warm}, then {restart}"
 
 
-def _lacking(part: Part, page_size: int) -> tuple[bool, int]:
-    """Rank the parts of processes of a program: a file that was replaced first, then what is not huge."""
-    return part.deleted, part.possible(page_size) - part.huge(page_size)
+def _lacking(part: Part, page_size: int) -> tuple[bool, int, int]:
+    """Rank the parts of processes of a program: a file that was replaced first, then what is in use and not huge."""
+    huge = part.huge(page_size)
+    return part.deleted, part.touched(page_size) - huge, part.possible(page_size) - huge
 
 
 def _small(mapping: Mapping, page_size: int) -> Sequence[int]:
     first = mapping.first_window(page_size)
     return [first + at * page_size for at, state in enumerate(mapping.windows(page_size) or ()) if state != State.HUGE]
-
-
-def _touched(part: Part, page_size: int) -> bool:
-    """Say whether a window that is not huge has a page at all."""
-    states = [state for mapping in part.mappings for state in mapping.windows(page_size) or (State.SMALL,)]
-    return any(state not in (State.HUGE, State.UNTOUCHED) for state in states)
 
 
 def _why(part: Part, page_size: int) -> str:

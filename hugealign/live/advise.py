@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 from hugealign.errors import HugealignError
 from hugealign.live import heat, ranking, rows, verdict
-from hugealign.live.actions import Actions
+from hugealign.live.actions import Actions, together
 from hugealign.live.entries import Entries, entries
 from hugealign.live.heat import Heat, Page
 from hugealign.live.verdict import Answer, Counted, Judged
 from hugealign.machine import kernel
+from hugealign.ordering.budget import budget_of
 from hugealign.process import counters, followed, instructions, processes, smaps, texts
 from hugealign.process.instructions import Samples
 from hugealign.process.processes import GoneError, ProcessError
@@ -175,11 +176,12 @@ def _for_process(pid: int, answer: Answer, hottest: str) -> str:
     with suppress(OSError, HugealignError):
         seen = texts.look(pid, size, size)
         groups = rows.group([seen], {}) if seen else []
-        actions = Actions(size)
         # The hottest part first; for others if nothing can be done about that.
-        for group in sorted(groups, key=lambda one: one.members[0][1].path != hottest):
-            if command := actions.of(group).command:
-                return command.removeprefix("run: ")
+        groups.sort(key=lambda one: one.members[0][1].path != hottest)
+        actions = Actions(size, budget_of().windows)
+        for action in together([actions.of(group) for group in groups]):
+            if action.command:
+                return action.command.removeprefix("run: ")
     return ""
 
 

@@ -67,12 +67,14 @@ def windows(mappings: Sequence[Mapping], addresses: "Counter[int]", page_size: i
 def plan(found: Sequence[Window], most: int, refused: frozenset[int] = frozenset()) -> Plan:
     """Return what makes the hottest of the windows *found* huge, so that at most *most* are.
 
-    Those at the addresses *refused* cannot be.  What is huge and not ours to split stays, and counts.
+    Those at the addresses *refused* cannot be.  What is huge and not ours to split stays, and counts.  Code without a
+    file that was not sampled comes last: while there is room it may as well be huge, for nobody else makes it so.
     """
     fixed = sum(window.huge and not window.ours for window in found)
     room = max(0, most - fixed)
     ours = [window for window in found if window.huge and window.ours]
-    wanted = [w for w in found if not w.huge and w.heat and w.state != State.UNTOUCHED and w.start not in refused]
+    touched = [w for w in found if not w.huge and w.state != State.UNTOUCHED and w.start not in refused]
+    wanted = [w for w in touched if w.heat or w.ours]
     ranked = sorted([*ours, *wanted], key=lambda w: (-w.heat * (_BETTER if w.huge else 1.0), not w.huge, w.start))
     chosen = {window.start for window in ranked[:room]}
     collapse = tuple(window for window in wanted if window.start in chosen)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hugealign.live import groups, rows, survey
-from hugealign.live.actions import Action, Actions
+from hugealign.live.actions import Action, Actions, together
 from hugealign.live.rows import Group, Row
 from hugealign.machine import kernel
 from hugealign.ordering.budget import Budget, ask, of_this_machine
@@ -69,17 +69,16 @@ def watch(options: TopOptions | None = None) -> Iterator[Machine]:
     options = options or TopOptions()
     window = options.window
     asked = ask()  # the processor answers while we look at the processes
-    budget: Budget | None = None
-    actions = Actions(window)
-    before: survey.Survey | None = None
+    began = time.process_time()
+    found, before = survey.survey(window, window), None
+    budget = of_this_machine(asked)
+    actions = Actions(window, budget.windows)
     while True:
-        began = time.process_time()
-        found = survey.survey(window, window)
-        budget = budget or of_this_machine(asked)
         yield _machine(options, found, before, budget, actions)
         cost = time.process_time() - began
-        before = found
         time.sleep(max(_PAUSE, _SHARE * cost) if options.interval is None else options.interval)
+        began = time.process_time()
+        before, found = found, survey.survey(window, window)
 
 
 def _machine(
@@ -87,9 +86,11 @@ def _machine(
 ) -> Machine:
     used = rows.shares(found.executed, before.executed if before else None, found.at, before.at if before else 0.0)
     containers = (
-        {one.pid: groups.container(control_groups(one.pid)) for one in found.executed} if options.containers else {}
+        {one.pid: groups.container(control_groups(one.pid)) for one in found.executed} if options.containers else None
     )
-    lines = [_row(group, actions.of(group), options.window) for group in rows.group(found.executed, used, containers)]
+    all_groups = rows.group(found.executed, used, containers)
+    advice = together([actions.of(group) for group in all_groups])
+    lines = [_row(group, action, options.window) for group, action in zip(all_groups, advice, strict=True)]
     return Machine(
         rows.ranked(lines),
         len(found.executed),
@@ -119,7 +120,7 @@ def _row(group: Group, action: Action, window: int) -> Row:
         huge * window,
         huge,
         possible,
-        max(huge, action.reachable * len(parts)),
+        max(huge, action.reachable),
         action.reason,
         action.command,
     )

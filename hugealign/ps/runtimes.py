@@ -67,14 +67,17 @@ def why_none(found: Runtime | None) -> str:
     return found.never if found and found.never else f"{code_name(found)} lies in no whole window"
 
 
-def mend(found: Runtime | None, pid: int, *, windows: bool) -> str:
-    """Return what makes the code of *found* in the process *pid*, which has *windows* or none, huge; or nothing."""
+def mend(found: Runtime | None, target: str, *, windows: bool) -> str:
+    """Return what makes the code of *found* huge, which has *windows* or none, or nothing.
+
+    *target* is what `hugealign adapt` knows its processes by.
+    """
     if found is None or found.never:
-        return f"run: hugealign adapt {pid}" if windows and found is None else ""
+        return f"run: hugealign adapt {target}" if windows and found is None else ""
     option = f"start it with {found.option or found.room}" if found.option or found.room else ""
     if not windows:
         return option
-    return f"run: hugealign adapt {pid}" + (f", or {option}" if found.option else "")
+    return f"run: hugealign adapt {target}" + (f", or {option}" if found.option else "")
 
 
 def _base(path: str) -> str:

@@ -264,7 +264,7 @@ def _why(process: Process, mapping: Mapping, state: State, cached: bool | None, 
         if state == State.UNTOUCHED:
             return "not touched yet", ""
         found = hints.runtime if hints else None
-        return f"{runtimes.code_name(found)} is on small pages", runtimes.mend(found, process.pid, windows=True)
+        return f"{runtimes.code_name(found)} is on small pages", runtimes.mend(found, str(process.pid), windows=True)
     if mapping.deleted and not cached:
         return DELETED, RESTART
     if state == State.UNTOUCHED:
@@ -310,7 +310,7 @@ def _shortfall(process: Process, mappings: tuple[Mapping, ...], page_size: int, 
     if not short:
         if worst.without_file and not process.is_program(worst):
             found = hints.runtime if hints else None
-            return runtimes.why_none(found), runtimes.mend(found, process.pid, windows=False)
+            return runtimes.why_none(found), runtimes.mend(found, str(process.pid), windows=False)
         if worst.deleted and worst.size >= page_size:
             return DELETED, RESTART
         path = f"/proc/{process.pid}/root{worst.path}" if process.elsewhere else worst.path

@@ -43,6 +43,8 @@ class Adopted:
 def plan(unit: str, options: AdoptOptions) -> Adopted:
     """Return what is to be written for the service *unit*; nothing is changed.  Raises HugealignError."""
     service = services.look(unit)
+    if services.starts_early(service.name):
+        raise ServiceError(f"{service.name}: it starts before a service of ours could (DefaultDependencies=no)")
     staged: list[str] = []
     warmed: list[str] = []
     for path in _files(service, options):

@@ -60,6 +60,16 @@ def look(unit: str) -> Service:
     return Service(name, tuple(_programs(text)), environment="\n".join(_values(text, "Environment")))
 
 
+def starts_early(name: str) -> bool:
+    """Say whether the unit *name* starts before what other services wait for.  Raises ServiceError.
+
+    So does systemd-journald (DefaultDependencies=no).  If it waited for a service of ours, which waits for it, the
+    manager would leave out one of them when it boots.
+    """
+    said = _values("\n".join(_files(name)), "DefaultDependencies", "Unit")
+    return bool(said) and said[-1].lower() in ("no", "n", "false", "f", "off", "0")
+
+
 def manager_runs() -> bool:
     """Return whether systemd is the manager of this system (sd_booted(3))."""
     return os.path.isdir("/run/systemd/system")
@@ -120,8 +130,8 @@ def _files(name: str) -> Iterator[str]:
             raise ServiceError(f"{printable(path)}: {error.strerror}") from error
 
 
-def _values(text: str, key: str) -> list[str]:
-    """Return the values of *key* in the section of services; an empty one forgets those before."""
+def _values(text: str, key: str, of: str = "Service") -> list[str]:
+    """Return the values of *key* in the section *of* units; an empty one forgets those before."""
     found: list[str] = []
     section = ""
     for line in re.sub(r"\\\n", " ", text).splitlines():
@@ -129,7 +139,7 @@ def _values(text: str, key: str) -> list[str]:
         if words.startswith("["):
             section = words
         name, equals, value = (part.strip() for part in words.partition("="))
-        if section == "[Service]" and equals and name == key:
+        if section == f"[{of}]" and equals and name == key:
             found = [*found, value] if value else []
     return found
 

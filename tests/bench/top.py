@@ -1,7 +1,9 @@
 """``hugealign top --once`` with 2,000 processes, beside C that reads the same files: for ``make bench``, or alone."""
 
+import contextlib
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.bench.timing import HEADER, compare
@@ -11,23 +13,29 @@ from tests.support import HUGEALIGN
 SMALL, LARGE = 1800, 200
 
 
-def many_processes(work: Path) -> None:
-    """Start the processes and print the line."""
-    here = Path(__file__).parent
-    for name in ("crowd", "maps"):
-        subprocess.run(["gcc", "-O2", "-o", work / name, here / f"{name}.c"], check=True)
+@contextlib.contextmanager
+def crowd(work: Path) -> Iterator[None]:
+    """Run the processes."""
+    subprocess.run(["gcc", "-O2", "-o", work / "crowd", Path(__file__).with_name("crowd.c")], check=True)
     programs = Programs(work)
     programs.build()
     words = [str(work / "crowd"), str(SMALL), str(LARGE), str(programs.good)]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as crowd:
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         try:
-            if not crowd.stdout or crowd.stdout.readline() != b"ready\n":
+            if not child.stdout or child.stdout.readline() != b"ready\n":
                 raise RuntimeError("the processes did not start")
-            title = f"top --once, {SMALL + LARGE} processes; maps"
-            compare(title, [str(work / "maps")], [str(HUGEALIGN), "top", "--once"], 10, work)
-            print(subprocess.run([work / "maps"], stdout=subprocess.PIPE, text=True, check=True).stdout, end="")
+            yield
         finally:
-            crowd.kill()
+            child.kill()
+
+
+def many_processes(work: Path) -> None:
+    """Print the line."""
+    subprocess.run(["gcc", "-O2", "-o", work / "maps", Path(__file__).with_name("maps.c")], check=True)
+    with crowd(work):
+        title = f"top --once, {SMALL + LARGE} processes; maps"
+        compare(title, [str(work / "maps")], [str(HUGEALIGN), "top", "--once"], 10, work)
+        print(subprocess.run([work / "maps"], stdout=subprocess.PIPE, text=True, check=True).stdout, end="")
 
 
 if __name__ == "__main__":

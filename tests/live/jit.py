@@ -12,6 +12,11 @@ from pathlib import Path
 JAVA_CLASSES, JAVA_METHODS = 60, 50
 PHP_FUNCTIONS, LUA_FUNCTIONS = 2000, 6000
 _LINES = 12  # statements in each function
+_PHP_QUERY = """\
+$db = new mysqli('localhost', 'www-data', '', 'site');
+$found = $db->query('select w from t where n = ' . (1 + $s % 20000))->fetch_row();
+echo $s, ' ', $found[0], "\\n";
+"""
 
 
 def java(directory: Path, classes: int = JAVA_CLASSES, methods: int = JAVA_METHODS) -> None:
@@ -49,22 +54,36 @@ def java(directory: Path, classes: int = JAVA_CLASSES, methods: int = JAVA_METHO
 
 def php(directory: Path, functions: int = PHP_FUNCTIONS) -> None:
     """Write work.php, which runs until it is ended, or for as many seconds as its argument says."""
-    parts = ["<?php\n"]
+    (directory / "work.php").write_text(
+        f"<?php\n{_php_functions(functions)}"
+        "$end = count($argv) > 1 ? microtime(true) + (int)$argv[1] : PHP_INT_MAX; $s = 1;\n"
+        f'while (microtime(true) < $end) {{\n{_php_calls(functions)}}}\necho $s, "\\n";\n',
+        encoding="ascii",
+    )
+
+
+def php_site(directory: Path, functions: int = PHP_FUNCTIONS) -> None:
+    """Write site.php, which runs the same for each request, and asks a MariaDB on this machine something."""
+    parts = ("<?php\n", _php_functions(functions), "$s = 1;\n", _php_calls(functions), _PHP_QUERY)
+    (directory / "site.php").write_text("".join(parts), encoding="ascii")
+
+
+def _php_functions(functions: int) -> str:
+    parts = []
     for number in range(functions):
         lines = "".join(
             f" $a = ($a * {31 + number + at}) % 1000003; if ($a & {1 << at % 5}) $b += $a % {number + at + 3};\n"
             for at in range(_LINES)
         )
         parts.append(f"function f{number}(int $a, int $b): int {{\n{lines} return $a ^ $b;\n}}\n")
+    return "".join(parts)
+
+
+def _php_calls(functions: int) -> str:
     # Called by name, which is what the JIT makes direct calls of; the first ones the most.
     order = random.Random(1)
     chosen = [min(order.randrange(functions), order.randrange(functions)) for _ in range(4096)]
-    calls = "".join(f" $s += f{number}($s & 65535, {at});\n" for at, number in enumerate(chosen))
-    parts.append(
-        "$end = count($argv) > 1 ? microtime(true) + (int)$argv[1] : PHP_INT_MAX; $s = 1;\n"
-        f'while (microtime(true) < $end) {{\n{calls}}}\necho $s, "\\n";\n'
-    )
-    (directory / "work.php").write_text("".join(parts), encoding="ascii")
+    return "".join(f" $s += f{number}($s & 65535, {at});\n" for at, number in enumerate(chosen))
 
 
 def lua(directory: Path, functions: int = LUA_FUNCTIONS) -> None:

@@ -132,6 +132,15 @@ def test_before_the_start_the_copy_covers_the_file(demo: System, built: Programs
 
 
 @pytest.mark.matrix
+def test_service_that_would_have_to_wait_for_itself_is_refused(system: System) -> None:
+    """At the next boot systemd would leave out the journal, or D-Bus, to break the cycle."""
+    done = system.hugealign("adopt", "--fix", "--libs", "systemd-journald")
+    assert (done.returncode, done.stderr.count("\n")) == (3, 1)
+    assert "it starts before a service of ours could" in done.stderr
+    assert not (system.root / "etc/systemd/system/systemd-journald.service.d").exists()
+
+
+@pytest.mark.matrix
 @pytest.mark.timeout(1800)
 def test_mariadb_of_debian(built: Programs) -> None:
     """As a new user would: install, adopt, upgrade by apt, boot again, undo; the package stays as it is."""

@@ -41,3 +41,6 @@ def test_huge_windows_of_a_part_are_those_of_its_mappings() -> None:
     pages = (Region(W, 2 * W, huge=True, file=False), Region(2 * W, 3 * W, huge=False, file=False))
     (part,) = split("/x", [Mapping(W, 3 * W, 0, "", pages=pages)])
     assert (part.huge(W), part.possible(W)) == (1, 2)
+    assert part.touched(W) == 2
+    assert split("/x", [Mapping(W, 4 * W, 0, "", pages=pages)])[0].touched(W) == 2
+    assert split("/x", [Mapping(W, 4 * W, 0, "")])[0].touched(W) == 3

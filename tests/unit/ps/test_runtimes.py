@@ -45,7 +45,7 @@ def test_runtimes_are_known_by_whole_names(exe: str, files: tuple[str, ...], nam
     ],
 )
 def test_what_is_done_depends_on_the_runtime(exe: str, files: tuple[str, ...], windows: bool, words: str) -> None:
-    assert mend(runtime(exe, files), 7, windows=windows) == words
+    assert mend(runtime(exe, files), "7", windows=windows) == words
 
 
 def test_v8_is_refused_by_name_and_reason() -> None:

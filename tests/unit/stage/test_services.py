@@ -42,6 +42,18 @@ def test_instance_of_a_template(places: tuple[Path, Path]) -> None:
     assert (found.name, found.programs, found.environment) == ("demo@one.service", ("/bin/demo",), "GLIBC_TUNABLES=x")
 
 
+@pytest.mark.parametrize(
+    ("lines", "early"), [("", False), ("DefaultDependencies=no\n", True), ("DefaultDependencies=1\n", False)]
+)
+def test_services_that_start_before_others_may(places: tuple[Path, Path], lines: str, early: bool) -> None:
+    (places[1] / "demo.service").write_text(f"[Unit]\n{lines}[Service]\nExecStart=/bin/demo\n")
+    assert services.starts_early("demo.service") == early
+    (places[0] / "demo.service.d").mkdir()
+    (places[0] / "demo.service.d" / "more.conf").write_text("[Unit]\nDefaultDependencies=yes\n")
+    assert not services.starts_early("demo.service")
+    assert not services.starts_early("nothing.service")
+
+
 def test_program_without_a_directory_is_looked_for(places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     (places[0] / "found").touch()
     monkeypatch.setattr(services, "_SEARCHED", ("/nonexistent", str(places[0])))

@@ -1,0 +1,101 @@
+"""What `hugealign top --watch` and `hugealign adapt` take of a machine: ``python -m tests.bench.live``, as root.
+
+Three minutes.  Beside 2,000 processes `top` looks as often as it does by itself, and `adapt` at the interval of
+examples/systemd; then `adapt` makes 16 hot windows huge while the program that runs in them measures its own gaps.
+"""
+
+import contextlib
+import os
+import re
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from hugealign.live.adapt import AdaptOptions, adapt
+from tests.bench.top import crowd
+from tests.support import HUGEALIGN, ROOT, environment
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_START = 4.0  # seconds for loading and for the first look
+WINDOWS = 16
+ROUNDS = 5
+_UNIT = ROOT / "examples" / "systemd" / "hugealign-adapt.service"
+
+
+@contextlib.contextmanager
+def arena(work: Path) -> Iterator["subprocess.Popen[str]"]:
+    """Run a program that has `WINDOWS` hot windows of code without a file."""
+    path = work / "arena"
+    subprocess.run(["gcc", "-O2", "-o", path, ROOT / "tests" / "live" / "arena.c"], check=True)
+    words = [str(path), str(WINDOWS), str(WINDOWS)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        try:
+            if not child.stdout or child.stdout.readline() != "ready\n":
+                raise RuntimeError("the arena did not start")
+            yield child
+        finally:
+            child.kill()
+
+
+def share(words: list[str], seconds: float) -> float:
+    """Return the share of one processor that our command uses for so many *seconds*, once it has begun."""
+    command = [str(HUGEALIGN), *words]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment()) as child:
+        try:
+            time.sleep(_START)
+            began, used = time.monotonic(), _used(child.pid)
+            time.sleep(seconds)
+            return (_used(child.pid) - used) / (time.monotonic() - began)
+        finally:
+            child.kill()
+
+
+def _used(pid: int) -> float:
+    """Return the seconds of processor time of *pid*, with the children that it has waited for (proc(5))."""
+    numbers = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return sum(map(int, numbers[11:15])) / _TICKS
+
+
+def gaps(child: "subprocess.Popen[str]", *, adapting: bool) -> tuple[int, int, float]:
+    """Return the gap that 99 % of three seconds stay below, the longest one, and what the slowest window took.
+
+    Microseconds, and seconds for a window.
+    """
+    assert child.stdin
+    assert child.stdout
+    child.stdin.write("pause 3000\n")
+    child.stdin.flush()
+    slowest = 0.0
+    if adapting:
+        (done,) = adapt([str(child.pid)], AdaptOptions(windows=WINDOWS, seconds=0.5))
+        slowest = max(change.seconds for change in done.changes)
+    most, longest = map(int, child.stdout.readline().split())
+    return most, longest, slowest
+
+
+def main() -> None:
+    """Measure, and print."""
+    with tempfile.TemporaryDirectory(prefix="hugealign-bench-") as name:
+        work = Path(name)
+        with crowd(work):
+            print(f"top --watch beside 2,000 processes: {100 * share(['top', '--watch'], 60):.2f} % of one processor")
+        found = re.search(r"adapt --interval (\d+)", _UNIT.read_text(encoding="utf-8"))
+        assert found
+        with arena(work) as child:
+            used = share(
+                ["adapt", "--interval", found[1], "--windows", str(WINDOWS), str(child.pid)], 2 * int(found[1])
+            )
+        print(f"adapt --interval {found[1]}: {100 * used:.2f} % of one processor")
+        for _ in range(ROUNDS):
+            with arena(work) as child:
+                without, during = gaps(child, adapting=False), gaps(child, adapting=True)
+            print(
+                f"{WINDOWS} windows: 99 % of the gaps below {without[0]} us, with adapt {during[0]}; the longest "
+                f"{without[1]} us, with adapt {during[1]}; the slowest window {1000 * during[2]:.0f} ms"
+            )
+
+
+if __name__ == "__main__":
+    main()

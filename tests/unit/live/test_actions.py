@@ -1,0 +1,89 @@
+"""What `top` says about a row: one command for all parts of a program, and what can still become huge of its code."""
+
+from dataclasses import replace
+
+import pytest
+
+from hugealign.live import actions
+from hugealign.live.actions import Action, Actions, Start, together
+from hugealign.live.rows import Group, group
+from hugealign.process.pagemap import Region
+from hugealign.process.smaps import Mapping
+from hugealign.process.texts import Executed
+from hugealign.ps.parts import Kind
+
+W = 2 << 20
+SERVICE = Start("/usr/sbin/mariadbd", "mariadb.service", inside=False, fix=True, libs=False)
+
+
+def test_commands() -> None:
+    assert SERVICE.command == "hugealign adopt --fix mariadb.service && systemctl restart mariadb.service"
+    start = replace(SERVICE, service="", fix=False, libs=True)
+    assert start.command == "start it with: hugealign run --libs -- mariadbd"
+    inside = replace(SERVICE, inside=True)
+    assert inside.command == "in its container, start it with: hugealign run --fix -- mariadbd"
+
+
+def test_parts_of_a_service_have_one_command_in_whatever_order_they_are_mended() -> None:
+    text, libs = SERVICE, replace(SERVICE, fix=False, libs=True)
+    other = replace(SERVICE, service="nginx.service")
+    found = together([Action(start=text), Action("why", "as it is", 3), Action(start=libs), Action(start=other)])
+    both = "hugealign adopt --fix --libs mariadb.service && systemctl restart mariadb.service"
+    assert [action.command for action in found] == [both, "as it is", both, other.command]
+
+
+def code(*pids: int, huge: int, small: int, files: int = 0) -> Group:
+    """A program with eight windows of code without a file, and *files* huge ones of its text."""
+    at = 16 * W
+    pages = (
+        Region(at, at + huge * W, huge=True, file=False),
+        Region(at + huge * W, at + (huge + small) * W, huge=False, file=False),
+    )
+    jit = Mapping(at, at + 8 * W, 0, "", permissions="rwxp", pages=pages)
+    text = Mapping(W, (1 + files) * W, 0, "/srv/app", pages=(Region(W, (1 + files) * W, huge=True, file=True),))
+    parts = (text, jit) if files else (jit,)
+    found = group([Executed(pid, "app", "/srv/app", 0.0, 0.0, parts, ()) for pid in pids], {})
+    return next(one for one in found if one.key.kind == Kind.CODE)
+
+
+@pytest.fixture(autouse=True)
+def _nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hugealign.process.texts.thp_disabled", lambda _: False)
+    monkeypatch.setattr(actions, "_cgroup", lambda _: "")
+
+
+def test_code_in_use_can_become_huge_as_far_as_the_processor_keeps_it() -> None:
+    found = Actions(W, 63).of(code(7, huge=1, small=3))
+    assert (found.command, found.reachable) == ("run: hugealign adapt 7", 4)
+    assert Actions(W, 3).of(code(7, huge=1, small=3)).reachable == 3
+    assert Actions(W, 3).of(code(7, huge=1, small=3, files=1)).reachable == 2
+    assert Actions(W, 63).of(code(7, 8, huge=1, small=3)).reachable == 8
+
+
+@pytest.mark.parametrize(("most", "huge", "small"), [(63, 4, 0), (4, 4, 4), (63, 0, 0)])
+def test_code_of_which_no_more_can_be_huge_asks_for_nothing(most: int, huge: int, small: int) -> None:
+    found = Actions(W, most).of(code(7, huge=huge, small=small))
+    assert (found.command, found.reachable) == ("", huge)
+    assert found.reason.startswith("not touched yet")
+
+
+def test_processes_are_named_by_what_finds_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Actions(W, 63).of(code(7, 8, huge=0, small=1)).command == "run: hugealign adapt app"
+    monkeypatch.setattr(actions, "_cgroup", lambda _: "/system.slice/site.service")
+    assert Actions(W, 63).of(code(7, 8, huge=0, small=1)).command == "run: hugealign adapt site.service"
+
+
+def test_what_starts_before_us_is_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hugealign.stage.services.starts_early", lambda name: name == "journal.service")
+    monkeypatch.setattr(Actions, "_file", lambda *_: Action("small", SERVICE.command, 3, SERVICE))
+    text = Mapping(W, 4 * W, 0, "/srv/app", pages=())
+    for exe, service, told in (
+        ("/srv/app", "journal", False),
+        ("/srv/app", "site", True),
+        ("/lib/systemd/systemd", "", False),
+    ):
+        monkeypatch.setattr(
+            actions, "_cgroup", lambda _, service=service: f"/system.slice/{service}.service" if service else ""
+        )
+        (one,) = group([Executed(7, "app", exe, 0.0, 0.0, (text,), ())], {})
+        assert bool(Actions(W, 63).of(one).command) == told
