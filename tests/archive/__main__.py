@@ -10,55 +10,45 @@ import argparse
 import fcntl
 import json
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.archive import page
 from tests.archive.comparing import differences, read
+from tests.archive.packages import packages
+from tests.archive.page import page
 from tests.archive.root import PLACE, BusyError, UnavailableError, building
 from tests.support import ROOT
 
 STATE = ROOT / "docs" / "results" / "archive.json"
-_PACKAGES = Path(__file__).with_name("packages.toml")
 _HOURS = 8  # what the largest may take
-
-
-@dataclass(frozen=True, slots=True)
-class Package:
-    """One source package of packages.toml, which says what the fields mean."""
-
-    name: str
-    system: str
-    large: bool = False
-    cause: str = ""
 
 
 def main() -> int:
     """Run from the command line; return 1 if a difference between two builds has no cause yet."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--only", metavar="NAME", action="append", help="only this package, whether it was built or not")
+    parser.add_argument("--only", metavar="NAME", action="append", help="this package, also if it was built before")
     parser.add_argument("--again", action="store_true", help="also what was built before")
     parser.add_argument("--large", action="store_true", help="also the packages that take hours")
     parser.add_argument("--seconds", metavar="N", type=int, default=1 << 30, help="begin no package after N seconds")
     parser.add_argument("--limit", metavar="N", type=int, default=_HOURS * 3600, help="give one package N seconds")
     args = parser.parse_args()
-    packages = [Package(**fields) for fields in tomllib.loads(_PACKAGES.read_text(encoding="utf-8"))["package"]]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what is half built is removed
+    every = packages()
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="archive-") as name:
         hugealign = None
-        for package in packages:
+        for package in every:
             if args.only:
                 wanted = package.name in args.only
             else:
-                wanted = (args.large or not package.large) and (args.again or package.name not in load())
+                wanted = (args.large or not package.large) and (args.again or unbuilt(package.name))
             if not wanted or time.monotonic() - began > args.seconds:
                 continue
             hugealign = hugealign or our_package(Path(name))
@@ -71,12 +61,19 @@ def main() -> int:
                 return 3
             with state() as records:
                 records[package.name] = record
-            print(f"{package.name}: {record.get('unready') or '; '.join(record['differences']) or 'the same'}", flush=True)
+            print(
+                f"{package.name}: {record.get('unready') or '; '.join(record['differences']) or 'the same'}", flush=True
+            )
     records = load()
-    (STATE.with_suffix(".md")).write_text(page.page(packages, records), encoding="utf-8")
-    unexplained = [one.name for one in packages if records.get(one.name, {}).get("differences") and not one.cause]
+    (STATE.with_suffix(".md")).write_text(page(every, records), encoding="utf-8")
+    unexplained = [one.name for one in every if records.get(one.name, {}).get("differences") and not one.cause]
     print(f"{len(records)} packages, differences without a cause in: {', '.join(unexplained) or 'none'}")
     return int(bool(unexplained))
+
+
+def unbuilt(name: str) -> bool:
+    """Return whether the package *name* has no result, or could not be made ready."""
+    return "unready" in load().get(name, {"unready": ""})
 
 
 def our_package(place: Path) -> Path:

@@ -13,7 +13,7 @@ from hugealign.elf.guards import Guards, read_guards, weaker
 from hugealign.elf.image import read_image
 from hugealign.errors import HugealignError
 from tests.archive.suites import summaries
-from tests.support import HUGEALIGN
+from tests.support import HUGEALIGN, run
 
 #: What names a file by its contents: the debug files of programs.
 _BUILD_ID = re.compile(r"\.build-id/[0-9a-f]{2}/[0-9a-f]+")
@@ -64,8 +64,7 @@ def _output(*words: object) -> list[str]:
 def _programs(tree: Path) -> Iterator[tuple[str, Program]]:
     if not tree.exists():
         return
-    words = [HUGEALIGN, "verify", "--json", "--no-config", "--recursive", "--allow-empty", tree]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    done = run(HUGEALIGN, "verify", "--json", "--no-config", "--recursive", "--allow-empty", tree)
     for said in json.loads(done.stdout)["files"]:
         if "coverage" not in said:
             continue
@@ -105,6 +104,6 @@ def differences(plain: Build, ours: Build) -> list[str]:
 
 def _lists(what: str, before: Sequence[str], after: Sequence[str]) -> list[str]:
     gone, new = Counter(before) - Counter(after), Counter(after) - Counter(before)
-    found = [f"{what}: − {line}" for line in gone.elements()] + [f"{what}: + {line}" for line in new.elements()]
+    found = [f"{what}: - {line}" for line in gone.elements()] + [f"{what}: + {line}" for line in new.elements()]
     rest = len(found) - _SHOWN
     return found if rest <= 0 else [*found[:_SHOWN], f"{what}: {rest} more"]

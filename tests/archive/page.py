@@ -1,7 +1,9 @@
 """docs/results/archive.md, from what is known of each package."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
+
+from tests.archive.packages import Package
 
 _HEAD = """\
 # Debian's packages, built twice
@@ -10,8 +12,8 @@ Written by `make test-archive`. {built} source packages of Debian 12 were built 
 Each was built as Debian's build machines do it (`dpkg-buildpackage -B`, its test suite on, no network, not as root).
 {same} came out the same; {different} differ in something, and the cause stands below the table.
 
-- *how*: *sequence* is one line, `Build-Depends: dh-sequence-hugealign`; *shims* is `hugealign build -- dpkg-buildpackage`,
-  for packages whose `debian/rules` does not use `dh`.
+- *how*: *sequence* is one line, `Build-Depends: dh-sequence-hugealign`; *shims* is
+  `hugealign build -- dpkg-buildpackage`, for packages whose `debian/rules` does not use `dh`.
 - *suite*: how many lines of summary the package's tests printed. Both builds printed the same ones, times aside.
 - *files*: the files in all packages, which are the same by name, mode and owner.
 - *programs*: programs and libraries. None is guarded less than in the plain build (stack, RELRO, `-z now`, PIE,
@@ -23,16 +25,7 @@ Each was built as Debian's build machines do it (`dpkg-buildpackage -B`, its tes
 """
 
 
-class Listed(Protocol):
-    """A package of packages.toml."""
-
-    name: str
-    system: str
-    large: bool
-    cause: str
-
-
-def page(packages: Sequence[Listed], records: Mapping[str, Mapping[str, Any]]) -> str:
+def page(packages: Sequence[Package], records: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the page."""
     rows, causes = [], []
     for package in packages:
