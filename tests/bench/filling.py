@@ -25,7 +25,7 @@ from hugealign.profile.match import Matched
 from tests.bench.peers.figures import processors
 from tests.bench.peers.measure import spots_of
 from tests.bench.peers.profiles import sampled
-from tests.bench.peers.programs import WORK
+from tests.bench.peers.program import WORK
 
 PROGRAMS = ("clang", "generated")
 SAMPLES = (1000, 10_000)

@@ -16,7 +16,8 @@ from functools import partial
 from pathlib import Path
 
 from hugealign.link.order import dialects
-from tests.bench.peers.programs import PROGRAMS, WORK
+from tests.bench.peers.program import WORK
+from tests.bench.peers.programs import PROGRAMS
 from tests.bench.projects import c_source
 from tests.bench.timing import Cost, cost, in_turn, show
 from tests.support import HUGEALIGN, LLVM, ROOT, run

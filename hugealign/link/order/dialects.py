@@ -19,6 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
+    from hugealign.link.order.inputs import Sections
+
 MAGIC = b"# hugealign.order/1"
 _LIMIT = 256 << 20  # bytes of an order file
 _SHOWN = 1024  # characters of its name in a message
@@ -166,16 +168,18 @@ def identity(data: bytes) -> bytes:
     return sha256(data).digest()[:_IDENTITY]
 
 
-def symbols(order: Order, among: "Collection[bytes]" = ()) -> bytes:
+def symbols(order: Order, among: "Collection[bytes]" = (), apart: "Collection[bytes]" = ()) -> bytes:
     """Return lld's ``--symbol-ordering-file``: one symbol per line, spaces at the ends dropped, ``#`` for comments.
 
     lld moves all code that a symbol lies among.  So functions that did not run are left out if they lie *among* other
-    code.
+    code.  Those that a script places *apart* are left out too.
     """
-    others = order.names[order.hot :]
+    hot, others = order.names[: order.hot], order.names[order.hot :]
     if among:
         others = [name for name in others if name not in among]
-    names = [_START, *order.names[: order.hot], _END, *others]
+    if apart:
+        hot = [name for name in hot if name not in apart]
+    names = [_START, *hot, _END, *others]
     text = b"\n".join([*names, b""])
     if text.count(b"\n") == len(names) and not any(space in text for space in _SPACES):
         return text
@@ -210,13 +214,44 @@ def script(
         sections = choices.of(name)
         places = objects.get((name, source), ()) if source and sections else ()
         places = [place for place in places if not place[0].translate(None, PLAIN_PATH)]
-        for file, section in places or [(b"", section) for section in sections]:
-            word = b'"%b"' % section if section.translate(None, _PLAIN + b"*") else section
-            lines.append(b"*%b(%b)\n" % (file, word))
+        lines += [_statement(*place) for place in places or [(b"", section) for section in sections]]
         return b"".join(lines)
 
-    text = _list(order, choices, (b"*(" + _OWN, b")\n"), statements)
-    return b"SECTIONS\n{\n.hugealign.hot :\n{\n%b}\n}\nINSERT BEFORE .text;\n" % text
+    return _before_text(_list(order, choices, (b"*(" + _OWN, b")\n"), statements))
+
+
+def apart(order: Order, found: "Sections") -> set[bytes]:
+    """Return the names of which several local functions may bear each, and the object of each hot one is *found*."""
+    there: dict[bytes, bool] = {}
+    for index in order.sources:
+        if index < order.hot:
+            name = order.names[index]
+            places = found.objects.get((name, order.sources[index]), ()) if found.choices.of(name) else ()
+            known = bool(places) and not any(file.translate(None, PLAIN_PATH) for file, _ in places)
+            there[name] = known and there.get(name, True)
+    return {name for name, known in there.items() if known}
+
+
+def script_of_local(
+    order: Order, objects: "Mapping[tuple[bytes, bytes], list[tuple[bytes, bytes]]]", names: set[bytes]
+) -> bytes:
+    """Return a script for lld that places the hot functions of *names* before all in its list, and the mark there."""
+    places = [
+        place
+        for index in sorted(order.sources)
+        if index < order.hot and order.names[index] in names
+        for place in objects[order.names[index], order.sources[index]]
+    ]
+    return _before_text(b"".join(_statement(*place) for place in [(b"", _OWN + _START), *places]))
+
+
+def _statement(file: bytes, section: bytes) -> bytes:
+    word = b'"%b"' % section if section.translate(None, _PLAIN + b"*") else section
+    return b"*%b(%b)\n" % (file, word)
+
+
+def _before_text(statements: bytes) -> bytes:
+    return b"SECTIONS\n{\n.hugealign.hot :\n{\n%b}\n}\nINSERT BEFORE .text;\n" % statements
 
 
 def _list(
@@ -255,6 +290,7 @@ class Choices:
 
     def __init__(self, names: "Collection[bytes]", others: bool = False) -> None:
         self.others = others
+        self.count = 0  # sections of functions
         self._missing = set(names)  # those without a section of their own
         for name in [name for name in names if b"1E" in name or b"2E" in name]:
             self._missing.update(_twins(name))
@@ -266,6 +302,7 @@ class Choices:
         Assemblers let the name of a section be the end of the name of its relocations.
         """
         found = [text.partition(b"\0")[0] for text in table.split(_OWN)[1:]]
+        self.count += len(found)
         self._missing.difference_update(found)
         self._special.update([rest for rest in found if rest[:1] in _INITIALS and rest.startswith(_PREFIXES)])
 

@@ -112,8 +112,10 @@ def _names(fd: int, base: int, size: int) -> bytes | None:
 
 def _local(found: Sections, base: bytes, table: bytes, sought: dict[bytes, list[bytes]]) -> None:
     stem = base.removesuffix(b".o")
-    # a.o, a.c.o (CMake, Meson), prog-a.o (Automake) of a.c
-    for source in {stem, stem.rpartition(b"_")[2], stem.rpartition(b"-")[2]}:
+    # a.o, a.c.o (CMake, Meson), prog-a.o (Automake) of a.c; crate-HASH.crate.HASH-cgu.0.rcgu.o (rustc) of what follows
+    # the first dot
+    unit = stem.removesuffix(b".rcgu").partition(b".")[2]
+    for source in {stem, stem.rpartition(b"_")[2], stem.rpartition(b"-")[2], unit}:
         for candidate in sought.keys() & {source, *(source + suffix for suffix in _SUFFIXES)}:
             for name in sought[candidate]:
                 for prefixes in _PREFIXES:

@@ -27,6 +27,7 @@ _SIGNED = struct.Struct("<IIQQQI")
 #: What sh/launch.sh sets to the list that the compiler gets.
 BLOCKS = "_HUGEALIGN_BLOCKS"
 _NAMED = 5  # objects, in a message
+_LOCAL, _COMPARISONS = 500, 4_000_000  # functions in a script for lld, and its work with them: 0.1 s
 _OTHERS = "use -fuse-ld=lld or -fuse-ld=bfd"
 
 
@@ -65,7 +66,12 @@ class OrderedLink(Record):
             form, options = linkers.SCRIPT, [f"--load-pass-plugin={plugin}"]
         pieces = None
         if form == linkers.SYMBOLS or sections is None:
-            text = self._symbols()
+            sections = sections or self._where_local()
+            apart = dialects.apart(self.order, sections) if sections else set()
+            if sections and apart:
+                text = dialects.script_of_local(self.order, sections.objects, apart)
+                options += ["-T", memory.file("local", text, self.job.settings.profile)]
+            text = self._symbols(apart)
         elif form == linkers.SECTIONS:
             text = dialects.sections(self.order, sections.choices)
         else:
@@ -126,9 +132,21 @@ class OrderedLink(Record):
             words = ["@" + memory.file("words", text, self.job.settings.profile)]
         return Words([], words, sections, pieces, copies)
 
-    def _symbols(self) -> bytes:
+    def _symbols(self, apart: set[bytes]) -> bytes:
         among = self._pieces_with(set(self.order.names[self.order.hot :]))
-        return dialects.symbols(self.order, set().union(*(piece.names for piece in among)))
+        return dialects.symbols(self.order, apart.union(*(piece.names for piece in among)), apart)
+
+    def _where_local(self) -> Sections | None:
+        """Return the sections of the inputs if some hot functions are one of several of their name, but not too many.
+
+        Of a name in its list lld places all local functions.  So the few that ran get a script, of which lld compares
+        each statement with each section, in 20 ns.
+        """
+        count = sum(index < self.order.hot for index in self.order.sources)
+        if not 0 < count <= _LOCAL:
+            return None
+        sections = self._sections()
+        return sections if sections.complete and count * sections.choices.count <= _COMPARISONS else None
 
     def _sections(self) -> Sections:
         return find(self.job.command, self.order.names, self.order.local())

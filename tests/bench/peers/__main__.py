@@ -9,7 +9,8 @@ import json
 from pathlib import Path
 
 from tests.bench.peers import measure, report
-from tests.bench.peers.programs import PROGRAMS, WORK
+from tests.bench.peers.program import WORK
+from tests.bench.peers.programs import PROGRAMS
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from hugealign.elf.symbols import Functions
 from tests.bench import timing
 from tests.bench.peers import profiles
 from tests.bench.peers.profiles import Learned
-from tests.bench.peers.programs import LINKERS, Program
+from tests.bench.peers.program import LINKERS, Program
 from tests.support import HUGEALIGN, ROOT, environment
 
 BOLT = Path("/usr/lib/llvm-19/bin/llvm-bolt")  # from /usr/bin it looks for its runtime libraries in the wrong place

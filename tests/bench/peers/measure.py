@@ -17,7 +17,7 @@ from hugealign.lab.tracefile import Trace, open_trace
 from tests.bench import timing
 from tests.bench.peers import builds, figures, live, profiles
 from tests.bench.peers.builds import Build
-from tests.bench.peers.programs import LINKERS, Program
+from tests.bench.peers.program import LINKERS, Program
 from tests.support import HUGEALIGN, run
 from tests.traces import executed
 

@@ -1,0 +1,225 @@
+"""Programs that hugealign was never tuned to: it is only judged by them.
+
+Their second runs have little in common with the first.  No rule of `hugealign order` was chosen by them but one, by
+SQLite: how many samples it takes to divide a function (docs/order.md).
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.bench.peers.program import WORK, Program, compiled, printed, unpacked
+from tests.configure import sources
+from tests.support import HUGEALIGN, ROOT, environment
+
+_HERE = Path(__file__).parent
+_CXX = ("g++", "-std=c++17", "-O1", "-fno-rtti", "-ffunction-sections")
+
+
+def units(
+    directory: Path, prefix: str, files: list[Path], flags: tuple[str, ...], *compiler: str
+) -> tuple[str, ...]:
+    """Compile C *files* in *directory* with *flags* to objects whose names begin with *prefix*; return those."""
+    made = [f"{prefix}{path.stem}.o" for path in files]
+    for path, target in zip(files, made, strict=True):
+        words = [*compiler, "-w", "-O2", "-fPIE", "-ffunction-sections", *flags, "-c", str(path), "-o", target]
+        subprocess.run(words, cwd=directory, check=True, env=environment())
+    return tuple(made)
+
+
+def _scripts(directory: Path, program: str, suffix: str) -> None:
+    for name in ("train", "test"):
+        shutil.copyfile(_HERE / f"{program}-{name}.{suffix}", directory / f"{name}.{suffix}")
+
+
+def sqlite_units(directory: Path) -> tuple[list[Path], tuple[str, ...]]:
+    """Return the sources of SQLite's shell, fetched and configured, and the flags that they need."""
+    _scripts(directory, "sqlite", "sql")
+    sources(directory, ["sqlite3"])
+    tree = directory / "sqlite3" / "tree"
+    if not (tree / "sqlite3.c").exists():
+        subprocess.run(["./configure", "--disable-tcl"], cwd=tree, check=True, capture_output=True)
+        subprocess.run(["make", "sqlite3.c", "shell.c"], cwd=tree, check=True, capture_output=True)
+    flags = ("-DSQLITE_THREADSAFE=0", "-DSQLITE_OMIT_LOAD_EXTENSION")
+    return [tree / "sqlite3.c", tree / "shell.c"], flags
+
+
+def gawk_units(directory: Path) -> tuple[list[Path], tuple[str, ...]]:
+    """Return the sources of gawk, fetched and configured, and the flags that they need."""
+    _scripts(directory, "gawk", "awk")
+    sources(directory, ["gawk"])
+    tree = directory / "gawk" / "tree"
+    if not (tree / "config.h").exists():
+        without = ("--disable-mpfr", "--without-readline", "--disable-extensions", "--disable-nls", "--disable-pma")
+        subprocess.run(["./configure", *without], cwd=tree, check=True, capture_output=True)
+    parts = ("dfa", "getopt", "getopt1", "localeinfo", "random", "regex")
+    files = [path for path in sorted(tree.glob("*.c")) if path.name != "floatmagic.c"]
+    words = ("-DGAWK", "-DHAVE_CONFIG_H", '-DDEFPATH="."', '-DDEFLIBPATH="."', '-DSHLIBEXT="so"', '-DLOCALEDIR="."')
+    return [*files, *(tree / "support" / f"{name}.c" for name in parts)], (*words, f"-I{tree}", f"-I{tree}/support")
+
+
+def _by_clang(
+    name: str,
+    about: str,
+    found: Callable[[Path], tuple[list[Path], tuple[str, ...]]],
+    libraries: tuple[str, ...],
+    runs: tuple[tuple[str, ...], tuple[str, ...]],
+) -> Program:
+    """Return a program of C, compiled by clang with the map of blocks, and so that blocks can be divided."""
+    directory = WORK / name
+    directory.mkdir(parents=True, exist_ok=True)
+    files, flags = found(directory)
+
+    def divided(order: Path) -> tuple[str, ...]:
+        front = (str(HUGEALIGN), f"--profile={order}", "clang-19")
+        return (*units(directory, "divided.", files, flags, *front), *libraries)
+
+    words = units(directory, "", files, (*flags, "-fbasic-block-address-map"), "clang-19")
+    train, test = runs
+    return Program(
+        name,
+        f"{about}, out of Debian's source package, compiled by clang 19 at -O2.",
+        directory,
+        "gcc",
+        (*words, *libraries),
+        train,
+        test,
+        train,
+        (0, 1, 2),
+        large=True,
+        divided=divided,
+    )
+
+
+def _sqlite() -> Program:
+    about = (
+        "SQLite's shell (C). Learned from a script of inserts, an index and aggregates, judged by one of joins, "
+        "windows, triggers and a vacuum (`tests/bench/peers/sqlite-*.sql`)"
+    )
+    runs = (":memory:", ".read train.sql"), (":memory:", ".read test.sql")
+    return _by_clang("sqlite", about, sqlite_units, ("-lm", "-lz"), runs)
+
+
+def _gawk() -> Program:
+    about = (
+        "gawk (C). Learned from a script that counts the words of lines, judged by one of recursion, mathematics, "
+        "sorting and formats (`tests/bench/peers/gawk-*.awk`)"
+    )
+    return _by_clang("gawk", about, gawk_units, ("-lm", "-ldl"), (("-f", "train.awk"), ("-f", "test.awk")))
+
+
+def _script() -> Program:
+    """Rhai, a language for scripts, in Rust: `rustc` makes an archive of all crates, which any linker takes."""
+    directory = WORK / "script"
+    directory.mkdir(parents=True, exist_ok=True)
+    _scripts(directory, "script", "rhai")
+    archive = directory / "target" / "release" / "libscript.a"
+    if not archive.exists():
+        place = ["--manifest-path", str(_HERE / "script" / "Cargo.toml"), "--target-dir", str(directory / "target")]
+        subprocess.run(["cargo", "build", "--release", "--locked", *place], check=True)
+    return Program(
+        "script",
+        "Rhai 1.22, a language for scripts (Rust; `tests/bench/peers/script`). Learned from loops over numbers and "
+        "arrays, judged by strings, maps, closures and exceptions (`tests/bench/peers/script-*.rhai`).",
+        directory,
+        "gcc",
+        (str(archive.relative_to(directory)), "-lm"),
+        ("train.rhai",),
+        ("test.rhai",),
+        ("train.rhai",),
+        (0, 1, 2, 3, 4),
+        large=True,
+    )
+
+
+def _backends() -> Program:
+    """LLVM 14's code generators for all processors, out of the archives of Debian's package."""
+    directory = WORK / "backends"
+    directory.mkdir(parents=True, exist_ok=True)
+    llvm = Path("/usr/lib/llvm-14")
+    made = compiled(_HERE / "backends.cc", directory / "backends.o", *_CXX, f"-I{llvm}/include")
+    for name in ("containers", "variant"):
+        front = ["clang-14", "-std=c++20", "-O1", "-Xclang", "-disable-llvm-passes", "-emit-llvm"]
+        source = ROOT / "tests" / "corpus" / "cxx" / f"{name}.cc"
+        subprocess.run([*front, "-c", str(source), "-o", f"{name}.bc"], cwd=directory, check=True)
+    config = [str(llvm / "bin" / "llvm-config"), "--link-static"]
+    libraries = printed([*config, "--libs", "all-targets", "irreader", "ipo", "codegen"])
+    return Program(
+        "backends",
+        "LLVM 14's optimizer and code generators for nineteen processors (C++, by Debian's gcc; "
+        "`tests/bench/peers/backends.cc`). Learned from a file for AArch64, judged by another for PowerPC.",
+        directory,
+        "g++",
+        (made, f"-L{llvm}/lib", *libraries, *printed([*config, "--system-libs"])),
+        ("aarch64-linux-gnu", "containers.bc"),
+        ("powerpc64le-linux-gnu", "variant.bc"),
+        ("aarch64-linux-gnu", "containers.bc"),
+        (0, 1, 2, 4, 8, 16),
+        large=True,
+    )
+
+
+_LOWER = (
+    *("-convert-linalg-to-affine-loops", "-affine-loop-tile", "-affine-loop-unroll", "-lower-affine"),
+    *("-convert-scf-to-cf", "-finalize-memref-to-llvm", "-convert-func-to-llvm", "-convert-cf-to-llvm"),
+    *("-convert-arith-to-llvm", "-reconcile-unrealized-casts"),
+)
+_OFFLOAD = (
+    "builtin.module(func.func(tosa-to-linalg-named,tosa-to-linalg,tosa-to-arith),"
+    "one-shot-bufferize{bufferize-function-boundaries},"
+    "func.func(convert-linalg-to-parallel-loops,gpu-map-parallel-loops,convert-parallel-loops-to-gpu),"
+    "gpu-kernel-outlining,canonicalize,cse)"
+)
+
+
+def _lowering() -> Program:
+    """MLIR 19's optimizer, out of the archives of Debian's packages."""
+    directory = WORK / "lowering"
+    directory.mkdir(parents=True, exist_ok=True)
+    llvm, packages = Path("/usr/lib/llvm-19"), ("libmlir-19-dev", "libpolly-19-dev")
+    root = unpacked(directory, packages, "usr/lib/llvm-19/lib/libPolly.a") / "usr/lib/llvm-19"
+    include = (f"-I{root}/include", f"-I{llvm}/include")
+    made = compiled(_HERE / "lowering.cc", directory / "lowering.o", *_CXX, *include)
+    for name, count in (("train", 12), ("test", 8)):
+        once = (_HERE / f"lowering-{name}.mlir").read_text()
+        (directory / f"{name}.mlir").write_text("".join(once.replace("NUMBER", str(n)) for n in range(1, count + 1)))
+    unused = ("MLIRTest", "TestPasses", "MLIRCAPI", "Lsp", "PDLLParser", "JitRunner", "Reduce", "TableGen")
+    archives = [
+        os.path.relpath(path, directory)
+        for path in sorted((root / "lib").glob("libMLIR*.a"))
+        if not any(word in path.name for word in unused)
+    ]
+    config = [str(llvm / "bin" / "llvm-config"), "--link-static"]
+    components = ("x86", "amdgpu", "nvptx", "irreader", "passes", "frontendopenmp", "coroutines", "lto")
+    # The two that are installed without their development packages.
+    installed = {"-lzstd": "-l:libzstd.so.1", "-lxml2": "-l:libxml2.so.2"}
+    words = (
+        *(made, "-Wl,--start-group", *archives, "-Wl,--end-group", f"-L{llvm}/lib"),
+        *(f"-L{os.path.relpath(root / 'lib', directory)}", *printed([*config, "--libs", *components])),
+        *(installed.get(word, word) for word in printed([*config, "--system-libs"])),
+    )
+    return Program(
+        "lowering",
+        "MLIR 19's optimizer, with all of its dialects (C++, by Debian's clang; `tests/bench/peers/lowering.cc`). "
+        "Learned from products of matrices, lowered to LLVM's dialect, judged by other operations on tensors, lowered "
+        "for a GPU.",
+        directory,
+        "g++",
+        words,
+        ("train.mlir", *_LOWER),
+        ("test.mlir", f"-pass-pipeline={_OFFLOAD}"),
+        ("train.mlir", *_LOWER),
+        (0, 1, 2, 4, 8, 16),
+        large=True,
+    )
+
+
+PROGRAMS: dict[str, Callable[[], Program]] = {
+    "sqlite": _sqlite,
+    "gawk": _gawk,
+    "script": _script,
+    "backends": _backends,
+    "lowering": _lowering,
+}

@@ -1,0 +1,55 @@
+"""What a program of the comparison is, and what all of them are made with."""
+
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support import LLVM, ROOT
+
+WORK = ROOT / "build" / "bench" / "peers"
+LLD = ("-fuse-ld=lld", f"-B{LLVM['lld19']}")
+LINKERS = {"bfd": ("-fuse-ld=bfd",), "lld": LLD, "gold": ("-fuse-ld=gold",), "mold": ("-fuse-ld=mold",)}
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One program: *driver* and *words* link it in *directory*; *train*, *test* and *job* are its arguments."""
+
+    name: str
+    about: str
+    directory: Path
+    driver: str
+    words: tuple[str, ...]
+    train: tuple[str, ...]
+    test: tuple[str, ...]
+    job: tuple[str, ...]
+    #: Numbers of huge windows to look at: 0, 1, 8 and others.
+    budgets: tuple[int, ...]
+    #: Whether GNU ld takes so long for it that lld makes what need not be GNU ld's.
+    large: bool
+    #: How to compile it again, divided by an order file: returns the words that link that, in place of `words`.
+    divided: Callable[[Path], tuple[str, ...]] | None = None
+
+
+def printed(argv: list[str]) -> list[str]:
+    """Return the words that a command prints."""
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()
+
+
+def unpacked(directory: Path, packages: tuple[str, ...], proof: str) -> Path:
+    """Return where Debian's *packages* are unpacked in *directory*; they are fetched unless the file *proof* is there."""
+    root = directory / "root"
+    if not (root / proof).exists():
+        subprocess.run(["apt-get", "-q", "download", *packages], cwd=directory, check=True)
+        for package in directory.glob("*.deb"):
+            subprocess.run(["dpkg", "-x", package, root], check=True)
+            package.unlink()
+    return root
+
+
+def compiled(source: Path, target: Path, *words: str) -> str:
+    """Compile *source* with *words* to the object *target* unless it is there and newer; return its name."""
+    if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
+        subprocess.run([*words, "-c", str(source), "-o", target.name], cwd=target.parent, check=True)
+    return target.name
