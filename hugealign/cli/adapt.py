@@ -1,4 +1,4 @@
-"""The command ``hugealign adapt``: the hottest windows of a running process huge, and never more than so many."""
+"""The command ``hugealign adapt``: the hottest windows of a running process are made huge, within a budget."""
 
 import argparse
 import json
@@ -11,12 +11,12 @@ from hugealign.live import adapt_report as report
 from hugealign.live.adapt import RATE, SECONDS, Adapted, AdaptOptions, adapt, keep_adapting, undo
 
 EPILOG = """\
-Looks where the processes run, for some seconds, and has the kernel put the
-hottest windows of their code together: what a runtime compiled, staged copies,
-and files where the kernel collapses those. Huge windows that are there already
-count. If there are more than N, the coldest of those without a file are split
-again. With --interval the windows follow the heat, and a target that is started
-again is found again.
+Samples for some seconds where the processes run, then has the kernel collapse
+the hottest windows of their code into huge pages: code that a runtime compiled,
+staged copies, and files where the kernel collapses those. Windows that are huge
+already count. If there are more than N, the coldest of those without a file are
+split again. With --interval the windows follow the heat, and a target that is
+started again is found again.
 
 N=auto is what the processor can keep: its entries for 2 MiB instruction pages,
 less one for others. More huge windows than entries make code slower, not

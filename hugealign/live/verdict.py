@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from hugealign import units
 from hugealign.live import heat
 from hugealign.live.entries import Entries
 from hugealign.live.heat import Heat, Page
@@ -96,7 +97,9 @@ def judge(
             Answer.MAYBE, f"Only if it is reordered: {spread}, and {huge} beyond the windows that would be huge"
         )
     if small.low > _EXCEEDS:
-        return made(Answer.YES, f"Yes: {spread}; {_windows(found.windows[-1])} would have 99 % of it")
+        return made(
+            Answer.YES, f"Yes: {spread}; {units.counted(found.windows[-1], 'window')} of 2 MiB would have 99 % of it"
+        )
     return made(Answer.MAYBE, f"Perhaps, and not much: {spread}")
 
 
@@ -113,7 +116,3 @@ def _by_counters(counted: Counted, made: Callable[..., Judged]) -> Judged:
     if number > limits[1]:
         return made(Answer.YES, f"Yes: {words}", beyond)
     return made(Answer.MAYBE, f"Perhaps, and not much: {words}", beyond)
-
-
-def _windows(count: int) -> str:
-    return f"{count} {'window' if count == 1 else 'windows'} of 2 MiB"

@@ -13,7 +13,7 @@ from hugealign.ordering.sorting import Sorted
 from hugealign.ordering.windows import Plan, Room
 from hugealign.profile.ran import Ran, silent, what_ran
 from hugealign.settings import PAGE_SIZE
-from hugealign.units import printable
+from hugealign.units import counted, printable
 
 SCHEMA = "hugealign.order-drift/1"
 _ALL = 1 << 15  # windows: more than any order has
@@ -90,7 +90,7 @@ def _held(plan: Plan, ran: Ran, count: int) -> float:
 
 def text(found: Drift, threshold: float) -> str:
     """Return what was found for people; *threshold* is a share."""
-    windows = f"{found.windows} leading window{'s' * (found.windows != 1)}"
+    windows = counted(found.windows, "leading window")
     lines = [
         f"{windows} of the order hold {_percent(found.current)} of the heat; a new order's would {_percent(found.new)}"
     ]

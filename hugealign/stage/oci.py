@@ -72,14 +72,14 @@ def container(state: bytes) -> Container | None:
     if not isinstance(wanted, str) or wanted in ("", "off"):
         return None
     process = _part(config, "process")
-    words = [word for word in process.get("args", []) if isinstance(word, str)]
-    variables = [word for word in process.get("env", []) if isinstance(word, str)]
+    variables = _words(process, "env")
     path = next((word.removeprefix("PATH=") for word in variables if word.startswith("PATH=")), _PATH)
     programs = () if wanted == "auto" else tuple(wanted.split(":"))[:_MOST]
     root = os.path.join(bundle, _text(_part(config, "root"), "path"))
     cwd = process.get("cwd")
     fix = annotations.get(FIX) == "true"
-    return Container(pid, root, tuple(words[:_MOST]), path, cwd if isinstance(cwd, str) else "/", programs, fix)
+    words = tuple(_words(process, "args")[:_MOST])
+    return Container(pid, root, words, path, cwd if isinstance(cwd, str) else "/", programs, fix)
 
 
 def bind(wanted: Container, place: str = STORE) -> list[Bound]:
@@ -194,6 +194,11 @@ def _object(data: bytes, what: str) -> dict[str, Any]:
 def _part(whole: dict[str, Any], key: str) -> dict[str, Any]:
     found = whole.get(key)
     return found if isinstance(found, dict) else {}
+
+
+def _words(whole: dict[str, Any], key: str) -> list[str]:
+    found = whole.get(key)
+    return [word for word in found if isinstance(word, str)] if isinstance(found, list) else []
 
 
 def _text(whole: dict[str, Any], key: str) -> str:

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from hugealign.live import actions
 from hugealign.live.actions import Action, Actions, Start, together
 from hugealign.live.rows import Group, group
 from hugealign.process.pagemap import Region
@@ -49,7 +48,7 @@ def code(*pids: int, huge: int, small: int, files: int = 0) -> Group:
 @pytest.fixture(autouse=True)
 def _nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hugealign.process.texts.thp_disabled", lambda _: False)
-    monkeypatch.setattr(actions, "_cgroup", lambda _: "")
+    monkeypatch.setattr("hugealign.process.texts.control_groups", lambda _: "")
 
 
 def test_code_in_use_can_become_huge_as_far_as_the_processor_keeps_it() -> None:
@@ -69,7 +68,7 @@ def test_code_of_which_no_more_can_be_huge_asks_for_nothing(most: int, huge: int
 
 def test_processes_are_named_by_what_finds_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Actions(W, 63).of(code(7, 8, huge=0, small=1)).command == "run: hugealign adapt app"
-    monkeypatch.setattr(actions, "_cgroup", lambda _: "/system.slice/site.service")
+    monkeypatch.setattr("hugealign.process.texts.control_groups", lambda _: "0::/system.slice/site.service")
     assert Actions(W, 63).of(code(7, 8, huge=0, small=1)).command == "run: hugealign adapt site.service"
 
 
@@ -83,7 +82,8 @@ def test_what_starts_before_us_is_told_nothing(monkeypatch: pytest.MonkeyPatch) 
         ("/lib/systemd/systemd", "", False),
     ):
         monkeypatch.setattr(
-            actions, "_cgroup", lambda _, service=service: f"/system.slice/{service}.service" if service else ""
+            "hugealign.process.texts.control_groups",
+            lambda _, service=service: f"0::/system.slice/{service}.service" if service else "",
         )
         (one,) = group([Executed(7, "app", exe, 0.0, 0.0, (text,), ())], {})
         assert bool(Actions(W, 63).of(one).command) == told
