@@ -10,6 +10,7 @@ import struct
 
 from hugealign.descriptors import using
 from hugealign.errors import MalformedElfError, NotElfError
+from hugealign.records import Record
 
 ET_REL, ET_EXEC, ET_DYN, ET_CORE = 1, 2, 3, 4
 EM_X86_64, EM_AARCH64 = 62, 183
@@ -100,30 +101,17 @@ class Section:
         self.sh_addralign = sh_addralign
 
 
-class Image:
+class Image(Record):
     """The headers of one ELF file."""
 
-    __slots__ = ("e_machine", "e_shoff", "e_type", "file_size", "is64", "little", "sections", "segments")
-
-    def __init__(
-        self,
-        e_type: int,
-        e_machine: int,
-        segments: tuple[Segment, ...],
-        sections: tuple[Section, ...],
-        file_size: int,
-        is64: bool = True,
-        little: bool = True,
-        e_shoff: int = 0,
-    ) -> None:
-        self.e_type = e_type
-        self.e_machine = e_machine
-        self.segments = segments
-        self.sections = sections
-        self.file_size = file_size
-        self.is64 = is64
-        self.little = little
-        self.e_shoff = e_shoff
+    e_type: int
+    e_machine: int
+    segments: tuple[Segment, ...]
+    sections: tuple[Section, ...]
+    file_size: int
+    is64: bool = True
+    little: bool = True
+    e_shoff: int = 0
 
     @property
     def fixed(self) -> bool:

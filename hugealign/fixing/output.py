@@ -251,9 +251,9 @@ def has_remains(read: Read, image: Image) -> bool:
 def without_tail(read: Read, image: Image) -> Image:
     """Return *image* as if the file ended where its contents do, if remains or a few zeros are all that follows."""
     end = end_of_contents(image)
-    cut = Image(image.e_type, image.e_machine, image.segments, image.sections, end, e_shoff=image.e_shoff)
     if not (image.is64 and image.little) or end >= image.file_size:
         return image
+    cut = image.replaced(file_size=end)
     return cut if has_remains(read, image) or _zeros_behind(read, cut) == image.file_size - end else image
 
 
