@@ -40,7 +40,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class FixRecord:
     """The undoing of one plan.
 
     *size* is the length of the original file, whose headers filled *headers* bytes; *digest* is that of the bytes
@@ -60,7 +60,7 @@ def digest(headers: bytes) -> str:
     return sha256(headers).hexdigest()
 
 
-def pack(record: Record) -> bytes:
+def pack(record: FixRecord) -> bytes:
     """Return the contents of the section."""
     document = {
         "level": record.level,
@@ -73,7 +73,7 @@ def pack(record: Record) -> bytes:
     return MAGIC + json.dumps(document).encode()
 
 
-def unpack(data: bytes) -> Record:
+def unpack(data: bytes) -> FixRecord:
     """Return the record in the contents of the section.  Raises MalformedElfError."""
     if not data.startswith(MAGIC) or len(data) > _LIMIT:
         raise MalformedElfError("the record of the fix is damaged or of a later version")
@@ -81,7 +81,7 @@ def unpack(data: bytes) -> Record:
         document = json.loads(data[len(MAGIC) :])
         page_size, size, headers = (_number(document[name]) for name in ("page_size", "size", "headers"))
         pieces = tuple(Piece(*map(_number, piece)) for piece in document["pieces"])
-        record = Record(str(document["level"]), page_size, size, headers, str(document["digest"]), pieces)
+        record = FixRecord(str(document["level"]), page_size, size, headers, str(document["digest"]), pieces)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise MalformedElfError("the record of the fix is damaged") from error
     if record.level not in LEVELS or not _sound(record):
@@ -110,7 +110,7 @@ def contents(read: Read, image: Image, name: str) -> bytes | None:
     return exactly(read, min(section.sh_size, _LIMIT), section.sh_offset)
 
 
-def recorded(read: Read, image: Image) -> Record | None:
+def recorded(read: Read, image: Image) -> FixRecord | None:
     """Return the record in a file that has been fixed, None in any other.  Raises MalformedElfError."""
     data = contents(read, image, SECTION)
     return None if data is None else unpack(data)
@@ -122,7 +122,7 @@ def _number(value: object) -> int:
     return value
 
 
-def _sound(record: Record) -> bool:
+def _sound(record: FixRecord) -> bool:
     """Return whether the pieces lie in the original file one after the other, and the headers stay in place."""
     pieces: Sequence[Piece] = record.pieces
     ends = [0, *(p.source + p.size for p in pieces)]

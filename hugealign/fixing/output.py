@@ -13,9 +13,9 @@ from hugealign.elf.fixrecord import (
     HEADERS_SECTION,
     MAGIC,
     SECTION,
+    FixRecord,
     Piece,
     Read,
-    Record,
     contents,
     digest,
     exactly,
@@ -91,7 +91,7 @@ def fixed(read: Read, image: Image, plan: Plan) -> Output:
 
     # The record's own length does not depend on the new headers, so its place is known before they are.
     def record(new_headers: bytes) -> bytes:
-        made = Record(plan.level, plan.page_size, size, len(headers), digest(new_headers), pieces)
+        made = FixRecord(plan.level, plan.page_size, size, len(headers), digest(new_headers), pieces)
         return pack(made)
 
     at_record = align_up(plan.size, _ALIGNMENT)

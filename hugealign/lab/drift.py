@@ -8,7 +8,7 @@ from hugealign.lab.geometry import named
 from hugealign.lab.placement import ordered
 from hugealign.lab.simulate import simulate, without
 from hugealign.lab.tracefile import open_trace
-from hugealign.ordering.drift import Drift, Missed
+from hugealign.ordering.drift import Drift, ReplayedMisses
 from hugealign.profile.ran import silent
 
 
@@ -35,4 +35,4 @@ def with_misses(
     counts: dict[str, dict[str, int]] = {}
     for row in done.rows:
         counts.setdefault(row.cpu, {})[row.layout] = row.misses
-    return replace(found, misses=[Missed(cpu, one["current"], one["new"]) for cpu, one in counts.items()])
+    return replace(found, misses=[ReplayedMisses(cpu, one["current"], one["new"]) for cpu, one in counts.items()])

@@ -57,7 +57,7 @@ class _Search:
     cache: dict[str, list[str]] = field(default_factory=dict)
 
 
-def resolve(path: str) -> Libraries:
+def resolve(path: str, environ: Mapping[str, str] = os.environ) -> Libraries:
     """Return the libraries that the program or library at *path* would be loaded with.
 
     Raises NotElfError, MalformedElfError, FileError when *path* itself cannot be read.
@@ -65,7 +65,7 @@ def resolve(path: str) -> Libraries:
     program = _load(path, None)
     info = os.stat(program.path)
     # In a set-user-id program the dynamic linker ignores the environment.
-    search = _Search({} if info.st_mode & 0o6000 else os.environ, _levels(), _cache())
+    search = _Search({} if info.st_mode & 0o6000 else environ, _levels(), _cache())
     objects = [program]
     if program.dynamic.interpreter and (loader := _candidate(program.dynamic.interpreter, program)):
         objects.append(loader)

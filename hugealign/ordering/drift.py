@@ -20,7 +20,7 @@ _ALL = 1 << 15  # windows: more than any order has
 
 
 @dataclass(frozen=True, slots=True)
-class Missed:
+class ReplayedMisses:
     """The misses of one processor under the order that is, and under a new one."""
 
     cpu: str
@@ -40,7 +40,7 @@ class Drift:
     current: float
     new: float
     orders: tuple[Sequence[int], Sequence[int]]
-    misses: Sequence[Missed] = ()
+    misses: Sequence[ReplayedMisses] = ()
 
     @property
     def lost(self) -> float:

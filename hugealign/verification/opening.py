@@ -23,7 +23,7 @@ from hugealign.verification.rules import Policy
 NO_PROGRAM = "no program or shared library in it"
 
 
-class Settings(NamedTuple):
+class Terms(NamedTuple):
     """What is the same for every file."""
 
     policy: Policy
@@ -31,7 +31,7 @@ class Settings(NamedTuple):
     allowance: Allowance
 
 
-def check_path(task: Task, settings: Settings, counts: Counts) -> Iterator[FileReport]:
+def check_path(task: Task, terms: Terms, counts: Counts) -> Iterator[FileReport]:
     """Yield what is known of the file that *task* names, or of the programs in it if it is an archive."""
     path, named = task
     try:
@@ -51,11 +51,11 @@ def check_path(task: Task, settings: Settings, counts: Counts) -> Iterator[FileR
             elif head and kinds.elf_type(head) == ET_CORE:
                 counts.other += 1
             else:
-                yield check_fd(fd, path, settings.policy)
+                yield check_fd(fd, path, terms.policy)
         elif not what:
             counts.other += 1
         else:
-            yield from _archive(fd, task, settings, counts)
+            yield from _archive(fd, task, terms, counts)
 
 
 def _kind(fd: int) -> str | OSError:
@@ -66,18 +66,18 @@ def _kind(fd: int) -> str | OSError:
         return error
 
 
-def _archive(fd: int, task: Task, settings: Settings, counts: Counts) -> Iterator[FileReport]:
+def _archive(fd: int, task: Task, terms: Terms, counts: Counts) -> Iterator[FileReport]:
     from hugealign.archives.look import Look  # heavy, and not needed for plain files
 
     own = Counts()
     reports = 0
-    work = Work(os.fstat(fd).st_size, settings.max_unpacked, settings.allowance)
+    work = Work(os.fstat(fd).st_size, terms.max_unpacked, terms.allowance)
     for found in Look(work, own).archive(fd, task.path, named=task.named):
         reports += 1
         if found.reason:
             yield FileReport(found.path, reason=found.reason)
         else:
-            yield check_fd(found.fd, found.path, settings.policy)
+            yield check_fd(found.fd, found.path, terms.policy)
     counts.add(own)
     if task.named and not reports:
         yield FileReport(task.path, reason=nothing(own))

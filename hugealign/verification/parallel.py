@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from hugealign.archives.counts import Counts
 from hugealign.verification.inputs import Begin, End, Step, Task
 from hugealign.verification.model import FileReport
-from hugealign.verification.opening import Settings, check_path
+from hugealign.verification.opening import Terms, check_path
 
 _PART = 64  # reports that a worker sends at once
 _AHEAD = 4  # batches per worker that may wait for an earlier one
@@ -40,9 +40,9 @@ class _Unit:
 class _Worker:
     """A process, the pipe to it, and the unit that it works on."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, terms: Terms) -> None:
         self.connection, theirs = _CONTEXT.Pipe()
-        self.process = _CONTEXT.Process(target=_work, args=(theirs, self.connection, settings), daemon=True)
+        self.process = _CONTEXT.Process(target=_work, args=(theirs, self.connection, terms), daemon=True)
         self.process.start()
         theirs.close()
         self.unit: _Unit | None = None
@@ -59,11 +59,11 @@ class _Worker:
         self.process.join()
 
 
-def results(steps: Iterable[Step], settings: Settings, jobs: int) -> Iterator[_Result]:
+def results(steps: Iterable[Step], terms: Terms, jobs: int) -> Iterator[_Result]:
     """Yield the results of *steps* in their order, checked by *jobs* processes."""
-    workers = [_Worker(settings) for _ in range(jobs)]
+    workers = [_Worker(terms) for _ in range(jobs)]
     try:
-        yield from _Pool(iter(steps), settings, workers).results()
+        yield from _Pool(iter(steps), terms, workers).results()
     finally:
         for worker in workers:
             worker.stop()
@@ -72,9 +72,9 @@ def results(steps: Iterable[Step], settings: Settings, jobs: int) -> Iterator[_R
 class _Pool:
     """The workers, the units in their order, and those to be given out again."""
 
-    def __init__(self, steps: Iterator[Step], settings: Settings, workers: list[_Worker]) -> None:
+    def __init__(self, steps: Iterator[Step], terms: Terms, workers: list[_Worker]) -> None:
         self._steps = steps
-        self._settings = settings
+        self._settings = terms
         self._workers = workers
         self._units: collections.deque[_Unit] = collections.deque()
         self._again: collections.deque[_Unit] = collections.deque()
@@ -168,25 +168,25 @@ def _death(status: int | None) -> str:
     return f"the process that checked it ended with status {status}"
 
 
-def _work(connection: _Connection, parents: _Connection, settings: Settings) -> None:
+def _work(connection: _Connection, parents: _Connection, terms: Terms) -> None:
     """Check batch after batch until the parent closes the pipe; interrupts end it at once, without a word."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     parents.close()
     try:
         while True:
-            _check(connection, connection.recv(), settings)
+            _check(connection, connection.recv(), terms)
     except (EOFError, OSError):
         return
 
 
-def _check(connection: _Connection, tasks: list[Task], settings: Settings) -> None:
+def _check(connection: _Connection, tasks: list[Task], terms: Terms) -> None:
     """Send (files finished since the last message, results, whether a file is half done) until all are finished."""
     part: list[_Result] = []
     finished = 0
     for task in tasks:
         counts = Counts()
         sent = False
-        for report in check_path(task, settings, counts):
+        for report in check_path(task, terms, counts):
             part.append(report)
             if len(part) >= _PART:
                 connection.send((finished, part, True))

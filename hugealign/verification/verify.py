@@ -13,7 +13,7 @@ from hugealign.units import printable
 from hugealign.verification.compare import Comparison, pairs
 from hugealign.verification.inputs import Begin, End, Step, steps
 from hugealign.verification.model import FileReport
-from hugealign.verification.opening import NO_PROGRAM, Settings, check_path, nothing
+from hugealign.verification.opening import NO_PROGRAM, Terms, check_path, nothing
 from hugealign.verification.result import FileResult, Verification
 from hugealign.verification.rules import Policy
 from hugealign.verification.selection import Selection
@@ -126,14 +126,14 @@ def check_all(
     *recursive* allows directories; *jobs* processes check at a time; *counts* takes up what was passed over.
     """
     counts = Counts() if counts is None else counts
-    settings = Settings(policy, max_unpacked, Allowance())
+    terms = Terms(policy, max_unpacked, Allowance())
     todo = steps(paths, recursive=recursive)
     if jobs > 1:
         from hugealign.verification.parallel import results
 
-        done = results(todo, settings, jobs)
+        done = results(todo, terms, jobs)
     else:
-        done = _serial(todo, settings)
+        done = _serial(todo, terms)
     before, reports = Counts(), 0
     for step in done:
         if isinstance(step, Counts):
@@ -147,12 +147,12 @@ def check_all(
             yield FileReport(step.path, reason=nothing(counts.since(before)))
 
 
-def _serial(todo: "Iterable[Step]", settings: Settings) -> "Iterator[Begin | End | FileReport | Counts]":
+def _serial(todo: "Iterable[Step]", terms: Terms) -> "Iterator[Begin | End | FileReport | Counts]":
     for step in todo:
         if isinstance(step, list):
             counts = Counts()
             for task in step:
-                yield from check_path(task, settings, counts)
+                yield from check_path(task, terms, counts)
             yield counts
         else:
             yield step

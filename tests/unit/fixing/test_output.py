@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from hugealign.elf.fixrecord import HEADERS_SECTION, MAGIC, SECTION, Piece, Read, Record, digest, pack, unpack
+from hugealign.elf.fixrecord import HEADERS_SECTION, MAGIC, SECTION, FixRecord, Piece, Read, digest, pack, unpack
 from hugealign.elf.image import Image, Section
 from hugealign.errors import MalformedElfError
 from hugealign.fixing.output import Output, _carved, _without, original, without_tail
 from hugealign.fixing.plan import RefusalError
 
 HEADERS = bytes(range(32)) + bytes([64, *bytes(7)]) + bytes(range(88))  # e_phoff is 64
-RECORD = Record("shift", 2 << 20, 1000, 128, digest(HEADERS), (Piece(0, 0, 400), Piece(500, 4500, 500)))
+RECORD = FixRecord("shift", 2 << 20, 1000, 128, digest(HEADERS), (Piece(0, 0, 400), Piece(500, 4500, 500)))
 
 
 def reader(data: bytes) -> Read:
@@ -85,7 +85,7 @@ def test_a_gap_that_holds_something_stays() -> None:
 
 
 def fixed_image(
-    headers: bytes = HEADERS, old: bytes = HEADERS, size: int = 8000, made: Record = RECORD
+    headers: bytes = HEADERS, old: bytes = HEADERS, size: int = 8000, made: FixRecord = RECORD
 ) -> tuple[bytes, Image]:
     record = pack(made)
     data = headers.ljust(6000, b"\1") + record + old
