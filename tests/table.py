@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests import sections
 from tests.link.newer import CARGO, SUITES, TARGET
 
 #: The files of tests/link, all of them, with their headings.
@@ -147,12 +148,6 @@ def tables(run: list[Case]) -> dict[str, str]:
     return found
 
 
-def kept(document: str) -> dict[str, str]:
-    """Return the tables of *document* by heading."""
-    parts = (part.partition("\n\n") for part in re.split(r"^## ", document, flags=re.MULTILINE)[1:])
-    return {title: text.rstrip("\n") + "\n" for title, _, text in parts}
-
-
 def passed(table: str) -> int:
     """Return how many cases passed by the cells of *table*."""
     cells = (cell for line in table.splitlines() if line.startswith("|") for cell in line.split("|")[2:])
@@ -180,7 +175,7 @@ def cell(marks: list[str]) -> str:
 def main() -> None:
     """Turn the JUnit files, all arguments but the first, into the document that the first one names."""
     target, *runs = map(Path, sys.argv[1:])
-    old = kept(target.read_text()) if target.exists() else {}
+    old = sections.split(target.read_text()) if target.exists() else {}
     found = old | tables([case for junit in runs for case in cases(junit)])
     shown = {title: found[title] for title in FILES.values() if title in found}
     head = (

@@ -130,7 +130,7 @@ def _warmed(
 
 
 def cool(path: str, progress: Progress | None = None, *, rodata: bool = False) -> CachedText:
-    """Bring the text of the file at *path* into the page cache in small pages; with *rodata* what is only readable, too.
+    """Bring the text of the file at *path* into the page cache in small pages, with *rodata* what is only readable too.
 
     As `warm`, it does so unasked where the build of the file asks for that.  Raises HugealignError as `warm`.
     """
