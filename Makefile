@@ -9,8 +9,8 @@ JUNIT := -o junit_family=xunit1 --junitxml=
 SHELL_FILES := bin/hugealign bin/hugealign-gcc hugealign/libexec/ld packaging/deb.sh packaging/rpm.sh \
 	packaging/debian/tests/main-job tests/setup.sh tests/installed.sh tests/coverage.sh .ci/run $(wildcard examples/*/*.sh)
 
-# What only test-kernels needs, 90 MB of it, and what builds a kernel: `make test` does not install it.
-KERNEL_PACKAGES := qemu-system-x86 busybox-static xfsprogs btrfs-progs kmod cpio debian-archive-keyring \
+# What only test-kernels needs, 120 MB of it, and what builds a kernel: `make test` does not install it.
+KERNEL_PACKAGES := qemu-system-x86 qemu-system-arm busybox-static xfsprogs btrfs-progs kmod cpio debian-archive-keyring \
 	flex bison bc libelf-dev xz-utils mmdebstrap
 
 .PHONY: help demo test test-links test-live test-kernels test-postgres test-mysql test-prebuilt test-archive check coverage format bench docs manual docs-live tables share pad install uninstall deb rpm wheel setup clean

@@ -1,7 +1,8 @@
 """Write docs/links.md: every link situation that the tests try, by linker, from runs of the tests.
 
 ``make docs`` runs it over the JUnit file of the short tests and, where there is one, that of ``make test-links``.  A
-cell is the number of cases that passed, and for those skipped the number of the reason below the tables.
+cell is the number of cases that passed, and for those skipped the number of the reason below the table.  Tables of
+which a run has no case stay as they are in the document.
 """
 
 import json
@@ -9,10 +10,11 @@ import re
 import sys
 import xml.etree.ElementTree as ET
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests import sections
 from tests.link.newer import CARGO, SUITES, TARGET
 
 #: The files of tests/link, all of them, with their headings.
@@ -45,6 +47,9 @@ FILES = {
     "test_corpus": "The corpus, by kind of program",
     "test_newer": "Newer linkers, x86-64",
     "test_newer_aarch64": "Newer linkers, aarch64",
+    # Cases with that linker have tables of their own: it comes from another source than the others.
+    "test_newer: wild": "wild, x86-64",
+    "test_newer_aarch64: wild": "wild, aarch64",
 }
 NOTES = {
     "test_bolt": "BOLT leaves the old text where it was, unused, and puts its own into a segment of its own behind "
@@ -52,6 +57,7 @@ NOTES = {
     "but it is not\npadded: `verify` finds the second segment and its tail. `-align-text` and `-hugify` change nothing "
     "about that;\n`-no-huge-pages` loses the hot code too: leave it out. What `verify` says:",
     "test_newer": "Each suite's linkers, with the options, programs and gcc of this system:",
+    "test_newer: wild": "As cargo builds it, with the options, programs and gcc of this system:",
 }
 INSTALLED = ("bfd", "lld14", "lld19", "mold", "gold")
 NEWER = (*(f"{linker} {suite}" for suite in SUITES for linker in ("bfd", "lld", "mold", "gold")), f"wild {CARGO}")
@@ -110,16 +116,18 @@ def cases(junit: Path) -> Iterator[Case]:
         skipped = case.find("skipped")
         reason = None if skipped is None else re.sub(r"/tmp/\S+|\(/.*", "…", skipped.attrib["message"])
         properties = {p.attrib["name"]: p.attrib["value"] for p in case.iter("property")}
-        yield Case(file, situation_of(name, parameters), linker_of(parameters), properties.get("seen"), reason)
+        linker = linker_of(parameters)
+        file = f"{file}: wild" if linker.startswith("wild") else file
+        yield Case(file, situation_of(name, parameters), linker, properties.get("seen"), reason)
 
 
-def tables(run: list[Case]) -> str:
-    """Return the tables of *run* as Markdown."""
-    reasons: dict[str, int] = {}
-    parts = []
+def tables(run: list[Case]) -> dict[str, str]:
+    """Return the tables of *run* by heading, as Markdown, each with the reasons of what it skipped."""
+    found = {}
     for file, title in FILES.items():
         rows: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
         seen = []
+        reasons: dict[str, int] = {}
         for case in run:
             if case.file == file:
                 number = reasons.setdefault(case.skipped, len(reasons) + 1) if case.skipped else None
@@ -129,22 +137,27 @@ def tables(run: list[Case]) -> str:
             continue
         used = {linker for cells in rows.values() for linker in cells}
         columns = [linker for linker in (*INSTALLED, *NEWER) if linker in used]
-        parts.append(f"## {title}\n")
+        parts = []
         if file in NOTES:
-            parts += [NOTES[file], "", *(seen or versions()), ""]
+            parts += [NOTES[file], "", *(seen or versions((CARGO,) if "wild" in file else SUITES)), ""]
         parts.append(f"| situation | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}")
         for situation, cells in rows.items():
             parts.append(f"| {situation} | {' | '.join(cell(cells[linker]) for linker in columns)} |")
-        parts.append("")
-    parts.append("## Reasons\n")
-    parts += [f"- [{number}] {reason}" for reason, number in reasons.items()]
-    return "\n".join(parts) + "\n"
+        parts += ["", *(f"- [{number}] {reason}" for reason, number in reasons.items())] if reasons else []
+        found[title] = "\n".join(parts) + "\n"
+    return found
 
 
-def versions() -> list[str]:
-    """Return what the newer linkers call themselves."""
+def passed(table: str) -> int:
+    """Return how many cases passed by the cells of *table*."""
+    cells = (cell for line in table.splitlines() if line.startswith("|") for cell in line.split("|")[2:])
+    return sum(int(found[1] or 1) for cell in cells if (found := re.match(r" (?:(\d+) )?ok\b", cell)))
+
+
+def versions(suites: Sequence[str]) -> list[str]:
+    """Return what the newer linkers of *suites* call themselves."""
     lines = []
-    for suite in (*SUITES, CARGO):
+    for suite in suites:
         found = TARGET / suite / "versions.json"
         names = json.loads(found.read_text()) if found.exists() else {}
         lines += [f"- {suite}: {', '.join(v for name, v in names.items() if name.startswith('bin/'))}"] if names else []
@@ -162,15 +175,17 @@ def cell(marks: list[str]) -> str:
 def main() -> None:
     """Turn the JUnit files, all arguments but the first, into the document that the first one names."""
     target, *runs = map(Path, sys.argv[1:])
-    run = [case for junit in runs for case in cases(junit)]
-    skipped = sum(case.skipped is not None for case in run)
+    old = sections.split(target.read_text()) if target.exists() else {}
+    found = old | tables([case for junit in runs for case in cases(junit)])
+    shown = {title: found[title] for title in FILES.values() if title in found}
     head = (
         "# Links that are tested\n\nWritten by `make docs` from a run of the tests, and from one of `make test-links` "
         "where there is one; not by hand.\n`ok`: the program runs as without hugealign and its text is whole windows, "
-        "or the link is left alone where that is\nthe promise. `--`: not tried with that linker. Here "
-        f"{len(run) - skipped} cases passed; {skipped} were skipped, for the reasons at the end.\n\n"
+        "or the link is left alone where that is\nthe promise. `--`: not tried with that linker; a number in brackets: "
+        "skipped, for the reason below the table. Here\n"
+        f"{sum(map(passed, shown.values()))} cases passed. A table is of the last run that had its tests.\n"
     )
-    target.write_text(head + tables(run))
+    target.write_text("\n".join((head, *(f"## {title}\n\n{text}" for title, text in shown.items()))))
 
 
 if __name__ == "__main__":

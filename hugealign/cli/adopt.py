@@ -36,6 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--undo", action="store_true", help="remove what was written")
     add("--fix", action="store_true", help="run from a fixed copy where a file has no whole window")
     add("--libs", action="store_true", help="shared libraries, too; of a running service all that it has loaded")
+    add("--rodata", action="store_true", help="read-only data in whole windows, too")
     add("--file", metavar="FILE", action="append", default=[], help="another program or library that the service runs")
 
 
@@ -43,9 +44,9 @@ def run(args: argparse.Namespace) -> int:
     """Adopt, show or undo, and return the exit status."""
     from hugealign.stage import adopt
 
-    if args.undo and (args.dry_run or args.fix or args.libs or args.file):
+    if args.undo and (args.dry_run or args.fix or args.libs or args.rodata or args.file):
         raise UsageError("--undo: goes with no other option")
-    options = adopt.AdoptOptions(args.file, args.libs, args.fix)
+    options = adopt.AdoptOptions(args.file, args.libs, args.fix, args.rodata)
     status = 0
     for unit in args.units:
         try:

@@ -11,7 +11,9 @@ EPILOG = """\
 This is the opposite of warm, to compare the two without building again: a
 process that starts afterwards has its text in 4 KiB pages.  It needs no
 privileges and never writes to the file.  Pages that a process maps stay as they
-are, and so do those of tmpfs.
+are, and so do those of tmpfs.  --rodata takes the windows of what is only read,
+too; a file that was linked with HUGEALIGN_SEGMENTS=text,rodata needs no option
+for them.
 
 exit status: 0 no window huge; 1 some still are; 2 wrong usage; 3 could not
 look.
@@ -21,6 +23,7 @@ look.
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``cool`` to *parser*."""
     parser.add_argument("files", nargs="+", metavar="FILE", help="an executable or a shared library")
+    parser.add_argument("--rodata", action="store_true", help="read-only data in whole windows, too")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -32,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     for path in args.files:
         try:
             with Progress(printable(path)) as progress:
-                done = cool(path, progress)
+                done = cool(path, progress, rodata=args.rodata)
         except HugealignError as error:
             print(f"hugealign: error: {printable(path)}: {error}", file=sys.stderr)
             statuses.add(error.exit_status)
@@ -41,5 +44,5 @@ def run(args: argparse.Namespace) -> int:
             print("hugealign: interrupted", file=sys.stderr)
             return 130
         print("\n".join(report.lines(done)), flush=True)
-        statuses.add(int(done.huge > 0))
+        statuses.add(int(done.huge > 0 or (done.rodata is not None and done.rodata.huge > 0)))
     return 1 if 1 in statuses else max(statuses)

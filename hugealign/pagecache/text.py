@@ -129,14 +129,25 @@ def _warmed(
     return warmth, obstacles.not_warmed(path) if options.check else obstacles.to_huge(fd, path, warmth, hits)
 
 
-def cool(path: str, progress: Progress | None = None) -> CachedText:
-    """Bring the text of the file at *path* into the page cache in small pages.  Raises HugealignError as `warm`."""
+def cool(path: str, progress: Progress | None = None, *, rodata: bool = False) -> CachedText:
+    """Bring the text of the file at *path* into the page cache in small pages, with *rodata* what is only readable too.
+
+    As `warm`, it does so unasked where the build of the file asks for that.  Raises HugealignError as `warm`.
+    """
     page_size = kernel.huge_page_size()
     with measure.huge_pages_allowed(), opened(path) as fd:
+
+        def cooled(offsets: Sequence[int], progress: Progress | None) -> tuple[Warmth, Obstacle | None]:
+            warmth = warming.cool(fd, offsets, page_size, progress)
+            return warmth, obstacles.to_small(fd, path) if any(warmth.huge) else None
+
         offsets = measure.text_windows(fd, page_size, all_text=True)
-        warmth = warming.cool(fd, offsets, page_size, progress)
-        obstacle = obstacles.to_small(fd, path) if any(warmth.huge) else None
-        return CachedText(path, page_size, offsets, warmth, obstacle)
+        warmth, obstacle = cooled(offsets, progress)
+        data = None
+        if rodata or measure.rodata_meant(fd, page_size):
+            places = measure.rodata_windows(fd, page_size)
+            data = CachedRodata(places, *cooled(places, None))
+        return CachedText(path, page_size, offsets, warmth, obstacle, rodata=data)
 
 
 def _replaced(before: CachedText, fd: int, progress: Progress | None) -> CachedText:

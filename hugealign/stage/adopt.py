@@ -23,11 +23,15 @@ from hugealign.units import printable
 
 @dataclass(frozen=True, slots=True)
 class AdoptOptions:
-    """What to adopt: *files* beside the service's own program; with its shared libraries (*libs*); fixed (*fix*)."""
+    """What to adopt: *files* beside the service's own program; with its shared libraries (*libs*); fixed (*fix*).
+
+    *rodata*: what is only readable, too.
+    """
 
     files: Sequence[str] = ()
     libs: bool = False
     fix: bool = False
+    rodata: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +52,13 @@ def plan(unit: str, options: AdoptOptions) -> Adopted:
     staged: list[str] = []
     warmed: list[str] = []
     for path in _files(service, options):
-        place = _place(path, options.fix)
+        place = _place(path, options)
         (warmed if place == "warm" else staged if place else []).append(path)
     if not staged and not warmed:
         hint = "" if options.fix else "; try: --fix"
         raise ServiceError(f"{service.name}: nothing that it starts has a whole window of text{hint}")
     keeps = tunable.VARIABLE not in service.environment and tunable.known((*staged, *warmed)[0])
-    adoption = dropins.Adoption(service.name, staged, warmed, options.fix, keeps, store.DEFAULT)
+    adoption = dropins.Adoption(service.name, staged, warmed, options.fix, keeps, store.DEFAULT, options.rodata)
     return Adopted(service.name, dropins.texts(adoption, _command()), staged, warmed)
 
 
@@ -121,13 +125,13 @@ def _is_elf(path: str, asked: bool) -> bool:
     return True
 
 
-def _place(path: str, fix: bool) -> str:
+def _place(path: str, options: AdoptOptions) -> str:
     """Return ``warm`` if the file at *path* can be huge in place, ``stage`` if by a copy, nothing if not at all."""
-    done = warm(path, WarmOptions())
+    done = warm(path, WarmOptions(rodata=options.rodata))
     with opened(path) as fd:
         if done.offsets and (done.huge == len(done.offsets) or _could_be_warm(path, fd, done)):
             return "warm"
-        origin = copies.source(path, fd, fix)
+        origin = copies.source(path, fd, options.fix, options.rodata)
         if origin is None:
             return ""
         copies.check(origin)

@@ -25,6 +25,7 @@ class Adoption:
     """What to write for the service *name*: *staged* are files to bind copies over, *warmed* those made huge in place.
 
     *fix*: fixed copies where a file has no window.  *tunable*: the loader of the program keeps text huge if asked.
+    *rodata*: what is only readable, too.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Adoption:
     fix: bool = False
     tunable: bool = False
     store: str = "/run/hugealign"
+    rodata: bool = False
 
 
 def paths(name: str) -> tuple[str, str]:
@@ -67,8 +69,9 @@ def _service(adoption: Adoption, command: str) -> str:
     # First the names of the last copies go: whatever fails then, no old program is started.
     # Names of its own: other services keep theirs, and with them the copies that they share with it.
     lines += [f"ExecStart=-/bin/rm -f -- {_argument(_link(adoption, path))}" for path in adoption.staged]
-    staging = f"stage{' --fix' if adoption.fix else ''} --owner {_owner(adoption.name)}"
-    for words, files in ((staging, adoption.staged), ("warm", adoption.warmed)):
+    rodata = " --rodata" if adoption.rodata else ""
+    staging = f"stage{' --fix' if adoption.fix else ''}{rodata} --owner {_owner(adoption.name)}"
+    for words, files in ((staging, adoption.staged), (f"warm{rodata}", adoption.warmed)):
         if files:
             lines.append(f"ExecStart=-{run} {words} -- {' '.join(map(_argument, files))}")
     return "\n".join([*lines, ""])

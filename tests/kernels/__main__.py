@@ -4,7 +4,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from tests.kernels import debian, machine, results
+from tests import sections
+from tests.kernels import built, debian, machine, pages64k, results
 from tests.kernels.claims import faults
 
 
@@ -39,8 +40,14 @@ def write(target: Path) -> int:
     if runs is None:
         print(f"kernels: not all kernels were tested; {target} stays as it is", file=sys.stderr)
         return 0
+    text = results.document(runs)
+    # Its machine is another one: where that did not run now, what it measured before stays.
+    before = sections.split(target.read_text(encoding="utf-8")).get(pages64k.TITLE) if target.exists() else None
+    measured = results.saved(built.PAGES_64K)
+    if part := pages64k.section(measured) if measured else before:
+        text = sections.renewed(text, pages64k.TITLE, part)
     new = target.with_name(target.name + ".new")
-    new.write_text(results.document(runs), encoding="utf-8")
+    new.write_text(text, encoding="utf-8")
     new.replace(target)
     return 0
 

@@ -41,6 +41,13 @@ def forget(series: str) -> None:
     (DIRECTORY / f"{series}.json").unlink(missing_ok=True)
 
 
+def saved(series: str) -> dict[str, Any] | None:
+    """Return what was saved of the kernel of *series*, None if nothing was measured."""
+    path = DIRECTORY / f"{series}.json"
+    run: dict[str, Any] = json.loads(path.read_text(encoding="ascii")) if path.exists() else {}
+    return run if "results" in run else None
+
+
 def load() -> list[dict[str, Any]] | None:
     """Return what was saved of every kernel, in order; None unless each was tried, and one at least could be had."""
     paths = [DIRECTORY / f"{series}.json" for series in SERIES]

@@ -287,9 +287,9 @@ def test_in_place_where_the_file_system_can(programs: Programs, stock: Path) -> 
     for path, place in ((cold, "warm"), (stock / "good", "stage")):
         with running(path, "5") as child:
             assert huge_kib(child.pid, path) == 0
-            assert adopt._place(str(path), fix=False) == place
-    assert adopt._place(str(stock / "plain"), fix=True) == "stage"
-    assert adopt._place(str(stock / "plain"), fix=False) == ""
+            assert adopt._place(str(path), adopt.AdoptOptions()) == place
+    assert adopt._place(str(stock / "plain"), adopt.AdoptOptions(fix=True)) == "stage"
+    assert adopt._place(str(stock / "plain"), adopt.AdoptOptions()) == ""
     assert not [name for name in os.listdir(cold.parent) if name.startswith(".")]
 
 

@@ -94,6 +94,22 @@ def test_warmed_only_when_asked_for(cold: Path) -> None:
         assert json.loads(hugealign("ps", "--format", "json", str(child.pid)).stdout)["processes"][0]["rodata"] is None
 
 
+def test_cooled_when_asked_for(cold: Path) -> None:
+    assert hugealign("warm", "--rodata", cold).returncode == 0
+    done = hugealign("cool", cold)
+    assert (done.returncode, done.stdout) == (0, f"{cold}: 0 of {TEXT} windows huge (0 B)\n")
+    with running([cold, "wait"]) as child:
+        assert mapped(child.pid, cold) == {"r--p": DATA * WINDOW >> 10, "r-xp": 0, "rw-p": 0}
+        used = hugealign("cool", "--rodata", cold)
+        assert used.returncode == 1  # what a process maps stays
+        assert f"  read-only data: {DATA} of {DATA} windows huge" in used.stdout
+    done = hugealign("cool", "--rodata", cold)
+    assert done.returncode == 0
+    assert f"  read-only data: 0 of {DATA} windows huge (0 B)" in done.stdout
+    with running([cold, "wait"]) as child:
+        assert not any(mapped(child.pid, cold).values())
+
+
 def test_text_that_is_small_is_not_made_up_for(cold: Path) -> None:
     """All read-only data huge, no text: everybody says that it is not."""
     assert hugealign("warm", "--rodata", cold).returncode == 0

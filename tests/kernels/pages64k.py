@@ -1,0 +1,189 @@
+"""A machine with pages of 64 KiB: aarch64, emulated, with a kernel that is built here.
+
+``python -m tests.kernels.pages64k docs/kernels.md`` boots it and renews its section of the document.
+"""
+
+import datetime as dt
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.kernels import built, debian, machine, results
+from tests.sections import renewed
+from tests.support import HUGEALIGN, ROOT, run
+
+TITLE = "Pages of 64 KiB"
+SECONDS = 1500
+#: The programs: the huge page that they are linked for; plain is linked as by default, for 64 KiB.
+PROGRAMS = {"plain": "", "2M": "2M", "32M": "32M", "512M": "512M"}
+RELEASE = "trixie"
+_PACKAGES = ("python3-minimal", "libpython3-stdlib", "dash", "coreutils", "mount")
+_DISK = 1 << 30
+_GCC = "aarch64-linux-gnu-gcc"
+#: 6 MiB of text, all of one byte that is no instruction.
+_TEXT = '.text\nwalk: .fill 6 << 20, 1, 255\n.section .note.GNU-stack,"",%progbits\n'
+_MAIN = '#include <unistd.h>\nint main(void) { return write(1, "ready\\n", 6) == 6 ? pause() : 1; }\n'
+_INIT = """\
+#!/usr/bin/dash
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t tmpfs tmp /tmp
+export PYTHONPATH=/opt
+exec python3 /opt/guest.py
+"""
+
+
+def check_tools() -> None:
+    """Raise debian.Unavailable if a tool that is needed is not installed."""
+    machine.check_tools()
+    tools = ("qemu-system-aarch64", "mmdebstrap", _GCC)
+    if missing := [tool for tool in tools if not shutil.which(tool)]:
+        raise debian.Unavailable(f"not installed: {', '.join(missing)}; make test-kernels installs them")
+
+
+def disks() -> list[Path]:
+    """Make the disk of the system and those that are empty.  Raises debian.Unavailable."""
+    archive = debian.BUILD / "arm64.tar"
+    if not archive.exists():
+        half = archive.with_suffix(".new.tar")
+        # Unpacked only: nothing of another processor has to run here.
+        words = ["mmdebstrap", "--quiet", "--variant=extract", "--arch=arm64", f"--include={','.join(_PACKAGES)}"]
+        done = subprocess.run([*words, RELEASE, half], check=False, capture_output=True, text=True, timeout=900)
+        if done.returncode:
+            raise debian.Unavailable(f"mmdebstrap: {done.stderr.strip()[-200:]}")
+        half.rename(archive)
+    with tempfile.TemporaryDirectory(dir=debian.BUILD) as name:
+        tree = Path(name)
+        subprocess.run(["tar", "-xf", archive, "-C", tree, "--exclude=./dev/*"], check=True)
+        for place in (
+            "proc",
+            "sys",
+            "dev",
+            "tmp",
+            "programs",
+            "opt",
+            *(f"mnt/{fs}" for fs in ("ext4", "xfs", "tmpfs")),
+        ):
+            (tree / place).mkdir(parents=True, exist_ok=True)
+        shutil.copytree(ROOT / "hugealign", tree / "opt/hugealign", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(Path(__file__).with_name("pages64k_guest.py"), tree / "opt/guest.py")
+        (tree / "init").write_text(_INIT, encoding="ascii")
+        (tree / "init").chmod(0o755)
+        _programs(tree / "programs")
+        tree.chmod(0o755)
+        system = ("mke2fs", "-qFt", "ext4", "-d", name)
+        makers = {"system": system, "ext4": ("mke2fs", "-qFt", "ext4"), "xfs": ("mkfs.xfs", "-qf")}
+        return [_disk(debian.BUILD / f"arm64-{kind}.img", *words) for kind, words in makers.items()]
+
+
+def _disk(path: Path, *command: str) -> Path:
+    path.unlink(missing_ok=True)
+    with path.open("wb") as file:
+        file.truncate(_DISK)
+    subprocess.run([*command, path], check=True, capture_output=True)
+    return path
+
+
+def _programs(directory: Path) -> None:
+    (directory / "text.s").write_text(_TEXT, encoding="ascii")
+    (directory / "main.c").write_text(_MAIN, encoding="ascii")
+    for name, page in PROGRAMS.items():
+        words = [_GCC, "-O1", "-fuse-ld=bfd", "main.c", "text.s", "-o", name]
+        if page:
+            run(HUGEALIGN, *words, cwd=directory, check=True, HUGEALIGN_PAGE_SIZE=page)
+        else:
+            run(*words, cwd=directory, check=True)
+    (directory / "text.s").unlink()
+    (directory / "main.c").unlink()
+
+
+def boot(kernel: debian.Kernel, images: Sequence[Path], log: Path) -> list[dict[str, Any]]:
+    """Boot *kernel* with the disks *images* and return what the guest sent; the console goes to *log*.
+
+    Raises RuntimeError if the guest did not come to its end.
+    """
+    command = [
+        *("nice", "-n", "10", "qemu-system-aarch64", "-M", "virt", "-cpu", "max", "-smp", "1", "-m", "1536"),
+        *("-display", "none", "-monitor", "none", "-nodefaults", "-no-reboot", "-serial", f"file:{log}"),
+        *("-chardev", f"file,id=results,path={log.with_suffix('.jsonl')}", "-device", "pci-serial,chardev=results"),
+        *("-kernel", str(kernel.image)),
+        *("-append", "console=ttyAMA0 loglevel=4 panic=-1 root=/dev/vda ro rootwait init=/init"),
+    ]
+    for image in images:
+        command += ["-drive", f"file={image},if=none,id={image.stem},format=raw,snapshot=on"]
+        command += ["-device", f"virtio-blk-pci,drive={image.stem}"]
+    return machine.sent(command, log, SECONDS)
+
+
+def measure() -> dict[str, Any]:
+    """Boot the machine and return what was measured, and with what.  Raises debian.Unavailable, RuntimeError."""
+    check_tools()
+    debian.update()
+    kernel = built.kernel(built.PAGES_64K)
+    sent = boot(kernel, disks(), debian.BUILD / f"{built.PAGES_64K}.log")
+    today = dt.datetime.now(tz=dt.UTC).date().isoformat()
+    return {"date": today, "package": kernel.package, "results": sent}
+
+
+def faults(cells: Sequence[dict[str, Any]]) -> list[str]:
+    """Return where hugealign's claims in *cells* are not what the page tables had."""
+    found = []
+    for cell in cells:
+        place = f"{cell['fs']}, {cell['read_ahead_kib']} KiB read ahead, {cell['program']}"
+        said, ps = cell["verify"]["windows"], cell["ps"]
+        wrong = {
+            f"only {cell['entries']} of {cell['pages']} entries were found": cell["entries"] != cell["pages"],
+            f"verify sees {said} windows of 2 MiB, memory has {cell['windows']}": said != cell["windows"],
+            f"{cell['contiguous']} windows are contiguous, verify allows {said}": cell["contiguous"] > said,
+            f"ps sees {cell['ps_huge']} huge windows, which would be of 512 MiB": cell["ps_huge"],
+            "ps does not say that it cannot see them": "pages are 64.0 KiB here: runs of contiguous" not in ps["text"],
+        }
+        found += [f"{place}: {fault}" for fault, true in wrong.items() if true]
+    return found
+
+
+def section(measured: dict[str, Any]) -> str:
+    """Return the section of docs/kernels.md."""
+    first, *cells = measured["results"]
+    columns = list(dict.fromkeys((cell["fs"], cell["read_ahead_kib"]) for cell in cells))
+    by = {(cell["program"], cell["fs"], cell["read_ahead_kib"]): cell for cell in cells}
+    names = [f"{fs}, 16 MiB read ahead" if ahead > 128 else fs for fs, ahead in columns]
+    rows = []
+    for program, page in PROGRAMS.items():
+        mine = [by[program, *column] for column in columns]
+        title = f"hugealign gcc, {page}" if page else "gcc"
+        rows.append([title, str(mine[0]["verify"]["windows"]), *(str(cell["contiguous"]) for cell in mine)])
+    table = results.table(["linked by", "verify --kernels", *names], rows)
+    return f"""\
+An emulated aarch64 with `{measured["package"]}`, {measured["date"]}.
+Debian's own kernels have pages of 4 or 16 KiB. A PMD maps {first["pmd"] >> 20} MiB there, and 32 contiguous entries map
+2 MiB if one folio holds all of it. The programs have 6 MiB of text, linked for a huge page of 2, 32 or 512 MiB, and
+all of it was touched: how many windows of 2 MiB `verify --kernels` allows (`linux-64k`), and how many the page tables
+map contiguously, read in physical memory. `smaps`, PAGEMAP_SCAN and so `ps` show none of them; `ps` says so.
+
+{table}"""
+
+
+def main() -> int:
+    """Measure, print what is wrong, and renew the section in the document that is named."""
+    try:
+        measured = measure()
+    except debian.Unavailable as reason:
+        print(f"pages64k: {reason}", file=sys.stderr)
+        return 3
+    text = section(measured)
+    print(text)
+    wrong = faults(measured["results"][1:])
+    print("\n".join(wrong) or "All claims hold.")
+    if len(sys.argv) > 1 and not wrong:
+        document = Path(sys.argv[1])
+        document.write_text(renewed(document.read_text(), TITLE, text))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

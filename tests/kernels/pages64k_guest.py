@@ -1,0 +1,163 @@
+"""What runs in the machine with pages of 64 KiB: which windows of 2 MiB are mapped by contiguous page table entries.
+
+It looks into the page tables themselves, in physical memory, and knows nothing of hugealign.  With pages of 64 KiB, 32
+entries with the contiguous bit map 2 MiB (PTE_CONT and CONT_PTE_SHIFT in
+arch/arm64/include/asm/pgtable-hwdef.h).
+"""
+
+import ctypes
+import json
+import os
+import re
+import struct
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+PAGE, RUN, ENTRIES = 64 << 10, 32, 8192
+CONTIGUOUS = 1 << 52
+OUTPUT = (1 << 48) - PAGE  # the bits of an entry that are an address
+PROGRAMS = Path("/programs")
+POWER_OFF = 0x4321FEDC  # LINUX_REBOOT_CMD_POWER_OFF
+DISKS = {"ext4": "vdb", "xfs": "vdc"}
+MOUNTS = {
+    **{name: f"mount -t {name} /dev/{disk}" for name, disk in DISKS.items()},
+    "tmpfs huge=always": "mount -t tmpfs -o huge=always tmpfs",
+}
+
+
+def hugealign(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run our command."""
+    return subprocess.run([sys.executable, "-m", "hugealign", *words], capture_output=True, text=True, check=False)
+
+
+def text(pid: int, path: Path) -> range:
+    """Return the addresses of the text of *path* in process *pid*."""
+    for line in Path(f"/proc/{pid}/maps").read_text(encoding="ascii").splitlines():
+        words = line.split()
+        if "x" in words[1] and words[-1] == str(path):
+            start, end = (int(word, 16) for word in words[0].split("-"))
+            return range(start, end)
+    raise RuntimeError(f"process {pid} has no text of {path}")
+
+
+def touch(pid: int, addresses: range) -> None:
+    """Have every page of *addresses* mapped."""
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        for address in addresses[::PAGE]:
+            os.pread(memory.fileno(), 1, address)
+
+
+def frames(pid: int, addresses: range) -> list[int]:
+    """Return the physical addresses of the pages at *addresses*."""
+    with open(f"/proc/{pid}/pagemap", "rb", buffering=0) as pagemap:
+        raw = os.pread(pagemap.fileno(), len(addresses) // PAGE * 8, addresses.start // PAGE * 8)
+    return [(entry & ((1 << 55) - 1)) * PAGE for (entry,) in struct.iter_unpack("<Q", raw)]
+
+
+def ram() -> list[range]:
+    """Return where physical memory is."""
+    found = re.findall(r"^([0-9a-f]+)-([0-9a-f]+) : System RAM$", Path("/proc/iomem").read_text("ascii"), re.MULTILINE)
+    return [range(int(start, 16), int(end, 16) + 1) for start, end in found]
+
+
+def entries(memory: int, addresses: range, pages: list[int]) -> dict[int, int]:
+    """Return the page table entry of each of *addresses*, found by the physical addresses *pages* that it must have."""
+    found: dict[int, int] = {}
+    for table in range(addresses.start // PAGE // ENTRIES, (addresses.stop - 1) // PAGE // ENTRIES + 1):
+        mine = {
+            at: page
+            for at, page in zip(addresses[::PAGE], pages, strict=True)
+            if at // PAGE // ENTRIES == table and page
+        }
+        samples = dict([*mine.items()][:: max(1, len(mine) // 4)])
+        for place in (frame for part in ram() for frame in part[::PAGE]):
+            # Another process may map the same pages; its table is of other addresses, or the same for our purpose.
+            if all(_entry(memory, place, at) & OUTPUT == page for at, page in samples.items()):
+                found |= {at: _entry(memory, place, at) for at in mine}
+                break
+    return found
+
+
+def _entry(memory: int, table: int, address: int) -> int:
+    """Return the entry for *address* in the page *table*, 0 if it is not valid or cannot be read."""
+    try:
+        (entry,) = struct.unpack("<Q", os.pread(memory, 8, table + address // PAGE % ENTRIES * 8))
+    except OSError:
+        return 0
+    return int(entry) if entry & 3 == 3 else 0
+
+
+def runs(pid: int, path: Path) -> dict[str, int]:
+    """Return how many windows of 2 MiB of the text of *path* the page tables map contiguously, and how many it has."""
+    addresses = text(pid, path)
+    touch(pid, addresses)
+    with open("/dev/mem", "rb", buffering=0) as memory:
+        found = entries(memory.fileno(), addresses, frames(pid, addresses))
+    first = -(-addresses.start // (RUN * PAGE)) * RUN * PAGE
+    windows = [range(at, at + RUN * PAGE, PAGE) for at in range(first, addresses.stop - RUN * PAGE + 1, RUN * PAGE)]
+    return {
+        "contiguous": sum(all(found.get(at, 0) & CONTIGUOUS for at in window) for window in windows),
+        "windows": len(windows),
+        "entries": len(found),
+        "pages": len(addresses) // PAGE,
+    }
+
+
+def measure(program: str, directory: Path, fs: str) -> dict[str, Any]:
+    """Copy *program* to *directory* and run it; return what its page tables have, and what hugealign says."""
+    path = directory / program
+    subprocess.run(["cp", PROGRAMS / program, path], check=True)
+    os.sync()
+    Path("/proc/sys/vm/drop_caches").write_text("3", encoding="ascii")
+    with subprocess.Popen([path, "wait"], stdout=subprocess.PIPE) as child:
+        assert child.stdout
+        child.stdout.readline()
+        found = runs(child.pid, path)
+        ps = hugealign("ps", str(child.pid))
+        report = json.loads(hugealign("ps", "--format=json", str(child.pid)).stdout)
+        child.kill()
+    warm = hugealign("warm", str(path))
+    verify = json.loads(hugealign("verify", "--kernels", "--format=json", str(path)).stdout)
+    path.unlink()
+    kernels = verify["files"][0]["kernels"]
+    return {
+        "fs": fs,
+        "program": program,
+        **found,
+        "ps": {"status": ps.returncode, "text": ps.stdout, "page_size": report["page_size"]},
+        "ps_huge": report["processes"][0]["windows_huge"],
+        "warm": {"status": warm.returncode, "text": warm.stdout},
+        "verify": next(kernel for kernel in kernels if kernel["system"] == "linux-64k"),
+    }
+
+
+def main() -> None:
+    """Measure the programs on the file systems, with reading ahead as by default, and of 16 MiB."""
+    with open("/dev/ttyS0", "w", encoding="ascii", buffering=1) as port:
+
+        def send(**result: Any) -> None:
+            print(json.dumps(result), file=port)
+
+        try:
+            pmd = Path("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size").read_text(encoding="ascii")
+            send(release=os.uname().release, page=os.sysconf("SC_PAGE_SIZE"), pmd=int(pmd))
+            for fs, command in MOUNTS.items():
+                directory = Path("/mnt") / fs.partition(" ")[0]
+                subprocess.run([*command.split(), directory], check=True)
+                for ahead in (128, 16384) if fs == "xfs" else (128,):
+                    if fs in DISKS:
+                        Path(f"/sys/block/{DISKS[fs]}/queue/read_ahead_kb").write_text(f"{ahead}", encoding="ascii")
+                    for program in sorted(os.listdir(PROGRAMS)):
+                        send(read_ahead_kib=ahead, **measure(program, directory, fs))
+            send(done=True)
+        except BaseException:  # noqa: BLE001
+            # Whatever it is, the host must see it.
+            send(error=traceback.format_exc())
+    ctypes.CDLL(None).reboot(POWER_OFF)
+
+
+if __name__ == "__main__":
+    main()
