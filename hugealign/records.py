@@ -20,6 +20,6 @@ class Record:
     def __init__(self, *values: "Any", **named: "Any") -> None:
         vars(self).update(zip(type(self).__annotations__, values, strict=False), **named)
 
-    def replaced(self, **changes: "Any") -> "Self":
+    def changed(self, **changes: "Any") -> "Self":
         """Return the record with other values in some fields."""
         return type(self)(**vars(self) | changes)

@@ -83,7 +83,7 @@ def from_environ(environ: "Mapping[str, str]") -> Settings:
         for name, (kind, field, _, _) in VARIABLES.items()
         if field and (text := environ.get(name))
     }
-    return Settings().replaced(**given)
+    return Settings().changed(**given)
 
 
 def said(words: tuple[str, ...]) -> str:

@@ -72,15 +72,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Warm or check ``args.files``, print the result and return the exit status."""
-    from dataclasses import replace
-
     from hugealign.pagecache import report
     from hugealign.pagecache.text import WarmOptions, warm
 
     page_size = window_size(args.page_size)
     wait = args.wait or 0.0
     options = WarmOptions(page_size, args.windows, args.all_text, args.check, args.replace, wait, args.rodata)
-    of_library = replace(options, replace=False)
+    of_library = options.changed(replace=False)
     as_text = args.format == "text"
     texts: list[CachedText] = []
     libraries: set[str] = set()
@@ -119,13 +117,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _with_cure(done: "CachedText") -> "CachedText":
     """Return *done* with what gives the file windows, if it has none."""
-    from dataclasses import replace
-
     if done.obstacle is None or done.obstacle.code != "no-window":
         return done
     from hugealign.fixing.cure import cure_or_relink
 
-    return replace(done, obstacle=replace(done.obstacle, mend=cure_or_relink(done.path, done.page_size)))
+    return done.changed(obstacle=done.obstacle.changed(mend=cure_or_relink(done.path, done.page_size)))
 
 
 def _paths(args: argparse.Namespace, missing: "dict[tuple[str, str], None]") -> "Iterator[tuple[str, bool]]":

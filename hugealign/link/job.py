@@ -32,7 +32,7 @@ class Job(Record):
     def with_users_page_size(self) -> "Job":
         """Return the job for the user's own larger page, which is a page size of ours too where ours divides it."""
         page, user = self.settings.page_size, self.command.max_page_size
-        return self.replaced(settings=self.settings.replaced(page_size=max(page, user - user % page)))
+        return self.changed(settings=self.settings.changed(page_size=max(page, user - user % page)))
 
 
 class LeftAlone(Record):

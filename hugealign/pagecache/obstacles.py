@@ -7,19 +7,17 @@ import os
 import shlex
 import signal
 import stat
-from dataclasses import dataclass
 
 from hugealign.machine import kernel, memory
 from hugealign.pagecache.warming import Warmth
-from hugealign.process import processes
+from hugealign.records import Record
 from hugealign.units import format_size, printable
 
 _IN_MEMORY = ("tmpfs", "ramfs")
 _HELD = "its pages are held, by mlock or by a process that we cannot see"
 
 
-@dataclass(frozen=True, slots=True)
-class Obstacle:
+class Obstacle(Record):
     """A reason: *code* for programs, *text* and *mend* for people, fit for a terminal."""
 
     code: str
@@ -80,6 +78,8 @@ def to_small(fd: int, path: str) -> Obstacle:
 
 def user_of(info: os.stat_result, path: str) -> str:
     """Return ``PID (name)``, and how many others, of the processes that map the file *path*; empty if none does."""
+    from hugealign.process import processes
+
     users = [pid for pid in processes.users(info, path) if pid != os.getpid()]
     others = f" and {len(users) - 1} more" if len(users) > 1 else ""
     return f"{users[0]}{_name(users[0])}{others}" if users else ""
@@ -87,6 +87,8 @@ def user_of(info: os.stat_result, path: str) -> str:
 
 def _writer(fd: int, info: os.stat_result) -> str:
     """Return ``process PID (name)`` of one that has the file open for writing; empty if none has."""
+    from hugealign.process import processes
+
     for pid in processes.pids():
         with contextlib.suppress(OSError):  # ended, or not ours
             for name in os.listdir(f"/proc/{pid}/fd"):

@@ -2,19 +2,18 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from hugealign import replacing
 from hugealign.machine import kernel, memory
 from hugealign.pagecache import measure, obstacles, warming
 from hugealign.pagecache.obstacles import Obstacle
 from hugealign.pagecache.warming import Progress, Warmth
+from hugealign.records import Record
 from hugealign.regular import FileError, opened
 from hugealign.units import counted
 
 
-@dataclass(frozen=True, slots=True)
-class WarmOptions:
+class WarmOptions(Record):
     """What to warm, and how.
 
     *page_size* is that of the kernel if it is 0.  *windows*: only that many leading ones; without it, as many as the
@@ -50,8 +49,7 @@ class _Counted:
         return [offset for offset, good in zip(self.offsets, self.warmth.huge, strict=True) if not good]
 
 
-@dataclass(frozen=True, slots=True)
-class CachedRodata(_Counted):
+class CachedRodata(_Counted, Record):
     """The windows of a file that are only readable, at the file offsets *offsets*, in bytes, and which are huge.
 
     *obstacle* is what stood in the way of what was asked for.
@@ -62,8 +60,7 @@ class CachedRodata(_Counted):
     obstacle: Obstacle | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CachedText(_Counted):
+class CachedText(_Counted, Record):
     """The windows of the file at *path* at the file offsets *offsets*, in bytes, and which are huge.
 
     *obstacle* is what stood in the way of what was asked for.  *replaced*: a copy took the place of the file; *note*:
@@ -167,10 +164,10 @@ def _replaced(before: CachedText, fd: int, progress: Progress | None) -> CachedT
     note = "replaced by a copy"
     try:
         if not replacing.replace(path, warmer):
-            return replace(before, note="not replaced: a copy gets no more huge pages")
+            return before.changed(note="not replaced: a copy gets no more huge pages")
     except (replacing.ReplaceError, FileError) as error:
         if not getattr(error, "changed", False):
-            return replace(before, note=f"not replaced: {error}")
+            return before.changed(note=f"not replaced: {error}")
         note += f", but {error}"
     if user:
         note += f"; process {user} keeps the old file until it is started again"
@@ -180,4 +177,4 @@ def _replaced(before: CachedText, fd: int, progress: Progress | None) -> CachedT
             return None if all(warmth.huge) else obstacles.to_huge(now, path, warmth, hits)
 
         data = CachedRodata(rodata.offsets, cold, obstacle(cold)) if rodata else None
-        return replace(before, warmth=warmth, obstacle=obstacle(warmth), replaced=True, note=note, rodata=data)
+        return before.changed(warmth=warmth, obstacle=obstacle(warmth), replaced=True, note=note, rodata=data)

@@ -94,7 +94,7 @@ def prepare(command: str, options: LaunchOptions) -> Launch:
     if not any(text.windows for text in launch.texts):
         return launch
     with suppress(HugealignError):
-        return launch.replaced(tunable=tunable.known(program))
+        return launch.changed(tunable=tunable.known(program))
     return launch
 
 
@@ -187,7 +187,7 @@ def _staged(texts: Sequence[Text], options: LaunchOptions) -> list[Text]:
                 raise namespace.NamespaceError(reason)
             for text in _in_namespace(origins, options.place) if origins else ():
                 found[text.path] = text
-        except HugealignError as error:
+        except (OSError, HugealignError) as error:
             for origin in origins:
                 if found[origin.path].how == IN_PLACE:
                     found[origin.path] = _unstaged(found[origin.path], origin.windows, error)

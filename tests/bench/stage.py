@@ -33,6 +33,7 @@ def starts(work: Path) -> None:
     if os.geteuid():
         print("staging: not measured; it needs root, as `cp` to a tmpfs of one's own does")
         return
+    work.chmod(0o755)  # what not all may read is not staged for all
     program = program_of_much_text(work)
     size = program.stat().st_blocks >> 11
     run = [str(HUGEALIGN), "run"]

@@ -1,6 +1,6 @@
 """Policies of AppArmor and SELinux for tests/kernels/denied_guest.py, compiled here.
 
-Those of SELinux know two classes and one permission: what they do not name is allowed.
+Those of SELinux have few classes and permissions: the kernel allows what they do not know.
 """
 
 import shutil
@@ -30,12 +30,14 @@ _SELINUX = f"""\
 (user u) (userlevel u low) (userrange u all)
 (role r) (userrole u r)
 (type t) (roletype r t) (type server) (roletype r server)
-(class process (transition dyntransition)) (class filesystem (mount)) (classorder (process filesystem))
+(class process (transition dyntransition)) (class file (relabelto)) (class filesystem (mount))
+(classorder (process file filesystem))
 (context everything (u r t all))
 {"".join(f"(sid {sid}) (sidcontext {sid} everything)" for sid in _SIDS)}
 (sidorder ({" ".join(_SIDS)}))
 (fsuse xattr ext4 everything) (fsuse trans tmpfs everything)
 (allow t self (process (transition dyntransition)))
+(allow t t (file (relabelto))) (allow t server (file (relabelto)))
 """
 _MOUNT = "(allow t t (filesystem (mount)))\n"
 

@@ -1,4 +1,4 @@
-"""`hugealign oci-hook` under containerd and runc: the hook stands in the specification, where `base_runtime_spec` puts it.
+"""`hugealign oci-hook` under containerd and runc: the hook is where `base_runtime_spec` puts it.
 
 Here `ctr` gives containerd the specification; for pods containerd's CRI does, which was not tried.
 """

@@ -272,7 +272,7 @@ def read(form: str, linker: linkers.Linker, job: "Job") -> OrderedLink:
         order = dialects.parse(data, path)
     finally:
         identity, there = second.result()
-    return OrderedLink(order.replaced(identity=identity), form, linker, job, there)
+    return OrderedLink(order.changed(identity=identity), form, linker, job, there)
 
 
 def _quoted(word: str) -> str:

@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -54,7 +53,7 @@ def test_read_only_data_are_counted_apart() -> None:
         "  read-only data: 1 of 2 windows huge (2.0 MiB)",
         "    in use; stop it",
     ]
-    assert lines(replace(both, obstacle=obstacle))[-1] == "  read-only data: 1 of 2 windows huge (2.0 MiB)"
+    assert lines(both.changed(obstacle=obstacle))[-1] == "  read-only data: 1 of 2 windows huge (2.0 MiB)"
     assert not both.whole
     found = document([both], set(), [], [], W)
     jsonschema.validate(found, SCHEMA)
