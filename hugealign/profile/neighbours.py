@@ -3,13 +3,14 @@
 Linkers keep the order of objects, and compilers mostly that of functions, so that between two functions that both
 builds have lie the same ones in both.  Where an address falls between two such anchors, the function of our build that
 begins nearest to the same place between theirs is taken for it.  How far that can be *trusted*, 0 to 1, falls with how
-near the second one is, and with how much the distance of the anchors has changed.  Of calls that were seen, the other
-end says more: only functions that it calls, or that call it, are asked then.
+near the second one is, or an anchor, and with how much the distance of the anchors has changed.  Of calls that were
+seen, the other end says more: only functions that it calls, or that call it, are asked then.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from hugealign.elf.calls import Calls
 from hugealign.elf.symbols import Functions
@@ -17,7 +18,6 @@ from hugealign.elf.symbols import Functions
 #: Trusted less, a guess is none.  Of PostgreSQL 13's functions without names, found in PostgreSQL 15 with this trust or
 #: more, docs/fleet.md says how many were right.
 LEAST = 0.5
-_ROUNDS = 8  # what was found is an anchor for what is left
 
 
 @dataclass(slots=True)
@@ -42,25 +42,19 @@ class Guess:
 
 
 def found(anchors: Mapping[int, int], lost: Collection[Lost], functions: Functions, calls: Calls) -> dict[int, Guess]:
-    """Return guesses for those of *lost*, by address, that can be made; *anchors* are indices by address."""
-    known = dict(anchors)
+    """Return guesses for those of *lost*, by address, that can be made; *anchors* are indices by address.
+
+    None of ours is two of theirs.  (To take what was found for anchors again found little more, and most of it wrong.)
+    """
+    free = _Free(functions, {*anchors.values()})
+    ahead = sorted(anchors)
+    made = [(guess, one.address) for one in lost for guess in _guess(one, ahead, anchors, free, calls)]
     guesses: dict[int, Guess] = {}
-    left = list(lost)
-    for _ in range(_ROUNDS):
-        free = _Free(functions, set(known.values()))
-        ahead = sorted(known)
-        made = [(guess, one) for one in left for guess in _guess(one, ahead, known, free, calls)]
-        made.sort(key=lambda pair: (-pair[0].trust, pair[1].address))
-        before = len(guesses)
-        taken: set[int] = set()
-        for guess, one in made:
-            if guess.trust >= LEAST and guess.index not in taken:
-                taken.add(guess.index)
-                guesses[one.address] = guess
-                known[one.address] = guess.index
-        if len(guesses) == before:
-            break
-        left = [one for one in left if one.address not in guesses]
+    taken: set[int] = set()
+    for guess, address in sorted(made, key=lambda pair: (-pair[0].trust, pair[1])):
+        if guess.trust >= LEAST and guess.index not in taken:
+            taken.add(guess.index)
+            guesses[address] = guess
     return guesses
 
 
@@ -103,17 +97,17 @@ def _guess(one: Lost, ahead: Sequence[int], known: Mapping[int, int], free: _Fre
         candidates = [n for n in candidates if _base(free.functions.files[n]) == one.file]
     if not candidates:
         return
-    best, second = _nearest(candidates, place, starts.__getitem__)
-    near, next_ = abs(starts[best] - place), abs(starts[second] - place) if second >= 0 else None
-    alone = 1.0 if next_ is None else 1 - near / next_ if next_ else 0.0
-    yield Guess(best, alone * max(0.0, 1 - abs(ours - theirs) / theirs))
+    near, second, best = _nearest(candidates, place, starts)
+    second = min(second, place - starts[first], starts[last] - place)
+    if near < second:
+        yield Guess(best, (1 - near / second) * max(0.0, 1 - abs(ours - theirs) / theirs))
 
 
-def _nearest(candidates: Sequence[int], place: float, start: Callable[[int], int]) -> tuple[int, int]:
-    """Return the two of *candidates*, which ascend, that begin nearest to *place*; -1 if there is no second."""
-    at = bisect_left(candidates, place, key=start)
-    some = sorted(candidates[max(0, at - 2) : at + 2], key=lambda n: abs(start(n) - place))
-    return some[0], some[1] if len(some) > 1 else -1
+def _nearest(candidates: Sequence[int], place: float, starts: Sequence[int]) -> tuple[float, float, int]:
+    """Return how near to *place* the nearest and the second of *candidates* begin, and the nearest; they ascend."""
+    at = bisect_left(candidates, place, key=starts.__getitem__)
+    some = sorted((abs(starts[n] - place), n) for n in candidates[max(0, at - 2) : at + 2])
+    return some[0][0], some[1][0] if len(some) > 1 else inf, some[0][1]
 
 
 def _base(path: str) -> str:
