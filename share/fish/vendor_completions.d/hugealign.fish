@@ -51,7 +51,7 @@ function _shtab_hugealign_using
 end
 
 set -g _shtab_hugealign_commands verify ps top advise adapt warm cool run stage oci-hook adopt order profile 'profile reduce' 'profile merge' map fix build plugin 'plugin build' 'plugin path' 'plugin list' path doctor trace simulate explain help
-set -g _shtab_hugealign_opts_with_value --after --baseline --binary --cap --cc --color --config --cpu --drift --emit --fail-on --file --format --frequency --from --how --ignore --interval --itlb-2m --jobs --layout --level --limit --max --max-unpacked --median --min-coverage --min-text --order --output --owner --pad-threshold --page-size --pid --png --profile --rate --reserve --seconds --segments --select --store --svg --threshold --trace --type --until --wait --watch --weight --windows -b -j -o -p
+set -g _shtab_hugealign_opts_with_value --after --baseline --binary --cap --cc --color --config --cpu --debuginfo --drift --emit --fail-on --file --format --frequency --from --how --ignore --interval --itlb-2m --jobs --layout --level --limit --max --max-unpacked --median --min-coverage --min-text --order --output --owner --pad-threshold --page-size --pid --png --profile --rate --reserve --seconds --segments --select --store --svg --threshold --trace --type --until --wait --watch --weight --windows -b -j -o -p
 
 complete -c hugealign -e
 complete -c hugealign -f
@@ -193,6 +193,7 @@ complete -c hugealign -n '_shtab_hugealign_using order' -l threshold -x -d '--dr
 complete -c hugealign -n '_shtab_hugealign_using order' -l type -x -d 'do not look: the profiles are of this format'
 complete -c hugealign -n '_shtab_hugealign_using order' -l force -d 'go on even if most of the samples are not found'
 complete -c hugealign -n '_shtab_hugealign_using order' -l max-unpacked -x -d 'what packed profiles may unpack to (default: 64M, and 128 times their own size)'
+complete -c hugealign -n '_shtab_hugealign_using order' -l debuginfo -xka "(__fish_complete_directories)" -d 'debug files, by build-id, that name what is stripped; may be repeated (default: /usr/lib/debug, and the cache of debuginfod'"'"'s clients)'
 complete -c hugealign -n '_shtab_hugealign_using order' -l page-size -x -d 'the huge page size (default: 2M)'
 complete -c hugealign -n '_shtab_hugealign_using order' -l cpu -xka "ivybridge ivb sandybridge snb haswell hsw broadwell bdw skylake skl skx cascadelake clx cooperlake kabylake coffeelake cometlake icelake icl icx rocketlake tigerlake tgl sapphirerapids spr goldencove alderlake-p alderlake adl raptorlake-p raptorlake rpl emeraldrapids emr graniterapids gnr redwoodcove meteorlake mtl arrowlake-u lioncove lunarlake lnl arrowlake arl cougarcove pantherlake ptl sierraforest srf crestmont zen1 zen zen+ znver1 naples zen2 znver2 rome zen3 znver3 milan zen4 znver4 genoa bergamo zen5 znver5 turin neoverse-n1 graviton2 altra neoverse-v1 graviton3 neoverse-n2 cobalt100 yitian710 neoverse-v2 graviton4 grace kunpeng920 taishan-v110 tsv110" -d 'budget for this processor (default: the one that runs this)'
 complete -c hugealign -n '_shtab_hugealign_using order' -l itlb-2m -x -d 'budget for N of its entries; 0: none huge'
@@ -209,6 +210,7 @@ complete -c hugealign -n '_shtab_hugealign_using profile reduce' -s o -l output 
 complete -c hugealign -n '_shtab_hugealign_using profile reduce' -l blocks -d 'count what ran within functions, too, for `order --blocks`'
 complete -c hugealign -n '_shtab_hugealign_using profile reduce' -l type -x -d 'do not look: the profiles are of this format'
 complete -c hugealign -n '_shtab_hugealign_using profile reduce' -l max-unpacked -x -d 'what packed profiles may unpack to (default: as `hugealign order`)'
+complete -c hugealign -n '_shtab_hugealign_using profile reduce' -l debuginfo -xka "(__fish_complete_directories)" -d 'debug files, by build-id, that name what is stripped; may be repeated (default: /usr/lib/debug, and the cache of debuginfod'"'"'s clients)'
 complete -c hugealign -n '_shtab_hugealign_using profile reduce; and test $_shtab_hugealign_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'what ran: any profile that `hugealign order` reads'
 complete -c hugealign -n '_shtab_hugealign_using profile; and test $_shtab_hugealign_npos -eq 0' -a merge -d 'add up the counts of many hosts'
 complete -c hugealign -n '_shtab_hugealign_using profile merge' -s h -l help -d 'show this help message and exit'
@@ -229,6 +231,7 @@ complete -c hugealign -n '_shtab_hugealign_using map' -l format -xka "text json"
 complete -c hugealign -n '_shtab_hugealign_using map' -l type -x -d 'do not look: the profiles are of this format'
 complete -c hugealign -n '_shtab_hugealign_using map' -l force -d 'go on even if most of the samples are not found'
 complete -c hugealign -n '_shtab_hugealign_using map' -l max-unpacked -x -d 'what packed profiles may unpack to (default: 64M, and 128 times their own size)'
+complete -c hugealign -n '_shtab_hugealign_using map' -l debuginfo -xka "(__fish_complete_directories)" -d 'debug files, by build-id, that name what is stripped; may be repeated (default: /usr/lib/debug, and the cache of debuginfod'"'"'s clients)'
 complete -c hugealign -n '_shtab_hugealign_using map' -l page-size -x -d 'the huge page size (default: 2M)'
 complete -c hugealign -n '_shtab_hugealign_using map' -l cpu -xka "ivybridge ivb sandybridge snb haswell hsw broadwell bdw skylake skl skx cascadelake clx cooperlake kabylake coffeelake cometlake icelake icl icx rocketlake tigerlake tgl sapphirerapids spr goldencove alderlake-p alderlake adl raptorlake-p raptorlake rpl emeraldrapids emr graniterapids gnr redwoodcove meteorlake mtl arrowlake-u lioncove lunarlake lnl arrowlake arl cougarcove pantherlake ptl sierraforest srf crestmont zen1 zen zen+ znver1 naples zen2 znver2 rome zen3 znver3 milan zen4 znver4 genoa bergamo zen5 znver5 turin neoverse-n1 graviton2 altra neoverse-v1 graviton3 neoverse-n2 cobalt100 yitian710 neoverse-v2 graviton4 grace kunpeng920 taishan-v110 tsv110" -d 'budget for this processor (default: the one that runs this)'
 complete -c hugealign -n '_shtab_hugealign_using map' -l itlb-2m -x -d 'budget for N of its entries; 0: none huge'
