@@ -3,7 +3,8 @@
 ``python -m tests.bench.profiles`` times CDSort and the order of a binary of half a million symbols; then it records a
 program of 5 MiB of text (the demo's, its functions called over and over), flat and with call chains, at least 50 MB
 each, and compares `hugealign order` and `profile reduce` with ``perf script >/dev/null``, by default and with the
-fields that hugealign asks for.  CPU seconds are of the command and all that it started: on a busy machine they say more than the clock.
+fields that hugealign asks for.  CPU seconds are of the command and all that it started: on a busy machine they say more
+than the clock.
 """
 
 import argparse
