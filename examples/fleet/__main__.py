@@ -28,9 +28,11 @@ def main() -> int:
     """Do all steps, write the report; return the exit status."""
     parser = argparse.ArgumentParser(prog="run.sh", description=__doc__, allow_abbrev=False)
     parser.add_argument("--hosts", type=int, default=10_000, help="of the largest fleet (default: %(default)s)")
+    where = "where everything is built (default: build/fleet in the repository)"
+    parser.add_argument("--build-dir", type=Path, default=ROOT / "build" / "fleet", metavar="DIR", help=where)
     parser.add_argument("--clean", action="store_true", help="build the server anew")
     args = parser.parse_args()
-    work = ROOT / "build" / "fleet"
+    work = args.build_dir.absolute()
     steps = Steps(work / "server", ordinary_user())
     try:
         perf_rights()

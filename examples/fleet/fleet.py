@@ -5,12 +5,13 @@ Spark reads (``s3a://``, ``hdfs://``); profiles are reduced with EXE, files of a
 ``all.counts``, ``counts.parquet`` and ``skipped.txt``.
 """
 
+import operator
 import os
 import shutil
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import repeat
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
@@ -28,7 +29,7 @@ def counted(files: Iterable[tuple[str, bytes]], binaries: list[str]) -> Iterator
     from hugealign.errors import HugealignError
     from hugealign.profile import counts, merge, reduce
 
-    total: Counter[tuple[bytes, bytes]] = Counter()
+    total: dict[bytes, dict[bytes, int]] = {}
     for path, data in files:
         try:
             with tempfile.NamedTemporaryFile() as file:
@@ -41,12 +42,14 @@ def counted(files: Iterable[tuple[str, bytes]], binaries: list[str]) -> Iterator
                     else counts.parse(merge.file_bytes(file.name))
                 )
         except HugealignError:
-            total[SKIPPED, path.encode()] += 1
+            total.setdefault(SKIPPED, {})[path.encode()] = 1
             continue
         for head, mine in found.items():
-            for key, count in mine.items():
-                total[head, key] += count
-    yield from total.items()
+            known = total.setdefault(head, {})
+            # As `merge` does it: no line of it is Python.
+            known.update(zip(mine, map(operator.add, map(known.get, mine, repeat(0)), mine.values()), strict=True))
+    for head, mine in total.items():
+        yield from (((head, key), count) for key, count in mine.items())
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ from tests.support import HUGEALIGN
 SPARK = Path(pyspark.__file__).parent
 HEAP = 1024  # MiB of each of the two workers
 EXECUTOR = b"CoarseGrainedExecutorBackend"
-DRAWS = 20_000  # samples of a host
+DRAWS = 30_000  # samples of a host
 KILLED_UP_TO = 1000  # hosts: with more, only the calm run is made
 
 

@@ -7,7 +7,7 @@ from hugealign.orderfile import COLD, FILL, HOT
 from hugealign.ordering import misses, unseen
 from hugealign.ordering.order import Order
 from hugealign.ordering.windows import Plan
-from hugealign.profile.match import Matched
+from hugealign.profile.match import Build, Matched
 from hugealign.units import counted, format_size, printable
 from hugealign.version import __version__
 
@@ -30,9 +30,12 @@ def _lines(order: Order) -> Iterator[str]:
     yield f"matched  {found} of {matched.total} {ran.unit} in {printable(ran.binary)}, {_elsewhere(matched)}"
     for name, count in matched.missing[: 3 if matched.rate < 0.95 else 0]:
         yield f"         not found: {printable(name[:_NAME_SHOWN])} ({_percent(count, matched.total)})"
-    for build, total, found_of in matched.builds[:_BUILDS_SHOWN]:
-        same = ", this one" if ran.functions.is_build(build) else ""
-        yield f"build    {_percent(found_of, total)} of {total} of build {printable(build[:40])}{same}"
+    for build in matched.builds[:_BUILDS_SHOWN]:
+        more = ", this one" if ran.functions.is_build(build.build_id) else ""
+        if build.guessed:
+            more += f", {_percent(build.guessed, build.total)} by neighbours and callers (trust {build.trust:.2f})"
+        found = _percent(build.found, build.total)
+        yield f"build    {found} of {build.total} of build {printable(build.build_id[:40])}{more}"
     if len(matched.builds) > _BUILDS_SHOWN:
         yield f"         and {len(matched.builds) - _BUILDS_SHOWN} more builds"
     if missed := unseen.missed(matched):
@@ -98,6 +101,16 @@ def _percent(part: int, whole: int) -> str:
     return f"{hundredths // 100}.{hundredths % 100:02} %"
 
 
+def _build_as_json(build: Build) -> dict[str, object]:
+    return {
+        "build_id": build.build_id,
+        "total": build.total,
+        "matched": build.found,
+        "guessed": build.guessed,
+        "trust": round(build.trust, 4),
+    }
+
+
 def to_json(order: Order) -> str:
     """Return the JSON document ``hugealign.order-report/1``, which order-report-1.schema.json describes."""
     plan, ran = order.plan, order.ran
@@ -113,7 +126,7 @@ def to_json(order: Order) -> str:
             "total": matched.total,
             "matched": matched.found,
             "foreign": matched.foreign,
-            "builds": [{"build_id": b, "total": total, "matched": found} for b, total, found in matched.builds],
+            "builds": [_build_as_json(build) for build in matched.builds],
             "not_found": [{"name": name, "samples": count} for name, count in matched.missing],
         },
         "missed": _missed_as_json(unseen.missed(matched)),

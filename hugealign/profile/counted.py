@@ -1,16 +1,21 @@
 """Counts of a fleet, read as a profile of one program: by address where the build is the same, else by name.
 
 Those of other builds are of the same program if the file has the same name.  A function whose name is gone, as in a
-stripped file or after it was renamed, is the one that has the same code without addresses, if there is just one.
+stripped file or after it was renamed, is the one that has the same code without addresses, if there is just one; else
+the one that its neighbours and callers say, with a measure of trust.
 """
 
 from collections import Counter
+from collections.abc import Iterable
 
+from hugealign.elf.calls import Calls
 from hugealign.elf.code import digests
 from hugealign.numbers import hexadecimal
-from hugealign.profile import counts
+from hugealign.profile import counts, neighbours
 from hugealign.profile.counts import Counts
+from hugealign.profile.match import without_suffixes
 from hugealign.profile.model import NOWHERE, Place, Profile
+from hugealign.profile.neighbours import Guess, Lost
 from hugealign.profile.source import Source
 
 _DEBUG = b".debug"
@@ -24,46 +29,54 @@ def read(source: Source, profile: Profile) -> None:
 def add(found: Counts, source: Source, profile: Profile) -> None:
     """Add what was counted."""
     name = counts.text(source.name.decode("utf-8", "surrogateescape")).removesuffix(_DEBUG)
-    codes = _Codes(source)
+    ours = _Ours(source)
     for head, mine in found.items():
         build_id, module = counts.module_of(head)
         same = source.functions.is_build(build_id)
         profile.good += 1
         if same or module.removesuffix(_DEBUG) == name:
-            places = profile.builds.setdefault(build_id or "unknown", {})
-            _Section(source, profile, same, codes, places).add(mine)
+            _Section(ours, profile, same, build_id or "unknown").add(mine)
         else:
             profile.foreign += counts.samples(mine)
 
 
-class _Codes:
-    """Finds functions of the program by what they do, where no two do the same."""
+class _Ours:
+    """The functions of the program: by what they do, where no two do the same, and by who calls them."""
 
     def __init__(self, source: Source) -> None:
-        self.source = source
-        self.known: dict[bytes, int] | None = None
+        self.functions = source.functions
+        self.calls = Calls(source.binary, source.functions)
+        self._binary = source.binary
+        self._known: dict[bytes, int] | None = None
 
-    def index(self, code: bytes) -> int:
+    def of_code(self, code: bytes) -> int:
         """Return the function with that digest, -1 if there is none, or several."""
-        if self.known is None:
-            functions = self.source.functions
-            self.known = {}
-            for index, digest in digests(self.source.binary, functions, range(len(functions))).items():
-                self.known[digest] = -1 if digest in self.known else index
-        return self.known.get(code, -1)
+        if self._known is None:
+            functions = self.functions
+            self._known = {}
+            for index, digest in digests(self._binary, functions, range(len(functions))).items():
+                self._known[digest] = -1 if digest in self._known else index
+        return self._known.get(code, -1)
+
+    def named(self, name: str) -> int:
+        """Return the function of that name, -1 if there is none, or several."""
+        found = self.functions.by_name.get(name, ())
+        return found[0] if len(found) == 1 else -1
 
 
 class _Section:
-    """Adds one section, of this very build or not; *places* are the samples of that build alone."""
+    """Adds one section, of this very *build* or not."""
 
-    def __init__(self, source: Source, profile: Profile, same: bool, codes: _Codes, places: dict[Place, int]) -> None:
-        self.functions, self.profile, self.same = source.functions, profile, same
-        self.codes, self.places = codes, places
+    def __init__(self, ours: _Ours, profile: Profile, same: bool, build: str) -> None:
+        self.ours, self.profile, self.same, self.build = ours, profile, same, build
+        self.functions = ours.functions
         self.names: dict[int, Place] = {}  # of another build, by address
+        self.lost: dict[int, Lost] = {}
 
     def add(self, mine: dict[bytes, int]) -> None:
         """Add all keys: functions first, since they name what calls have by address."""
         profile, flow = self.profile, self.profile.flow
+        seen: list[tuple[Place, int, int]] = []  # the place, the address in another build or -1, the samples
         calls = []
         often = Counter(key[-16:] for key in mine if key.startswith(b"f\t"))  # digests, where there are some
         for key, count in mine.items():
@@ -71,8 +84,7 @@ class _Section:
             if kind == b"f":
                 where, name, file, code = words
                 place = self.function(where, name, file, code if often[code] == 1 else b"")
-                profile.add(place, count)
-                self.places[place] = self.places.get(place, 0) + count
+                seen.append((place, _hex(where) if where and not self.same else -1, count))
             elif kind == b"c":
                 calls.append((words, count))
             elif kind == counts.OUTSIDE:
@@ -87,6 +99,16 @@ class _Section:
                     flow.jump(first, last, count)
                 else:
                     flow.back(first, count)
+        guesses = self.guesses([words for words, _ in calls]) if self.lost else {}
+        places = profile.builds.setdefault(self.build, {})
+        for place, address, count in seen:
+            guess = guesses.get(address)
+            known = place if guess is None else guess.index
+            profile.add(known, count)
+            places[known] = places.get(known, 0) + count
+            if guess is not None:
+                samples, trust = profile.guessed.get(self.build, (0, 0.0))
+                profile.guessed[self.build] = samples + count, trust + guess.trust * count
         for (caller, caller_file, offset, callee, callee_file), count in calls:
             source, target = self.end(caller, caller_file), self.end(callee, callee_file)
             if source != target:
@@ -97,12 +119,33 @@ class _Section:
         if self.same and where and (place := self.functions.at(_hex(where))) >= 0:
             return place
         found: Place = self._named(name or b"@" + where, file)
-        if code and isinstance(found, tuple) and found[0] not in self.functions.by_name:
-            at = self.codes.index(code)
-            found = at if at >= 0 else found
-        if where:
-            self.names[_hex(where)] = found
+        gone = isinstance(found, tuple) and found[0] not in self.functions.by_name
+        if gone and code and (at := self.ours.of_code(code)) >= 0:
+            found, gone = at, False
+        if where and not self.same:
+            address = _hex(where)
+            self.names[address] = found
+            if gone and isinstance(found, tuple) and without_suffixes(found[0]) not in self.functions.by_name:
+                self.lost[address] = Lost(address, found[1])
         return found
+
+    def guesses(self, calls: Iterable[list[bytes]]) -> dict[int, Guess]:
+        """Return what the functions without names probably are, by address, and note it for the ends of calls."""
+        anchors = {at: index for at, place in self.names.items() if (index := self.index(place)) >= 0}
+        for caller, _, _, callee, _ in calls:
+            if caller.startswith(b"@") and callee.startswith(b"@"):
+                source, target = _hex(caller[1:]), _hex(callee[1:])
+                if source in self.lost and target in anchors:
+                    self.lost[source].callees.add(anchors[target])
+                elif target in self.lost and source in anchors:
+                    self.lost[target].callers.add(anchors[source])
+        found = neighbours.found(anchors, self.lost.values(), self.functions, self.ours.calls)
+        self.names |= {address: guess.index for address, guess in found.items()}
+        return found
+
+    def index(self, place: Place) -> int:
+        """Return the one function that *place* is, -1 if there is none."""
+        return place if isinstance(place, int) else self.ours.named(place[0])
 
     def end(self, name: bytes, file: bytes) -> Place:
         """Return the place of one end of a call."""

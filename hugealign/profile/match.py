@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from hugealign.elf.symbols import Functions
 from hugealign.profile.model import Place, Profile
@@ -12,13 +13,23 @@ _UNMATCHED_SHOWN = 5
 _NUMBER_DIGITS = 9
 
 
+class Build(NamedTuple):
+    """The samples of a build: *total*, *found*, and of these *guessed* with a mean *trust*, 0 to 1 (`neighbours`)."""
+
+    build_id: str
+    total: int
+    found: int
+    guessed: int
+    trust: float
+
+
 @dataclass(slots=True)
 class Matched:
     """A profile in terms of a binary's functions, which are named by their indices.
 
     *samples* has every touched function; *total* samples, of which *found* are in a function; *foreign* ones lie in
     other files and count for neither.  *missing* are the names with most samples that were not found.  *complete* says
-    that nothing ran besides: it is a record of all, not of samples.  *builds* are (build-id, samples, found of them).
+    that nothing ran besides: it is a record of all, not of samples.
     """
 
     samples: dict[int, int] = field(default_factory=dict)
@@ -28,7 +39,7 @@ class Matched:
     foreign: int = 0
     missing: list[tuple[str, int]] = field(default_factory=list)
     complete: bool = False
-    builds: list[tuple[str, int, int]] = field(default_factory=list)
+    builds: list[Build] = field(default_factory=list)
 
     @property
     def rate(self) -> float:
@@ -58,8 +69,9 @@ def match(profile: Profile, functions: Functions) -> Matched:
             matched.arcs[key] = matched.arcs.get(key, 0) + count
     for build, places in profile.builds.items():
         found = sum(count for place, count in places.items() if names.index(place) >= 0)
-        matched.builds.append((build, sum(places.values()), found))
-    matched.builds.sort(key=lambda one: (-one[1], one[0]))
+        guessed, trust = profile.guessed.get(build, (0, 0.0))
+        matched.builds.append(Build(build, sum(places.values()), found, guessed, trust / guessed if guessed else 0.0))
+    matched.builds.sort(key=lambda one: (-one.total, one.build_id))
     matched.missing = missing.most_common(_UNMATCHED_SHOWN)
     return matched
 

@@ -90,7 +90,8 @@ class Profile:
     *samples* has every function that ran, in any frame, with the samples or executions inside of it; *arcs* counts the
     calls between two, by the offset in the caller in bytes (None: not known).  *foreign* samples lie in other files
     (libraries, the kernel).  *bad* lines could not be read; *first_bad* is the number of the first.  *flow*, if there
-    is one, gets what ran inside of functions.  *builds* has the samples of each build where a profile has several.
+    is one, gets what ran inside of functions.  *builds* has the samples of each build where a profile has several;
+    *guessed* how many are in functions that are only probably the same, and these times how far that is trusted.
     """
 
     samples: dict[Place, int] = field(default_factory=dict)
@@ -103,13 +104,14 @@ class Profile:
     room: Room = field(default_factory=Room)
     flow: Flow | None = None
     builds: dict[str, dict[Place, int]] = field(default_factory=dict)
+    guessed: dict[str, tuple[int, float]] = field(default_factory=dict)
     _places: dict[bytes, Place] = field(default_factory=dict)
 
     def following(self) -> "Profile":
         """Return the profile that the next file is added to: this sum, with nothing told of that file's lines yet."""
         return Profile(
             self.samples, self.arcs, self.foreign, room=self.room, flow=self.flow, builds=self.builds,
-            _places=self._places,
+            guessed=self.guessed, _places=self._places,
         )  # fmt: skip
 
     def add(self, place: Place, count: int = 0) -> None:

@@ -21,6 +21,7 @@ from tests.bench.profiles import SYMBOLS, used
 from tests.support import HUGEALIGN
 
 RELEASES, FUNCTIONS, DRAWS = 12, 40_000, 8_500
+_POOL = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,10 @@ def seen(found: counts.Counts) -> list[Function]:
 
 
 def hosts(directory: Path, number: int, functions: Sequence[Function] | None = None, draws: int = DRAWS) -> list[Path]:
-    """Write the counts of so many hosts, each of which drew so many samples of *functions*."""
+    """Write the counts of so many hosts, each of which drew so many samples of *functions*.
+
+    A host has two of a hundred draws, since ten thousand of its own would take longer than all that is measured.
+    """
     chance = random.Random(27)
     functions = functions or made_up()
     lines = [
@@ -62,10 +66,12 @@ def hosts(directory: Path, number: int, functions: Sequence[Function] | None = N
     heads = [counts.head(f"{release:040x}", "server") for release in range(RELEASES)]
     weights = list(accumulate(one.weight for one in functions))
     releases = [1 / (n + 1) for n in range(RELEASES)]
+    every = range(len(functions))
+    pool = [Counter(chance.choices(every, cum_weights=weights, k=draws // 2)) for _ in range(_POOL)]
     paths = []
     for host in range(number):
         release = chance.choices(range(RELEASES), releases)[0]
-        hits = Counter(chance.choices(range(len(functions)), cum_weights=weights, k=draws))
+        hits = chance.choice(pool) + chance.choice(pool)
         mine = {lines[release][n]: count for n, count in hits.items()}
         mine |= {calls[release][n]: count for n, count in hits.items() if functions[n].calls}
         mine[counts.HOSTS] = 1

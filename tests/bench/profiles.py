@@ -2,8 +2,9 @@
 
 ``python -m tests.bench.profiles`` times CDSort and the order of a binary of half a million symbols; then it records a
 program of 5 MiB of text (the demo's, its functions called over and over), flat and with call chains, at least 50 MB
-each, and compares `hugealign order` with ``perf script >/dev/null``, by default and with the fields that hugealign asks
-for.  CPU seconds are of the command and all that it started: on a busy machine they say more than the clock.
+each, and compares `hugealign order` and `profile reduce` with ``perf script >/dev/null``, by default and with the
+fields that hugealign asks for.  CPU seconds are of the command and all that it started: on a busy machine they say more
+than the clock.
 """
 
 import argparse
@@ -64,7 +65,7 @@ def sampled_program(directory: Path) -> Path:
 
 
 def ingest(directory: Path, rounds: int, titles: list[str]) -> None:
-    """Compare perf script with `hugealign order`, which starts it; all in turn."""
+    """Compare perf script with `hugealign order` and `profile reduce`, which start it; all in turn."""
     program = sampled_program(directory)
     for title in titles:
         words, fields = RECORDINGS[title]
@@ -77,11 +78,14 @@ def ingest(directory: Path, rounds: int, titles: list[str]) -> None:
         script = ["perf", "script", "-i", str(data)]
         ours = [*script, "-F", fields, "--show-mmap-events", "--show-task-events"]
         order = [str(HUGEALIGN), "order", str(data), "-b", str(program), "--no-fill"]
-        plain, same, made = in_turn([partial(cost, argv, directory) for argv in (script, ours, order)], rounds)
-        recorded = f"{title}, {size >> 20} MiB"
-        for name, theirs in (("perf script", plain), ("our fields", same)):
-            for unit, of in (("clock", attrgetter("wall")), ("CPU", attrgetter("cpu"))):
-                timing.show(f"{recorded}: {name}, {unit}", *([of(c) * 1000 for c in costs] for costs in (theirs, made)))
+        reduce = [str(HUGEALIGN), "profile", "reduce", str(data), "-b", str(program), "-o", str(directory / "counts")]
+        runs = in_turn([partial(cost, argv, directory) for argv in (script, ours, order, reduce)], rounds)
+        plain, same, *made = runs
+        for command, mine in zip(("order", "reduce"), made, strict=True):
+            for name, theirs in (("perf script", plain), ("our fields", same)):
+                for unit, of in (("clock", attrgetter("wall")), ("CPU", attrgetter("cpu"))):
+                    what = f"{title}, {size >> 20} MiB, {command}: {name}, {unit}"
+                    timing.show(what, *([of(c) * 1000 for c in costs] for costs in (theirs, mine)))
         data.unlink()
 
 

@@ -21,7 +21,7 @@ from hugealign.profile.lines import lines
 from hugealign.profile.match import Matched, match
 from hugealign.profile.model import Profile
 from hugealign.profile.ran import Ran
-from tests.commands.profiles import SAMPLES, pprof
+from tests.commands.profiles import SAMPLES, otlp, pprof
 
 _PAGE = 1 << 16
 _NUMBERS = (
@@ -89,6 +89,7 @@ def corpus(functions: Functions) -> dict[str, bytes]:
         | {
             "counts": counts.write(added),
             "proto": pprof(functions),
+            "otlp": otlp(functions),
         }
     )
 

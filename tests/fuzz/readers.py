@@ -22,7 +22,7 @@ Words = tuple[tuple[str, ...], ...]
 _FORMS = (
     *("autofdo.txt", "dump_gcov.txt", "flat.txt", "folded.txt", "gprof.txt", "no_lbr.fdata", "pprof.txt", "prog.fdata"),
     *("prog.yaml", "stacks.txt", "symbols.txt", "folded", "symbols", "order", "callgrind", "preaggregated"),
-    *("addresses", "chains", "branch-files", "branches", "pprof", "gcov", "profdata"),
+    *("addresses", "chains", "branch-files", "branches", "pprof", "proto", "otlp", "gcov", "profdata"),
 )
 _TYPES = profiles.WITHOUT_TOOLS
 _ODD: tuple[Any, ...] = (None, -1, 0, 1, 1 << 31, (1 << 63) - 1, 1 << 64, 1e999, "", "x", "\x1b[31m\n", [], {}, True)
