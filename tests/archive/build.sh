@@ -21,7 +21,7 @@ build() {
     shift
     # shellcheck disable=SC2016
     unshare --net sh -c 'ip link set lo up; cd /build/tree; exec setpriv --reuid builder --regid builder --clear-groups "$@"' \
-        build env DEB_BUILD_OPTIONS="parallel=$(nproc)" HOME=/nonexistent "$@" >"/result/$name.log" 2>&1 </dev/null
+        build env DEB_BUILD_OPTIONS="parallel=$(nproc)" DPKG_DEB_COMPRESSOR_TYPE=none HOME=/nonexistent "$@" >"/result/$name.log" 2>&1 </dev/null
     echo $? >"/result/$name.status"
     mkdir "/result/$name"
     find /build -maxdepth 1 -name '*.deb' -exec mv {} "/result/$name/" \;

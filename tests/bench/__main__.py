@@ -27,6 +27,9 @@ from tests.link.bulk import bulk_object
 from tests.support import HUGEALIGN, ROOT
 
 POSTGRES = ROOT / "build" / "postgres"
+#: What bash does for a tab behind the words of a command line.
+TAB = 'source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _hugealign; ((${#COMPREPLY[@]}))'
+COMPLETIONS = ROOT / "share" / "bash-completion" / "completions" / "hugealign"
 
 
 def demo_objects(directory: Path) -> list[str]:
@@ -80,7 +83,10 @@ def costs() -> None:
         size = (work / "big").stat().st_size >> 20
         alone(f"verify of {size} MiB", [str(HUGEALIGN), "verify", "big"], 20, work)
         many_files(work)
-        alone("--help", [str(HUGEALIGN), "--help"], 20, work)
+        alone("help", [str(HUGEALIGN), "help"], 20, work)
+        alone("help verify", [str(HUGEALIGN), "help", "verify"], 20, work)
+        for typed in ("hugealign ver", "hugealign order --cpu ", "hugealign ps ", "hugealign explain "):
+            alone(f"completion: {typed}", ["bash", "-c", TAB, str(COMPLETIONS), *typed.split(" ")], 20, work)
         many_mappings(work)
         many_processes(work)
         much_text(work)

@@ -292,3 +292,20 @@ def test_an_almost_empty_environment(tmp_path: Path) -> None:
     work = prepare(tmp_path / "work")
     done = run("env", "-i", f"PATH={os.defpath}", HUGEALIGN, "gcc", "good.c", "-o", "good", cwd=work)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+def test_a_link_reads_no_configuration_file(bulk: Path, tmp_path: Path) -> None:
+    """Only `verify` does, which is seen the same way."""
+    (tmp_path / "hugealign.toml").write_text("[verify]\n")
+    (tmp_path / "main.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }\n")
+
+    def opened(*words: object) -> str:
+        calls = ("strace", "-f", "-qq", "-e", "trace=open,openat,openat2", "-o", "calls")
+        run(*calls, HUGEALIGN, *words, cwd=tmp_path, check=True)
+        return (tmp_path / "calls").read_text()
+
+    link = opened("gcc", "main.c", bulk, "-o", "out")
+    assert "main.c" in link
+    assert "hugealign.toml" not in link
+    assert "hugealign.toml" in opened("verify", "out")

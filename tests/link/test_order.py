@@ -560,6 +560,18 @@ def test_a_piece_whose_path_a_script_cannot_say(
     assert found["gamma_"][0] < found["bulk0"][0] < found["beta"][0]
 
 
+def test_fill_in_one_piece_is_no_hot_function(tmp_path: Path) -> None:
+    """As the plugin leaves it: sections for what ran alone."""
+    (tmp_path / "x.order").write_text("# hugealign.order/1\nran\nmain\tkind=fill\nalso\n")
+    (tmp_path / "main.c").write_text("int ran(void); int also(void); int main(void) { return ran() + also(); }\n")
+    (tmp_path / "ran.c").write_text("int ran(void) { return 1; }\nint also(void) { return -1; }\n")
+    run("gcc", "-c", "main.c", cwd=tmp_path, check=True)
+    run("gcc", "-ffunction-sections", "-c", "ran.c", cwd=tmp_path, check=True)
+    env = environment(HUGEALIGN_MIN_TEXT="0", HUGEALIGN_PROFILE=str(tmp_path / "x.order"))
+    done = run(HUGEALIGN, "gcc", "main.o", "ran.o", "-o", "out", cwd=tmp_path, env=env)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_piece_for_aarch64(tmp_path: Path) -> None:
     compiler = "aarch64-linux-gnu-gcc"
     if not shutil.which(compiler):

@@ -1,8 +1,8 @@
-"""The README's way from ``apt install`` to huge text, in a Debian 12 with nothing else in it; and the Dockerfile.
+"""README.md and docs/fix.md as they are typed, from ``apt install`` to huge text, in a fresh Debian; and Dockerfiles.
 
 Debian is unpacked by mmdebstrap below build/prebuilt and entered by chroot, with namespaces of its own: packages, their
 scripts and the server are real; kernel and file system are this machine's.  There is no init in it, so the word
-``systemctl`` is a stand-in that calls service(8).  The image is built by buildah.  A download of 200 MB each; as root.
+``systemctl`` is a stand-in that calls service(8).  Images are built by buildah.  A download of 200 MB each; as root.
 """
 
 import json
@@ -17,11 +17,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.build.manual import blocks
+from tests.build.projects import program, write
 from tests.prebuilt.__main__ import BUILD
-from tests.support import HUGEALIGN, ROOT, run
+from tests.support import HUGEALIGN, ROOT, Elf, run
 
 SECONDS = 1800  # what a download may take
-BASE = "localhost/debian:12-slim"
+BASES = ("localhost/debian:12", "localhost/debian:12-slim")
+ANSWER = "mariadb -N -e 'select concat(\"answer \", 6 * 7)'\n"
+OVER = "service mariadb stop\nhugealign fix --undo --in-place /usr/sbin/mariadbd\n"  # as it was
 
 pytestmark = [
     pytest.mark.matrix,
@@ -47,17 +51,16 @@ def do(*words: object, seconds: int = SECONDS) -> str:
     return done.stdout
 
 
-@pytest.fixture(scope="module")
-def debian() -> Path:
-    """An archive of Debian 12 with its essential packages and apt, made once."""
-    archive = BUILD / "debian-12.tar"
+def unpacked(release: str) -> Path:
+    """Return an archive of a release of Debian with its essential packages and apt, made once."""
+    archive = BUILD / f"{release}.tar"
     if not archive.exists():
         BUILD.mkdir(parents=True, exist_ok=True)
         made = archive.with_name("new.tar")
-        words = ["mmdebstrap", "--variant=minbase", "bookworm", str(made)]
+        words = ["mmdebstrap", "--variant=minbase", release, str(made)]
         done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=SECONDS)
         if done.returncode:
-            pytest.skip(f"Debian 12 cannot be downloaded: {done.stderr.strip().rpartition(chr(10))[2]}")
+            pytest.skip(f"{release} cannot be downloaded: {done.stderr.strip().rpartition(chr(10))[2]}")
         made.rename(archive)
     return archive
 
@@ -81,76 +84,116 @@ def section(name: str) -> str:
     return text.partition("```sh\n")[2].partition("```")[0]
 
 
-def test_the_readme_from_apt_install_to_huge_text(debian: Path, work: Path) -> None:
+@pytest.mark.parametrize("release", ["bookworm", "trixie"])
+def test_what_is_typed_from_apt_install_to_huge_text(release: str, work: Path) -> None:
     commands = section("2. A finished binary")
     assert commands.startswith("apt install mariadb-server\n")
-    do("tar", "-xf", debian, "-C", work)
+    do("tar", "-xf", unpacked(release), "-C", work)
     checkout(work / "opt" / "hugealign")
     (work / "etc/apt/apt.conf.d/yes").write_text('APT::Get::Assume-Yes "true";\n')
     shutil.copy("/etc/resolv.conf", work / "etc/resolv.conf")
     (work / "usr/local/bin/systemctl").write_text('#!/bin/sh\nexec service "$2" "$1"\n')
     (work / "usr/local/bin/systemctl").chmod(0o755)
-    before = "apt-get -q update\napt-get -q install --no-install-recommends python3\n"
-    after = (
-        "mariadb -N -e 'select concat(\"answer \", 6 * 7)'\ndpkg -V mariadb-server-core || true\nservice mariadb stop\n"
+    looked, again, diverted = (block.commands for block in blocks(ROOT / "docs/fix.md"))
+    script = (
+        "apt-get -q update\napt-get -q install --no-install-recommends python3\n",
+        commands,
+        ANSWER,
+        "dpkg -V mariadb-server-core || true\n",
+        OVER,
+        "echo docs/fix.md\n",
+        looked,
+        again,
+        OVER,
+        diverted,
+        "hugealign verify /usr/sbin/mariadbd\nservice mariadb start\n",
+        ANSWER,
+        "service mariadb stop\n",
     )
-    (work / "root/script").write_text(before + commands + after)
+    (work / "root/script").write_text("".join(script))
     said = do("unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", ENTER, "sh", work)
     fixed = re.search(r"^/usr/sbin/mariadbd: 0 -> (\d+) windows of 2\.0 MiB", said, re.MULTILINE)
     assert fixed, said[-3000:]
     windows = fixed[1]
     assert int(windows) >= 4
     assert f"\n/usr/sbin/mariadbd: {windows} of {windows} windows huge (" in said
-    assert re.search(rf"^mariadbd\[\d+\]: all {windows} windows are huge$", said, re.MULTILINE)
-    assert "\nanswer 42\n" in said
+    assert said.count("\nanswer 42\n") == 2
+    for part in said.split("\ndocs/fix.md\n"):
+        assert re.search(rf"^mariadbd\[\d+\]: all {windows} windows are huge$", part, re.MULTILINE)
+    assert re.search(rf"\n/usr/sbin/mariadbd: ok .* in {windows} windows\n(?:.*\n)*answer 42\n", said)
     assert re.search(r"^\?\?5\?+ +/usr/sbin/mariadbd$", said, re.MULTILINE)
 
 
-@pytest.mark.skipif(not shutil.which("buildah"), reason="buildah is not installed")
-def test_the_dockerfile(debian: Path, work: Path) -> None:
-    """Built from its text, with the unpacked Debian in the place of the image it names; then run, warm."""
+@pytest.fixture
+def buildah(work: Path) -> Iterator[tuple[str, ...]]:
+    """The words of a buildah whose storage is below *work*, and has the images of Debian 12 under their names."""
+    if not shutil.which("buildah"):
+        pytest.skip("buildah is not installed")
+    words = ("buildah", "--root", str(work / "storage"), "--runroot", str(work / "run"))
+    try:
+        container = do(*words, "from", "scratch").strip()
+        do(*words, "add", container, unpacked("bookworm"), "/")
+        for name in BASES:
+            do(*words, "commit", container, name)
+        yield words
+    finally:
+        subprocess.run([*words, "rm", "--all"], capture_output=True, check=False)
+        subprocess.run([*words, "rmi", "--all", "--force"], capture_output=True, check=False)
+
+
+def test_the_dockerfile(buildah: tuple[str, ...], work: Path) -> None:
+    """Built from its text; then run, warm."""
     (work / "context").mkdir()
     checkout(work / "context" / "hugealign")
     shutil.copy(ROOT / "examples" / "fix" / "Dockerfile", work / "context")
-    buildah = ("buildah", "--root", work / "storage", "--runroot", work / "run")
-    try:
-        container = do(*buildah, "from", "scratch").strip()
-        do(*buildah, "add", container, debian, "/")
-        do(*buildah, "commit", "--rm", container, BASE)
-        said = do(*buildah, "bud", "--isolation", "chroot", "--pull-never", "-t", "fixed", work / "context")
-        assert "\n/usr/sbin/mariadbd: 0 -> " in said
-        container = do(*buildah, "from", "--pull-never", "fixed").strip()
-        root = Path(do(*buildah, "mount", container).strip())
-        program = root / "usr/sbin/mariadbd"
-        assert (program.stat().st_mode & 0o7777, program.stat().st_uid) == (0o755, 0)
-        assert not (root / "opt/hugealign").exists()
-        done = run(HUGEALIGN, "verify", program)
-        assert done.returncode == 0, done.stdout
-        os.sync()  # overlayfs does not write back a file of a lower layer at fsync(2) of it (ovl_fsync)
-        done = run(HUGEALIGN, "warm", program)
-        assert done.returncode == 0, done.stdout
-        inside = (*buildah, "run", "--isolation", "chroot", container, "--")
-        do(*inside, "sh", "-c", "mkdir -p /run/mysqld && chown mysql: /run/mysqld")
-        words = [str(word) for word in (*inside, "mariadbd", "--user=mysql", "--skip-networking")]
-        with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
-            try:
-                waited = time.monotonic() + 120
-                while subprocess.run(
-                    [*map(str, inside), "mariadb-admin", "ping"], capture_output=True, check=False
-                ).returncode:
-                    assert server.poll() is None
-                    assert time.monotonic() < waited, "the server does not answer"
-                    time.sleep(0.5)
-                (process,) = of_program(program)
-                assert process["windows_huge"] == process["windows_possible"] >= 4
-                assert do(*inside, "mariadb", "-N", "-e", "select 6 * 7").strip() == "42"
-                do(*inside, "mariadb-admin", "shutdown")
-                server.wait(60)
-            finally:
-                server.kill()
-    finally:
-        subprocess.run([*map(str, buildah), "rm", "--all"], capture_output=True, check=False)
-        subprocess.run([*map(str, buildah), "rmi", "--all", "--force"], capture_output=True, check=False)
+    said = do(*buildah, "bud", "--isolation", "chroot", "--pull-never", "-t", "fixed", work / "context")
+    assert "\n/usr/sbin/mariadbd: 0 -> " in said
+    container = do(*buildah, "from", "--pull-never", "fixed").strip()
+    root = Path(do(*buildah, "mount", container).strip())
+    mariadbd = root / "usr/sbin/mariadbd"
+    assert (mariadbd.stat().st_mode & 0o7777, mariadbd.stat().st_uid) == (0o755, 0)
+    assert not (root / "opt/hugealign").exists()
+    done = run(HUGEALIGN, "verify", mariadbd)
+    assert done.returncode == 0, done.stdout
+    os.sync()  # overlayfs does not write back a file of a lower layer at fsync(2) of it (ovl_fsync)
+    done = run(HUGEALIGN, "warm", mariadbd)
+    assert done.returncode == 0, done.stdout
+    inside = (*buildah, "run", "--isolation", "chroot", container, "--")
+    do(*inside, "sh", "-c", "mkdir -p /run/mysqld && chown mysql: /run/mysqld")
+    words = [*inside, "mariadbd", "--user=mysql", "--skip-networking"]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        try:
+            waited = time.monotonic() + 120
+            while subprocess.run([*inside, "mariadb-admin", "ping"], capture_output=True, check=False).returncode:
+                assert server.poll() is None
+                assert time.monotonic() < waited, "the server does not answer"
+                time.sleep(0.5)
+            (process,) = of_program(mariadbd)
+            assert process["windows_huge"] == process["windows_possible"] >= 4
+            assert do(*inside, "mariadb", "-N", "-e", "select 6 * 7").strip() == "42"
+            do(*inside, "mariadb-admin", "shutdown")
+            server.wait(60)
+        finally:
+            server.kill()
+
+
+def test_the_dockerfile_of_two_stages(buildah: tuple[str, ...], work: Path) -> None:
+    """That of docs/build-systems.md: the last stage has the program, and nothing of hugealign."""
+    context = program(work / "context")
+    text = (ROOT / "docs/build-systems.md").read_text(encoding="utf-8")
+    write(context, {
+        "Dockerfile": text.partition("```dockerfile\n")[2].partition("```")[0],
+        "Makefile": "server: main.c bulk.s\n\t$(CC) main.c bulk.s -o $@\n",
+    })  # fmt: skip
+    do(ROOT / "packaging/deb.sh", work / "deb")
+    shutil.copy(next((work / "deb").glob("*.deb")), context)
+    said = do(*buildah, "bud", "--isolation", "chroot", "--pull-never", "-t", "server", context)
+    assert "\n/src/server: ok  100 % of " in said
+    container = do(*buildah, "from", "--pull-never", "server").strip()
+    root = Path(do(*buildah, "mount", container).strip())
+    assert not (root / "usr/bin/hugealign").exists()
+    assert Elf(root / "usr/bin/server").faults() == []
+    do(*buildah, "run", "--isolation", "chroot", container, "--", "server")
 
 
 def of_program(program: Path) -> list[dict[str, int]]:

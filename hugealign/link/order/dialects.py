@@ -17,9 +17,14 @@ from hugealign.units import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+<<<<<<< HEAD
     from collections.abc import Callable, Collection, Iterator, Mapping
 
     from hugealign.link.order.inputs import Sections
+=======
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from typing import Any
+>>>>>>> wE
 
 MAGIC = b"# hugealign.order/1"
 _LIMIT = 256 << 20  # bytes of an order file
@@ -53,7 +58,8 @@ class Order(Record):
 
     *names* are its functions, in order; the first *hot* of them reach to the last one that ran.  *sources* are the
     source files of those that need more than the name, by their index.  *windows* is how many are to be huge, 0 for
-    all; *identity* tells the profile.
+    all; *identity* tells the profile.  *unseen* are the functions that did not run, cold parts and fill: of each block
+    of the file where it begins in *names*, and which of its functions.
     """
 
     names: list[bytes]
@@ -61,6 +67,12 @@ class Order(Record):
     sources: dict[int, bytes]
     windows: int = 0
     identity: bytes = b""
+    unseen: "Sequence[tuple[int, set[int]]]" = ()
+
+    def ran(self) -> set[bytes]:
+        """Return the functions that ran."""
+        unseen = {first + at for first, block in self.unseen for at in block}
+        return {name for index, name in enumerate(self.names[: self.hot]) if index not in unseen}
 
     def local(self) -> "set[tuple[bytes, bytes]]":
         """Return the names that need a source file to be told from others, with it."""
@@ -95,6 +107,7 @@ def _parse(data: bytes, identity: bytes) -> Order:
         raise HugealignError(f"is not an order file: the first line is not `{MAGIC.decode()}`")
     names: list[bytes] = []
     sources: dict[int, bytes] = {}
+    unseen: list[tuple[int, set[int]]] = []
     hot = 0
     for block in _blocks(data):
         said = [line.partition(b"\t") for line in block.split(b"\n") if line and line[0] not in _NO_NAME]
@@ -116,13 +129,14 @@ def _parse(data: bytes, identity: bytes) -> Order:
                 seldom.add(at)
             if source := fields.get(b"file"):
                 sources[first + at] = _unescape(source)
+        unseen.append((first, seldom))
         ran = len(said)
         while ran - 1 in seldom:
             ran -= 1
         hot = first + ran if ran else hot
     if b"\\" in data:
         names = [_unescape(name) for name in names]
-    return Order(names, hot, sources, _windows(data), identity)
+    return Order(names, hot, sources, _windows(data), identity, unseen)
 
 
 def _blocks(data: bytes) -> "Iterator[bytes]":

@@ -224,10 +224,12 @@ class OrderedLink(Record):
             return f"linked without an order, which {self.linker.name} cannot make of link-time optimisation; {_OTHERS}"
         places = self.job.settings.order_objects and self.form != linkers.SECTIONS
         found = self._pieces(words.sections) if words.pieces is None else words.pieces
-        left = [piece for piece in found if not (places and self._can_place(piece))]
+        # The plugin leaves fill among the other functions of its object.
+        ran = self.order.ran() if found else set()
+        left = [piece for piece in found if piece.names & ran and not (places and self._can_place(piece))]
         if not left:
             return None
-        functions = len(set().union(*(piece.names for piece in left)))
+        functions = len(ran & set().union(*(piece.names for piece in left)))
         what = (
             f"{functions} hot function{'s' * (functions > 1)} not placed, in {len(left)} object{'s' * (len(left) > 1)}"
         )
