@@ -17,14 +17,8 @@ from hugealign.units import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-<<<<<<< HEAD
-    from collections.abc import Callable, Collection, Iterator, Mapping
-
-    from hugealign.link.order.inputs import Sections
-=======
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from typing import Any
->>>>>>> wE
 
 MAGIC = b"# hugealign.order/1"
 _LIMIT = 256 << 20  # bytes of an order file
