@@ -63,8 +63,8 @@ class Sections:
     *objects* are the names of the object files that have the function of a name from a source file, with its sections.
     """
 
-    def __init__(self, names: "Collection[bytes]") -> None:
-        self.choices = Choices(names)
+    def __init__(self, names: "Collection[bytes]", local: "Collection[bytes]" = ()) -> None:
+        self.choices = Choices(names, local=local)
         self.objects: dict[tuple[bytes, bytes], list[tuple[bytes, bytes]]] = {}
 
     @property
@@ -78,7 +78,7 @@ def find(command: "Command", names: "Collection[bytes]", local: "Collection[tupl
 
     *local* are those, name and source file, that are sought by object too.
     """
-    found = Sections(names)
+    found = Sections(names, [name for name, _ in local])
     sought: dict[bytes, list[bytes]] = {}
     for name, source in local:
         sought.setdefault(source.rpartition(b"/")[2], []).append(name)
