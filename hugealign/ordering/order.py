@@ -19,7 +19,6 @@ from hugealign.profile.ran import Ran, silent, what_ran
 from hugealign.settings import PAGE_SIZE
 from hugealign.units import printable
 
-
 #: Of 3 to 30 samples some orders missed up to 6 % more than the linker's on small pages alone, of 100 at most 1 %, but
 #: for pages that share a set; with a huge window none missed more (docs/order.md, tests/bench/thin.py).
 FEW = 100

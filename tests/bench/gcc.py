@@ -140,7 +140,7 @@ def measure(name: str) -> None:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.gcc")
-    parser.add_argument("programs", nargs="*", metavar='|'.join(_PROGRAMS), help="default: all")
+    parser.add_argument("programs", nargs="*", metavar="|".join(_PROGRAMS), help="default: all")
     print(f"| program | build | processor | {' | '.join(map(str, _BUDGETS))} |")
     print(f"|---|---|---|{'--:|' * len(_BUDGETS)}")
     for name in parser.parse_args().programs or _PROGRAMS:

@@ -19,8 +19,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
-    from hugealign.link.order.inputs import Sections
-
 MAGIC = b"# hugealign.order/1"
 _LIMIT = 256 << 20  # bytes of an order file
 _SHOWN = 1024  # characters of its name in a message
@@ -218,19 +216,6 @@ def script(
         return b"".join(lines)
 
     return _before_text(_list(order, choices, (b"*(" + _OWN, b")\n"), statements))
-
-
-def apart(order: Order, found: "Sections") -> set[bytes]:
-    """Return the names of which more functions than the hot ones were *found*, and the objects of all of these."""
-    hot: dict[bytes, int] = {}
-    unknown = set()
-    for index in [index for index in order.sources if index < order.hot]:
-        name = order.names[index]
-        hot[name] = hot.get(name, 0) + 1
-        places = found.objects.get((name, order.sources[index]), ()) if found.choices.of(name) else ()
-        if not places or any(file.translate(None, PLAIN_PATH) for file, _ in places):
-            unknown.add(name)
-    return {name for name, count in hot.items() if found.choices.copies.get(name, 0) > count} - unknown
 
 
 def script_of_local(
