@@ -49,9 +49,10 @@ With --drift, the report says what share of the heat the leading windows of
 ORDER still hold, and what those of a new order would; with --trace in misses,
 too.
 
-exit status: 0 order made (--diff: no difference; --drift: still good); 1 less
-than half of the samples found in EXE, and no order written (--diff: they
-differ; --drift: out of date); 2 wrong usage; 3 could not read.
+exit status: 0 order made (--diff: no difference; --drift: still good); 1 no
+order written, because less than half of the samples are of EXE, or they are too
+few for small pages (--diff: they differ; --drift: out of date); 2 wrong usage;
+3 could not read.
 """
 
 

@@ -20,7 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options of profiles, and those of windows."""
     add = parser.add_argument
     add("--type", metavar="FORMAT", help="do not look: the profiles are of this format")
-    add("--force", action="store_true", help="go on even if most of the samples are not found")
+    add("--force", action="store_true", help="go on even if most of the samples are not found, or there are too few")
     add(
         "--max-unpacked",
         metavar="SIZE",

@@ -110,6 +110,8 @@ def _writer(fd: int, info: os.stat_result) -> str:
 
 
 def _name(pid: int) -> str:
+    from hugealign.process import processes
+
     with contextlib.suppress(OSError):
         return f" ({printable(processes.comm(pid))})"
     return ""

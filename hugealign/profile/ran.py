@@ -14,8 +14,6 @@ from hugealign.profile.packed import Allowance
 from hugealign.profile.source import Others
 from hugealign.units import printable
 
-#: Of 10 and 30 samples some orders missed up to 6 % more than the linker's, of 100 at most 1 % (docs/order.md).
-FEW = 100
 #: Below this share of samples found, the profile is taken for one of another program.
 LEAST_MATCHED = 0.5
 
@@ -78,11 +76,6 @@ def what_ran(
         raise MismatchError(f"nothing in the profile is of {printable(binary)}{where}; give the binary that ran")
     ran = Ran(binary, functions, matched, sources)
     check_rate(ran, force, warn)
-    if 0 < matched.found < FEW and any(found.startswith("perf") for _, found in sources):
-        warn(
-            f"only {matched.found} samples in {printable(binary)}: on small pages an order of less than {FEW} can miss "
-            "more than none; record for longer"
-        )
     return ran
 
 

@@ -244,3 +244,17 @@ def test_few_samples_of_perf_are_told(count: int, warned: bool, prog: Path, tmp_
     assert (f"only {count} samples in {prog}: on small pages" in done.stderr) == warned
     (tmp_path / "list").write_text("hot\nmain\n")
     assert run(HUGEALIGN, "order", "list", "-b", prog, cwd=tmp_path, check=True).stderr == ""
+
+
+def test_few_samples_make_no_order_for_small_pages(prog: Path, tmp_path: Path) -> None:
+    """The linker's stays, and one line says so; what counted everything may have counted little."""
+    (tmp_path / "p").write_text(f"prog 7 1.0: 1 cpu-clock:u: \n\t 55555 hot+0x1 ({prog})\n\n" * 99)
+    words = ("order", "-b", prog, "--itlb-2m", "0", "-o", "out")
+    done = run(HUGEALIGN, *words, "p", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"hugealign: error: only 99 samples in {prog}")
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+    assert run(HUGEALIGN, *words, "p", "--force", cwd=tmp_path).returncode == 0
+    (tmp_path / "list").write_text("hot\nmain\n")
+    assert run(HUGEALIGN, *words, "list", cwd=tmp_path).returncode == 0

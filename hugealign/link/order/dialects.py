@@ -228,18 +228,6 @@ def script(
     return _before_text(_list(order, choices, (b"*(" + _OWN, b")\n"), statements))
 
 
-def apart(order: Order, found: "Sections") -> set[bytes]:
-    """Return the names of which several local functions may bear each, and the object of each hot one is *found*."""
-    there: dict[bytes, bool] = {}
-    for index in order.sources:
-        if index < order.hot:
-            name = order.names[index]
-            places = found.objects.get((name, order.sources[index]), ()) if found.choices.of(name) else ()
-            known = bool(places) and not any(file.translate(None, PLAIN_PATH) for file, _ in places)
-            there[name] = known and there.get(name, True)
-    return {name for name, known in there.items() if known}
-
-
 def script_of_local(
     order: Order, objects: "Mapping[tuple[bytes, bytes], list[tuple[bytes, bytes]]]", names: set[bytes]
 ) -> bytes:
@@ -296,9 +284,10 @@ class Choices:
     *others*: of some inputs the sections cannot be known, so that a function may be in all that compilers make.
     """
 
-    def __init__(self, names: "Collection[bytes]", others: bool = False) -> None:
+    def __init__(self, names: "Collection[bytes]", others: bool = False, local: "Collection[bytes]" = ()) -> None:
         self.others = others
         self.count = 0  # sections of functions
+        self.copies = dict.fromkeys(local, 0)  # those of local ones, whose name others may have
         self._missing = set(names)  # those without a section of their own
         for name in [name for name in names if b"1E" in name or b"2E" in name]:
             self._missing.update(_twins(name))
@@ -311,6 +300,8 @@ class Choices:
         """
         found = [text.partition(b"\0")[0] for text in table.split(_OWN)[1:]]
         self.count += len(found)
+        for name in self.copies.keys() & set(found) if self.copies else ():
+            self.copies[name] += 1
         self._missing.difference_update(found)
         self._special.update([rest for rest in found if rest[:1] in _INITIALS and rest.startswith(_PREFIXES)])
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from hugealign.link.command import Command
+    from hugealign.link.order.dialects import Order
 
     Place = tuple[str, bytes, int, int]
 
@@ -63,8 +64,8 @@ class Sections:
     *objects* are the names of the object files that have the function of a name from a source file, with its sections.
     """
 
-    def __init__(self, names: "Collection[bytes]") -> None:
-        self.choices = Choices(names)
+    def __init__(self, names: "Collection[bytes]", local: "Collection[bytes]" = ()) -> None:
+        self.choices = Choices(names, local=local)
         self.objects: dict[tuple[bytes, bytes], list[tuple[bytes, bytes]]] = {}
 
     @property
@@ -72,13 +73,25 @@ class Sections:
         """Whether the sections of all inputs are known."""
         return not self.choices.others
 
+    def apart(self, order: "Order") -> set[bytes]:
+        """Return the names that more functions bear than the hot ones of *order*, all of whose objects are known."""
+        hot: dict[bytes, int] = {}
+        unknown = set()
+        for index in [index for index in order.sources if index < order.hot]:
+            name = order.names[index]
+            hot[name] = hot.get(name, 0) + 1
+            places = self.objects.get((name, order.sources[index]), ()) if self.choices.of(name) else ()
+            if not places or any(file.translate(None, PLAIN_PATH) for file, _ in places):
+                unknown.add(name)
+        return {name for name, count in hot.items() if self.choices.copies.get(name, 0) > count} - unknown
+
 
 def find(command: "Command", names: "Collection[bytes]", local: "Collection[tuple[bytes, bytes]]" = ()) -> Sections:
     """Return which sections for the functions *names* the inputs of *command* have.
 
     *local* are those, name and source file, that are sought by object too.
     """
-    found = Sections(names)
+    found = Sections(names, [name for name, _ in local])
     sought: dict[bytes, list[bytes]] = {}
     for name, source in local:
         sought.setdefault(source.rpartition(b"/")[2], []).append(name)

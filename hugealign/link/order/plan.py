@@ -67,7 +67,7 @@ class OrderedLink(Record):
         pieces = None
         if form == linkers.SYMBOLS or sections is None:
             sections = sections or self._where_local()
-            apart = dialects.apart(self.order, sections) if sections else set()
+            apart = sections.apart(self.order) if sections else set()
             if sections and apart:
                 text = dialects.script_of_local(self.order, sections.objects, apart)
                 options += ["-T", memory.file("local", text, self.job.settings.profile)]

@@ -18,9 +18,7 @@ _HERE = Path(__file__).parent
 _CXX = ("g++", "-std=c++17", "-O1", "-fno-rtti", "-ffunction-sections")
 
 
-def units(
-    directory: Path, prefix: str, files: list[Path], flags: tuple[str, ...], *compiler: str
-) -> tuple[str, ...]:
+def units(directory: Path, prefix: str, files: list[Path], flags: tuple[str, ...], *compiler: str) -> tuple[str, ...]:
     """Compile C *files* in *directory* with *flags* to objects whose names begin with *prefix*; return those."""
     made = [f"{prefix}{path.stem}.o" for path in files]
     for path, target in zip(files, made, strict=True):

@@ -38,7 +38,7 @@ def printed(argv: list[str]) -> list[str]:
 
 
 def unpacked(directory: Path, packages: tuple[str, ...], proof: str) -> Path:
-    """Return where Debian's *packages* are unpacked in *directory*; they are fetched unless the file *proof* is there."""
+    """Return where Debian's *packages* are unpacked in *directory*; fetched unless the file *proof* is there."""
     root = directory / "root"
     if not (root / proof).exists():
         subprocess.run(["apt-get", "-q", "download", *packages], cwd=directory, check=True)

@@ -1,0 +1,72 @@
+"""How few samples are worse than none: ``python -m tests.bench.thin [PROGRAM]...``.
+
+Orders of few samples against the linker's order, in misses of another run: the least and the most of DRAWS draws, on
+two processors.  The programs and traces are those of `tests.bench.peers`, which has to have run.  Layouts are
+simulated, not linked.  It prints the table of docs/order.md.
+"""
+
+import argparse
+import random
+from collections import Counter
+
+from hugealign.elf.calls import Calls
+from hugealign.elf.symbols import read_functions
+from hugealign.lab.files import find
+from hugealign.lab.geometry import named
+from hugealign.lab.placement import WINDOW, Placement, ordered, original
+from hugealign.lab.simulate import simulate
+from hugealign.lab.tracefile import open_trace
+from hugealign.ordering.problem import Problem, plan
+from hugealign.ordering.windows import Room
+from hugealign.profile.match import Matched
+from tests.bench.peers.measure import spots_of
+from tests.bench.peers.program import WORK
+from tests.bench.peers.programs import PROGRAMS
+
+SAMPLES = (3, 10, 30, 100, 300, 1000)
+DRAWS = 5
+COUNTS = (0, 1, 4)
+_PROCESSORS = ("skylake", "zen3")
+
+
+def main() -> None:
+    """Simulate, and print the table."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.thin")
+    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="default: all that have been traced")
+    wanted = parser.parse_args().programs or [name for name in PROGRAMS if (WORK / name / "train.trace").exists()]
+    cpus = [named(name) for name in _PROCESSORS]
+    titles = [f"{cpu.name}, {count}" for cpu in cpus for count in COUNTS]
+    print(f"| program | samples | {' | '.join(titles)} |")
+    print(f"|---|--:|{'---|' * len(titles)}")
+    for program in wanted:
+        binary = str(WORK / program / "plain.bfd")
+        train, test = (open_trace(str(WORK / program / f"{name}.trace")) for name in ("train", "test"))
+        functions = read_functions(binary)
+        file = find(test.description.files, binary)
+        calls = Calls(binary, functions)
+        spots = spots_of(train, find(train.description.files, binary), functions)
+        places, weights = list(spots), list(spots.values())
+        layouts: list[tuple[Placement, list[int]]] = [(original(test, file, "linked"), list(COUNTS))]
+        for samples in SAMPLES:
+            for draw in range(DRAWS):
+                chance = random.Random(samples * DRAWS + draw)
+                drawn = Counter(index for index, _ in chance.choices(places, weights, k=samples))
+                ran = Matched(dict(drawn), {}, samples, samples)
+                for count in COUNTS:
+                    problem = Problem(ran, functions, Room(WINDOW, count), calls, calls)
+                    order = [placed.index for placed in plan(problem).placed]
+                    layouts.append((ordered(test, file, f"{samples} {draw}", functions, order), [count]))
+        misses = {(row.layout, row.cpu, row.windows): row.misses for row in simulate(test, layouts, cpus).rows}
+        for samples in SAMPLES:
+            cells = []
+            for cpu in cpus:
+                for count in COUNTS:
+                    huge = min(count, layouts[0][0].windows)
+                    linked = max(1, misses["linked", cpu.name, huge])
+                    found = [misses[f"{samples} {draw}", cpu.name, huge] for draw in range(DRAWS)]
+                    cells.append(f"{min(found) / linked:.2f} to {max(found) / linked:.2f}")
+            print(f"| {program} | {samples} | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
