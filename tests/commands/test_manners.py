@@ -123,6 +123,50 @@ def test_processes() -> None:
     assert said("ps", "qqqqqqqq") == (3, "hugealign: error: no process is named qqqqqqqq")
 
 
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ("verify", "verify: no file; example: hugealign verify ./server"),
+        ("verify --strict --fail-on error x", "--strict and --fail-on error contradict each other"),
+        ("verify x --", "verify: no OLD after --"),
+        ("verify - -- x", "verify: - cannot be compared; give the files"),
+        ("verify x y -- x", "verify: 2 FILE and 1 OLD; give one OLD for each FILE"),
+        ("verify --format sarif x -- x", "verify: a comparison has no form sarif; it has text and json"),
+        ("verify --baseline b x -- x", "verify: give either --baseline or -- OLD"),
+        ("fix --report --undo x", "--report and --undo contradict each other"),
+        ("fix --report --segments text,rodata x", "--report ranks by text; leave out --segments"),
+        ("fix -o out x y", "-o takes one FILE; several are changed with --in-place"),
+        ("order --threshold 5 p", "order: --threshold belongs to --drift"),
+        ("order --diff --blocks a b", "order --diff: takes no --blocks and no --drift"),
+        (
+            "order --drift o",
+            "order --drift: no profile; example: hugealign order --drift server.order all.counts -b ./server",
+        ),
+        ("order --type nonsense -b x p", "--type: unknown; known are "),
+        ("profile merge --weight 3 x", "--weight: not PATTERN=N, as in 'eu-*=3'"),
+        ("profile merge --cap 1e3 x", "--cap: 1e3: not a number from 0 to "),
+        ("profile reduce --type nonsense p", "--type: unknown; known are "),
+        ("map x", "map: needs --profile or --trace; example: hugealign map ./server --profile perf.data"),
+        ("map x --trace t --type gcov", "map: --trace takes no --type"),
+        ("map x --profile p --svg - --png -", "map: only one thing goes to standard output"),
+        ("stage", "stage: no file; example: hugealign stage /usr/sbin/mariadbd"),
+        ("stage --list x", "--list: goes with neither --drop nor FILE"),
+        ("adopt --undo --fix x", "--undo: goes with no other option"),
+        ("adapt --undo --windows 1 x", "adapt: --undo goes with no other option"),
+        ("advise", "advise: give either -p PID or -- and a command"),
+        ("ps x -- true", "ps: give either processes or -- and a command"),
+        ("ps --after 1 x", "ps: --after is for -- and a command"),
+        ("top --watch --json -o x", "top: --watch in JSON is for a pipe; a FILE has one document"),
+        ("trace -o - true", "trace: standard output is COMMAND's; give -o a file"),
+        ("trace --limit 4K true", "--limit: less than 64.0 KiB"),
+        ("simulate --windows 3-1 t", "--windows: not a range of numbers up to "),
+    ],
+)
+def test_what_contradicts_itself_is_refused_in_one_line(words: str, wanted: str) -> None:
+    status, line = said(*words.split())
+    assert (status, line.startswith(f"hugealign: error: {wanted}")) == (2, True), line
+
+
 def test_order_asks_for_the_program_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "names").write_text("main\n")
     line = "hugealign: error: order: which program ran? give it with -b, as in: -b ./server"

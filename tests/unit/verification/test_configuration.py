@@ -130,3 +130,28 @@ def test_a_chain_of_files_ends(tmp_path: Path) -> None:
         (tmp_path / f"{number}.toml").write_text(f'extend = "{number + 1}.toml"\n')
     with pytest.raises(UsageError, match="more than 16 files"):
         configuration.read(str(tmp_path / "0.toml"))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[project]\nname = 'x'\n", "pyproject.toml: no [tool.hugealign] in it"),
+        ("tool = 3\n", "pyproject.toml: no [tool.hugealign] in it"),
+        ("[tool]\nhugealign = 3\n", "pyproject.toml:2: hugealign: not a table"),
+        ("[tool.hugealign]\nverify = 3\n", "pyproject.toml:2: verify: not a table"),
+    ],
+)
+def test_a_pyproject_that_is_named_has_to_have_our_table(text: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "pyproject.toml"
+    path.write_text(text)
+    with pytest.raises(UsageError) as caught:
+        configuration.read(str(path))
+    assert str(caught.value) == f"{tmp_path}/{said}"
+
+
+def test_what_is_extended_has_to_have_our_table(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[project]\n")
+    path = tmp_path / "hugealign.toml"
+    path.write_text('extend = "pyproject.toml"\n')
+    with pytest.raises(UsageError, match=r"hugealign.toml:1: extend: .*pyproject.toml has no \[tool.hugealign\]"):
+        configuration.read(str(path))
