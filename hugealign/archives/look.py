@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 
 from hugealign.archives import ar, containers, cpio, packed, tar, zip  # noqa: A004  # the format's name
-from hugealign.archives.counts import Counts
+from hugealign.archives.counts import OBJECT, OTHER, Counts
 from hugealign.archives.kinds import AR, CPIO, DEBIAN, ELF, HEAD, RPM, TAR, THIN, ZIP, ZSTD, elf_type, kind
 from hugealign.archives.source import FileSource, Member, Source, spool, temporary_directory, unnamed_file
 from hugealign.archives.work import ArchiveError, LimitError, Work
@@ -57,24 +57,22 @@ class Look:
         elif what in _PACKED:
             yield from self._unpacked(what, source, name, depth - unpacked, named=named)
         elif not what:
-            self._counts.other += 1
+            self._counts[OTHER] += 1
         elif what == THIN or (what == AR and DEBIAN not in head[8:24]):
-            self._counts.archives += 1
             yield from self._static(source, name, thin=what == THIN, named=named)
         elif depth <= 0:
             yield Found(name, reason=f"more than {DEPTH} archives deep; unpack it first")
         elif what == AR:
             yield from self._deb(source, name, depth)
         else:
-            self._counts.archives += 1
             readers = {TAR: self._tar, CPIO: self._cpio, RPM: self._rpm, ZIP: self._zip}
             yield from readers[what](source, name, depth)
 
     def _elf(self, source: Source, name: str, head: bytes) -> Iterator[Found]:
         if elf_type(head) == ET_REL:
-            self._counts.objects += 1
+            self._counts[OBJECT] += 1
         elif elf_type(head) == ET_CORE:
-            self._counts.other += 1
+            self._counts[OTHER] += 1
         else:
             spool(source, self._member_file.fileno(), self._work)
             yield Found(name, self._member_file.fileno())
@@ -89,7 +87,7 @@ class Look:
         except ArchiveError:
             if named or what == ZSTD:
                 raise
-            self._counts.other += 1  # begins like compressed data by chance, or as a test for other tools
+            self._counts[OTHER] += 1  # begins like compressed data by chance, or as a test for other tools
             return
         yield from self._content(inner, name, depth, named=named, unpacked=True)
 
@@ -157,7 +155,7 @@ class Look:
                 text += self._text(member.source) if named and not thin else 0
             else:
                 yield from self._content(member.source, f"{name}!{member.name}", 0)
-        self._counts.objects += objects
+        self._counts[OBJECT] += objects
         if named and objects:
             files = counted(objects, "object file")
             what = (

@@ -5,7 +5,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, NamedTuple
 
-from hugealign.archives.counts import Counts
+from hugealign.archives.counts import LINK, OTHER, Counts
 from hugealign.errors import NumberFormatError, UsageError
 from hugealign.numbers import decimal
 from hugealign.verification.model import FileReport
@@ -126,11 +126,11 @@ def _walk(top: str) -> Iterator[_Sized | FileReport | Counts]:
         if not stat.S_ISREG(status.st_mode):
             continue
         if status.st_size < _SMALLEST:
-            counts.other += 1
+            counts[OTHER] += 1
             continue
         if status.st_nlink > 1:
             if (status.st_dev, status.st_ino) in seen:
-                counts.links += 1
+                counts[LINK] += 1
                 continue
             seen.add((status.st_dev, status.st_ino))
         yield _Sized(Task(path, named=False), status.st_size)

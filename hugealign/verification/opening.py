@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from hugealign.archives import kinds
-from hugealign.archives.counts import Counts
+from hugealign.archives.counts import OBJECT, OTHER, Counts
 from hugealign.archives.work import Allowance, Work
 from hugealign.descriptors import using
 from hugealign.elf.image import ET_CORE, ET_REL
@@ -47,13 +47,13 @@ def check_path(task: Task, terms: Terms, counts: Counts) -> Iterator[FileReport]
         elif what == kinds.ELF or (named and not what):
             head = b"" if named else os.pread(fd, 18, 0)
             if head and kinds.elf_type(head) == ET_REL:
-                counts.objects += 1
+                counts[OBJECT] += 1
             elif head and kinds.elf_type(head) == ET_CORE:
-                counts.other += 1
+                counts[OTHER] += 1
             else:
                 yield check_fd(fd, path, terms.policy)
         elif not what:
-            counts.other += 1
+            counts[OTHER] += 1
         else:
             yield from _archive(fd, task, terms, counts)
 
@@ -78,7 +78,7 @@ def _archive(fd: int, task: Task, terms: Terms, counts: Counts) -> Iterator[File
             yield FileReport(found.path, reason=found.reason)
         else:
             yield check_fd(found.fd, found.path, terms.policy)
-    counts.add(own)
+    counts.update(own)
     if task.named and not reports:
         yield FileReport(task.path, reason=nothing(own))
 

@@ -137,14 +137,14 @@ def check_all(
     before, reports = Counts(), 0
     for step in done:
         if isinstance(step, Counts):
-            counts.add(step)
+            counts.update(step)
         elif isinstance(step, Begin):
-            before, reports = Counts(counts.values()), 0
+            before, reports = Counts(counts), 0
         elif isinstance(step, FileReport):
             reports += 1
             yield step
         elif not reports:
-            yield FileReport(step.path, reason=nothing(counts.since(before)))
+            yield FileReport(step.path, reason=nothing(Counts(counts - before)))
 
 
 def _serial(todo: "Iterable[Step]", terms: Terms) -> "Iterator[Begin | End | FileReport | Counts]":

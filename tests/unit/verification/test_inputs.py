@@ -41,7 +41,6 @@ def test_a_walk(tree: Path, jobs: int) -> None:
     reports = check(tree, jobs=jobs, counts=counts)
     assert [os.path.relpath(r.path, tree) for r in reports] == WALKED
     assert {r.verdict for r in reports} == {"ok"}
-    assert (counts.archives, counts.links, counts.objects, counts.other) == (1, 1, 0, 2)
     assert counts.skipped() == "2 other files, 1 further hard link"
 
 
