@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+from collections import Counter
 from collections.abc import Iterator
 
 from hugealign.archives import ar, containers, cpio, packed, tar, zip  # noqa: A004  # the format's name
@@ -140,7 +141,7 @@ class Look:
                 whole = stack.enter_context(unnamed_file()).fileno()
                 spool(source, whole, self._work)
                 source = FileSource(whole, 0, os.fstat(whole).st_size)
-            passed: dict[str, int] = {}
+            passed: Counter[str] = Counter()
             members = zip.members(source.fd, source.start, source.end, self._work, passed)
             yield from self._members(members, name, depth)
         for reason, count in passed.items():

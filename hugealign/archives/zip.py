@@ -5,6 +5,7 @@ Format: PKWARE's APPNOTE.TXT, sections 4.3 and 4.5.  Not `zipfile`: it keeps a r
 
 import struct
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 
 from hugealign.archives import packed
@@ -36,7 +37,7 @@ class Checked(Source):
         return data
 
 
-def members(fd: int, start: int, end: int, work: Work, passed: dict[str, int]) -> Iterator[Member]:
+def members(fd: int, start: int, end: int, work: Work, passed: Counter[str]) -> Iterator[Member]:
     """Yield the files of the archive that lies from *start* to *end* in *fd*.
 
     *passed* counts, by reason, those that cannot be looked at.  Entries may overlap: each pays for what it unpacks to.
@@ -57,7 +58,7 @@ def members(fd: int, start: int, end: int, work: Work, passed: dict[str, int]) -
         if name.endswith(b"/") or mode & 0o170000 not in (0, 0o100000):
             continue
         if flags & 1:
-            passed[_ENCRYPTED] = passed.get(_ENCRYPTED, 0) + 1
+            passed[_ENCRYPTED] += 1
             continue
         data: Source = _data(fd, base + offset, first, size)
         if size < _SMALLEST:
@@ -69,8 +70,7 @@ def members(fd: int, start: int, end: int, work: Work, passed: dict[str, int]) -
         elif method == _ZSTD:
             data = Checked(packed.Zstd(data, work), crc)
         elif method != _STORED:
-            reason = f"packed by method {method}, which is not known here"
-            passed[reason] = passed.get(reason, 0) + 1
+            passed[f"packed by method {method}, which is not known here"] += 1
             continue
         yield Member(name, data)
 

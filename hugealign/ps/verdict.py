@@ -1,6 +1,7 @@
 """Judging what smaps and the page map show of a process: pure functions, no I/O."""
 
 import shlex
+from collections import Counter
 from collections.abc import Callable
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
@@ -292,12 +293,11 @@ def _name(mapping: Mapping) -> str:
 
 
 def _grouped(runs: tuple[tuple[Run, ...] | None, ...]) -> tuple[tuple[int, str, str], ...]:
-    counts: dict[tuple[str, str], int] = {}
+    counts: Counter[tuple[str, str]] = Counter()
     for run in (run for of_mapping in runs for run in of_mapping or ()):
         if run.reason and not run.beyond:
-            counts[run.reason, run.mend] = counts.get((run.reason, run.mend), 0) + run.count
-    ordered = sorted(counts.items(), key=lambda item: -item[1])
-    return tuple((count, *words) for words, count in ordered)
+            counts[run.reason, run.mend] += run.count
+    return tuple((count, *words) for words, count in counts.most_common())
 
 
 def _shortfall(process: Process, mappings: tuple[Mapping, ...], page_size: int, hints: Hints | None) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+from collections import Counter
 from typing import Any
 
 from hugealign.errors import UsageError
@@ -21,22 +22,18 @@ class Baseline:
     __slots__ = ("_left",)
 
     def __init__(self, keys: list[Key]) -> None:
-        self._left: dict[Key, int] = {}
-        for key in keys:
-            self._left[key] = self._left.get(key, 0) + 1
+        self._left = Counter(keys)
 
     def accepts(self, report: FileReport, finding: Finding) -> bool:
         """Return whether *finding* is a known one, and cross it off."""
         key = (_path(printable(report.path)), finding.rule.id, finding.segment.flags)
-        left = self._left.get(key, 0)
-        self._left[key] = max(left - 1, 0)
-        return left > 0
+        self._left[key] -= 1
+        return self._left[key] >= 0
 
     def fixed(self, paths: list[str], rules: frozenset[str]) -> list[Key]:
         """Return what was accepted once and not found in the files at *paths* now, of the *rules* that count."""
         looked_at = {_path(printable(path)) for path in paths}
-        left = (key for key, count in self._left.items() for _ in range(count))
-        return sorted(key for key in left if key[0] in looked_at and key[1] in rules)
+        return sorted(key for key in self._left.elements() if key[0] in looked_at and key[1] in rules)
 
 
 def read(path: str, option: str = "--baseline") -> Baseline:

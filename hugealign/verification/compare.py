@@ -1,5 +1,6 @@
 """Before and after: two reports of what is meant to be the same file.  Pure."""
 
+from collections import Counter
 from typing import NamedTuple
 
 from hugealign.elf.coverage import Coverage
@@ -75,14 +76,11 @@ def pairs(
 
 def _without(side: FileResult | None, other: FileResult | None) -> list[Finding]:
     """Return the findings of *side* that *other* does not have, by rule and protection of the segment."""
-    left: dict[tuple[str, str], int] = {}
-    for finding in other.findings if other else []:
-        left[_kind(finding)] = left.get(_kind(finding), 0) + 1
+    left = Counter(map(_kind, other.findings if other else ()))
     rest = []
-    for finding in side.findings if side else []:
-        if left.get(_kind(finding)):
-            left[_kind(finding)] -= 1
-        else:
+    for finding in side.findings if side else ():
+        left[_kind(finding)] -= 1
+        if left[_kind(finding)] < 0:
             rest.append(finding)
     return rest
 
