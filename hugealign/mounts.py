@@ -27,15 +27,17 @@ class Mount(NamedTuple):
     options: bytes
 
 
-def seen(pid: int | str = "self") -> Iterator[Mount]:
-    """Yield the mounts that *pid* sees, the later ones above the earlier; none where they cannot be read."""
+def seen(pid: int | str = "self", word: bytes = b"") -> Iterator[Mount]:
+    """Yield the mounts that *pid* sees, those with *word* if one is given; none where they cannot be read."""
     with suppress(OSError), open(f"/proc/{pid}/mountinfo", "rb") as file:
-        yield from parse(file.read(_LIMIT))
+        yield from parse(file.read(_LIMIT), word)
 
 
-def parse(table: bytes) -> Iterator[Mount]:
-    """Yield the mounts of a *table*."""
+def parse(table: bytes, word: bytes = b"") -> Iterator[Mount]:
+    """Yield the mounts of a *table*, as `seen` does; the thousands of a container host are not all taken apart."""
     for line in table.split(b"\n"):
+        if word not in line:
+            continue
         mount, _, behind = line.partition(b" - ")
         words, system = mount.split(b" "), behind.split(b" ")
         if len(words) > 4 and len(system) == 3:
@@ -48,7 +50,7 @@ def of_device(device: int, pid: int | str = "self") -> Mount | None:
     None for btrfs subvolumes, whose ``st_dev`` is in no mount table.
     """
     name = b"%d:%d" % (os.major(device), os.minor(device))
-    return next((mount for mount in seen(pid) if mount.device == name), None)
+    return next((mount for mount in seen(pid, name) if mount.device == name), None)
 
 
 def served(device: int, pid: int) -> bool:

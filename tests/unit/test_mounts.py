@@ -48,6 +48,6 @@ def test_escapes(field: bytes, text: str) -> None:
     [(b"nfs4", True), (b"fuse.sshfs", True), (b"fuseblk", True), (b"ext4", False), (b"nfsd", False)],
 )
 def test_what_a_server_has(kind: bytes, served: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mounts, "seen", lambda _pid: iter([_mount(b"ext4", b"8:1"), _mount(kind)]))
+    monkeypatch.setattr(mounts, "seen", lambda *_: iter([_mount(b"ext4", b"8:1"), _mount(kind)]))
     assert mounts.served(os.makedev(4000, 1), 1) is served
     assert not mounts.served(os.makedev(4000, 2), 1)
