@@ -80,3 +80,21 @@ def test_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, 
         (tmp_path / name).write_text(f"{value}\n")
     monkeypatch.setattr(memory, "_groups", lambda: [str(tmp_path)])
     assert memory.room() == room
+
+
+@pytest.mark.parametrize(
+    ("files", "hits"),
+    [
+        ({"memory.events": "low 1\nhigh 2\nmax 3\noom 4"}, 3),
+        ({"memory.failcnt": "5"}, 5),
+        ({"memory.events": "low 1"}, 0),
+        ({}, 0),
+    ],
+)
+def test_how_often_the_limit_was_met(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], hits: int
+) -> None:
+    for name, value in files.items():
+        (tmp_path / name).write_text(f"{value}\n")
+    monkeypatch.setattr(memory, "_groups", lambda: [str(tmp_path)])
+    assert memory.limit_hits() == hits
