@@ -23,3 +23,17 @@ class Record:
     def changed(self, **changes: "Any") -> "Self":
         """Return the record with other values in some fields."""
         return type(self)(**vars(self) | changes)
+
+    def __eq__(self, other: object) -> bool:
+        return _values(self) == _values(other) if type(other) is type(self) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(_values(self))
+
+    def __repr__(self) -> str:
+        named = zip(type(self).__annotations__, _values(self), strict=True)
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in named)})"
+
+
+def _values(record: object) -> "tuple[Any, ...]":
+    return tuple(getattr(record, name) for name in type(record).__annotations__)
