@@ -69,6 +69,8 @@ def disks() -> list[Path]:
             *(f"mnt/{fs}" for fs in ("ext4", "xfs", "tmpfs")),
         ):
             (tree / place).mkdir(parents=True, exist_ok=True)
+        for link in ("bin", "lib", "sbin"):  # base-files would have them, by its script
+            (tree / link).symlink_to(f"usr/{link}")
         shutil.copytree(ROOT / "hugealign", tree / "opt/hugealign", ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(Path(__file__).with_name("pages64k_guest.py"), tree / "opt/guest.py")
         (tree / "init").write_text(_INIT, encoding="ascii")
