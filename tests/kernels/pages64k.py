@@ -69,6 +69,8 @@ def disks() -> list[Path]:
             *(f"mnt/{fs}" for fs in ("ext4", "xfs", "tmpfs")),
         ):
             (tree / place).mkdir(parents=True, exist_ok=True)
+        for link in ("bin", "lib", "sbin"):  # base-files would have them, by its script
+            (tree / link).symlink_to(f"usr/{link}")
         shutil.copytree(ROOT / "hugealign", tree / "opt/hugealign", ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(Path(__file__).with_name("pages64k_guest.py"), tree / "opt/guest.py")
         (tree / "init").write_text(_INIT, encoding="ascii")
@@ -137,8 +139,11 @@ def faults(cells: Sequence[dict[str, Any]]) -> list[str]:
         said, ps = cell["verify"]["windows"], cell["ps"]
         wrong = {
             f"only {cell['entries']} of {cell['pages']} entries were found": cell["entries"] != cell["pages"],
-            f"verify sees {said} windows of 2 MiB, memory has {cell['windows']}": said != cell["windows"],
-            f"{cell['contiguous']} windows are contiguous, verify allows {said}": cell["contiguous"] > said,
+            # Where the plain one lies is random; verify counts on nothing.
+            f"verify sees {said} windows of 2 MiB, memory has {cell['windows']}": said != cell["windows"]
+            and cell["program"] != "plain",
+            f"{cell['contiguous']} windows are contiguous, memory has {cell['windows']}": cell["contiguous"]
+            > cell["windows"],
             f"ps sees {cell['ps_huge']} huge windows, which would be of 512 MiB": cell["ps_huge"],
             "ps does not say that it cannot see them": "pages are 64.0 KiB here: runs of contiguous" not in ps["text"],
         }

@@ -33,13 +33,13 @@ def hugealign(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "hugealign", *words], capture_output=True, text=True, check=False)
 
 
-def text(pid: int, path: Path) -> range:
-    """Return the addresses of the text of *path* in process *pid*."""
+def text(pid: int, path: Path) -> tuple[range, int]:
+    """Return the addresses of the text of *path* in process *pid*, and where in the file they begin."""
     for line in Path(f"/proc/{pid}/maps").read_text(encoding="ascii").splitlines():
         words = line.split()
         if "x" in words[1] and words[-1] == str(path):
             start, end = (int(word, 16) for word in words[0].split("-"))
-            return range(start, end)
+            return range(start, end), int(words[2], 16)
     raise RuntimeError(f"process {pid} has no text of {path}")
 
 
@@ -92,7 +92,7 @@ def _entry(memory: int, table: int, address: int) -> int:
 
 def runs(pid: int, path: Path) -> dict[str, int]:
     """Return how many windows of 2 MiB of the text of *path* the page tables map contiguously, and how many it has."""
-    addresses = text(pid, path)
+    addresses, offset = text(pid, path)
     touch(pid, addresses)
     with open("/dev/mem", "rb", buffering=0) as memory:
         found = entries(memory.fileno(), addresses, frames(pid, addresses))
@@ -100,7 +100,7 @@ def runs(pid: int, path: Path) -> dict[str, int]:
     windows = [range(at, at + RUN * PAGE, PAGE) for at in range(first, addresses.stop - RUN * PAGE + 1, RUN * PAGE)]
     return {
         "contiguous": sum(all(found.get(at, 0) & CONTIGUOUS for at in window) for window in windows),
-        "windows": len(windows),
+        "windows": 0 if (addresses.start - offset) % (RUN * PAGE) else len(windows),  # a folio lies on its own size
         "entries": len(found),
         "pages": len(addresses) // PAGE,
     }
