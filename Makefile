@@ -11,7 +11,7 @@ SHELL_FILES := bin/hugealign bin/hugealign-gcc hugealign/libexec/ld packaging/de
 
 # What only test-kernels needs, 120 MB of it, and what builds a kernel: `make test` does not install it.
 KERNEL_PACKAGES := qemu-system-x86 qemu-system-arm busybox-static xfsprogs btrfs-progs kmod cpio debian-archive-keyring \
-	flex bison bc libelf-dev xz-utils mmdebstrap
+	flex bison bc libelf-dev xz-utils mmdebstrap apparmor secilc
 
 .PHONY: help demo test test-links test-live test-kernels test-postgres test-mysql test-prebuilt test-archive check coverage format bench docs manual docs-live tables share pad install uninstall deb rpm wheel setup clean
 
@@ -33,7 +33,7 @@ test-kernels: setup ## kernels of Debian's, in software emulation; writes docs/k
 	$(PYTHON) -m tests.kernels --write docs/kernels.md
 
 test-live: setup ## every file system, THP mode, writer and user; as root
-	tests/setup.sh $(VENV) mmdebstrap podman crun php-cli luajit default-jdk-headless
+	tests/setup.sh $(VENV) mmdebstrap podman crun containerd runc php-cli luajit default-jdk-headless
 	$(PYTHON) -m pytest -q -m matrix tests/live $(ARGS)
 
 test-postgres: ## build PostgreSQL with hugealign, run its tests, warm it, look at it

@@ -44,9 +44,10 @@ is not among them.
 times, ACLs, capabilities and holes, then renames it over the file.  Running
 processes keep the old file.  It applies to the named files, not to their libraries.
 
---wait is for kernels from 5.4 to 6.0 with CONFIG_READ_ONLY_THP_FOR_FS and THP
+--wait is for kernels from 5.14 to 6.0 with CONFIG_READ_ONLY_THP_FOR_FS and THP
 "always" or "madvise".  There only khugepaged can make the text huge, and it
-comes by every ten seconds or so.
+comes by every ten seconds or so.  Before 5.14 it looks at the text of running
+programs alone, so this helps nothing there: see hugealign run.
 
 exit status: 0 all windows huge; 1 fewer; 2 wrong usage; 3 could not look.
 """

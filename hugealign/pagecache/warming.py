@@ -12,8 +12,9 @@ Nothing here writes to the file or needs privileges.  How it works (measured on 
   and XFS again.  Linux 6.1 to 6.3 says EINVAL as long as the process has no page table there, so we touch the window
   first; dirty pages are EINVAL, and EAGAIN since 5173ae0a068d ("mm/khugepaged: map dirty/writeback pages failures to
   EAGAIN"), so we write back and try again.
-- khugepaged does the same by itself for executable mappings with ``MADV_HUGEPAGE``, since Linux 5.4, where the kernel
-  has that option: some process has to keep the mapping until it comes by.
+- khugepaged does the same by itself for executable mappings with ``MADV_HUGEPAGE``, where the kernel has that option:
+  some process has to keep the mapping until it comes by.  Any process since Linux 5.14 (eb6ecbed0aa2, "mm, thp: relax
+  the VM_DENYWRITE constraint on file-backed THPs"); before, since 5.4, only one that execve mapped it for.
 """
 
 import contextlib

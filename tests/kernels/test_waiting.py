@@ -32,12 +32,12 @@ def sent(system: Path, series: str) -> list[dict[str, Any]]:
 
 
 def test_khugepaged_makes_it_huge(system: Path) -> None:
-    """In a kernel that has MADV_COLLAPSE, which it is not allowed there: as from Linux 5.14 to 6.0."""
+    """As from Linux 5.14 to 6.0: in a kernel that has MADV_COLLAPSE, and says that it has not."""
     for found in sent(system, "6.1-thp"):
         assert (found["warm"], found["wait"]) == (NONE, ALL), found
 
 
 def test_before_linux_5_14_only_programs_themselves(system: Path) -> None:
-    """There khugepaged wants VM_DENYWRITE, which only execve gives (eb6ecbed0aa2), and no helper can."""
+    """There khugepaged wants VM_DENYWRITE, which only execve gives (until eb6ecbed0aa2), so a helper is no help."""
     for found in sent(system, built.BEFORE_COLLAPSE):
         assert (found["warm"], found["wait"]) == (NONE, NONE), found

@@ -345,6 +345,17 @@ def test_root_without_the_right_to_mount(stock: Path) -> None:
     one_line(said(words), "not staged: no right to mount")
 
 
+@pytest.mark.parametrize("how", ["stage", "copy"])
+def test_no_shared_memory_directory(stock: Path, how: str) -> None:
+    """Copies are on a tmpfs of their own, or in memory without a path: none needs /dev/shm, which is not there."""
+    words = " ".join(command("run", f"--how={how}", "--", stock / "good", "5"))
+    line = f"mount -t tmpfs none /dev && mknod -m 666 /dev/null c 1 3 && exec {words}"
+    with running(["unshare", "--mount", "sh", "-ec", line]) as child:
+        smaps = Path(f"/proc/{child.pid}/smaps").read_text(encoding="utf-8")
+        assert sum(int(n) for n in re.findall(r"ShmemPmdMapped: +(\d+)", smaps)) == ALL
+        assert not Path(f"/proc/{child.pid}/root/dev/shm").exists()
+
+
 def test_capabilities_of_the_caller_are_kept(stock: Path) -> None:
     """An ordinary user with a capability, as systemd gives it: rather small pages than without it."""
     ambient = ("--inh-caps=+net_bind_service", "--ambient-caps=+net_bind_service")
@@ -386,7 +397,7 @@ def test_fixed_copy(stock: Path, user: bool) -> None:
 
 
 #: The system calls of `run` that stage a copy; each fails once, and kills once.
-_CALLS = ("unshare", "mount", "umount2", "copy_file_range", "ftruncate", "fchown", "fchmod", "utimensat", "fork,clone3")
+_CALLS = "unshare mount umount2 copy_file_range pwrite64 ftruncate fchown fchmod utimensat fork,clone3".split()
 
 
 @pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
@@ -394,7 +405,7 @@ _CALLS = ("unshare", "mount", "umount2", "copy_file_range", "ftruncate", "fchown
 @pytest.mark.parametrize(
     ("calls", "numbers"),
     [
-        (("mount", "copy_file_range"), (1, 3)),
+        (("mount", "pwrite64"), (1, 3)),
         pytest.param(_CALLS, range(1, 12), marks=[pytest.mark.matrix, pytest.mark.timeout(3600)]),
     ],
     ids=["some", "all"],
