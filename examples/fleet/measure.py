@@ -21,7 +21,7 @@ SPARK = Path(pyspark.__file__).parent
 HEAP = 1024  # MiB of each of the two workers
 EXECUTOR = b"CoarseGrainedExecutorBackend"
 DRAWS = 30_000  # samples of a host
-KILLED_UP_TO = 1000  # hosts: with more, only the calm run is made
+KILLED_UP_TO = 100  # hosts: with more, only the calm run is made
 
 
 @dataclass(frozen=True, slots=True)

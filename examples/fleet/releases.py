@@ -7,9 +7,10 @@ a fixed job is traced and replayed under that order, under orders of parts of th
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from examples.servers import debian
 from examples.servers.live import instances, record, short_directory
@@ -84,8 +85,7 @@ def releases(steps: Steps, merged: Callable[[Path], bytes]) -> Releases:
     compiler = _compiler(example)
     orders, said = _orders(example, merged)
     example.make(kind.links)
-    with short_directory(steps, kind.name) as home:
-        traced = trace(example, home, {name: example.order(name) for name in orders})
+    traced = _traced(example, orders)
     versions = (example.version(), example.version(OLD))
     return Releases(versions, orders, said, traced, steps.build / "hosts", compiler)
 
@@ -131,6 +131,20 @@ def _compiler(example: Example) -> Path:
 
     steps.step("compiler", "gcc as it compiles some files: perf record", make)
     return target
+
+
+def _traced(example: Example, orders: Iterable[str]) -> Traced:
+    """Trace the job and replay it in all *orders*, unless that was done."""
+
+    def make() -> dict[str, Any]:
+        with short_directory(example.steps, example.server.name) as home:
+            return dataclasses.asdict(trace(example, home, {name: example.order(name) for name in orders}))
+
+    found = example.steps.step("traced", f"traces of {example.server.trace['job']}, and replays", make)
+    first, second = found["repeated"]
+    counted, words = found["reference"] or (None, "")
+    reference = (counted, words) if counted else None
+    return Traced((first, second), found["linked"], found["layouts"], reference)
 
 
 # ---- orders ----------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ which calls there are.  How often one is made is guessed from how hot both of it
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import gcd
 from typing import Any
 
 from hugealign.elf.calls import Calls
@@ -57,7 +58,8 @@ def missed(matched: Matched) -> Missed | None:
     hits = [count for count in matched.samples.values() if count > 0]
     if not incomplete(matched) or not hits or min(hits) == max(hits):
         return None
-    return Missed(goodturing.unseen(hits, min(hits)), goodturing.halving(hits, min(hits)))
+    sample = gcd(*hits)  # what one counts for
+    return Missed(goodturing.unseen(hits, sample), goodturing.halving(hits, sample))
 
 
 def room(matched: Matched, functions: Functions) -> int:

@@ -188,6 +188,14 @@ def test_how_much_a_profile_missed() -> None:
     assert (unseen.within(likely, 300, functions), unseen.within(likely, 99, functions)) == (likely, {})
 
 
+def test_functions_that_were_all_seen_often_tell_of_no_others() -> None:
+    """A sample counts for what divides all counts, not for the least of them."""
+    for weight in (1, 7):
+        found = unseen.missed(matched({0: 62 * weight, 1: 80 * weight}))
+        assert found is not None
+        assert found.unseen.share == 0
+
+
 def test_where_nothing_is_huge_complete_profiles_leave_all_others_where_they_are() -> None:
     functions = program([512] * 400 + [PAGE * 2])
     ran = matched({10: 5000, 200: 2000, 390: 1}, {(10, 390, None): 7})
