@@ -253,7 +253,7 @@ def without_tail(read: Read, image: Image) -> Image:
     end = end_of_contents(image)
     if not (image.is64 and image.little) or end >= image.file_size:
         return image
-    cut = image.replaced(file_size=end)
+    cut = image.changed(file_size=end)
     return cut if has_remains(read, image) or _zeros_behind(read, cut) == image.file_size - end else image
 
 

@@ -97,7 +97,7 @@ def test_what_cannot_be_read_calls_nothing(program: tuple[Path, str]) -> None:
     assert set(called(path, functions)["both"]) >= {"leaf", "again"}
     functions.starts[-1] = (1 << 64) - 8
     called(path, functions)
-    functions.image = functions.image.replaced(e_machine=243)  # RISC-V
+    functions.image = functions.image.changed(e_machine=243)  # RISC-V
     assert not any(called(path, functions).values())
 
 

@@ -18,7 +18,6 @@ from hugealign.units import printable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-    from typing import Any
 
 MAGIC = b"# hugealign.order/1"
 _LIMIT = 256 << 20  # bytes of an order file
