@@ -9,7 +9,24 @@ _INTERVAL = 0.1  # seconds between two words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import threading
+    from collections.abc import Iterator, Sequence
     from typing import Self
+
+
+#: Those whose line is on the terminal.
+_shown: "list[Progress]" = []
+
+
+def clear() -> None:
+    """Make room for something else on the terminal."""
+    for one in tuple(_shown):
+        one.clear()
+
+
+def _seen() -> bool:
+    """Say whether anybody looks at standard error, which may be closed."""
+    return sys.stderr is not None and sys.stderr.isatty()
 
 
 class Progress:
@@ -19,6 +36,8 @@ class Progress:
         self._title = title
         self._next = time.monotonic() + _PATIENCE
         self._width = 0
+        self._text = ""
+        self._timer: threading.Timer | None = None
 
     def __call__(self, done: int, total: int) -> None:
         """Show that *done* of *total* windows are done, if it is time to."""
@@ -27,17 +46,44 @@ class Progress:
     def say(self, text: str) -> None:
         """Show *text* behind the title, if it is time to."""
         now = time.monotonic()
-        if now < self._next or not sys.stderr.isatty():
+        if now < self._next or not _seen():
             return
         self._next = now + _INTERVAL
+        if not self._width:
+            _shown.append(self)
         self._show(f"{self._title}: {text}")
+
+    def phase(self, text: str) -> None:
+        """Show *text*, at the latest when it is time to, though nothing more be said."""
+        self._text = text
+        self.say(text)
+        if self._timer is None and _seen():
+            import threading
+
+            self._timer = threading.Timer(max(0.0, self._next - time.monotonic()), lambda: self.say(self._text))
+            self._timer.daemon = True
+            self._timer.start()
+
+    def over(self, names: "Sequence[str]") -> "Iterator[str]":
+        """Yield *names* of files, and show how many have been."""
+        for number, name in enumerate(names):
+            self.say(f"{number:,} of {len(names):,} files")
+            yield name
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._width:
+            self._show("")
+            _shown.remove(self)
 
     def __enter__(self) -> "Self":
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._width:
-            self._show("")
+        if self._timer:
+            self._timer.cancel()
+            self._timer.join()
+        self.clear()
 
     def _show(self, text: str) -> None:
         print(f"\r{text.ljust(self._width)}", end="\r" if not text else "", file=sys.stderr, flush=True)

@@ -10,6 +10,7 @@ import importlib
 import os
 import sys
 
+from hugealign.cli import messages
 from hugealign.cli.arguments import add_json
 from hugealign.environment import reserve_standard_descriptors
 from hugealign.errors import HugealignError
@@ -118,16 +119,16 @@ def main(argv: list[str]) -> int:
     elif argv[0].startswith("-"):
         args = parser().parse_args(argv)
     else:
-        print(f"hugealign: error: {not_found(argv[0])}", file=sys.stderr)
+        messages.error(not_found(argv[0]))
         return 127
     try:
         status: int = args.run(args)
         sys.stdout.flush()
     except HugealignError as error:
-        print(f"hugealign: error: {error}", file=sys.stderr)
+        messages.error(error)
         return error.exit_status
     except MemoryError:
-        print("hugealign: error: not enough memory for this process; raise its limits (ulimit -v)", file=sys.stderr)
+        messages.error("not enough memory for this process; raise its limits (ulimit -v)")
         return HugealignError.exit_status
     except BrokenPipeError:
         # The reader went away (`hugealign verify … | head`): not our error; keep the
@@ -136,7 +137,7 @@ def main(argv: list[str]) -> int:
         return 141
     except OSError as error:
         # Commands turn errors of files into HugealignError; what is left is standard output: a full disk, most often.
-        print(f"hugealign: error: {error.strerror or error}", file=sys.stderr)
+        messages.error(error.strerror or error)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return HugealignError.exit_status
     except KeyboardInterrupt:

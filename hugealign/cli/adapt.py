@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import Sequence
 
+from hugealign.cli import output
 from hugealign.cli.arguments import count, interval
 from hugealign.errors import UsageError
 from hugealign.live import adapt_report as report
@@ -69,7 +70,7 @@ def _show(args: argparse.Namespace, done: Sequence[Adapted], *, line: bool = Fal
         print(json.dumps(report.document(done), indent=None if line else 1))
     else:
         for one in done:
-            print("\n".join(report.lines(one, verbose=args.verbose)))
+            output.show(report.lines(one, verbose=args.verbose))
     sys.stdout.flush()
     if all(one.problem for one in done):
         return 3

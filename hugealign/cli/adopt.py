@@ -1,8 +1,8 @@
 """``hugealign adopt``: let a systemd service run from huge text."""
 
 import argparse
-import sys
 
+from hugealign.cli import messages
 from hugealign.errors import HugealignError, UsageError
 from hugealign.units import printable
 
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
             done = (adopt.plan if args.dry_run else adopt.adopt)(unit, options)
         except HugealignError as error:
             status = max(status, error.exit_status)
-            print(f"hugealign: error: {error}", file=sys.stderr)
+            messages.error(error)
             continue
         for path, text in done.texts.items():
             print(f"# {printable(path)}\n{text}" if args.dry_run else f"wrote {printable(path)}")

@@ -3,6 +3,7 @@
 import argparse
 import json
 
+from hugealign.cli import output
 from hugealign.cli.arguments import SplitParser, count, interval
 from hugealign.errors import HugealignError, UsageError
 from hugealign.live import advise_report as report
@@ -48,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     if args.format == "json":
         print(json.dumps(report.document(found), indent=1))
     else:
-        print("\n".join(report.lines(found, verbose=args.verbose)))
+        output.show(report.lines(found, verbose=args.verbose))
     if found.judged.answer == Answer.UNKNOWN:
         return HugealignError.exit_status
     return 0 if found.judged.answer in (Answer.YES, Answer.MAYBE) else 1

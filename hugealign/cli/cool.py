@@ -3,6 +3,7 @@
 import argparse
 import sys
 
+from hugealign.cli import messages, output
 from hugealign.errors import HugealignError
 from hugealign.progress import Progress
 from hugealign.units import printable
@@ -37,12 +38,12 @@ def run(args: argparse.Namespace) -> int:
             with Progress(printable(path)) as progress:
                 done = cool(path, progress, rodata=args.rodata)
         except HugealignError as error:
-            print(f"hugealign: error: {printable(path)}: {error}", file=sys.stderr)
+            messages.error(f"{printable(path)}: {error}")
             statuses.add(error.exit_status)
             continue
         except KeyboardInterrupt:
             print("hugealign: interrupted", file=sys.stderr)
             return 130
-        print("\n".join(report.lines(done)), flush=True)
+        output.show(report.lines(done))
         statuses.add(int(done.huge > 0 or (done.rodata is not None and done.rodata.huge > 0)))
     return 1 if 1 in statuses else max(statuses)

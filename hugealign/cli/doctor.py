@@ -37,5 +37,5 @@ def run(args: argparse.Namespace) -> int:
     if args.format == "json":
         output.write(report.to_json(findings), None, utf8=True)
     else:
-        output.write(report.text(findings, sys.stdout.encoding or "ascii"), None)
+        output.write(output.painted(report.text(findings, sys.stdout.encoding or "ascii")), None)
     return checks.exit_status(findings)

@@ -4,8 +4,10 @@ import argparse
 import json
 import sys
 
+from hugealign.cli import messages, output
 from hugealign.cli.arguments import add_page_size
 from hugealign.errors import HugealignError, UsageError
+from hugealign.progress import Progress
 from hugealign.units import parse_page_size, printable
 
 _SEGMENTS = ("text", "text,rodata")
@@ -75,8 +77,9 @@ def run(args: argparse.Namespace) -> int:
         return _report(args, page_size)
     if args.output is not None and len(args.files) > 1:
         raise UsageError("-o takes one FILE; several are changed with --in-place")
-    from hugealign.fixing import report
+    from hugealign.fixing import cure, report
     from hugealign.fixing.fix import FixOptions, OutputError, fix
+    from hugealign.fixing.plan import RefusalError
 
     if args.output == "-":
         return _to_stdout(args, page_size)
@@ -93,11 +96,13 @@ def run(args: argparse.Namespace) -> int:
             failures.append(report.Failure(at_fault, str(error), refused=error.exit_status == 1))
             status = max(status, error.exit_status)
             if args.format == "text":
-                print(f"hugealign: error: {printable(at_fault)}: {error}", file=sys.stderr)
+                refused = isinstance(error, RefusalError) and not error.mend and not args.undo
+                mend = cure.instead(path) if refused else ""
+                messages.error(f"{printable(at_fault)}: {error}{f'; {mend}' if mend else ''}")
             continue
         fixed.append(done)
         if args.format == "text":
-            print("\n".join(report.lines(done)), flush=True)
+            output.show(report.lines(done))
     if args.format == "json":
         print(json.dumps(report.document(fixed, failures), indent=1))
     return status
@@ -125,7 +130,7 @@ def _to_stdout(args: argparse.Namespace, page_size: int) -> int:
         try:
             done = fix(path, FixOptions(args.level, page_size, args.undo, result, rodata=_rodata(args)))
         except HugealignError as error:
-            print(f"hugealign: error: {printable(path)}: {error}", file=sys.stderr)
+            messages.error(f"{printable(path)}: {error}")
             return error.exit_status
         sys.stdout.flush()
         with open(result, "rb") as file:
@@ -142,9 +147,10 @@ def _report(args: argparse.Namespace, page_size: int) -> int:
         raise UsageError("--report ranks by text; leave out --segments")
     from hugealign.fixing import gains, report
 
-    found = gains.gather(args.files, page_size, args.level)
+    with Progress("hugealign: fix") as progress:
+        found = gains.gather(args.files, page_size, args.level, progress.say)
     if args.format == "json":
         print(json.dumps(report.report_document(found, page_size, args.level), indent=1))
     else:
-        print(report.gains_table(found, page_size))
+        print(output.painted(report.gains_table(found, page_size)))
     return 0

@@ -1,7 +1,6 @@
 """``hugealign help``: what ``--help`` prints, of a command or of all."""
 
 import argparse
-import sys
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -12,12 +11,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the help; 127 for a command that there is none of."""
     from hugealign import cli
+    from hugealign.cli import messages
 
     if args.topic is None:
         cli.parser().print_help()
     elif args.topic in cli.COMMANDS:
         cli.command_parser(args.topic).print_help()
     else:
-        print(f"hugealign: error: {cli.not_found(args.topic)}; `hugealign help` lists the commands", file=sys.stderr)
+        messages.error(f"{cli.not_found(args.topic)}; `hugealign help` lists the commands")
         return 127
     return 0

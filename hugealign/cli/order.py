@@ -127,21 +127,25 @@ def _only_program(profiles: list[str]) -> str:
 
 def _from_profiles(args: argparse.Namespace) -> int:
     from hugealign.ordering.order import order
+    from hugealign.progress import Progress
 
     page_size = parse_page_size(args.page_size, "--page-size")
-    made = order(
-        args.binary,
-        args.profiles,
-        form=args.type,
-        max_unpacked=profiled.max_unpacked(args),
-        debuginfo=args.debuginfo,
-        force=args.force,
-        page_size=page_size,
-        budget=profiled.budget(args),
-        fill=not args.no_fill,
-        blocks=args.blocks,
-        warn=profiled.warn,
-    )
+    budget = profiled.budget(args)  # asked of a child process, and so before there is a thread
+    with Progress("hugealign: order") as progress:
+        made = order(
+            args.binary,
+            args.profiles,
+            form=args.type,
+            max_unpacked=profiled.max_unpacked(args),
+            debuginfo=args.debuginfo,
+            force=args.force,
+            page_size=page_size,
+            budget=budget,
+            fill=not args.no_fill,
+            blocks=args.blocks,
+            warn=profiled.warn,
+            progress=progress.phase,
+        )
     return _finish(made, args)
 
 

@@ -2,16 +2,30 @@
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
 
 from hugealign.errors import HugealignError
 from hugealign.units import printable
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import TextIO
 
-def colour_wanted(mode: str, to_file: bool, environ: "Mapping[str, str]") -> bool:
+
+#: What reports of all commands say in the same words, as patterns, and how a terminal shows it (ECMA-48, SGR).
+_MARKS = (
+    (r"^✓|\ball (?:\d+ )?windows? (?:are|is) huge|\ball of \d+ windows|-> huge$|^nothing in the way.*", "32"),
+    (r"^✗|\bno window can be huge", "1;31"),
+    (r"^\?|\b0 of [1-9]\d* windows(?: are)? huge|\bnot huge\b", "33"),
+    (r"\bhugealign (?:adapt|adopt|advise|fix|order|run|stage|verify|warm) .*?(?=, (?:then|or) | \(|[);]|$)", "36"),
+)
+
+
+def colour_wanted(mode: str, stream: "TextIO | None", environ: "Mapping[str, str]") -> bool:
     """Return whether to colour, for *mode* ``always``, ``never`` or ``auto``: on a terminal, if nobody objects.
 
-    ``NO_COLOR`` (https://no-color.org) counts before ``FORCE_COLOR`` and ``CLICOLOR_FORCE``; empty is unset.
+    *stream* is where it goes, None for a file.  ``NO_COLOR`` (https://no-color.org) counts before ``FORCE_COLOR`` and
+    ``CLICOLOR_FORCE``, and these before ``CLICOLOR=0`` (https://bixense.com/clicolors); empty is unset.
     """
     if mode != "auto":
         return mode == "always"
@@ -19,7 +33,26 @@ def colour_wanted(mode: str, to_file: bool, environ: "Mapping[str, str]") -> boo
         return False
     if any(environ.get(name, "0") not in ("", "0") for name in ("FORCE_COLOR", "CLICOLOR_FORCE")):
         return True
-    return not to_file and sys.stdout.isatty() and environ.get("TERM", "dumb") != "dumb"
+    if stream is None or environ.get("CLICOLOR") == "0":
+        return False
+    return stream.isatty() and environ.get("TERM", "dumb") != "dumb"
+
+
+def painted(text: str) -> str:
+    """Return the report *text* as standard output shall show it: in colour where that is wanted."""
+    if not colour_wanted("auto", sys.stdout, os.environ):
+        return text
+    import re
+
+    def marked(found: "re.Match[str]") -> str:
+        return f"\x1b[{_MARKS[(found.lastindex or 1) - 1][1]}m{found[0]}\x1b[0m"
+
+    return re.sub("|".join(f"({words})" for words, _ in _MARKS), marked, text, flags=re.MULTILINE)
+
+
+def show(lines: "Iterable[str]") -> None:
+    """Print the *lines* of a report."""
+    print(painted("\n".join(lines)), flush=True)
 
 
 def redrawn(lines: "Iterable[str]") -> str:

@@ -6,7 +6,8 @@ import gc
 from hugealign.cli import profiled
 from hugealign.errors import NumberFormatError, UsageError
 from hugealign.numbers import decimal
-from hugealign.units import parse_size, printable
+from hugealign.progress import Progress
+from hugealign.units import counted, parse_size, printable
 
 EPILOG = """\
 examples:
@@ -77,7 +78,10 @@ def _reduce(args: argparse.Namespace) -> int:
 
     most = None if args.max_unpacked is None else parse_size(args.max_unpacked, "--max-unpacked")
     options = ReduceOptions(args.type, most, args.blocks, args.debuginfo)
-    _write(reduce_profiles(args.profiles, args.binary, options, warn=profiled.warn).file(), args.output)
+    with Progress("hugealign: profile reduce") as progress:
+        progress.phase(f"reading {counted(len(args.profiles), 'file')}")
+        reduced = reduce_profiles(args.profiles, args.binary, options, warn=profiled.warn)
+    _write(reduced.file(), args.output)
     return 0
 
 
@@ -92,7 +96,8 @@ def _merge(args: argparse.Namespace) -> int:
         weights.append((pattern, _number(number, "--weight", MOST_WEIGHT)))
     cap = None if args.cap is None else _number(args.cap, "--cap", _MOST)
     options = MergeOptions(weights, cap, _number(args.median, "--median", MOST_GROUPS), args.keep_going)
-    merged = merge_counts(args.files, options, warn=profiled.warn)
+    with Progress("hugealign: profile merge") as progress:
+        merged = merge_counts(progress.over(args.files), options, warn=profiled.warn)
     _write(merged.file(), args.output)
     if merged.skipped:
         profiled.warn(f"{len(merged.skipped)} of {len(merged.skipped) + merged.files} files skipped")

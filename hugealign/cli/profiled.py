@@ -1,9 +1,9 @@
 """What the command lines of ``order`` and ``map`` have in common: the options of profiles, and those of windows."""
 
 import argparse
-import sys
 from collections.abc import Callable
 
+from hugealign.cli import messages
 from hugealign.cli.arguments import add_page_size
 from hugealign.errors import NumberFormatError, UsageError
 from hugealign.numbers import decimal
@@ -79,4 +79,4 @@ def _entries(text: str, option: str) -> int:
 
 def warn(message: str) -> None:
     """Say *message* on standard error."""
-    print(f"hugealign: warning: {message}", file=sys.stderr)
+    messages.warning(message)

@@ -6,8 +6,9 @@ import mmap
 import sys
 from collections.abc import Iterator
 
+from hugealign.cli import messages
 from hugealign.cli.arguments import SplitParser, interval, percentage, seconds
-from hugealign.cli.output import redrawn
+from hugealign.cli.output import painted, redrawn
 from hugealign.errors import UsageError
 from hugealign.ps import looking, report
 from hugealign.ps.looking import PsOptions, Seen
@@ -64,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     if args.delay is not None and not args.after:
         raise UsageError("ps: --after is for -- and a command")
     if args.windows:
-        print("hugealign: warning: ps --windows is now spelled -v", file=sys.stderr)
+        messages.warning("ps --windows is now spelled -v")
         args.verbose = True
     page_size = parse_page_size(args.page_size, "--page-size") if args.page_size else 0
     options = looking.PsOptions(args.libs, args.all, page_size, args.min_coverage, args.rodata)
@@ -95,12 +96,12 @@ def _show(args: argparse.Namespace, seen: Seen, page_size: int, watching: str = 
     elif seen.verdicts:
         lines = report.text(seen.verdicts, page_size, args.verbose, mmap.PAGESIZE)
         if watching and sys.stdout.isatty():
-            print(redrawn(lines), end="")
+            print(redrawn(painted("\n".join(lines)).split("\n")), end="")
         else:
-            print(("\n" if watching == "again" else "") + "\n".join(lines))
+            print(("\n" if watching == "again" else "") + painted("\n".join(lines)))
     if args.format != "json":
         for _, message in seen.errors:
-            print(f"hugealign: error: {message}", file=sys.stderr)
+            messages.error(message)
     if watching:
         sys.stdout.flush()
     return (3 if seen.errors else 0) if seen.met else 1

@@ -1,9 +1,10 @@
 """``hugealign stage``: a store of huge copies that services share."""
 
 import argparse
-import sys
 
+from hugealign.cli import messages, output
 from hugealign.errors import HugealignError, UsageError
+from hugealign.progress import Progress
 from hugealign.units import format_size, parse_size, printable
 
 EPILOG = """\
@@ -78,18 +79,20 @@ def _stage(args: argparse.Namespace) -> int:
             named |= {library: True for library in libraries.resolve(path).paths if library not in named}
     for path, library in named.items():
         try:
-            staged = store.stage(path, args.store, args.fix, limit, args.rodata, owner=args.owner)
+            with Progress("hugealign: stage") as progress:
+                progress.phase(printable(path))
+                staged = store.stage(path, args.store, args.fix, limit, args.rodata, owner=args.owner)
         except HugealignError as error:
             status = max(status, error.exit_status)
             errors.append((path, str(error)))
-            print(f"hugealign: error: {printable(path)}: {error}", file=sys.stderr)
+            messages.error(f"{printable(path)}: {error}")
             continue
         if staged.state == store.NO_WINDOW and library:
             continue
         done.append(staged)
         status = max(status, int(not staged.whole))
         if args.format == "text" and not args.quiet:
-            print("\n".join(report.lines(staged)), flush=True)
+            output.show(report.lines(staged))
     if args.format == "json":
         print(report.document(args.store, done, errors))
     return status

@@ -5,7 +5,7 @@ import sys
 from contextlib import suppress
 
 from hugealign.cli.arguments import interval
-from hugealign.cli.output import redrawn, write
+from hugealign.cli.output import painted, redrawn, write
 from hugealign.errors import UsageError
 from hugealign.live import report
 from hugealign.live.top import Machine, TopOptions, top, watch
@@ -78,6 +78,7 @@ def _show(args: argparse.Namespace, machine: Machine, *, watching: bool) -> None
         text = report.metrics(machine)
     else:
         text = "\n".join(report.table(machine)) + "\n"
+        text = painted(text) if args.output in (None, "-") else text
     sys.stdout.flush()
     write(text, args.output, utf8=args.format != "text")
 
@@ -88,4 +89,4 @@ def _draw(machine: Machine) -> None:
     size = shutil.get_terminal_size()
     lines = report.table(machine, width=size.columns, height=size.lines - 1)
     with suppress(UnicodeEncodeError):
-        print(redrawn(lines), end="", flush=True)
+        print(redrawn(painted("\n".join(lines)).split("\n")), end="", flush=True)

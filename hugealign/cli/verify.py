@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 
+from hugealign.cli import messages
 from hugealign.cli.arguments import SplitParser
 from hugealign.errors import UsageError
 from hugealign.settings import DEFAULT_MIN_TEXT, DEFAULT_PAD_THRESHOLD, DEFAULT_PAGE_SIZE
@@ -137,6 +138,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Check the files, write the report, return the exit status."""
     from hugealign.cli import output
+    from hugealign.progress import Progress
     from hugealign.verification import formats
     from hugealign.verification.baseline import read
     from hugealign.verification.formats.text import Style
@@ -156,25 +158,27 @@ def run(args: argparse.Namespace) -> int:
     )
     jobs = parse_jobs(*config.chosen("jobs", args.jobs, "1"))
     unpacked = parse_size(*config.chosen("max-unpacked", args.max_unpacked, "16G"))
-    to_file = args.output not in (None, "-")
-    style = Style(args.quiet, args.verbose, args.kernels, output.colour_wanted(args.color, to_file, os.environ))
+    stream = sys.stdout if args.output in (None, "-") else None
+    style = Style(args.quiet, args.verbose, args.kernels, output.colour_wanted(args.color, stream, os.environ))
     if old:
         compared = compare(new, old, policy, selection, recursive=args.recursive, jobs=jobs, max_unpacked=unpacked)
         text, status = formats.render_comparison(args.format, compared, style), compared.status
     else:
         baseline = config.chosen("baseline", args.baseline)
-        found = verify(
-            _paths(args, new),
-            policy,
-            selection,
-            recursive=args.recursive,
-            jobs=jobs,
-            max_unpacked=unpacked,
-            baseline=read(*baseline) if baseline.value else None,
-            allow_empty=config.chosen("allow-empty", args.allow_empty).value or False,
-        )
+        with Progress("hugealign: verify") as progress:
+            found = verify(
+                _paths(args, new),
+                policy,
+                selection,
+                recursive=args.recursive,
+                jobs=jobs,
+                max_unpacked=unpacked,
+                baseline=read(*baseline) if baseline.value else None,
+                allow_empty=config.chosen("allow-empty", args.allow_empty).value or False,
+                progress=progress.say,
+            )
         if not found.files and not found.empty:
-            print("hugealign: error: no files on standard input", file=sys.stderr)
+            messages.error("no files on standard input")
         if args.format == "text":
             found = _cured(found, policy.page_size)
         base = os.getcwd() if args.format in formats.WITH_BASE else ""

@@ -5,6 +5,7 @@ import json
 import os
 import sys
 
+from hugealign.cli import messages, output
 from hugealign.cli.arguments import count, seconds, window_size
 from hugealign.errors import HugealignError
 from hugealign.progress import Progress
@@ -95,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
                 statuses.add(error.exit_status)
                 errors.append((path, str(error)))
                 if as_text:
-                    print(f"hugealign: error: {printable(path)}: {error}", file=sys.stderr)
+                    messages.error(f"{printable(path)}: {error}")
                 continue
             texts.append(done)
             if library:
@@ -104,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
             rodata = done.rodata if done.rodata and done.rodata.offsets else None
             statuses.add(int(any((counts and done.obstacle, rodata and rodata.obstacle))))
             if as_text and (counts or rodata):
-                print("\n".join(report.lines(done)), flush=True)
+                output.show(report.lines(done))
     except KeyboardInterrupt:
         print("hugealign: interrupted", file=sys.stderr)
         return 130
@@ -149,5 +150,5 @@ def _paths(args: argparse.Namespace, missing: "dict[tuple[str, str], None]") -> 
         for name, needing in found.missing:
             if (name, needing) not in missing and args.format == "text":
                 message = f"{printable(name)}: library not found; needed by {printable(needing)}"
-                print(f"hugealign: error: {message}", file=sys.stderr)
+                messages.error(message)
             missing[name, needing] = None

@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass
 
 from hugealign import settings
-from hugealign.elf.image import read_image
+from hugealign.elf.image import ET_REL, read_image
 from hugealign.errors import HugealignError
 from hugealign.fixing.fix import FixOptions, fix
 from hugealign.regular import opened
@@ -47,6 +47,15 @@ def find(path: str, page_size: int = settings.PAGE_SIZE) -> Cure | None:
 def cure(path: str, page_size: int = settings.PAGE_SIZE) -> str:
     """Return the `Cure` of the file at *path* in words; empty if there is none."""
     return str(find(path, page_size) or "")
+
+
+def instead(path: str) -> str:
+    """Return what to do about a file that `fix` refuses; empty where its text is small, or the link is not to blame."""
+    with contextlib.suppress(HugealignError, OSError), opened(path) as fd:
+        image = read_image(fd)
+        if image.e_type != ET_REL and sum(segment.p_memsz for segment in image.text_segments) >= settings.MIN_TEXT:
+            return RELINK
+    return ""
 
 
 def cure_or_relink(path: str, page_size: int = settings.PAGE_SIZE) -> str:

@@ -24,15 +24,15 @@ def read(fd: int) -> Image:
 def plan(fd: int, image: Image, page_size: int, level: str = SHIFT, rodata: bool = False) -> Plan:
     """Return the plan for the file behind *fd*, whose headers are *image*.  Raises HugealignError, OSError."""
     if is_debug_file(image):
-        raise RefusalError("a separate debug file: it has no text; fix the program, the debug file fits as it is")
+        raise RefusalError("a separate debug file: it has no text", "fix the program, the debug file fits as it is")
     if _PACKED in os.pread(fd, _PACKED_WITHIN, 0):
-        raise RefusalError("packed by UPX: its text is unpacked into memory that no file backs; upx -d unpacks it")
+        raise RefusalError("packed by UPX: its text is unpacked into memory that no file backs", "upx -d unpacks it")
     if not image.sections:
         raise RefusalError("it has no section headers, where the record for undoing would go")
     if read_dynamic(fd, image).textrel:
-        raise RefusalError("it has text relocations (DT_TEXTREL): the loader writes to its text; compile with -fPIC")
+        raise RefusalError("it has text relocations (DT_TEXTREL): the loader writes to its text", "compile with -fPIC")
     made = make_plan(image, page_size, level, rodata)
     record = recorded(reader(fd), image)
     if record and made.edits:
-        raise RefusalError(f"it has been fixed already (--level={record.level}); first: hugealign fix --undo")
+        raise RefusalError(f"it has been fixed already (--level={record.level})", "first: hugealign fix --undo")
     return made

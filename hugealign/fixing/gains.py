@@ -3,7 +3,7 @@
 import contextlib
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hugealign import settings
@@ -25,7 +25,9 @@ class Gain:
     users: int
 
 
-def gather(paths: Sequence[str], page_size: int, level: str) -> list[Gain]:
+def gather(
+    paths: Sequence[str], page_size: int, level: str, progress: Callable[[str], None] = lambda _: None
+) -> list[Gain]:
     """Return the files among and below *paths* that would gain windows: those that run first, then the largest gain.
 
     Names of one file count once; what cannot be read or fixed, and text so small that
@@ -34,7 +36,8 @@ def gather(paths: Sequence[str], page_size: int, level: str) -> list[Gain]:
     running = _running()
     seen = set()
     gains = []
-    for path in _files(paths):
+    for number, path in enumerate(_files(paths), 1):
+        progress(f"{number:,} files")
         with contextlib.suppress(HugealignError, OSError), opened(path) as fd:
             info = os.fstat(fd)
             if (info.st_dev, info.st_ino) in seen or os.pread(fd, 4, 0) != b"\x7fELF":

@@ -44,9 +44,13 @@ _TAIL_ALIGNMENT = BASE_PAGE  # of what follows the segments in the file: whole p
 
 
 class RefusalError(HugealignError):
-    """The file cannot be changed safely, or there is nothing to gain; the message says why."""
+    """The file cannot be changed safely, or there is nothing to gain; the message says why, and what to do: *mend*."""
 
     exit_status = 1
+
+    def __init__(self, reason: str, mend: str = "") -> None:
+        super().__init__(f"{reason}; {mend}" if mend else reason)
+        self.mend = mend
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +130,9 @@ def make_plan(image: Image, page_size: int, level: str = SHIFT, rodata: bool = F
     if level == ALIGN and texts:
         texts = [t for t in texts if (t.low - loads[t.at].p_offset) % page_size == 0]
         if not texts and not rodata:
-            raise RefusalError(f"its text is not congruent modulo {format_size(page_size)}; --level={SHIFT} moves it")
+            raise RefusalError(
+                f"its text is not congruent modulo {format_size(page_size)}", f"--level={SHIFT} moves it"
+            )
     plan = _planned(image, loads, texts, page_size, level, rodata)
     if not _moves_headers(image, plan):
         return plan
@@ -157,10 +163,10 @@ def _planned(
     data = _rodata(loads, spans, page_size, level) if rodata else set()
     if not texts and not data:
         small = sum(segment.p_memsz for segment in image.text_segments) < settings.MIN_TEXT
-        mend = "; 4 KiB pages serve so little" if small else '; a new link can pad it: CC="hugealign gcc"'
+        mend = "4 KiB pages serve so little" if small else 'a new link can pad it: CC="hugealign gcc"'
         if page_size != settings.PAGE_SIZE:
             mend = ""
-        raise RefusalError(f"no whole window of {format_size(page_size)} can be made of its text{mend}")
+        raise RefusalError(f"no whole window of {format_size(page_size)} can be made of its text", mend)
     groups = _groups(loads, texts)
     targets = [segment.p_offset for segment in loads]
     packed = any((spans[i].start - spans[i].offset) % page_size for i in data)

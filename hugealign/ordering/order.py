@@ -73,6 +73,7 @@ def order(
     fill: bool = True,
     blocks: bool = False,
     warn: Callable[[str], None] = silent,
+    progress: Callable[[str], None] = silent,
 ) -> Order:
     """Return the order that *profiles* give the functions of the file at *binary*.
 
@@ -81,15 +82,24 @@ def order(
     most samples are not of *binary*.  *page_size* is that of huge pages in
     bytes, *budget* what the processor can hold of them, by default this one's.  With *fill*, functions that probably
     run get the room that is left.  With *blocks*, functions that clang's map of blocks describes are divided into the
-    blocks that ran and the rest.  What is odd goes to *warn*.  Raises HugealignError; ThinError where none is to be
-    huge and the samples are too few.
+    blocks that ran and the rest.  What is odd goes to *warn*, and *progress* is told what is done.  Raises
+    HugealignError; ThinError where none is to be huge and the samples are too few.
     """
     budget = budget or budget_of()
     flow = Flow() if blocks else None
     ran = what_ran(
-        binary, profiles, form=form, max_unpacked=max_unpacked, debuginfo=debuginfo, force=force, warn=warn, flow=flow
+        binary,
+        profiles,
+        form=form,
+        max_unpacked=max_unpacked,
+        debuginfo=debuginfo,
+        force=force,
+        warn=warn,
+        progress=progress,
+        flow=flow,
     )
     check_evidence(ran, budget, force, warn)
+    progress(f"laying out {len(ran.matched.samples):,} functions")
     return of_ran(ran, page_size, budget, fill=fill, flow=flow)
 
 

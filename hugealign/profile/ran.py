@@ -36,7 +36,7 @@ class Ran:
 
 
 def silent(message: str) -> None:
-    """Say nothing of what is odd."""
+    """Say nothing."""
 
 
 def what_ran(
@@ -48,6 +48,7 @@ def what_ran(
     debuginfo: Sequence[str] | None = None,
     force: bool = False,
     warn: Callable[[str], None] = silent,
+    progress: Callable[[str], None] = silent,
     flow: Flow | None = None,
 ) -> Ran:
     """Return what *profiles*, added up, say of *binary*; `hugealign.ordering.order` has the other parameters.
@@ -62,6 +63,7 @@ def what_ran(
     functions, others = debug.named(functions_of(binary)), Others(debug)
     profile, sources = Profile(flow=flow), []
     for path in profiles:
+        progress(f"reading {printable(path)}")
         profile = profile.following()
         try:
             found = read.add(path, profile, functions, binary, form, allowance, others)

@@ -20,13 +20,17 @@ from hugealign.verification.selection import Selection
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from hugealign.verification.baseline import Baseline
 
     Path = str | os.PathLike[str]
 
 MAX_UNPACKED = 16 << 30  # bytes that one named archive may unpack to
+
+
+def silent(_: str) -> None:
+    """Say nothing of how far it is."""
 
 
 def verify(
@@ -39,13 +43,14 @@ def verify(
     max_unpacked: int = MAX_UNPACKED,
     baseline: "Baseline | None" = None,
     allow_empty: bool = False,
+    progress: "Callable[[str], None]" = silent,
 ) -> Verification:
     """Hold the programs and libraries in *paths* against the rules: files, archives, with *recursive* directories.
 
     *policy* says what is asked of a file, *selection* which rules count and which findings fail.  *jobs* processes
     check at a time; an archive may unpack to *max_unpacked* bytes.  With *allow_empty* archives and directories
-    without a program are only counted.  What keeps a file from being checked is the `reason` of its result, never an
-    exception.
+    without a program are only counted.  *progress* is told how many files were checked.  What keeps a file from being
+    checked is the `reason` of its result, never an exception.
     """
     policy, selection = policy or Policy(), selection or Selection()
     counts = Counts()
@@ -59,7 +64,8 @@ def verify(
         counts=counts,
     )
     empty, kept = 0, []
-    for report in reports:
+    for number, report in enumerate(reports, 1):
+        progress(f"{number:,} files")
         if allow_empty and report.reason.startswith(NO_PROGRAM):
             empty += 1
         else:

@@ -58,11 +58,24 @@ def test_where_fix_refuses_the_link_is_named(tmp_path: Path) -> None:
     """Relocations in the text are for the compiler to mend."""
     (tmp_path / "more.s").write_text(".text\n.globl more\nmore: .quad main\n")
     place = program(tmp_path / "refused", "-xassembler", str(tmp_path / "more.s"), "-pie", "-Wl,-z,notext")
-    assert run(HUGEALIGN, "fix", "--dry-run", place).returncode == 1
+    refused = run(HUGEALIGN, "fix", "--dry-run", place)
+    assert refused.returncode == 1
+    assert refused.stderr.endswith("; compile with -fPIC\n")
     for command in ("verify", "warm"):
         text = one_line(run(HUGEALIGN, command, place).stdout)
         assert "hugealign fix" not in text
         assert 'relink with CC="hugealign gcc"' in text, text
+
+
+def test_a_refusal_without_a_cure_of_its_own_names_the_link(finished: Path, tmp_path: Path) -> None:
+    appended, small = tmp_path / "appended", tmp_path / "small"
+    appended.write_bytes(finished.read_bytes() + b"data")
+    small.write_bytes(Path(shutil.which("true") or "").read_bytes() + b"data")
+    refused = run(HUGEALIGN, "fix", "--dry-run", appended).stderr
+    assert "are appended to it" in refused
+    assert '; relink with CC="hugealign gcc"' in refused
+    assert refused.count("\n") == 1
+    assert "hugealign gcc" not in run(HUGEALIGN, "fix", "--dry-run", small).stderr
 
 
 def test_what_lies_in_an_archive_cannot_be_fixed_there(finished: Path, tmp_path: Path) -> None:

@@ -1,0 +1,28 @@
+"""What a command says on standard error: `hugealign: error: …`, in colour where that is a terminal."""
+
+import os
+import sys
+
+from hugealign import progress
+from hugealign.cli.output import colour_wanted
+
+_COLOURS = {"error": "1;31", "warning": "1;33"}
+
+
+def error(message: object) -> None:
+    """Say that something failed; *message* fits a terminal."""
+    _say("error", message)
+
+
+def warning(message: object) -> None:
+    """Say that something is odd; *message* fits a terminal."""
+    _say("warning", message)
+
+
+def _say(kind: str, message: object) -> None:
+    progress.clear()
+    stream = sys.stderr
+    word = f"{kind}:"
+    if colour_wanted("auto", stream, os.environ):
+        word = f"\x1b[{_COLOURS[kind]}m{word}\x1b[0m"
+    print(f"hugealign: {word} {message}", file=stream)
