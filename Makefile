@@ -83,7 +83,7 @@ docs: setup ## write docs/rules.md and docs/api.md, renew the samples, and write
 	$(PYTHON) -m tests.table docs/links.md build/junit.xml $(wildcard build/matrix.xml)
 
 manual: $(SPHINX)/installed ## the manual as a site, build/manual; a broken link or any other warning is an error
-	$(SPHINX)/bin/sphinx-build -q -W --keep-going -b html -d build/manual.doctrees -c docs . build/manual
+	$(SPHINX)/bin/sphinx-build -q -E -W --keep-going -b html -d build/manual.doctrees -c docs . build/manual
 
 docs-live: setup ## write docs/huge.md: what this kernel does, by file system; as root
 	$(PYTHON) -m tests.live_table docs/huge.md
