@@ -77,13 +77,13 @@ bench: setup ## benchmarks: ratios, side by side
 docs: setup ## write docs/rules.md and docs/api.md, renew the samples, and write docs/links.md from a run of the link tests
 	python3 -c 'from hugealign.verification import pages; print(pages.markdown(), end="")' >docs/rules.md
 	$(PYTHON) -m tests.api >docs/api.md
-	$(PYTHON) -m tests.samples docs/verify.md docs/commands.md docs/first-steps.md README.md
+	$(PYTHON) -m tests.samples docs/verify.md docs/first-steps.md README.md
 	$(PYTHON) -m tests.picture docs/before-after.svg
 	$(PYTHON) -m pytest -q -m 'not matrix' $(JUNIT)build/junit.xml tests/link
 	$(PYTHON) -m tests.table docs/links.md build/junit.xml $(wildcard build/matrix.xml)
 
 manual: $(SPHINX)/installed ## the manual as a site, build/manual; a broken link or any other warning is an error
-	$(SPHINX)/bin/sphinx-build -q -W --keep-going -b html -d build/manual.doctrees -c docs . build/manual
+	$(SPHINX)/bin/sphinx-build -q -E -W --keep-going -b html -d build/manual.doctrees -c docs . build/manual
 
 docs-live: setup ## write docs/huge.md: what this kernel does, by file system; as root
 	$(PYTHON) -m tests.live_table docs/huge.md
@@ -91,9 +91,10 @@ docs-live: setup ## write docs/huge.md: what this kernel does, by file system; a
 tables: ## write what hugealign/sh has of Python's tables
 	$(PYTHON) packaging/tables.py
 
-share: setup ## write the manual pages and the completions in share/
+share: setup ## write the manual pages and the completions in share/, and docs/commands.md
 	$(PYTHON) packaging/man.py
 	$(PYTHON) packaging/completions.py
+	$(PYTHON) -m tests.samples docs/commands.md
 
 pad: ## write ld-scripts/pad-x86_64.o
 	python3 -c 'from hugealign.elf import image, objectfile; import sys; \

@@ -177,14 +177,16 @@ def test_the_dockerfile(buildah: tuple[str, ...], work: Path) -> None:
             server.kill()
 
 
-def test_the_dockerfile_of_two_stages(buildah: tuple[str, ...], work: Path) -> None:
+@pytest.mark.parametrize("ordered", [False, True])
+def test_the_dockerfile_of_two_stages(ordered: bool, buildah: tuple[str, ...], work: Path) -> None:
     """That of docs/build-systems.md: the last stage has the program, and nothing of hugealign."""
     context = program(work / "context")
     text = (ROOT / "docs/build-systems.md").read_text(encoding="utf-8")
-    write(context, {
-        "Dockerfile": text.partition("```dockerfile\n")[2].partition("```")[0],
-        "Makefile": "server: main.c bulk.s\n\t$(CC) main.c bulk.s -o $@\n",
-    })  # fmt: skip
+    whole, with_order = re.findall(r"(?ms)^```dockerfile\n(.*?)^```$", text)
+    if ordered:
+        whole = re.sub(r"(?m)^RUN make .*\n", lambda _: with_order, whole)
+    makefile = "server: main.c bulk.s\n\t$(CC) main.c bulk.s -o $@\n"
+    write(context, {"Dockerfile": whole, "Makefile": makefile, "server.order": "# hugealign.order/1\nmain\n"})
     do(ROOT / "packaging/deb.sh", work / "deb")
     shutil.copy(next((work / "deb").glob("*.deb")), context)
     said = do(*buildah, "bud", "--isolation", "chroot", "--pull-never", "-t", "server", context)
@@ -192,7 +194,12 @@ def test_the_dockerfile_of_two_stages(buildah: tuple[str, ...], work: Path) -> N
     container = do(*buildah, "from", "--pull-never", "server").strip()
     root = Path(do(*buildah, "mount", container).strip())
     assert not (root / "usr/bin/hugealign").exists()
-    assert Elf(root / "usr/bin/server").faults() == []
+    server = Elf(root / "usr/bin/server")
+    assert server.faults() == []
+    if ordered:
+        address = re.search(r"(?m)^(\w+) T main$", run("nm", root / "usr/bin/server", check=True).stdout)
+        assert address
+        assert int(address[1], 16) - server.text[0]["p_vaddr"] < 4096
     do(*buildah, "run", "--isolation", "chroot", container, "--", "server")
 
 

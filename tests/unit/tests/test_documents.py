@@ -28,3 +28,7 @@ def test_links(document: Path) -> None:
         other = (document.parent / path).resolve() if path else document
         assert other.exists(), target
         assert not anchor or other.suffix != ".md" or anchor in anchors(other), target
+
+
+def test_the_readme_has_a_thousand_words_at_most() -> None:
+    assert len(re.sub(r"<!--.*?-->", "", (ROOT / "README.md").read_text()).split()) <= 1000
