@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from tests.bench.peers.program import WORK
 from tests.bench.timing import HEADER, Cost, Timed, cost, in_turn, show
 from tests.link.bulk import bulk_object
 from tests.support import HUGEALIGN, LLVM, ROOT
@@ -62,6 +63,17 @@ def large_programs() -> None:
             show("  processor time", *([one.cpu * 1000 for one in those] for those in costs))
 
 
+def output_of_bolt() -> None:
+    """Print what fixing it costs, where the comparison with the peers has made it."""
+    for program in sorted(WORK.glob("*/bolt.full.6")):
+        command = [str(HUGEALIGN), "fix", program.name, "-o", "out"]
+        plain = ["sh", "-c", f"cp --sparse=always {program.name} out && sync out"]
+        costs = in_turn([fresh(plain, program.parent), fresh(command, program.parent)], ROUNDS)
+        title = f"fix BOLT's {program.parent.name}, {program.stat().st_size >> 20} MiB"
+        show(title, *([one.wall * 1000 for one in those] for those in costs))
+        show("  processor time", *([one.cpu * 1000 for one in those] for those in costs))
+
+
 def alone(title: str, milliseconds: list[float]) -> None:
     """Print the median of what nothing is compared with."""
     print(f"{title:34} {'--':>9} {statistics.median(milliseconds):9.1f}", flush=True)
@@ -81,3 +93,4 @@ def fresh(argv: list[str], work: Path) -> Timed:
 if __name__ == "__main__":
     print(HEADER)
     large_programs()
+    output_of_bolt()

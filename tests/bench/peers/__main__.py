@@ -1,7 +1,7 @@
-"""``python -m tests.bench.peers [--program NAME]... [--write docs/results/peers.md]``.
+"""``python -m tests.bench.peers [--program NAME]... [--write docs/results]``.
 
-The figures of each program are kept under ``build/bench/peers``, so that another run measures one program and writes
-the tables of all.  Misses are the same on every machine of the same packages; times are not.
+The figures of each program are kept under ``build/bench/peers``, and each has a page of its own.  Misses are the same
+on every machine of the same packages; times are not.
 """
 
 import argparse
@@ -20,20 +20,23 @@ def main() -> None:
     parser.add_argument("--no-bolt", action="store_true", help="leave out BOLT, which takes the longest")
     parser.add_argument("--no-times", action="store_true", help="leave out what is timed")
     parser.add_argument("--only-report", action="store_true", help="measure nothing: the tables of the kept figures")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="write the tables there instead of printing them")
+    parser.add_argument("--write", type=Path, metavar="DIR", help="write the pages there instead of printing them")
     args = parser.parse_args()
     for name in [] if args.only_report else args.program or list(PROGRAMS):
         for document in measure.measure(PROGRAMS[name](), not args.no_bolt, not args.no_times):
             beside = WORK / f"{name}.json.new"
             beside.write_text(json.dumps(document, indent=1) + "\n")
             beside.replace(WORK / f"{name}.json")
-    kept = [WORK / f"{name}.json" for name in PROGRAMS]
-    text = report.report([json.loads(path.read_text()) for path in kept if path.exists()], measure.machine())
-    if args.write:
-        args.write.parent.mkdir(parents=True, exist_ok=True)
-        args.write.write_text(text, encoding="utf-8")
-    else:
-        print(text)
+    machine = measure.machine()
+    kept = {name: WORK / f"{name}.json" for name in args.program or PROGRAMS}
+    pages = {name: report.page(json.loads(path.read_text()), machine) for name, path in kept.items() if path.exists()}
+    if not args.write:
+        print("\n".join(pages.values()))
+        return
+    (args.write / "peers").mkdir(parents=True, exist_ok=True)
+    (args.write / "peers.md").write_text(report.head(), encoding="utf-8")
+    for name, text in pages.items():
+        (args.write / "peers" / f"{name}.md").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

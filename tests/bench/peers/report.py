@@ -10,9 +10,25 @@ Series = tuple[str, str, bool, bool]  # title, profile, ours, filled
 _HEAD = """\
 # Against the peers
 
-Written by `python -m tests.bench.peers --write docs/results/peers.md` on {date}: Debian 12, {machine}.
-Misses, windows and sizes are the same wherever Debian's packages are (clang's nearly: its runs differ in some blocks,
-and so do the samples drawn from them); bytes on huge pages are this kernel's, times this machine's.
+Written by `python -m tests.bench.peers --write docs/results`, which measures all programs; `--program NAME` measures
+one and writes its page. Misses, windows and sizes are the same wherever Debian's packages are (clang's nearly: its runs
+differ in some blocks, and so do the samples drawn from them); bytes on huge pages are the kernel's, times the
+machine's, which each page names.
+
+By these two, cc1plus and two servers the rules of `order` were chosen: [generated](peers/generated.md), 26 MiB of text,
+and [clang](peers/clang.md), 70 MiB. These five were only judged:
+
+| program | written in, compiled by | text |
+|---|---|--:|
+| [sqlite](peers/sqlite.md) | C, clang 19 | 1.0 MiB |
+| [gawk](peers/gawk.md) | C, clang 19 | 0.5 MiB |
+| [script](peers/script.md) | Rust, rustc | 2.8 MiB |
+| [backends](peers/backends.md) | C++, Debian's build of LLVM 14 | 39 MiB |
+| [lowering](peers/lowering.md) | C++, Debian's build of MLIR 19 | 70 MiB |
+
+"""
+_HOW = """\
+## How
 
 Every build of a program links the same objects. One run of it, linked by GNU ld, is traced to learn from, another run,
 with other input, to be judged by. Linkers only move functions, so the second trace is replayed with the addresses of
@@ -43,12 +59,18 @@ what they made is traced itself.
 """
 
 
-def report(documents: list[dict[str, Any]], machine: str) -> str:
-    """Return the whole page."""
-    lines = [_HEAD.format(date=dt.datetime.now(tz=dt.UTC).date().isoformat(), machine=machine)]
-    for document in documents:
-        lines += _program(document)
-    return "\n".join(lines) + "\n"
+def head() -> str:
+    """Return the page that says how all are measured, and names the programs."""
+    return _HEAD + _HOW
+
+
+def page(document: dict[str, Any], machine: str) -> str:
+    """Return the page of one program."""
+    name, date = document["program"], dt.datetime.now(tz=dt.UTC).date().isoformat()
+    command = f"`python -m tests.bench.peers --program {name} --write docs/results`"
+    made = f"Written by {command} on {date}: Debian 12, {machine}. [How it is measured](../peers.md#how)."
+    lines = [f"# {name}, against the peers", "", made, "", *_program(document)]
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def _program(document: dict[str, Any]) -> list[str]:
@@ -59,7 +81,7 @@ def _program(document: dict[str, Any]) -> list[str]:
         f"{document['functions']:,} functions, {document['text'] / (1 << 20):.1f} MiB of text. The first run: "
         f"{train:,} blocks, in {ran:,} functions of {size / (1 << 20):.1f} MiB; {sampled}. The second: {test:,} blocks."
     )
-    lines = [f"## {document['program']}", "", document["about"], "", sizes, ""]
+    lines = [document["about"], "", sizes, ""]
     lines += [*_goal(document), *_files(document)]
     for cpu in document["cpus"]:
         lines += _misses(document, cpu)
@@ -139,7 +161,7 @@ def _ours(lines: dict[Series, dict[int, int]], learned: str) -> dict[int, int]:
 
 
 def _goal(document: dict[str, Any]) -> list[str]:
-    lines = ["### The goal", "", "Within every budget no peer with the same profile has fewer misses:", ""]
+    lines = ["## The goal", "", "Within every budget no peer with the same profile has fewer misses:", ""]
     lines += [
         "| processors | profile | budgets within which one has | | and BOLT, with blocks |",
         "|---|---|---|---|---|",
@@ -196,7 +218,7 @@ def _factors(document: dict[str, Any], learned: str, better: str) -> list[str]:
 
 def _files(document: dict[str, Any]) -> list[str]:
     lines = [
-        "### The files",
+        "## The files",
         "",
         "KiB; processor seconds are of all that was run to make the file, linker included,",
         "but for mold's: it links in a process that is not waited for.",
@@ -232,7 +254,7 @@ def _files(document: dict[str, Any]) -> list[str]:
 def _misses(document: dict[str, Any], cpu: str) -> list[str]:
     budgets = document["budgets"]
     lines = [
-        f"### Misses: {cpu}",
+        f"## Misses: {cpu}",
         "",
         f"| build | profile | {' | '.join(map(str, budgets))} |",
         f"|---|---|{'--:|' * len(budgets)}",
@@ -249,7 +271,7 @@ def _times(title: str, words: str, rows: list[Row]) -> list[str]:
         f"{words[0].upper()}{words[1:]}. {rows[0]['rounds']} rounds, in turn; seconds are the least, ratios those of "
         "pairs to the first line, with their 95 % interval; no claim is made where it spans 1."
     )
-    lines = [f"### {title}", "", how, "", "| | CPU s | ratio | wall s | ratio |", "|---|--:|---|--:|---|"]
+    lines = [f"## {title}", "", how, "", "| | CPU s | ratio | wall s | ratio |", "|---|--:|---|--:|---|"]
     for row in rows:
         cpu, wall = row["cpu"], row["wall"]
         lines.append(f"| {row['name']} | {cpu['least']:.2f} | {cpu['ratio']} | {wall['least']:.2f} | {wall['ratio']} |")
