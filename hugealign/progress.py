@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 _shown: "list[Progress]" = []
 
 
+def silent(_: object) -> None:
+    """Show nothing, where nobody wants to be told."""
+
+
 def clear() -> None:
     """Make room for something else on the terminal."""
     for one in tuple(_shown):

@@ -10,6 +10,7 @@ from hugealign import settings
 from hugealign.errors import HugealignError
 from hugealign.fixing.fix import FIX, FixOptions, made
 from hugealign.process import processes, smaps
+from hugealign.progress import silent
 from hugealign.regular import opened
 from hugealign.units import printable
 
@@ -25,9 +26,7 @@ class Gain:
     users: int
 
 
-def gather(
-    paths: Sequence[str], page_size: int, level: str, progress: Callable[[str], None] = lambda _: None
-) -> list[Gain]:
+def gather(paths: Sequence[str], page_size: int, level: str, progress: Callable[[str], None] = silent) -> list[Gain]:
     """Return the files among and below *paths* that would gain windows: those that run first, then the largest gain.
 
     Names of one file count once; what cannot be read or fixed, and text so small that

@@ -9,7 +9,7 @@ from hugealign.lab.placement import ordered
 from hugealign.lab.simulate import simulate, without
 from hugealign.lab.tracefile import open_trace
 from hugealign.ordering.drift import Drift, ReplayedMisses
-from hugealign.profile.ran import silent
+from hugealign.progress import silent
 
 
 def with_misses(

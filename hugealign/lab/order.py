@@ -16,7 +16,7 @@ from hugealign.ordering.problem import Problem, of_sorted
 from hugealign.ordering.sorting import Sorted, sort
 from hugealign.ordering.windows import Room
 from hugealign.profile.model import Flow
-from hugealign.profile.ran import silent
+from hugealign.progress import silent
 from hugealign.units import printable
 
 _MOST = 128  # numbers of huge windows that are simulated

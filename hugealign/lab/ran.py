@@ -10,7 +10,8 @@ from hugealign.lab.replay import ELSEWHERE, FUNCTION, NO_FUNCTION, Replay
 from hugealign.lab.tracefile import Trace, open_trace
 from hugealign.profile.match import Matched
 from hugealign.profile.model import Flow
-from hugealign.profile.ran import MismatchError, Ran, check_rate, silent
+from hugealign.profile.ran import MismatchError, Ran, check_rate
+from hugealign.progress import silent
 from hugealign.units import printable
 
 

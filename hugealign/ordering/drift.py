@@ -11,7 +11,8 @@ from hugealign.ordering import named, sorting
 from hugealign.ordering.problem import Problem, of_sorted
 from hugealign.ordering.sorting import Sorted
 from hugealign.ordering.windows import Plan, Room
-from hugealign.profile.ran import Ran, silent, what_ran
+from hugealign.profile.ran import Ran, what_ran
+from hugealign.progress import silent
 from hugealign.settings import PAGE_SIZE
 from hugealign.units import counted, printable
 

@@ -15,7 +15,8 @@ from hugealign.ordering.misses import Misses
 from hugealign.ordering.problem import Problem, plan
 from hugealign.ordering.windows import Plan, Room
 from hugealign.profile.model import Flow
-from hugealign.profile.ran import Ran, silent, what_ran
+from hugealign.profile.ran import Ran, what_ran
+from hugealign.progress import silent
 from hugealign.settings import PAGE_SIZE
 from hugealign.units import printable
 

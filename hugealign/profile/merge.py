@@ -22,7 +22,7 @@ from hugealign.profile.counts import Counts
 from hugealign.profile.formats import detect
 from hugealign.profile.model import ProfileError
 from hugealign.profile.packed import HEAD, Allowance, gunzipped, opened, unzstd
-from hugealign.profile.ran import silent
+from hugealign.progress import silent
 from hugealign.units import printable
 
 MOST_WEIGHT = 10**6

@@ -12,6 +12,7 @@ from hugealign.profile.match import Matched, match
 from hugealign.profile.model import Flow, Profile
 from hugealign.profile.packed import Allowance
 from hugealign.profile.source import Others
+from hugealign.progress import silent
 from hugealign.units import printable
 
 #: Below this share of samples found, the profile is taken for one of another program.
@@ -33,10 +34,6 @@ class Ran:
     matched: Matched
     sources: Sequence[tuple[str, str]]
     unit: str = "samples"
-
-
-def silent(message: str) -> None:
-    """Say nothing."""
 
 
 def what_ran(

@@ -18,8 +18,9 @@ from hugealign.profile.match import match
 from hugealign.profile.model import Flow, Profile, ProfileError
 from hugealign.profile.packed import Allowance
 from hugealign.profile.programs import programs
-from hugealign.profile.ran import remarks, silent
+from hugealign.profile.ran import remarks
 from hugealign.profile.source import Others
+from hugealign.progress import silent
 from hugealign.units import printable
 
 

@@ -9,6 +9,7 @@ import os
 from hugealign.archives.counts import Counts
 from hugealign.archives.work import Allowance
 from hugealign.errors import UsageError
+from hugealign.progress import silent
 from hugealign.units import printable
 from hugealign.verification.compare import Comparison, pairs
 from hugealign.verification.inputs import Begin, End, Step, steps
@@ -27,10 +28,6 @@ if TYPE_CHECKING:
     Path = str | os.PathLike[str]
 
 MAX_UNPACKED = 16 << 30  # bytes that one named archive may unpack to
-
-
-def silent(_: str) -> None:
-    """Say nothing of how far it is."""
 
 
 def verify(
