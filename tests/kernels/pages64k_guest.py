@@ -44,7 +44,7 @@ def hugealign(*words: str) -> dict[str, Any]:
 @functools.cache
 def verified(program: str) -> dict[str, Any]:
     """Return what `hugealign verify --kernels` says of *program* for a kernel with these pages."""
-    words = [sys.executable, "-m", "hugealign", "verify", "--kernels", "--format=json", PROGRAMS / program]
+    words = [sys.executable, "-m", "hugealign", "verify", "--kernels", "--format=json", str(PROGRAMS / program)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     kernels: list[dict[str, Any]] = json.loads(done.stdout)["files"][0]["kernels"]
     return next(kernel for kernel in kernels if kernel["system"] == "linux-64k")
