@@ -109,7 +109,7 @@ def boot(kernel: debian.Kernel, images: Sequence[Path], log: Path) -> list[dict[
     Raises RuntimeError if the guest did not come to its end.
     """
     command = [
-        *("nice", "-n", "10", "qemu-system-aarch64", "-M", "virt", "-cpu", "max", "-smp", "1", "-m", "1536"),
+        *("nice", "-n", "10", "qemu-system-aarch64", "-M", "virt", "-cpu", "neoverse-n1", "-smp", "1", "-m", "1536"),
         *("-display", "none", "-monitor", "none", "-nodefaults", "-no-reboot", "-serial", f"file:{log}"),
         *("-chardev", f"file,id=results,path={log.with_suffix('.jsonl')}", "-device", "pci-serial,chardev=results"),
         *("-kernel", str(kernel.image)),
@@ -144,7 +144,7 @@ def faults(cells: Sequence[dict[str, Any]]) -> list[str]:
             and cell["program"] != "plain",
             f"{cell['contiguous']} windows are contiguous, memory has {cell['windows']}": cell["contiguous"]
             > cell["windows"],
-            f"ps sees {cell['ps_huge']} huge windows, which would be of 512 MiB": cell["ps_huge"],
+            f"ps sees {ps['windows_huge']} huge windows, which would be of 512 MiB": ps["windows_huge"],
             "ps does not say that it cannot see them": "pages are 64.0 KiB here: runs of contiguous" not in ps["text"],
         }
         found += [f"{place}: {fault}" for fault, true in wrong.items() if true]

@@ -1,11 +1,14 @@
 """What runs in the machine with pages of 64 KiB: which windows of 2 MiB are mapped by contiguous page table entries.
 
-It looks into the page tables themselves, in physical memory, and knows nothing of hugealign.  With pages of 64 KiB, 32
+It looks into the page tables themselves, in physical memory, and asks hugealign.  With pages of 64 KiB, 32
 entries with the contiguous bit map 2 MiB (PTE_CONT and CONT_PTE_SHIFT in
 arch/arm64/include/asm/pgtable-hwdef.h).
 """
 
+import contextlib
 import ctypes
+import functools
+import io
 import json
 import os
 import re
@@ -15,6 +18,8 @@ import sys
 import traceback
 from pathlib import Path
 from typing import Any
+
+from hugealign import cli
 
 PAGE, RUN, ENTRIES = 64 << 10, 32, 8192
 CONTIGUOUS = 1 << 52
@@ -28,9 +33,21 @@ MOUNTS = {
 }
 
 
-def hugealign(*words: str) -> subprocess.CompletedProcess[str]:
-    """Run our command."""
-    return subprocess.run([sys.executable, "-m", "hugealign", *words], capture_output=True, text=True, check=False)
+def hugealign(*words: str) -> dict[str, Any]:
+    """Run our command, in this process: emulated, Python takes seconds to start."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        status = cli.main(list(words))
+    return {"status": status, "text": out.getvalue()}
+
+
+@functools.cache
+def verified(program: str) -> dict[str, Any]:
+    """Return what `hugealign verify --kernels` says of *program* for a kernel with these pages."""
+    words = [sys.executable, "-m", "hugealign", "verify", "--kernels", "--format=json", str(PROGRAMS / program)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    kernels: list[dict[str, Any]] = json.loads(done.stdout)["files"][0]["kernels"]
+    return next(kernel for kernel in kernels if kernel["system"] == "linux-64k")
 
 
 def text(pid: int, path: Path) -> tuple[range, int]:
@@ -117,20 +134,17 @@ def measure(program: str, directory: Path, fs: str) -> dict[str, Any]:
         child.stdout.readline()
         found = runs(child.pid, path)
         ps = hugealign("ps", str(child.pid))
-        report = json.loads(hugealign("ps", "--format=json", str(child.pid)).stdout)
+        report = json.loads(hugealign("ps", "--format=json", str(child.pid))["text"])
         child.kill()
     warm = hugealign("warm", str(path))
-    verify = json.loads(hugealign("verify", "--kernels", "--format=json", str(path)).stdout)
     path.unlink()
-    kernels = verify["files"][0]["kernels"]
     return {
         "fs": fs,
         "program": program,
         **found,
-        "ps": {"status": ps.returncode, "text": ps.stdout, "page_size": report["page_size"]},
-        "ps_huge": report["processes"][0]["windows_huge"],
-        "warm": {"status": warm.returncode, "text": warm.stdout},
-        "verify": next(kernel for kernel in kernels if kernel["system"] == "linux-64k"),
+        "ps": ps | {"page_size": report["page_size"], "windows_huge": report["processes"][0]["windows_huge"]},
+        "warm": warm,
+        "verify": verified(program),
     }
 
 
