@@ -15,9 +15,10 @@ EPILOG = """\
 Samples for some seconds where the processes run, then has the kernel collapse
 the hottest windows of their code into huge pages: code that a runtime compiled,
 staged copies, and files where the kernel collapses those. Windows that are huge
-already count. If there are more than N, the coldest of those without a file are
-split again. With --interval the windows follow the heat, and a target that is
-started again is found again.
+already count. While there is room, code without a file that no sample hit is
+made huge, too. If there are more than N, the coldest of those without a file
+are split again. With --interval the windows follow the heat, and a target that
+is started again is found again.
 
 N=auto is what the processor can keep: its entries for 2 MiB instruction pages,
 less one for others. More huge windows than entries make code slower, not

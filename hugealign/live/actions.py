@@ -45,11 +45,21 @@ class Start:
     libs: bool
 
     @property
+    def unit(self) -> str:
+        """The service if that can be adopted from here."""
+        return "" if self.inside else self.service
+
+    @property
+    def whose(self) -> tuple[str, bool]:
+        """What is started, and whether in a container."""
+        return self.unit or self.program, self.inside
+
+    @property
     def command(self) -> str:
         """What makes the text huge: for a service now and after each upgrade."""
         options = "--fix " * self.fix + "--libs " * self.libs
-        if self.service and not self.inside:
-            return f"hugealign adopt {options}{self.service} && systemctl restart {self.service}"
+        if self.unit:
+            return f"hugealign adopt {options}{self.unit} && systemctl restart {self.unit}"
         name = printable(shlex.quote(os.path.basename(self.program)))
         return f"{'in its container, ' * self.inside}start it with: hugealign run {options}-- {name}"
 
@@ -68,13 +78,9 @@ def together(actions: Sequence[Action]) -> list[Action]:
     """Return *actions* with one command for all parts of a service or program: each start forgets the one before."""
     starts: dict[tuple[str, bool], Start] = {}
     for start in (action.start for action in actions if action.start):
-        key = start.service or start.program, start.inside
-        known = starts.get(key, start)
-        starts[key] = replace(known, fix=known.fix or start.fix, libs=known.libs or start.libs)
-    return [
-        replace(a, command=starts[a.start.service or a.start.program, a.start.inside].command) if a.start else a
-        for a in actions
-    ]
+        known = starts.get(start.whose, start)
+        starts[start.whose] = replace(known, fix=known.fix or start.fix, libs=known.libs or start.libs)
+    return [replace(a, command=starts[a.start.whose].command) if a.start else a for a in actions]
 
 
 class Actions:

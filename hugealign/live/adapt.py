@@ -32,7 +32,7 @@ _WORK = 0.2  # share of the time that may be spent on collapsing
 _STEPS = 3  # at most so many changes for each window, in a round
 
 _WHY = {
-    errno.EINVAL: "the kernel does not collapse files of this file system (READ_ONLY_THP_FOR_FS, or Linux 7.2)",
+    errno.EINVAL: "the kernel does not collapse files of this file system: start it with hugealign run, or adopt it",
     errno.ENOMEM: "no free memory in one piece, or it was unmapped",
     errno.EBUSY: "its memory limit is met, or somebody holds its pages",
     errno.EAGAIN: "its pages are in use: try again",

@@ -25,10 +25,11 @@ def test_commands() -> None:
 
 def test_parts_of_a_service_have_one_command_in_whatever_order_they_are_mended() -> None:
     text, libs = SERVICE, replace(SERVICE, fix=False, libs=True)
-    other = replace(SERVICE, service="nginx.service")
-    found = together([Action(start=text), Action("why", "as it is", 3), Action(start=libs), Action(start=other)])
+    other, inside = replace(SERVICE, service="nginx.service"), replace(libs, inside=True)
+    starts = [Action(start=start) for start in (text, libs, other, inside)]
+    found = together([starts[0], Action("why", "as it is", 3), *starts[1:]])
     both = "hugealign adopt --fix --libs mariadb.service && systemctl restart mariadb.service"
-    assert [action.command for action in found] == [both, "as it is", both, other.command]
+    assert [action.command for action in found] == [both, "as it is", both, other.command, inside.command]
 
 
 def code(*pids: int, huge: int, small: int, files: int = 0) -> Group:
