@@ -14,10 +14,10 @@ Each was built as Debian's build machines do it (`dpkg-buildpackage -B`, its tes
 
 - *how*: *sequence* is one line, `Build-Depends: dh-sequence-hugealign`; *shims* is
   `hugealign build -- dpkg-buildpackage`, for packages whose `debian/rules` does not use `dh`.
-- *suite*: how many lines of summary the package's tests printed. Both builds printed the same ones, times aside.
-- *files*: the files in all packages, which are the same by name, mode and owner.
-- *programs*: programs and libraries. None is guarded less than in the plain build (stack, RELRO, `-z now`, PIE,
-  control flow, read-only text). *large*: those with 256 KiB of text or more, which is where hugealign acts.
+- *suite*: how many lines of summary the package's tests printed. They are compared without their times.
+- *files*: those in all packages, compared by name, mode and owner; so are the packages' dependencies.
+- *programs*: programs and libraries, whose guards are compared (stack, RELRO, `-z now`, PIE, control flow, read-only
+  text). *large*: those with 256 KiB of text or more, which is where hugealign acts; each must pass `hugealign verify`.
 - *windows*: whole windows of 2 MiB in all of them, without hugealign and with it.
 
 | package | build system | how | suite | files | programs | large | windows | differences |
