@@ -23,18 +23,15 @@ def main() -> None:
     spent = cost([str(HUGEALIGN), *words], directory)
     memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10
     print(f"order --blocks: {spent.wall:.1f} s, {spent.cpu:.1f} s of processor time, {memory} MiB")
-    front = (str(HUGEALIGN), f"--profile={order}")
+    front: tuple[str, ...] = (str(HUGEALIGN), f"--profile={order}")
     compiler = ("clang-19", "-w", "-O2", "-fPIE", *flags, "-c", *map(str, files))
     objects = [f"{path.stem}.o" for path in files]
     ways = {}
-    for name, words, before in (
-        ("plain", ("-ffunction-sections",), ()),
-        ("divided", (), front),
-    ):
+    for name, before, flag in (("plain", (), ["-ffunction-sections"]), ("divided", front, [])):
         place = directory / f"timed.{name}"
         place.mkdir(exist_ok=True)
         link = [*before, "gcc", *LLD, *objects, "-lm", "-ldl", "-o", "out"]
-        ways[name] = partial(cost, [*before, *compiler, *words], place), partial(cost, link, place)
+        ways[name] = partial(cost, [*before, *compiler, *flag], place), partial(cost, link, place)
     print(HEADER)
     for title, number in (("compile gawk with a list of blocks", 0), ("link gawk in an order of blocks", 1)):
         costs = in_turn([way[number] for way in ways.values()], ROUNDS)

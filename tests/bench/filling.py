@@ -1,9 +1,10 @@
-"""What orders from samples are worth, and what fills windows best: ``python -m tests.bench.filling``.
+"""What orders from samples are worth, and what fills windows best: ``python -m tests.bench.filling PROGRAM...``.
 
 It prints the table of docs/order.md.  The programs, traces and samples are those of `tests.bench.peers`, which has to
 have run.  Layouts are simulated, not linked: misses of a Skylake's first-level instruction TLB.
 """
 
+import argparse
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -27,7 +28,6 @@ from tests.bench.peers.measure import spots_of
 from tests.bench.peers.profiles import sampled
 from tests.bench.peers.program import WORK
 
-PROGRAMS = ("clang", "generated")
 SAMPLES = (1000, 10_000)
 COUNTS = (0, 1, 2, 4, 8)
 SCALES = (0.5, 2.0)
@@ -84,10 +84,13 @@ def tried(functions: Functions, ran: Matched, calls: Calls) -> Iterator[tuple[st
 
 def main() -> None:
     """Simulate, and print the table."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.filling")
+    parser.add_argument("programs", nargs="+", metavar="PROGRAM")
+    programs = parser.parse_args().programs
     skylake = next(cpu for names, cpu in processors().items() if "skylake" in names)
     print(f"| program, samples | order of | {' | '.join(map(str, COUNTS))} |")
     print(f"|---|---|{'--:|' * len(COUNTS)}")
-    for program in PROGRAMS:
+    for program in programs:
         binary = str(WORK / program / "plain.bfd")
         train, test = (open_trace(str(WORK / program / f"{name}.trace")) for name in ("train", "test"))
         functions = read_functions(binary)

@@ -9,7 +9,7 @@ of docs/ordering.md.
 AutoFDO's file is made of the trace: ``create_gcov --profiler=text`` takes ranges of addresses that ran and branches.
 It reads DWARF up to version 4.  Debian 12's (0.19) writes the length of a name in words, as gcov's files had it until
 GCC 11; GCC 12 reads bytes there (gcc/gcov-io.cc, gcov_read_string) and crashes.  So the names are written again.
-With the profile, GCC 12.2's vectorizer divides by zero in SQLite (sqlite3Insert).  So nothing is vectorized.
+With the profile, GCC 12.2's vectorizer divides by zero in SQLite (sqlite3Insert).  So nothing of that is vectorized.
 """
 
 import argparse
@@ -44,15 +44,17 @@ def ranges(trace: Trace, program: Path, place: Path) -> Path:
     """Write what ran of *program* as create_gcov's text: ranges of addresses, no single ones, and branches."""
     file = find(trace.description.files, str(program))
     functions = read_functions(program)
+    (text,) = functions.image.text_segments
+    ahead = text.p_vaddr - text.p_offset  # it takes offsets in the file
     branches = profiles.aggregated(trace, file, program, functions, place.with_suffix(".branches"))
     taken = [line.split()[1:4] for line in branches.read_text().splitlines() if line.startswith("B ")]
     rows = zip(executed(trace), trace.block_rows(), strict=True)
     ran = [
-        f"{address:x}-{address + size - 1:x}:{times}"
+        f"{address - ahead:x}-{address - ahead + size - 1:x}:{times}"
         for times, (address, number, size, _) in rows
         if times and number == file
     ]
-    jumps = [f"{source}->{target}:{times}" for source, target, times in taken]
+    jumps = [f"{int(source, 16) - ahead:x}->{int(target, 16) - ahead:x}:{times}" for source, target, times in taken]
     place.write_text("\n".join([str(len(ran)), *ran, "0", str(len(jumps)), *jumps]) + "\n")
     return place
 
@@ -100,7 +102,7 @@ def measure(name: str) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     found, libraries, train, test = _PROGRAMS[name]
     files, flags = found(directory)
-    plain = (*flags, "-g1", "-gdwarf-4", "-fno-tree-vectorize")
+    plain = (*flags, "-g1", "-gdwarf-4", *(["-fno-tree-vectorize"] if name == "sqlite" else []))
 
     def linked(target: str, objects: tuple[str, ...], *words: str, order: Path | None = None) -> str:
         front = [str(HUGEALIGN), *([f"--profile={order}"] if order else []), "gcc"]

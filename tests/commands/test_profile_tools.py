@@ -194,8 +194,6 @@ def test_samples_of_ours_may_come_late(made: Path, tmp_path: Path) -> None:
 def test_gcc_sample_profile(made: Path, tmp_path: Path) -> None:
     """By create_gcov of real samples; dump_gcov's text says the same, and damage is told in one line."""
     path = existing(made / "afdo" / "prog.afdo", "dump_gcov", "perf")
-    if not (made / "dump_gcov.txt").read_text().strip():  # seen on one machine from one hour to the next, unexplained
-        pytest.skip("create_gcov found no function in perf's samples")
     functions = functions_of(made / "afdo" / "prog")
     _, matched, form = load(path, made / "afdo" / "prog")
     assert form == "afdo"

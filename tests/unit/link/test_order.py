@@ -17,6 +17,7 @@ from hugealign.link.job import Job
 from hugealign.link.order import dialects
 from hugealign.link.order.copies import group, is_hot
 from hugealign.link.order.dialects import Choices, Order
+from hugealign.link.order.inputs import Sections
 from hugealign.link.order.plan import OrderedLink
 from hugealign.link.order.second_process import SecondProcess
 from hugealign.orderfile import Entry, OrderFile
@@ -139,6 +140,22 @@ def test_script() -> None:
         "*(.text.hot.h)",
     ]
     assert script.endswith(b"INSERT BEFORE .text;\n")
+
+
+def test_local_functions_apart_for_lld() -> None:
+    """Those of which there are more than ran, all of whose objects are known; lld's list is left with the others."""
+    found = Sections(ORDER.names, [b"g"])
+    found.objects = {(b"g", b"a.c"): [(b"a.o", G)]}
+    found.choices.add(table(F, G, H))
+    assert found.apart(ORDER) == set()  # there is no other
+    found.choices.add(table(G))
+    assert found.apart(ORDER) == {b"g"}
+    assert found.apart(ORDER.replaced(hot=1)) == set()
+    script = dialects.script_of_local(ORDER, found.objects, {b"g"})
+    assert script.decode().split("\n")[4:-4] == ["*(.text.__hugealign_hot_start)", "*a.o(.text.g)"]
+    assert dialects.symbols(ORDER, apart={b"g"}) == b"__hugealign_hot_start\nf\n__hugealign_hot_end\nh\n"
+    found.objects = {(b"g", b"a.c"): [(b"we ird.o", G)]}
+    assert found.apart(ORDER) == set()
 
 
 def test_lists() -> None:
