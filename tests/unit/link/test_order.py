@@ -150,7 +150,7 @@ def test_local_functions_apart_for_lld() -> None:
     assert found.apart(ORDER) == set()  # there is no other
     found.choices.add(table(G))
     assert found.apart(ORDER) == {b"g"}
-    assert found.apart(ORDER.replaced(hot=1)) == set()
+    assert found.apart(ORDER.changed(hot=1)) == set()
     script = dialects.script_of_local(ORDER, found.objects, {b"g"})
     assert script.decode().split("\n")[4:-4] == ["*(.text.__hugealign_hot_start)", "*a.o(.text.g)"]
     assert dialects.symbols(ORDER, apart={b"g"}) == b"__hugealign_hot_start\nf\n__hugealign_hot_end\nh\n"
