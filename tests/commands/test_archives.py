@@ -190,6 +190,41 @@ def test_duplicates_are_all_checked(tmp_path: Path) -> None:
     assert names(check(tmp_path / "x")) == ["a", "a"]
 
 
+@pytest.mark.parametrize("form", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT, tarfile.USTAR_FORMAT])
+def test_long_names(form: int, tmp_path: Path) -> None:
+    """In a member of their own, in a record in front, or in two fields."""
+    name = "/".join(["directory"] * 14 + ["program"])
+    with tarfile.open(tmp_path / "x", "w", format=form) as archive:
+        archive.add(os.path.realpath("/bin/true"), name)
+    assert names(check(tmp_path / "x")) == [name]
+
+
+def test_size_in_a_record(tmp_path: Path) -> None:
+    """As of members of more than 8 GiB: the record in front says it, the field something else."""
+    program = Path("/bin/true").read_bytes()
+    info = tarfile.TarInfo("a")
+    info.size = len(program)
+    info.pax_headers = {"size": str(len(program))}
+    records = info.tobuf(tarfile.PAX_FORMAT)[:-512]
+    info.size, info.pax_headers = 512, {}
+    stored = records + info.tobuf(tarfile.USTAR_FORMAT) + program + bytes(-len(program) % 512)
+    (tmp_path / "x").write_bytes(stored + tar(("b", program)))
+    assert names(check(tmp_path / "x")) == ["a", "b"]
+
+
+def test_zip64(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes and offsets that do not fit 32 bits stand elsewhere; Python writes them so above its limit."""
+    monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 1000)
+    program = Path("/bin/true").read_bytes()
+    data = zipped(("a", program), ("b", program))
+    monkeypatch.undo()
+    last = data[data.rindex(b"PK\1\2") :]
+    assert last[20:28] == b"\xff" * 8
+    assert last[42:46] == b"\xff" * 4
+    (tmp_path / "x").write_bytes(data)
+    assert names(check(tmp_path / "x")) == ["a", "b"]
+
+
 def zeros_bomb(wrap: Callable[[bytes], bytes]) -> bytes:
     """A tar archive that says that a member of 64 GiB of zeros follows the ELF magic, compressed."""
     info = tarfile.TarInfo("bomb")
