@@ -10,6 +10,7 @@ from hugealign.process.pagemap import Region
 from hugealign.process.smaps import Mapping
 from hugealign.process.texts import Executed
 from hugealign.ps.parts import Kind
+from hugealign.ps.verdict import DELETED
 
 W = 2 << 20
 SERVICE = Start("/usr/sbin/mariadbd", "mariadb.service", inside=False, fix=True, libs=False)
@@ -88,3 +89,24 @@ def test_what_starts_before_us_is_told_nothing(monkeypatch: pytest.MonkeyPatch) 
         )
         (one,) = group([Executed(7, "app", exe, 0.0, 0.0, (text,), ())], {})
         assert bool(Actions(W, 63).of(one).command) == told
+
+
+def program(huge: int, *, deleted: bool = False) -> Group:
+    """A program with three windows of text of which some are *huge*."""
+    pages = (Region(W, (1 + huge) * W, huge=True, file=True), Region((1 + huge) * W, 4 * W, huge=False, file=True))
+    text = Mapping(W, 4 * W, 0, "/srv/app", deleted=deleted, pages=pages)
+    (one,) = group([Executed(7, "app", "/srv/app", 0.0, 0.0, (text,), ())], {})
+    return one
+
+
+@pytest.mark.parametrize(("huge", "command"), [(3, ""), (1, "systemctl restart site.service")])
+def test_text_that_was_replaced_is_started_again_only_if_it_lacks_something(
+    huge: int, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hugealign.process.texts.control_groups", lambda _: "0::/system.slice/site.service")
+    assert Actions(W, 63).of(program(huge, deleted=True)) == Action(DELETED, command, 3)
+
+
+def test_process_that_forbids_huge_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hugealign.process.texts.thp_disabled", lambda _: True)
+    assert Actions(W, 63).of(program(1)) == Action("prctl(PR_SET_THP_DISABLE)", "start it without that", 3)
