@@ -1,10 +1,11 @@
 """BOLT's YAML (``llvm-bolt -w``, ``perf2bolt -w``): counts of blocks, branches and calls of each function."""
 
+import importlib
+import site
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any, BinaryIO
 
-from hugealign.profile import library
 from hugealign.profile.model import Malformed, Place, Profile, ProfileError, count_of
 from hugealign.profile.source import Source
 
@@ -14,7 +15,7 @@ _VALUE_LIMIT, _FUNCTION_LIMIT = 1 << 20, 32 << 20  # bytes of one value or comme
 
 def read(source: Source, profile: Profile) -> None:
     """Add what the YAML says to *profile*, function by function.  Raises ProfileError."""
-    yaml = library.find("yaml", "PyYAML", "python3-yaml")
+    yaml = _yaml()
     names: dict[str, Place] = {}
     calls: dict[tuple[Place, str], int] = {}  # the callee may come later, and is a number until then
     number = 0
@@ -38,6 +39,19 @@ def read(source: Source, profile: Profile) -> None:
         callee = names.get(fid)
         if callee is not None and callee != place:
             profile.call(place, callee, count)
+
+
+def _yaml() -> ModuleType:
+    """Return PyYAML, which lies where the tool, run without installed packages for a fast start, does not look."""
+    try:
+        return importlib.import_module("yaml")
+    except ImportError:
+        site.main()
+    try:
+        return importlib.import_module("yaml")
+    except ImportError:
+        told = "needs PyYAML, which is not installed (pip install PyYAML, or Debian: apt install python3-yaml)"
+        raise ProfileError(told) from None
 
 
 class _Fed:

@@ -4,6 +4,7 @@ import gzip
 import resource
 import site
 import subprocess
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from hugealign.elf.callsites import CallSites
 from hugealign.elf.symbols import Functions
-from hugealign.profile import library, read
+from hugealign.profile import read
 from hugealign.profile.formats import FORMATS, detect
 from hugealign.profile.model import Profile, ProfileError
 from tests.commands.profiles import SAMPLES, arcs, build, functions_of, load, named
@@ -617,7 +618,8 @@ def test_long_hostile_lines_take_no_long_time(prog: Path, tmp_path: Path, form: 
         assert time.process_time() - began < 3, piece
 
 
-def test_a_library_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_that_is_missing(prog: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(site, "main", lambda: None)  # it would run every .pth file again
-    with pytest.raises(ProfileError, match="pip install Nothing"):
-        library.find("no_such_module_here", "Nothing", "python3-nothing")
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(ProfileError, match="pip install PyYAML"):
+        load(SAMPLES / "prog.yaml", prog)
