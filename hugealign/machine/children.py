@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from hugealign import environment
-from hugealign.descriptors import using
+from hugealign.descriptors import forked, using
 
 _MOST = 1 << 16  # bytes kept of what a child says; the rest is not read
 _GRACE = 0.5  # seconds that a killed child has to end
@@ -94,36 +94,17 @@ def function(work: Callable[[], bytes]) -> Child:
 
     An exception, a signal or a hang there ends as an output of nothing.
     """
-    return Child(*_forked(lambda: work()[:_MOST], alone=True))
+    return Child(*forked(lambda: work()[:_MOST], alone=True))
 
 
 def result(work: Callable[[], bytes]) -> bytes:
     """Return what *work* returns in a child process, which ^C ends together with us; nothing where it fails."""
-    pid, reading = _forked(work)
+    pid, reading = forked(work)
     try:
         with open(reading, "rb") as pipe:
             return pipe.read()
     finally:
         os.waitpid(pid, 0)
-
-
-def _forked(work: Callable[[], bytes], alone: bool = False) -> tuple[int, int]:
-    """Start *work* in a child, *alone* in a session; return its PID and the pipe that the result comes from."""
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if pid:
-        os.close(writing)
-        return pid, reading
-    status = 1
-    try:
-        if alone:
-            os.setsid()
-        os.close(reading)
-        with open(writing, "wb") as pipe:
-            pipe.write(work())
-        status = 0
-    finally:
-        os._exit(status)
 
 
 def collect(children: Sequence[Child], seconds: float) -> None:

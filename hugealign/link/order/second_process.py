@@ -3,6 +3,8 @@
 import marshal
 import os
 
+from hugealign.descriptors import forked
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,18 +16,7 @@ class SecondProcess:
 
     def __init__(self, work: "Callable[[], Any]") -> None:
         self.work = work
-        self.fd, fd = os.pipe()
-        self.pid = os.fork()
-        if self.pid:
-            os.close(fd)
-            return
-        status = 1
-        try:
-            with open(fd, "wb") as pipe:
-                pipe.write(marshal.dumps(work()))
-            status = 0
-        finally:
-            os._exit(status)  # whatever it was: it is this process's parent that will say so
+        self.pid, self.fd = forked(lambda: marshal.dumps(work()))
 
     def result(self) -> "Any":
         """Wait for the work and return its result; work that failed there is done again here."""
