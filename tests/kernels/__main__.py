@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from tests import sections
-from tests.kernels import built, debian, machine, pages64k, results
+from tests.kernels import debian, machine, pages64k, results
 from tests.kernels.claims import faults
 
 
@@ -43,7 +43,7 @@ def write(target: Path) -> int:
     text = results.document(runs)
     # Its machine is another one: where that did not run now, what it measured before stays.
     before = sections.split(target.read_text(encoding="utf-8")).get(pages64k.TITLE) if target.exists() else None
-    measured = results.saved(built.PAGES_64K)
+    measured = results.saved(pages64k.SERIES)
     if part := pages64k.section(measured) if measured else before:
         text = sections.renewed(text, pages64k.TITLE, part)
     new = target.with_name(target.name + ".new")

@@ -11,7 +11,6 @@ import functools
 import io
 import json
 import os
-import re
 import struct
 import subprocess
 import sys
@@ -26,11 +25,8 @@ CONTIGUOUS = 1 << 52
 OUTPUT = (1 << 48) - PAGE  # the bits of an entry that are an address
 PROGRAMS = Path("/programs")
 POWER_OFF = 0x4321FEDC  # LINUX_REBOOT_CMD_POWER_OFF
-DISKS = {"ext4": "vdb", "xfs": "vdc"}
-MOUNTS = {
-    **{name: f"mount -t {name} /dev/{disk}" for name, disk in DISKS.items()},
-    "tmpfs huge=always": "mount -t tmpfs -o huge=always tmpfs",
-}
+MOUNTS = {"ext4": "mount -t ext4 /dev/vdb", "tmpfs huge=always": "mount -t tmpfs -o huge=always tmpfs"}
+READ_AHEAD = Path("/sys/block/vdb/queue/read_ahead_kb")
 
 
 def hugealign(*words: str) -> dict[str, Any]:
@@ -74,13 +70,17 @@ def frames(pid: int, addresses: range) -> list[int]:
     return [(entry & ((1 << 55) - 1)) * PAGE for (entry,) in struct.iter_unpack("<Q", raw)]
 
 
-def ram() -> list[range]:
-    """Return where physical memory is."""
-    found = re.findall(r"^([0-9a-f]+)-([0-9a-f]+) : System RAM$", Path("/proc/iomem").read_text("ascii"), re.MULTILINE)
-    return [range(int(start, 16), int(end, 16) + 1) for start, end in found]
+def ram(core: int) -> dict[range, int]:
+    """Return where physical memory is, and where it begins in the open file /proc/kcore, which is an ELF file."""
+    (table,), (count,) = struct.unpack("<Q", os.pread(core, 8, 32)), struct.unpack("<H", os.pread(core, 2, 56))
+    found = {}
+    for kind, _, offset, _, physical, size, *_ in struct.iter_unpack("<IIQQQQQQ", os.pread(core, 56 * count, table)):
+        if kind == 1 and physical != (1 << 64) - 1:
+            found[range(physical, physical + size)] = offset
+    return found
 
 
-def entries(memory: int, addresses: range, pages: list[int]) -> dict[int, int]:
+def entries(core: int, addresses: range, pages: list[int]) -> dict[int, int]:
     """Return the page table entry of each of *addresses*, found by the physical addresses *pages* that it must have."""
     found: dict[int, int] = {}
     for table in range(addresses.start // PAGE // ENTRIES, (addresses.stop - 1) // PAGE // ENTRIES + 1):
@@ -90,19 +90,19 @@ def entries(memory: int, addresses: range, pages: list[int]) -> dict[int, int]:
             if at // PAGE // ENTRIES == table and page
         }
         samples = dict([*mine.items()][:: max(1, len(mine) // 4)])
-        for place in (frame for part in ram() for frame in part[::PAGE]):
+        for place in (frame for part, offset in ram(core).items() for frame in range(offset, offset + len(part), PAGE)):
             # Another process may map the same pages; its table is of other addresses, or the same for our purpose.
-            if all(_entry(memory, place, at) & OUTPUT == page for at, page in samples.items()):
-                found |= {at: _entry(memory, place, at) for at in mine}
+            if all(_entry(core, place, at) & OUTPUT == page for at, page in samples.items()):
+                found |= {at: _entry(core, place, at) for at in mine}
                 break
     return found
 
 
-def _entry(memory: int, table: int, address: int) -> int:
+def _entry(core: int, table: int, address: int) -> int:
     """Return the entry for *address* in the page *table*, 0 if it is not valid or cannot be read."""
     try:
-        (entry,) = struct.unpack("<Q", os.pread(memory, 8, table + address // PAGE % ENTRIES * 8))
-    except OSError:
+        (entry,) = struct.unpack("<Q", os.pread(core, 8, table + address // PAGE % ENTRIES * 8))
+    except (OSError, struct.error):
         return 0
     return int(entry) if entry & 3 == 3 else 0
 
@@ -111,8 +111,8 @@ def runs(pid: int, path: Path) -> dict[str, int]:
     """Return how many windows of 2 MiB of the text of *path* the page tables map contiguously, and how many it has."""
     addresses, offset = text(pid, path)
     touch(pid, addresses)
-    with open("/dev/mem", "rb", buffering=0) as memory:
-        found = entries(memory.fileno(), addresses, frames(pid, addresses))
+    with open("/proc/kcore", "rb", buffering=0) as core:
+        found = entries(core.fileno(), addresses, frames(pid, addresses))
     first = -(-addresses.start // (RUN * PAGE)) * RUN * PAGE
     windows = [range(at, at + RUN * PAGE, PAGE) for at in range(first, addresses.stop - RUN * PAGE + 1, RUN * PAGE)]
     return {
@@ -123,12 +123,19 @@ def runs(pid: int, path: Path) -> dict[str, int]:
     }
 
 
-def measure(program: str, directory: Path, fs: str) -> dict[str, Any]:
-    """Copy *program* to *directory* and run it; return what its page tables have, and what hugealign says."""
+def measure(program: str, directory: Path, fs: str, *, read: bool) -> dict[str, Any]:
+    """Copy *program* to *directory* and run it; return what its page tables have, and what hugealign says.
+
+    With *read* the file is read from end to end before.
+    """
     path = directory / program
     subprocess.run(["cp", PROGRAMS / program, path], check=True)
     os.sync()
     Path("/proc/sys/vm/drop_caches").write_text("3", encoding="ascii")
+    if read:
+        with open(path, "rb", buffering=0) as file:
+            while file.read(1 << 20):
+                pass
     with subprocess.Popen([path, "wait"], stdout=subprocess.PIPE) as child:
         assert child.stdout
         child.stdout.readline()
@@ -140,6 +147,7 @@ def measure(program: str, directory: Path, fs: str) -> dict[str, Any]:
     path.unlink()
     return {
         "fs": fs,
+        "read": read,
         "program": program,
         **found,
         "ps": ps | {"page_size": report["page_size"], "windows_huge": report["processes"][0]["windows_huge"]},
@@ -149,7 +157,7 @@ def measure(program: str, directory: Path, fs: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure the programs on the file systems, with reading ahead as by default, and of 16 MiB."""
+    """Measure the programs on the file systems: as they are, and read before, with 16 MiB of reading ahead."""
     with open("/dev/ttyS0", "w", encoding="ascii", buffering=1) as port:
 
         def send(**result: Any) -> None:
@@ -161,11 +169,11 @@ def main() -> None:
             for fs, command in MOUNTS.items():
                 directory = Path("/mnt") / fs.partition(" ")[0]
                 subprocess.run([*command.split(), directory], check=True)
-                for ahead in (128, 16384) if fs == "xfs" else (128,):
-                    if fs in DISKS:
-                        Path(f"/sys/block/{DISKS[fs]}/queue/read_ahead_kb").write_text(f"{ahead}", encoding="ascii")
+                for read in (False, True) if fs == "ext4" else (False,):
+                    if read:
+                        READ_AHEAD.write_text("16384", encoding="ascii")
                     for program in sorted(os.listdir(PROGRAMS)):
-                        send(read_ahead_kib=ahead, **measure(program, directory, fs))
+                        send(**measure(program, directory, fs, read=read))
             send(done=True)
         except BaseException:  # noqa: BLE001
             # Whatever it is, the host must see it.

@@ -2,13 +2,13 @@
 
 import pytest
 
-from tests.kernels import built, debian, pages64k, results
+from tests.kernels import debian, pages64k, results
 
-pytestmark = [pytest.mark.kernels, pytest.mark.timeout(built.SECONDS + pages64k.SECONDS + 300)]
+pytestmark = [pytest.mark.kernels, pytest.mark.timeout(pages64k.SECONDS + 1200)]
 
 
 def test_claims_hold() -> None:
-    results.forget(built.PAGES_64K)
+    results.forget(pages64k.SERIES)
     try:
         run = pages64k.measure()
     except debian.Unavailable as reason:
@@ -16,7 +16,6 @@ def test_claims_hold() -> None:
     first, *cells = run["results"]
     assert (first["page"], first["pmd"]) == (64 << 10, 512 << 20)
     assert pages64k.faults(cells) == []
-    # Where the kernel reads ahead far enough, it makes large folios, and our files lie so that they are mapped whole.
-    ahead = {cell["program"]: cell for cell in cells if cell["read_ahead_kib"] > 128}
-    assert all(ahead[program]["contiguous"] for program, page in pages64k.PROGRAMS.items() if page)
-    results.save(built.PAGES_64K, run)
+    # Read from end to end, files come into memory in folios that grow; later ones are mapped contiguously.
+    assert any(cell["contiguous"] == cell["windows"] for cell in cells if cell["read"])
+    results.save(pages64k.SERIES, run)
