@@ -1,18 +1,18 @@
 """What is mounted where, as a process sees it: ``/proc/PID/mountinfo``, Documentation/filesystems/proc.rst 3.5."""
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import NamedTuple
+
+from hugealign.records import Record
 
 _LIMIT = 16 << 20  # bytes of a mount table
-_ESCAPED = re.compile(rb"\\([0-3][0-7]{2})")  # space, tab, newline and backslash (mangle in fs/proc_namespace.c)
+_ESCAPED = rb"\\([0-3][0-7]{2})"  # space, tab, newline and backslash (mangle in fs/proc_namespace.c)
 #: Besides FUSE (filesystems(5)).
 _SERVED = (b"nfs", b"nfs4", b"cifs", b"smb3", b"9p", b"ceph", b"afs", b"lustre", b"beegfs", b"gpfs")
 
 
-class Mount(NamedTuple):
+class Mount(Record):
     """One mount: the *root* of it within the file system on *device* lies at *place*.  Untrusted, as the kernel has it.
 
     A file system of that *kind* comes from the *source*, with *options*.
@@ -61,4 +61,8 @@ def served(device: int, pid: int) -> bool:
 
 def text(field: bytes) -> str:
     """Return a field without the escapes of the kernel."""
-    return os.fsdecode(_ESCAPED.sub(lambda found: bytes((int(found[1], 8),)), field))
+    if b"\\" not in field:
+        return os.fsdecode(field)
+    import re  # which `run`, that must start in no time, needs for nothing else
+
+    return os.fsdecode(re.sub(_ESCAPED, lambda found: bytes((int(found[1], 8),)), field))

@@ -10,7 +10,6 @@ import errno
 import fcntl
 import mmap
 import os
-import re
 import stat
 import struct
 from collections.abc import Callable, Iterator
@@ -24,7 +23,7 @@ from hugealign.regular import NO_LOCKS, locked
 _FS_IOC_GETFLAGS, _FS_IOC_SETFLAGS = 0x80086601, 0x40086602  # ioctl_iflags(2)
 _IMMUTABLE, _APPEND, _VERITY = 0x10, 0x20, 0x100000
 _KEPT = 0x8 | 0x40 | 0x80  # sync, nodump, noatime: those of chattr(1) that any file system lets us set again
-_TEMPORARY = re.compile(r"\.hugealign-[0-9a-f]{16}")
+_TEMPORARY = r"\.hugealign-[0-9a-f]{16}"
 _CHUNK = 2 << 20  # a whole huge page: nothing of it is cleared before it is written
 
 
@@ -309,8 +308,10 @@ def _temporary_name() -> str:
 
 def _remove_leftovers(place: int) -> None:
     """Remove the copies that one of us, killed in the middle, has left in the directory."""
+    import re  # which `run`, the other user of this module, has no need of
+
     for name in os.listdir(place):
-        if not _TEMPORARY.fullmatch(name):
+        if not re.fullmatch(_TEMPORARY, name):
             continue
         flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         with contextlib.suppress(OSError), using(os.open(name, flags, dir_fd=place)) as fd:

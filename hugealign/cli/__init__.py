@@ -1,23 +1,27 @@
 """The command line: one module per command, each with ``configure(parser)`` and ``run(args) -> int``.
 
 Where they differ from argparse's own, a module has ``USAGE``, the ``EPILOG`` of its help, and the class ``PARSER``.
+``quick(words)`` gives the arguments without argparse, or None: for a command that must start in no time.
 A command's module is imported only when that command is asked for, and what is heavy is imported inside its ``run``:
 ``hugealign --help`` must answer in 40 ms.
 """
 
-import argparse
 import importlib
 import os
 import sys
 
 from hugealign.cli import messages
-from hugealign.cli.arguments import add_json
 from hugealign.environment import reserve_standard_descriptors
 from hugealign.errors import HugealignError
 from hugealign.near import nearest
 from hugealign.settings import VARIABLES
 from hugealign.units import printable
 from hugealign.version import __version__
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from types import ModuleType
 
 #: command -> one line for ``--help``; the module of the same name in this package does the work.
 COMMANDS = {
@@ -67,8 +71,10 @@ def _epilog() -> str:
     return _EPILOG + "".join(f"  {setting:<{width}}  {what}\n" for setting, what in rows)
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> "argparse.ArgumentParser":
     """Return the parser of what is no command, which lists them."""
+    import argparse
+
     made = argparse.ArgumentParser(
         prog="hugealign",
         description="Put a program's text on huge pages, and prove it.",
@@ -82,11 +88,15 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def command_parser(name: str) -> argparse.ArgumentParser:
-    """Return the parser of the command *name*; parsed arguments have its ``run``."""
+def command_parser(name: str) -> "argparse.ArgumentParser":
+    """Return the parser of the command *name*."""
+    import argparse
+
+    from hugealign.cli.arguments import add_json
+
     summary = COMMANDS[name]
     description = summary[0].upper() + summary[1:].rstrip("?") + ("?" if summary.endswith("?") else ".")
-    module = importlib.import_module(f"hugealign.cli.{name.replace('-', '_')}")
+    module = _module(name)
     made: argparse.ArgumentParser = getattr(module, "PARSER", argparse.ArgumentParser)(
         prog=f"hugealign {name}",
         description=description,
@@ -96,8 +106,16 @@ def command_parser(name: str) -> argparse.ArgumentParser:
     )
     module.configure(made)
     add_json(made)
-    made.set_defaults(run=module.run)
     return made
+
+
+def _module(name: str) -> "ModuleType":
+    return importlib.import_module(f"hugealign.cli.{name.replace('-', '_')}")
+
+
+def _arguments(name: str, words: list[str]) -> object:
+    quick = getattr(_module(name), "quick", None)
+    return (quick and quick(words)) or command_parser(name).parse_args(words)
 
 
 def not_found(word: str) -> str:
@@ -115,14 +133,15 @@ def main(argv: list[str]) -> int:
         parser().print_help(sys.stderr)
         return 2
     if argv[0] in COMMANDS:
-        args = command_parser(argv[0]).parse_args(argv[1:])
+        args = _arguments(argv[0], argv[1:])
     elif argv[0].startswith("-"):
-        args = parser().parse_args(argv)
+        parser().parse_args(argv)  # --help and --version end here, and so does what is wrong
+        return 2
     else:
         messages.error(not_found(argv[0]))
         return 127
     try:
-        status: int = args.run(args)
+        status: int = _module(argv[0]).run(args)
         sys.stdout.flush()
     except HugealignError as error:
         messages.error(error)

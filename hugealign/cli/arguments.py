@@ -49,14 +49,6 @@ def add_page_size(add: "Callable[..., Any]") -> None:
     add("--page-size", default=DEFAULT_PAGE_SIZE, metavar="SIZE", help="the huge page size (default: %(default)s)")
 
 
-def command_words(words: list[str], example: str) -> list[str]:
-    """Return the command in *words*, which ``--`` may lead.  Raises UsageError with the *example* if there is none."""
-    words = words[1:] if words[:1] == ["--"] else words
-    if not words:
-        raise UsageError(f"{example.split()[1]}: no command; example: {example}")
-    return words
-
-
 def window_size(text: str | None) -> int:
     """Return the window size: the kernel's, or the multiple of it that ``--page-size`` asks for.  Raises UsageError."""
     from hugealign.machine import kernel

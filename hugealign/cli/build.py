@@ -7,7 +7,7 @@ the command takes the place of this process: status, signals and output are its 
 import argparse
 import os
 
-from hugealign.cli.arguments import command_words
+from hugealign.cli.words import command_words
 from hugealign.environment import as_given
 from hugealign.errors import UsageError, WrapperError
 from hugealign.execution import execute

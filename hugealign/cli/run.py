@@ -1,16 +1,21 @@
 """``hugealign run -- COMMAND``: make a command's text huge, then be the command."""
 
-import argparse
 import contextlib
 import sys
 from collections.abc import Mapping
 
-from hugealign.cli.arguments import command_words
+from hugealign.cli.words import command_words
 from hugealign.environment import as_given
 from hugealign.errors import HugealignError
 from hugealign.execution import execute
 from hugealign.numbers import decimal
+from hugealign.records import Record
 from hugealign.units import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from typing import Any
 
 USAGE = (
     "hugealign run [-h] [-v] [--how HOW] [--libs] [--fix] [--rodata] [--store DIR] [--wait SECONDS]\n"
@@ -48,13 +53,50 @@ exit status: COMMAND's own; 2 wrong usage; 126 COMMAND not executable;
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+_WAYS = ("auto", "in-place", "stage", "copy")
+_FLAGS = {"-v": "verbose", "--verbose": "verbose", "--libs": "libs", "--fix": "fix", "--rodata": "rodata"}
+
+
+class Asked(Record):
+    """What argparse would make of the words."""
+
+    words: list[str]
+    store: str
+    how: str = _WAYS[0]
+    verbose: bool = False
+    libs: bool = False
+    fix: bool = False
+    rodata: bool = False
+    wait: int = 0
+
+
+def quick(words: list[str]) -> Asked | None:
+    """Return what is asked for, if it is plain; the rest is for argparse, whose import takes a fifth of a start."""
+    from hugealign.stage import store
+
+    found: dict[str, Any] = {"store": store.DEFAULT}
+    at = 0
+    while at < len(words) and words[at].startswith("-") and words[at] != "--":
+        name, equals, value = words[at].partition("=")
+        if words[at] in _FLAGS:
+            found[_FLAGS[words[at]]] = True
+        elif equals and name in ("--how", "--store"):
+            found[name.removeprefix("--")] = value
+        else:
+            return None
+        at += 1
+    return Asked(words[at:], **found) if words[at:] and found.get("how", _WAYS[0]) in _WAYS else None
+
+
+def configure(parser: "argparse.ArgumentParser") -> None:
     """Declare the options and the command."""
+    import argparse
+
     from hugealign.stage import store
 
     add = parser.add_argument
     add("-v", "--verbose", action="store_true", help="say on stderr how much of each file is huge")
-    add("--how", choices=("auto", "in-place", "stage", "copy"), default="auto", help="the way there (default: auto)")
+    add("--how", choices=_WAYS, default=_WAYS[0], help="the way there (default: auto)")
     add("--libs", action="store_true", help="the shared libraries, too")
     add("--fix", action="store_true", help="stage a fixed copy of a file that has no whole window; the file stays")
     add("--rodata", action="store_true", help="read-only data in whole windows, too")
@@ -67,14 +109,14 @@ def _seconds(text: str) -> int:
     return decimal(text, 86400, "--wait")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: "argparse.Namespace | Asked") -> int:
     """Make the command's text huge and become the command; return 126 or 127 if there is none."""
     words = command_words(args.words, "hugealign run -- python3 script.py")
     program, environ = _prepared(words[0], args)
     return execute(words, environ, program)
 
 
-def _prepared(command: str, args: argparse.Namespace) -> tuple[str, Mapping[bytes, bytes]]:
+def _prepared(command: str, args: "argparse.Namespace | Asked") -> tuple[str, Mapping[bytes, bytes]]:
     """Make the text huge and say what is to be said.
 
     Return what to execute in place of the first word, and the environment for it.

@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from hugealign.cli.arguments import command_words
+from hugealign.cli.words import command_words
 from hugealign.errors import UsageError
 from hugealign.units import format_size, parse_size, printable
 

@@ -2,9 +2,9 @@
 
 import os
 from collections.abc import Iterator
-from shutil import which
 
 from hugealign.errors import HugealignError
+from hugealign.execution import which
 from hugealign.regular import opened
 
 TYPE_CHECKING = False

@@ -2,7 +2,6 @@
 
 import marshal
 import os
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 
@@ -10,6 +9,7 @@ from hugealign.descriptors import using
 from hugealign.elf.coverage import coverage
 from hugealign.elf.image import read_image
 from hugealign.errors import HugealignError
+from hugealign.execution import which
 from hugealign.machine import children, kernel, namespace
 from hugealign.pagecache.programs import binary, shared_libraries, warm_command
 from hugealign.records import Record
@@ -264,7 +264,7 @@ def _bound(entered: namespace.Namespace, origin: copies.Source, copy: int) -> Te
 
 def _copied(command: str, path: str, options: LaunchOptions) -> Launch:
     """Make a huge copy in memory that has no path: for where no mount is allowed."""
-    if path != os.path.realpath(shutil.which(command) or command):
+    if path != os.path.realpath(which(command) or command):
         raise StageError("a script cannot run from a copy; name its interpreter")
     with opened(path) as fd:
         origin = copies.source(path, fd, options.fix, options.rodata)

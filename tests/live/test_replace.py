@@ -5,6 +5,7 @@ import errno
 import hashlib
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -204,6 +205,7 @@ def in_mounts(place: Path, script: str, path: str) -> list[str]:
         pytest.skip("no mount namespace: root is needed")
     code = f"""
 import os
+import re
 from hugealign import replacing as replace
 old = os.stat({path!r}).st_ino
 try:
@@ -349,7 +351,7 @@ while True:
         assert state(path) == before
         rest = [name for name in names(place) if name != "good"]
         assert len(rest) <= 1
-        assert all(replace._TEMPORARY.fullmatch(name) for name in rest)
+        assert all(re.fullmatch(replace._TEMPORARY, name) for name in rest)
         left += len(rest)
     assert replaced > 5  # it was replaced at all
     assert nameless or left  # and killed in the middle
