@@ -164,7 +164,7 @@ def _orders(example: Example, merged: Callable[[Path], bytes]) -> tuple[dict[str
         "code": ("the older release", old),
         "names": ("the older release, by name alone", {head: _by_name(mine) for head, mine in old.items()}),
         "addresses": (
-            "the older release, its addresses taken for those of the newer one",
+            "the older release, by address alone",
             {build: _by_address(of_old)},
         ),
         "stripped": ("the older release, stripped", stripped),
@@ -209,8 +209,8 @@ def _by_name(mine: Mapping[bytes, int]) -> dict[bytes, int]:
     for key, count in mine.items():
         words = key.split(b"\t")
         if words[0] == b"f":
-            key = b"f\t\t%b\t%b\t" % (words[2], words[3]) if words[2] else counts.OUTSIDE
-        if words[0] != b"c":
+            counts.add(found, b"f\t\t%b\t%b\t" % (words[2], words[3]) if words[2] else counts.OUTSIDE, count)
+        elif words[0] != b"c":
             counts.add(found, key, count)
     return found
 
