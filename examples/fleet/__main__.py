@@ -130,11 +130,11 @@ def _growth(rows: list[Row]) -> str:
         [
             row.hosts,
             f"{row.size / 1e6:.1f}",
-            row.one,
+            f"{row.one:.1f}",
             row.one_memory,
-            row.calm,
+            f"{row.calm:.0f}",
             row.calm_memory,
-            row.rough,
+            f"{row.rough:.0f}" if row.rough else None,
             "yes" if row.same else "NO",
             f"{row.load:.1f}",
         ]
