@@ -89,7 +89,8 @@ def document(steps: Steps, found: Releases, rows: list[Row], functions: int) -> 
         "hosts": len(list(found.hosts.iterdir())),
         "functions": f"{functions:,}",
         "said": fenced(found.said),
-        "orders": _orders(found, cpus),
+        "orders": _orders(found, cpus, 1),
+        "small": _orders(found, cpus, 0),
         "linked": _linked(found, cpus),
         "growth": _growth(rows),
         "paper": _paper(rows),
@@ -97,14 +98,16 @@ def document(steps: Steps, found: Releases, rows: list[Row], functions: int) -> 
     return fill(Path(__file__).with_name("report.md").read_text(encoding="utf-8"), fields, steps.broken)
 
 
-def _orders(found: Releases, cpus: list[str]) -> str:
-    """Return the misses under each order, with one window huge."""
+def _orders(found: Releases, cpus: list[str], windows: int) -> str:
+    """Return the misses under each order, with so many windows huge."""
     replay = found.traced.repeated[0]
-    rows: list[list[object]] = [["none: the linker's", None, *(misses(replay, "original", cpu, 1) for cpu in cpus)]]
+    rows: list[list[object]] = [
+        ["none: the linker's", None, *(misses(replay, "original", cpu, windows) for cpu in cpus)]
+    ]
     for name, order in found.orders.items():
         layout = found.traced.layouts[name]
         share = f"{100 * order.found / max(1, order.total):.1f} %"
-        rows.append([order.of, share, *(misses(replay, layout, cpu, 1) for cpu in cpus)])
+        rows.append([order.of, share, *(misses(replay, layout, cpu, windows) for cpu in cpus)])
     return table(["order of", "samples found", *cpus], rows)
 
 
@@ -127,11 +130,11 @@ def _growth(rows: list[Row]) -> str:
         [
             row.hosts,
             f"{row.size / 1e6:.1f}",
-            row.one,
+            f"{row.one:.1f}",
             row.one_memory,
-            row.calm,
+            f"{row.calm:.0f}",
             row.calm_memory,
-            row.rough,
+            f"{row.rough:.0f}" if row.rough else None,
             "yes" if row.same else "NO",
             f"{row.load:.1f}",
         ]

@@ -162,15 +162,15 @@ def _orders(example: Example, merged: Callable[[Path], bytes]) -> tuple[dict[str
         "own": ("the newer release", new),
         LINKED: ("all hosts", counts.parse(merged(hosts))),
         "code": ("the older release", old),
-        "names": ("the older release, by name alone", {head: _without(mine, code=True) for head, mine in old.items()}),
+        "names": ("the older release, by name alone", {head: _by_name(mine) for head, mine in old.items()}),
         "addresses": (
-            "the older release, its addresses taken for those of the newer one",
-            {build: _without(of_old, code=True, names=True)},
+            "the older release, by address alone",
+            {build: _by_address(of_old)},
         ),
         "stripped": ("the older release, stripped", stripped),
         "exported": (
             "the older release, stripped, by name alone",
-            {head: _without(mine, code=True) for head, mine in stripped.items()},
+            {head: _by_name(mine) for head, mine in stripped.items()},
         ),
     }
     orders, said = {}, ""
@@ -203,13 +203,22 @@ def _stripped(example: Example) -> bytes:
     return target.read_bytes()
 
 
-def _without(mine: Mapping[bytes, int], *, code: bool = False, names: bool = False) -> dict[bytes, int]:
-    """Return a section without what tells the code of functions, and perhaps without their names."""
+def _by_name(mine: Mapping[bytes, int]) -> dict[bytes, int]:
+    """Return the functions of a section by their names alone; those without are outside of all that is known."""
     found: dict[bytes, int] = {}
     for key, count in mine.items():
         words = key.split(b"\t")
         if words[0] == b"f":
-            words[2:4] = [b"", b""] if names else words[2:4]
-            words[4] = b"" if code else words[4]
-        counts.add(found, b"\t".join(words), count)
+            counts.add(found, b"f\t\t%b\t%b\t" % (words[2], words[3]) if words[2] else counts.OUTSIDE, count)
+        elif words[0] != b"c":
+            counts.add(found, key, count)
+    return found
+
+
+def _by_address(mine: Mapping[bytes, int]) -> dict[bytes, int]:
+    """Return the functions of a section by their addresses alone."""
+    found: dict[bytes, int] = {}
+    for key, count in mine.items():
+        words = key.split(b"\t")
+        counts.add(found, b"f\t%b\t\t\t" % words[1] if words[0] == b"f" else key, count)
     return found

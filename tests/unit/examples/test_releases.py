@@ -11,15 +11,15 @@ def test_two_builds_and_one_link() -> None:
     assert [source["name"] for source in server.sources] == ["current", releases.OLD]
 
 
-def test_without_code_and_names() -> None:
+def test_by_name_and_by_address() -> None:
     section = {
         counts.function(0x1000, "f", "a.c", b"0" * 16): 3,
-        counts.function(0x2000, "g", "", b"1" * 16): 4,
-        counts.call(counts.end(0x1000, "f", ""), 5, counts.end(0x2000, "g", "")): 2,
+        counts.function(0x2000, "", "", b"1" * 16): 4,
+        counts.call(counts.end(0x1000, "f", ""), 5, counts.end(0x2000, "", "")): 2,
         counts.HOSTS: 1,
     }
-    bare = releases._without(section, code=True, names=True)
-    assert bare == {b"f\t1000\t\t\t": 3, b"f\t2000\t\t\t": 4, b"c\t@1000\t\t5\t@2000\t": 2, b"hosts": 1}
-    assert releases._without(section, code=True)[b"f\t1000\tf\ta.c\t"] == 3
-    assert releases._without(section) == section
-    counts.parse(counts.write({counts.head("ab" * 20, "p"): bare}))  # still counts
+    named, placed = releases._by_name(section), releases._by_address(section)
+    assert named == {b"f\t\tf\ta.c\t": 3, b"outside": 4, b"hosts": 1}
+    assert placed == {b"f\t1000\t\t\t": 3, b"f\t2000\t\t\t": 4, b"c\t@1000\t\t5\t@2000\t": 2, b"hosts": 1}
+    for some in (named, placed):
+        counts.parse(counts.write({counts.head("ab" * 20, "p"): some}))  # still counts
