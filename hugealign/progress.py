@@ -57,6 +57,11 @@ class Progress:
             _shown.append(self)
         self._show(f"{self._title}: {text}")
 
+    def at_once(self, text: str) -> None:
+        """Show *text* now: it is known that the work takes its time."""
+        self._next = 0.0
+        self.say(text)
+
     def phase(self, text: str) -> None:
         """Show *text*, at the latest when it is time to, though nothing more be said."""
         self._text = text

@@ -10,6 +10,7 @@ from hugealign.cli.arguments import count, interval
 from hugealign.errors import UsageError
 from hugealign.live import adapt_report as report
 from hugealign.live.adapt import RATE, SECONDS, Adapted, AdaptOptions, adapt, keep_adapting, undo
+from hugealign.progress import Progress
 
 EPILOG = """\
 Samples for some seconds where the processes run, then has the kernel collapse
@@ -59,7 +60,10 @@ def run(args: argparse.Namespace) -> int:
         return _show(args, undo(args.targets))
     options = AdaptOptions(args.windows, args.seconds, float(args.rate))
     if args.interval is None:
-        return _show(args, adapt(args.targets, options))
+        with Progress("hugealign: adapt") as progress:
+            progress.at_once(f"sampling for {args.seconds:g} s")
+            done = adapt(args.targets, options)
+        return _show(args, done)
     for done in keep_adapting(args.targets, args.interval, options):
         if done:
             _show(args, done, line=True)

@@ -9,6 +9,7 @@ from hugealign.errors import HugealignError, UsageError
 from hugealign.live import advise_report as report
 from hugealign.live.advise import FREQUENCY, SECONDS, AdviseOptions, advise, advise_process
 from hugealign.live.verdict import Answer
+from hugealign.progress import Progress
 
 PARSER = SplitParser
 USAGE = "hugealign advise [OPTION]... -p PID|NAME\n       hugealign advise [OPTION]... -- CMD [ARG]..."
@@ -45,7 +46,12 @@ def run(args: argparse.Namespace) -> int:
     if bool(args.pid) == bool(args.after):
         raise UsageError("advise: give either -p PID or -- and a command")
     options = AdviseOptions(args.seconds or SECONDS, args.frequency, args.cpu, args.seconds)
-    found = advise(args.after, options) if args.after else advise_process(args.pid, options)
+    if args.after:
+        found = advise(args.after, options)
+    else:
+        with Progress("hugealign: advise") as progress:
+            progress.at_once(f"sampling for {options.seconds:g} s")
+            found = advise_process(args.pid, options)
     if args.format == "json":
         print(json.dumps(report.document(found), indent=1))
     else:

@@ -48,6 +48,12 @@ def test_a_phase_shows_though_nothing_more_is_said() -> None:
     assert seen.getvalue().count("\r") == 3  # cleared once
 
 
+def test_what_takes_long_is_said_at_once() -> None:
+    with terminal() as seen, Progress("x") as shown:
+        shown.at_once("sampling")
+        assert seen.getvalue() == "\rx: sampling"
+
+
 def test_files_are_counted() -> None:
     with terminal() as seen, Progress("x") as shown:
         for _ in shown.over(["a", "b", "c"]):
