@@ -23,7 +23,8 @@ def test_plain_words_are_read_as_argparse_reads_them(words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", ["", "-h x", "--how=no x", "--how stage x", "--lib x", "-vv x", "--wait=5 x", "--libs=1 x", "- x", "--libs"]
+    "words",
+    ["", "-h x", "--how=no x", "--how stage x", "--lib x", "-vv x", "--wait=5 x", "--libs=1 x", "- x", "--libs"],
 )
 def test_what_is_not_plain_is_for_argparse(words: str) -> None:
     assert run.quick(words.split()) is None
