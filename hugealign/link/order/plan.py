@@ -66,10 +66,10 @@ class OrderedLink(Record):
             form, options = linkers.SCRIPT, [f"--load-pass-plugin={plugin}"]
         pieces = None
         if form == linkers.SYMBOLS or sections is None:
-            sections = sections or self._where_local()
-            apart = sections.apart(self.order) if sections else set()
-            if sections and apart:
-                text = dialects.script_of_local(self.order, sections.objects, apart)
+            where = self._where_local(sections)
+            apart = where.apart(self.order) if where else set()
+            if where and apart:
+                text = dialects.script_of_local(self.order, where.objects, apart)
                 options += ["-T", memory.file("local", text, self.job.settings.profile)]
             text = self._symbols(apart)
         elif form == linkers.SECTIONS:
@@ -136,8 +136,8 @@ class OrderedLink(Record):
         among = self._pieces_with(set(self.order.names[self.order.hot :]))
         return dialects.symbols(self.order, apart.union(*(piece.names for piece in among)), apart)
 
-    def _where_local(self) -> Sections | None:
-        """Return the sections of the inputs if some hot functions are one of several of their name, but not too many.
+    def _where_local(self, sections: Sections | None) -> Sections | None:
+        """Return the *sections* of the inputs if some hot functions may be one of several of their name, but not many.
 
         Of a name in its list lld places all local functions.  So the few that ran get a script, of which lld compares
         each statement with each section, in 20 ns.
@@ -145,7 +145,7 @@ class OrderedLink(Record):
         count = sum(index < self.order.hot for index in self.order.sources)
         if not 0 < count <= _LOCAL:
             return None
-        sections = self._sections()
+        sections = sections or self._sections()
         return sections if sections.complete and count * sections.choices.count <= _COMPARISONS else None
 
     def _sections(self) -> Sections:
