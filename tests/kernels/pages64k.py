@@ -141,7 +141,7 @@ def boot(booted: debian.Kernel, images: Sequence[Path], log: Path) -> list[dict[
     Raises RuntimeError if the guest did not come to its end.
     """
     command = [
-        *("nice", "-n", "0", "qemu-system-aarch64", "-M", "virt", "-cpu", "neoverse-n1", "-smp", "1", "-m", "1536"),
+        *("nice", "-n", "10", "qemu-system-aarch64", "-M", "virt", "-cpu", "neoverse-n1", "-smp", "1", "-m", "1536"),
         *("-display", "none", "-monitor", "none", "-nodefaults", "-no-reboot", "-serial", f"file:{log}"),
         *("-chardev", f"file,id=results,path={log.with_suffix('.jsonl')}", "-device", "pci-serial,chardev=results"),
         *("-kernel", str(booted.image)),
@@ -203,7 +203,7 @@ Debian's kernels have pages of 4 or 16 KiB. A PMD maps {first["pmd"] >> 20} MiB 
 all of it was touched: how many windows of 2 MiB `verify --kernels` allows (`linux-64k`), and how many the page tables
 map contiguously, as read in physical memory (/proc/kcore). `read before`: from end to end, with 16 MiB of read-ahead;
 folios grow while a file is read, so that early parts are small. `smaps`, PAGEMAP_SCAN and so `ps` show nothing of
-that, and `ps` says so.
+that, and `ps` says so. The machine has 1.5 GiB of memory, which the last program does not leave much of.
 
 {table}"""
 
