@@ -105,7 +105,7 @@ def document(found: dict[str, Simulation]) -> str:
         f"the program and its libraries.\n\n{table(one)}"
         for name, one in found.items()
     )
-    head = (__doc__ or "").partition("and writes the answer.  ")[2].strip().replace("``", "`")
+    head = (__doc__ or "").partition("and writes the answer.  ")[2].strip().replace("``", "`").replace(".  ", ". ")
     return (
         f"# Do read-only data on huge pages pay?\n\nWritten by `python -m tests.bench.data`, "
         f"{dt.datetime.now(tz=dt.UTC).date()}.\n\n{head}\n\n"

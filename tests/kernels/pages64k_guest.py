@@ -25,7 +25,7 @@ CONTIGUOUS = 1 << 52
 OUTPUT = (1 << 48) - PAGE  # the bits of an entry that are an address
 PROGRAMS = Path("/programs")
 POWER_OFF = 0x4321FEDC  # LINUX_REBOOT_CMD_POWER_OFF
-MOUNTS = {"ext4": "mount -t ext4 /dev/vdb", "tmpfs huge=always": "mount -t tmpfs -o huge=always tmpfs"}
+MOUNTS = {"tmpfs huge=always": "mount -t tmpfs -o huge=always tmpfs", "ext4": "mount -t ext4 /dev/vdb"}
 READ_AHEAD = Path("/sys/block/vdb/queue/read_ahead_kb")
 
 
@@ -143,7 +143,6 @@ def measure(program: str, directory: Path, fs: str, *, read: bool) -> dict[str, 
         ps = hugealign("ps", str(child.pid))
         report = json.loads(hugealign("ps", "--format=json", str(child.pid))["text"])
         child.kill()
-    warm = hugealign("warm", str(path))
     path.unlink()
     return {
         "fs": fs,
@@ -151,7 +150,6 @@ def measure(program: str, directory: Path, fs: str, *, read: bool) -> dict[str, 
         "program": program,
         **found,
         "ps": ps | {"page_size": report["page_size"], "windows_huge": report["processes"][0]["windows_huge"]},
-        "warm": warm,
         "verify": verified(program),
     }
 
@@ -173,7 +171,9 @@ def main() -> None:
                     if read:
                         READ_AHEAD.write_text("16384", encoding="ascii")
                     for program in sorted(os.listdir(PROGRAMS)):
-                        send(**measure(program, directory, fs, read=read))
+                        # With 1.5 GiB of memory that one never comes back, for a reason that is not known.
+                        if (fs, program) != ("tmpfs huge=always", "512M"):
+                            send(**measure(program, directory, fs, read=read))
             send(done=True)
         except BaseException:  # noqa: BLE001
             # Whatever it is, the host must see it.
