@@ -34,7 +34,8 @@ def sent(system: Path, series: str) -> list[dict[str, Any]]:
 def test_khugepaged_makes_it_huge(system: Path) -> None:
     """As from Linux 5.14 to 6.0: in a kernel that has MADV_COLLAPSE, and says that it has not."""
     for found in sent(system, "6.1-thp"):
-        assert (found["warm"], found["wait"]) == (NONE, ALL), found
+        assert found["warm"] == (ALL if found["fs"] == "xfs" else NONE), found  # XFS reads ahead in huge folios
+        assert found["wait"] == ALL, found
 
 
 def test_before_linux_5_14_only_programs_themselves(system: Path) -> None:

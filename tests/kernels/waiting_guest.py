@@ -26,8 +26,8 @@ os.execvp(sys.argv[1], sys.argv[1:])
 
 def task(send: Any) -> None:
     """Warm a program on each file system with `--wait` and without; look at the next process."""
-    for name, value in (("scan_sleep_millisecs", 20), ("alloc_sleep_millisecs", 20), ("pages_to_scan", 1 << 16)):
-        (THP.parent / "khugepaged" / name).write_text(str(value), encoding="ascii")
+    khugepaged = THP.parent / "khugepaged"
+    (khugepaged / "pages_to_scan").write_text(str(1 << 16), encoding="ascii")
     THP.write_text("madvise", encoding="ascii")
     for name in ("ext4", "xfs", "btrfs"):
         directory = Path("/mnt") / name
@@ -35,6 +35,8 @@ def task(send: Any) -> None:
         directory.chmod(0o1777)
         found: dict[str, Any] = {"fs": name}
         for what, words in (("warm", ()), ("wait", ("--wait=30",))):
+            # Without a wait it must not happen to come by.
+            (khugepaged / "scan_sleep_millisecs").write_text("20" if words else "600000", encoding="ascii")
             path = copied("pie", directory)
             prefix = (*USER, sys.executable, "-c", WITHOUT_COLLAPSE)
             done = hugealign("warm", "--format=json", *words, path, prefix=prefix)
