@@ -84,6 +84,7 @@ docs: setup ## write docs/rules.md and docs/api.md, renew the samples, and write
 
 manual: $(SPHINX)/installed ## the manual as a site, build/manual; a broken link or any other warning is an error
 	$(SPHINX)/bin/sphinx-build -q -E -W --keep-going -b html -d build/manual.doctrees -c docs . build/manual
+	@echo build/manual/docs/index.html
 
 docs-live: setup ## write docs/huge.md: what this kernel does, by file system; as root
 	$(PYTHON) -m tests.live_table docs/huge.md

@@ -9,7 +9,7 @@ options='-y -q --no-install-recommends'
 
 ready() {
     # shellcheck disable=SC2086
-    apt-get $options --arch-only build-dep "$package" &&
+    apt-get $options --only-source --arch-only build-dep "$package" &&
         cd /build && apt-get -q --only-source --download-only source "$package"
 }
 ready >/result/ready.log 2>&1 || { apt-get -q update && ready; } >/result/ready.log 2>&1 || exit 3
