@@ -89,7 +89,7 @@ def advise_process(target: str, options: AdviseOptions | None = None) -> Advice:
     options = options or AdviseOptions()
     pids = processes.find(target)
     if len(pids) > 1:
-        pids = [max(pids, key=_used)]  # the busiest
+        pids = [max(pids, key=lambda pid: texts.used(str(pid)))]  # the busiest
     (pid,) = pids
     held = entries(options.cpu)
     counting = _counting(pid, held) if options.cpu is None else None
@@ -183,13 +183,6 @@ def _for_process(pid: int, answer: Answer, hottest: str) -> str:
             if action.command:
                 return action.command.removeprefix("run: ")
     return ""
-
-
-def _used(pid: int) -> float:
-    with suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/stat", "rb") as file:
-        words = file.read().rpartition(b")")[2].split()
-        return float(words[11]) + float(words[12])
-    return 0.0
 
 
 def _counting(pid: int, held: Entries) -> counters.Counters | None:

@@ -4,7 +4,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 from hugealign.errors import HugealignError
@@ -46,7 +45,7 @@ def survey(least: int, page_size: int, pids: Sequence[int] | None = None, look: 
         worker.start()
         seen = None
         while not worker.ended.wait(_PATIENCE):
-            if seen == (state := (worker.count, worker.pid, worker.ticks())):
+            if seen == (state := (worker.count, worker.pid, worker.used())):
                 break
             seen = state
         if worker.ended.is_set():
@@ -78,11 +77,9 @@ class _Worker(threading.Thread):
         self.count = 0
         self.pid = 0
 
-    def ticks(self) -> bytes:
+    def used(self) -> float:
         """Return the processor time that it has used: one that waits for a lock uses none, a long list does."""
-        with suppress(OSError), open(f"/proc/self/task/{self.native_id}/stat", "rb") as file:
-            return b" ".join(file.read().rpartition(b")")[2].split()[11:13])
-        return b""
+        return texts.used(f"self/task/{self.native_id}")
 
     def run(self) -> None:
         """Look until there is nothing more, or nobody waits for it."""

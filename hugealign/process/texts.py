@@ -69,16 +69,27 @@ def look(pid: int, least: int, page_size: int) -> Executed | None:
         for line in lines
         if sizes[line[3] if line[3].startswith(b"/") else b""] >= least and not line[3].startswith(b"[v")
     ]
-    stat = _read(f"/proc/{pid}/stat").decode("utf-8", "surrogateescape")
-    comm, _, rest = stat.partition("(")[2].rpartition(")")
+    comm, cpu, started = _times(str(pid))
+    exe = os.readlink(f"/proc/{pid}/exe").removesuffix(_GONE)
+    files = tuple(os.fsdecode(path).removesuffix(_GONE) for path in sizes if path)
+    mappings = _with_pages(pid, tuple(smaps.parse(large)), page_size)
+    return Executed(pid, comm, exe, cpu, started, mappings, files)
+
+
+def used(task: str) -> float:
+    """Return the seconds of processor time that a process or thread, by its path below /proc, has used; 0 if gone."""
+    with suppress(OSError):
+        return _times(task)[1]
+    return 0.0
+
+
+def _times(task: str) -> tuple[str, float, float]:
+    """Return the name of a process or thread, the processor time that it used and when it started, in seconds."""
+    comm, _, rest = _read(f"/proc/{task}/stat").decode("utf-8", "surrogateescape").partition("(")[2].rpartition(")")
     numbers = rest.split()  # from the third field of proc(5) on
     if len(numbers) < 20:
         raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
-    exe = os.readlink(f"/proc/{pid}/exe").removesuffix(_GONE)
-    files = tuple(os.fsdecode(path).removesuffix(_GONE) for path in sizes if path)
-    cpu = (int(numbers[11]) + int(numbers[12])) / _TICKS
-    mappings = _with_pages(pid, tuple(smaps.parse(large)), page_size)
-    return Executed(pid, comm, exe, cpu, int(numbers[19]) / _TICKS, mappings, files)
+    return comm, (int(numbers[11]) + int(numbers[12])) / _TICKS, int(numbers[19]) / _TICKS
 
 
 def thp_disabled(pid: int) -> bool:

@@ -3,13 +3,16 @@
 import json
 import struct
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from hugealign.elf import fixrecord
 from hugealign.elf.fixrecord import HEADERS_SECTION, MAGIC, SECTION, FixRecord, Piece, Read, digest, pack, unpack
 from hugealign.elf.image import Image, Section
 from hugealign.errors import MalformedElfError
-from hugealign.fixing.output import Output, _carved, _without, original, without_tail
+from hugealign.fixing import examine
+from hugealign.fixing.output import Output, _carved, _without, fixed, original, without_tail
 from hugealign.fixing.plan import RefusalError
 
 HEADERS = bytes(range(32)) + bytes([64, *bytes(7)]) + bytes(range(88))  # e_phoff is 64
@@ -145,3 +148,39 @@ def test_remains(tail: bytes, cut: bool) -> None:
     image = Image(3, 62, (), (section,), len(data))
     section.header = -64
     assert without_tail(reader(data), image).file_size == (100 if cut else len(data))
+
+
+#: What is odd -> the place in the header, of the program's table or the sections', what is put there; the refusal.
+ODD = {
+    "as many segments as another": (56, b"\1\0", "header tables are of an unusual kind"),
+    "no names": (62, b"\0\0", "no names of sections"),
+    "a table within the header": (32, bytes([8, *bytes(7)]), "program headers overlap"),
+    "an address of a kernel": (64 + 24, bytes(8), "physical addresses differ"),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_headers_that_are_not_edited(name: str) -> None:
+    at, new, refusal = ODD[name]
+    with Path("/usr/bin/python3").open("rb") as file:
+        image = examine.read(file.fileno())
+        plan = examine.plan(file.fileno(), image, 1 << 16)
+        real = fixrecord.reader(file.fileno())
+
+        def read(size: int, offset: int) -> bytes:
+            data = bytearray(real(size, offset))
+            if offset <= at < offset + size:
+                data[at - offset : at - offset + len(new)] = new
+            return bytes(data)
+
+        with pytest.raises(RefusalError, match=refusal):
+            fixed(read, image, plan)
+
+
+def test_what_prelink_has_changed_is_not_fixed() -> None:
+    with Path("/usr/bin/python3").open("rb") as file:
+        image = examine.read(file.fileno())
+        plan = examine.plan(file.fileno(), image, 1 << 16)
+        undo = Section(HEADERS_SECTION, 1, 0, 0, 0, 0)
+        with pytest.raises(RefusalError, match="prelinked"):
+            fixed(fixrecord.reader(file.fileno()), image.changed(sections=(*image.sections[:-1], undo)), plan)
