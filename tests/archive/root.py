@@ -85,6 +85,7 @@ def building(package: str, hugealign: Path, seconds: int) -> Iterator[tuple[int,
         shutil.copy(hugealign, layer / "result" / "hugealign.deb")
         (layer / "upper/etc").mkdir()
         shutil.copy("/etc/resolv.conf", layer / "upper/etc/resolv.conf")
+        (layer / "upper/etc/hosts").write_text("127.0.0.1 localhost\n::1 localhost\n", encoding="ascii")
         words = ["unshare", "--mount", "--pid", "--ipc", "--fork", "--kill-child", "sh", "-c", _ENTER]
         arguments = [str(word) for word in (tree, layer, cache, package)]
         try:

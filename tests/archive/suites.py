@@ -16,11 +16,12 @@ _SUMMARIES = tuple(
         r"Ran \d+ tests?(?= in [\d.]+)|OK(?: \(.*\))?|FAILED \(.*\)",  # unittest
         r"Files=\d+, Tests=\d+|Result: [A-Z]+",  # prove
         r"Tests run: \d+, +Failures: \d+(?:, +Errors: \d+)?(?:, +Skipped: \d+)?",  # JUnit
-        r"OK \(\d+ tests?\)",  # JUnit, CuTest
+        r"OK \(\d+ tests?\)|Runs: \d+ Passes: \d+ Fails: \d+",  # JUnit, CuTest
         r"# of (?:expected|unexpected|unresolved|untested|unsupported) .*\d+",  # DejaGnu
         r"\[  (?:PASSED|FAILED)  \] \d+ tests?",  # GoogleTest
         r"Totals: \d+ passed, \d+ failed, \d+ skipped(?:, \d+ blacklisted)?",  # QtTest
         r"\d+ errors out of \d+ tests",  # SQLite
+        r".*\btest OK",
         r"ALL TESTS PASSED|All tests? passed\S*|.*\ball tests (?:passed|succeeded)\b.*",
     )
 )

@@ -26,6 +26,7 @@ BUILD = Build(
         ("test result: ok. 7 passed; 0 failed; 0 filtered out; finished in 0.00s",
          "test result: ok. 7 passed; 0 failed; 0 filtered out"),
         ("ok  \tgithub.com/x/y\t0.004s", "ok github.com/x/y"),
+        ("Runs: 66 Passes: 27 Fails: 39", "Runs: 66 Passes: 27 Fails: 39"),
         ("[  PASSED  ] 210 tests.", "[ PASSED ] 210 tests"),
         ("\x1b[1;32mAll tests passed.\x1b[m", "All tests passed."),
     ],
