@@ -11,7 +11,7 @@ _HEAD = """\
 Written by `make test-archive`. {built} source packages of Debian 12 were built twice: as they are, and with hugealign.
 Each was built as Debian's build machines do it (`dpkg-buildpackage -B`, its test suite on, no network, not as root).
 {same} came out the same; {different} differ in something, and the cause stands below the table.
-{laid_out} of the {built} have programs that are large enough to be laid out; in the others hugealign has to change nothing.
+{laid_out} of the {built} have programs large enough to be laid out; in the others hugealign has to change nothing.
 
 - *how*: *sequence* is one line, `Build-Depends: dh-sequence-hugealign`; *shims* is
   `hugealign build -- dpkg-buildpackage`, for packages whose `debian/rules` does not use `dh`.
