@@ -11,6 +11,7 @@ _HEAD = """\
 Written by `make test-archive`. {built} source packages of Debian 12 were built twice: as they are, and with hugealign.
 Each was built as Debian's build machines do it (`dpkg-buildpackage -B`, its test suite on, no network, not as root).
 {same} came out the same; {different} differ in something, and the cause stands below the table.
+{laid_out} of the {built} have programs large enough to be laid out; in the others hugealign has to change nothing.
 
 - *how*: *sequence* is one line, `Build-Depends: dh-sequence-hugealign`; *shims* is
   `hugealign build -- dpkg-buildpackage`, for packages whose `debian/rules` does not use `dh`.
@@ -49,7 +50,8 @@ def page(packages: Sequence[Package], records: Mapping[str, Mapping[str, Any]]) 
             causes.append(f"\n### {package.name}\n\n{listed}\n{package.cause or 'The cause is not known yet.'}\n")
     built = [record for record in records.values() if "unready" not in record]
     different = sum(bool(record["differences"]) for record in built)
-    head = _HEAD.format(built=len(built), same=len(built) - different, different=different)
+    laid_out = sum(record["large"] > 0 for record in built)
+    head = _HEAD.format(built=len(built), same=len(built) - different, different=different, laid_out=laid_out)
     return head + "".join(rows) + ("\n## Differences and their causes\n" if causes else "") + "".join(causes)
 
 
