@@ -15,8 +15,8 @@ from hugealign.errors import HugealignError
 from tests.archive.suites import summaries
 from tests.support import HUGEALIGN, run
 
-#: What names a file by its contents: the debug files of programs.
-_BUILD_ID = re.compile(r"\.build-id/[0-9a-f]{2}/[0-9a-f]+")
+#: What names a file, or its directory, by contents: the debug files of programs.
+_BUILD_ID = re.compile(r"\.build-id/[0-9a-f]{2}/[0-9a-f]*")
 _FIELDS = ("Package", "Architecture", "Depends", "Pre-Depends", "Provides")
 _SHOWN = 6  # differences of one kind that are named
 
