@@ -73,7 +73,8 @@ def test_a_new_release_is_ordered_by_an_old_ones_counts(tmp_path: Path) -> None:
         samples = json.loads(done.stdout)["samples"]
         total = sum(10 * n + 10 for n in range(FUNCTIONS))
         assert (samples["matched"], samples["total"]) == (total, total)
-        assert samples["builds"] == [{"build_id": functions.build_id, "total": total, "matched": total}]
+        build = {"build_id": functions.build_id, "total": total, "matched": total, "guessed": 0, "trust": 0.0}
+        assert samples["builds"] == [build]
         text = (tmp_path / "order").read_text()
         for n in range(FUNCTIONS):
             assert f"{f'work{n}' if n % 2 else f'renamed{n}'}\tsamples={10 * n + 10}\n" in text

@@ -166,7 +166,15 @@ def profile(chance: Chance) -> bytes:
     """Return a profile of any form, damaged."""
     made = profiles()
     one, other = (chance.choice(sorted(made)) for _ in range(2))
-    return counts(chance) if one == "counts" else samples.mutate(made[one], made[other], chance)
+    return counts(chance) if one == "counts" else damaged(one, other, chance)
+
+
+def damaged(form: str, other: str, chance: Chance) -> bytes:
+    """Return the profile of *form*, damaged, with pieces of the *other*; most of a binary one stays as it was."""
+    made = profiles()
+    if form in samples.BINARY and chance.random() < 0.8:  # of what is damaged as text is, little is read to its end
+        return archives.wounded(chance, made[form], 0.95)
+    return samples.mutate(made[form], made[other], chance)
 
 
 def counts(chance: Chance) -> bytes:

@@ -45,6 +45,8 @@ _EVIL = (
 )
 #: Formats whose readers start a tool are left out: that tool is not ours.
 WITHOUT_TOOLS = tuple(name for name, form in FORMATS.items() if not form.tool)
+#: Of `corpus`, protocol buffers.
+BINARY = ("proto", "otlp")
 
 
 def corpus(functions: Functions) -> dict[str, bytes]:

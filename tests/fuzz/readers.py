@@ -30,7 +30,7 @@ _ODD: tuple[Any, ...] = (None, -1, 0, 1, 1 << 31, (1 << 63) - 1, 1 << 64, 1e999,
 
 def _profile(form: str, chance: random.Random) -> bytes:
     made = files.profiles()
-    data = profiles.mutate(made[form], made[chance.choice(sorted(made))], chance)
+    data = files.damaged(form, chance.choice(sorted(made)), chance)
     if chance.random() < 0.05:
         data = gzip.compress(data, mtime=0)
         data = profiles.mutate(data, data, chance) if chance.random() < 0.3 else data

@@ -13,6 +13,7 @@ import jsonschema
 import pytest
 from elftools.elf.elffile import ELFFile
 
+from hugealign.verification.rules import RELINK
 from tests.link.bulk import MAIN, bulk_object
 from tests.support import HUGEALIGN, LLVM, PAGE, ROOT, Elf, Toolchain, lacking, run
 
@@ -154,7 +155,7 @@ def test_page_sizes(page: str, features: Path, bulk: Path, tmp_path: Path) -> No
     if page == "32M":
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr == (
-            f"hugealign: error: {tmp_path}/plain: no whole window of 32.0 MiB can be made of its text\n"
+            f"hugealign: error: {tmp_path}/plain: no whole window of 32.0 MiB can be made of its text; {RELINK}\n"
         )
         assert not (tmp_path / "out").exists()
         return
@@ -199,7 +200,7 @@ def test_two_texts(
         # It packs the first text and leaves room before the second, less than the first would have to move.
         done = run(HUGEALIGN, "fix", plain, "-o", tmp_path / "out")
         assert (done.returncode, done.stdout) == (1, "")
-        assert done.stderr.endswith("there is no room in the file for its text to be congruent\n")
+        assert done.stderr.endswith(f"there is no room in the file for its text to be congruent; {RELINK}\n")
         assert not (tmp_path / "out").exists()
         return
     check(plain)
@@ -437,7 +438,7 @@ def test_names_outside_of_their_table(plain: Path) -> None:
     struct.pack_into("<Q", data, names + 32, data.index(b"\0", offset + 1) + 1 - offset)
     plain.write_bytes(data)
     done = run(HUGEALIGN, "fix", "--in-place", plain)
-    assert done.stderr == f"hugealign: error: {plain}: names of sections lie outside of their table\n"
+    assert done.stderr == f"hugealign: error: {plain}: names of sections lie outside of their table; {RELINK}\n"
     assert plain.read_bytes() == data
 
 
