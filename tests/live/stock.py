@@ -110,7 +110,7 @@ def stock(programs: Programs, work: Path) -> Iterator[Path]:
     """Mount btrfs, which has no large folios without an option of the kernel's, with the programs in it."""
     build(programs)
     work.chmod(0o755)
-    with mounted("btrfs", work) as at:
+    with mounted("btrfs", work, 1 << 30) as at:  # btrfs frees the space of what is removed late
         for name in ("good", "plain", "state", "user"):
             shutil.copy(programs.directory / name, at)
         shutil.copytree(programs.directory / "lib", at / "lib")
