@@ -54,10 +54,10 @@ _PHP = tuple(
 WORKLOADS = (
     Workload(
         "HotSpot (OpenJDK 17)",
-        lambda at: jit.java(at, classes=160),
+        lambda at: jit.java(at, classes=240),
         ("java", "-Xmx1g", "-XX:ReservedCodeCacheSize=240m", "-cp", "{}", "Work"),
         ("java", "-Xmx400m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", "{}", "Work"),
-        100,
+        200,
         60,
     ),
     Workload(
