@@ -71,7 +71,10 @@ def test_address_space_that_is_small(cold: Path) -> None:
     # Python's compiler takes a want of memory for a syntax error: everything is to be compiled before.
     assert hugealign("warm", "--libs", cold).returncode == 0
     # What Python needs to start with what the command imports, and then a little more each time.
-    imports = "import runpy, json, struct, hugealign.machine.libraries, hugealign.pagecache.report, hugealign.cli.warm"
+    imports = (
+        "import runpy, json, struct, locale, shutil, hugealign.machine.libraries, hugealign.pagecache.report, "
+        "hugealign.fixing.cure, hugealign.cli.warm"
+    )
     least = next(mib for mib in range(10, 400, 4) if limited(mib, "-c", imports).returncode == 0)
     statuses = []
     for more in (0, 3, 6, 10, 40, 300):
