@@ -115,8 +115,10 @@ def _script() -> Program:
     _scripts(directory, "script", "rhai")
     archive = directory / "target" / "release" / "libscript.a"
     if not archive.exists():
-        place = ["--manifest-path", str(_HERE / "script" / "Cargo.toml"), "--target-dir", str(directory / "target")]
-        subprocess.run(["cargo", "build", "--release", "--locked", *place], check=True)
+        crate = directory / "crate"  # cargo writes beside the manifest which versions it has chosen
+        shutil.copytree(_HERE / "script", crate, dirs_exist_ok=True)
+        place = ["--manifest-path", str(crate / "Cargo.toml"), "--target-dir", str(directory / "target")]
+        subprocess.run(["cargo", "build", "--release", *place], check=True)
     return Program(
         "script",
         "Rhai 1.22, a language for scripts (Rust; `tests/bench/peers/script`). Learned from loops over numbers and "
