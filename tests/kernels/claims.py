@@ -25,7 +25,7 @@ def faults(results: Sequence[Result]) -> list[str]:
         found += [f"{system['fs']}, in use: {fault}" for fault in _in_use(system["in_use"])]
         found += [f"{system['fs']}, read-only data: {fault}" for fault in _rodata(system["read_only"], system["able"])]
         found += [
-            f"{system['fs']}: staged by {who}, {kib} KiB are huge"
+            f"{system['fs']}: staged, {who}: {kib} KiB are huge"
             for who, kib in system["staged"].items()
             if kib != WINDOWS["pie"] * WINDOW_KIB
         ]

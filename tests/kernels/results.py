@@ -84,7 +84,7 @@ def staged(runs: Sequence[dict[str, Any]]) -> str:
 
     def cell(run: dict[str, Any], fs: str) -> str:
         found = _system(run, fs)["staged"]
-        return f"{found['root'] // WINDOW_KIB}, {found['user'] // WINDOW_KIB}"
+        return ", ".join(str(found[who] // WINDOW_KIB) for who in ("root", "user", "upgrade") if who in found)
 
     return by_file_system(runs, cell)
 
@@ -190,8 +190,9 @@ A program that writes to 5 MiB of .bss, and asks for nothing. `a, b`: a windows 
         """\
 ## Staged
 
-The same program, started by `hugealign run --how=stage`. `a, b`: a windows are on huge pages if root starts it, b if an
-ordinary user does. [stage.md](stage.md) says what that is.
+The same program, started by `hugealign run --how=stage`. `a, b, c`: a windows are on huge pages if root starts it, b if
+an ordinary user does, c if the file is replaced under the running program and root starts the new one.
+[stage.md](stage.md) says what that is.
 """,
         staged(ran),
         """\

@@ -19,7 +19,7 @@ _GOOD: list[dict[str, Any]] = [
         "fs": "xfs",
         "able": True,
         "collapse": "EINVAL",
-        "staged": {"root": 6144, "user": 6144},
+        "staged": {"root": 6144, "user": 6144, "upgrade": 6144},
         "read_only": {
             "before_kib": 0,
             "after_kib": 6144,
@@ -89,7 +89,8 @@ def test_what_is_right_is_no_fault() -> None:
         (changed(4, ps__status=1), "ps ends with status 1"),
         (changed(4, congruent=False), "not aligned in memory"),
         (changed(4, congruent=False, program="static-pie"), "not aligned in memory"),
-        (changed(3, staged__user=0), "staged by user, 0 KiB are huge"),
+        (changed(3, staged__user=0), "staged, user: 0 KiB are huge"),
+        (changed(3, staged__upgrade=4096), "staged, upgrade: 4096 KiB are huge"),
         (changed(3, read_only__warm__windows=2), "read-only data: warm sees 2 windows"),
         (changed(3, read_only__warm__windows_huge=2), "read-only data: warm makes 2 windows huge"),
         (changed(3, read_only__after_kib=4096), "read-only data: warm promised 3 windows, the next process has 4096"),
