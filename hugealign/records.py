@@ -18,7 +18,10 @@ class Record:
     """
 
     def __init__(self, *values: "Any", **named: "Any") -> None:
-        vars(self).update(zip(type(self).__annotations__, values, strict=False), **named)
+        fields = self.__dict__
+        fields.update(zip(self.__annotations__, values))  # noqa: B905  # said, it costs as much again
+        if named:
+            fields.update(named)
 
     def changed(self, **changes: "Any") -> "Self":
         """Return the record with other values in some fields."""
@@ -36,4 +39,4 @@ class Record:
 
 
 def _values(record: object) -> "tuple[Any, ...]":
-    return tuple(getattr(record, name) for name in type(record).__annotations__)
+    return tuple(map(record.__getattribute__, type(record).__annotations__))

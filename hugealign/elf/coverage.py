@@ -61,6 +61,8 @@ def coverage(image: "Image", page_size: int, alignment: int | None = None) -> Co
 
 def total(parts: "list[Coverage]") -> Coverage:
     """Return the sum of *parts*."""
+    if len(parts) == 1:  # a well-linked file has one text
+        return parts[0]
     return Coverage(*(sum([getattr(part, name) for part in parts]) for name in ("text", "huge", "windows", "pad")))
 
 

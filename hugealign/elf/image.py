@@ -113,6 +113,9 @@ class Image(Record):
     little: bool = True
     e_shoff: int = 0
 
+    def __hash__(self) -> int:
+        return hash((self.file_size, self.e_shoff))  # of the many sections, none would tell more files apart
+
     @property
     def fixed(self) -> bool:
         """Whether the addresses in the file are those in memory: no randomisation moves ET_EXEC."""
