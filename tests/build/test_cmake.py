@@ -1,7 +1,7 @@
 """A real CMake project, in the ways that the README names."""
 
-import os
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -171,8 +171,8 @@ def test_an_order_in_one_go(way: str, generator: str, tmp_path: Path) -> None:
     before = (directory / "server").stat().st_mtime_ns
     make()
     assert (directory / "server").stat().st_mtime_ns == before
+    time.sleep(2)  # CMake may look at whole seconds; and ninja takes no time to come
     write_order(tmp_path, "second", "first")
-    os.utime(tmp_path / "server.order", (before / 1e9 + 5, before / 1e9 + 5))  # CMake may look at whole seconds
     said = make()
     assert first_functions(directory / "server") == ["second", "first", "cold"]
     assert "Building C object" not in said  # a new order is a link, not a compile
