@@ -35,6 +35,7 @@ def output(
     tool = os.path.basename(words[0])
     with tempfile.TemporaryFile() as messages:
         environment = os.environ | {"LC_ALL": "C", "PAGER": "cat", "DEBUGINFOD_URLS": "", "PPROF_NO_BROWSER": "1"}
+        environment["GLOG_logtostderr"] = "1"  # dump_gcov would leave files of its messages in the temporary directory
         try:
             process = subprocess.Popen(
                 words, stdin=stdin, stdout=subprocess.PIPE, stderr=messages, env=environment,
