@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests import spread
 from tests.build.projects import write
 from tests.support import ROOT, run
 
@@ -59,12 +60,6 @@ def blocks(path: Path) -> Iterator[Block]:
 
 # A server as each build system builds it.  Its hot functions lie apart from one another.
 _FUNCTIONS, _EVERY = 800, 10
-_FUNCTION = """\
-__attribute__((noinline)) unsigned f{0}(unsigned x) {{
-    __asm__ volatile("jmp 1f\\n.fill 6000, 1, 0xcc\\n1:");
-    return x * {0}u + 7;
-}}
-"""
 _SERVER = """\
 #include <string.h>
 #include <time.h>
@@ -134,10 +129,8 @@ hugealign plugin build --cc clang-19
 
 def _server(directory: Path) -> None:
     hot = range(0, _FUNCTIONS, _EVERY)
-    declarations = "".join(f"unsigned f{number}(unsigned);\n" for number in hot)
-    server = _SERVER.format(declarations=declarations, names=", ".join(f"f{number}" for number in hot))
-    functions = "".join(_FUNCTION.format(number) for number in range(_FUNCTIONS))
-    write(directory, {**_FILES, "server.c": server, "functions.c": functions})
+    sources = {"server.c": spread.caller(_SERVER, hot), "functions.c": spread.functions(_FUNCTIONS, 6000)}
+    write(directory, _FILES | sources)
     (directory / "lld-plugin").symlink_to(ROOT / "lld-plugin")
     run("bash", "-c", _AT_HAND, cwd=directory, check=True, XDG_CACHE_HOME=f"{directory}/cache")
 

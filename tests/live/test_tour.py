@@ -8,16 +8,11 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
+from tests import spread
 from tests.live.programs import WINDOW, Programs
 from tests.support import ROOT, environment, run
 
 FUNCTIONS, EVERY = 1600, 10  # of 3 KiB each; every so many runs, all over the text
-_FUNCTION = """\
-__attribute__((noinline)) unsigned f{0}(unsigned x) {{
-    __asm__ volatile("jmp 1f\\n.fill 3000, 1, 0xcc\\n1:");
-    return x * {0}u + 7;
-}}
-"""
 # With --benchmark it works for two seconds and ends; without, it has worked a little, and serves until it is killed.
 _MAIN = """\
 #include <string.h>
@@ -51,10 +46,8 @@ def tour() -> list[str]:
 def sources(directory: Path) -> None:
     """Write the small server."""
     hot = range(0, FUNCTIONS, EVERY)
-    (directory / "functions.c").write_text("".join(_FUNCTION.format(number) for number in range(FUNCTIONS)))
-    declarations = "".join(f"unsigned f{number}(unsigned);\n" for number in hot)
-    names = ", ".join(f"f{number}" for number in hot)
-    (directory / "main.c").write_text(_MAIN.format(declarations=declarations, names=names))
+    (directory / "functions.c").write_text(spread.functions(FUNCTIONS, 3000))
+    (directory / "main.c").write_text(spread.caller(_MAIN, hot))
     (directory / "Makefile").write_text(_MAKEFILE)
 
 
