@@ -53,6 +53,11 @@ def test_what_lies_in_the_middle_of_two_is_neither() -> None:
     assert _found(Lost(0x2180)) == {}
 
 
+def test_what_lies_nearer_to_an_end_is_that_end() -> None:
+    assert _found(Lost(0x24E0, "y.c")) == {}
+    assert _found(Lost(0x2010, "x.c")) == {}
+
+
 def test_each_is_taken_once_by_the_one_that_is_trusted_most() -> None:
     assert set(_found(Lost(0x2200), Lost(0x2208))) == {0x2200}
 
