@@ -20,9 +20,14 @@ def test_what_a_function_returns() -> None:
     assert children.result(lambda: b"done") == b"done"
 
 
+def _hang() -> bytes:
+    time.sleep(60)
+    return b""
+
+
 def test_commands_and_functions_are_collected() -> None:
     said = children.command(["echo", "said"])
     assert said is not None
-    hung = children.function(lambda: bytes(int(time.sleep(60) or 0)))
+    hung = children.function(_hang)
     children.collect([said, hung], 2.0)
     assert (said.output, hung.output, hung.status) == (b"said\n", b"", None)
