@@ -142,7 +142,7 @@ def dig_holes(path: str, image: Image, pad_section: str) -> None:
         with using(os.open(path, os.O_RDWR | os.O_CLOEXEC)) as fd:
             # An input may have brought along a section of that name.
             for start, end in gaps + [pad for pad in pads if _is_zero(fd, *pad)]:
-                libc.fallocate64(fd, _PUNCH_HOLE, ctypes.c_long(start), ctypes.c_long(end - start))
+                libc.fallocate(fd, _PUNCH_HOLE, ctypes.c_long(start), ctypes.c_long(end - start))
     except OSError:
         return
 
