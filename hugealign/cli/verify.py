@@ -192,7 +192,12 @@ def _configuration(args: argparse.Namespace) -> "Configuration":
 
     if args.no_config:
         return configuration.NONE
-    return configuration.read(args.config) if args.config is not None else configuration.find(os.getcwd())
+    if args.config is not None:
+        return configuration.read(args.config)
+    try:
+        return configuration.find(os.getcwd())
+    except FileNotFoundError:  # the current directory was removed
+        return configuration.NONE
 
 
 def _selection(args: argparse.Namespace, config: "Configuration") -> "Selection":

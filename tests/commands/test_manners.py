@@ -190,6 +190,18 @@ def test_what_contradicts_itself_is_refused_in_one_line(words: str, wanted: str)
     assert (status, line.startswith(f"hugealign: error: {wanted}")) == (2, True), line
 
 
+@pytest.mark.parametrize(("words", "name"), [("run --wait x -- true", "seconds"), ("adapt --windows x y", "windows")])
+def test_a_number_that_is_none_is_called_by_what_it_counts(words: str, name: str) -> None:
+    status, line = said(*words.split())
+    assert (status, "invalid _" in line, f"{name} value: 'x'" in line) == (2, False, True), line
+
+
+def test_in_a_directory_that_was_removed(tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    done = run("sh", "-c", f"cd gone && rmdir ../gone && {HUGEALIGN} verify /bin/sh", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
 def test_order_asks_for_the_program_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "names").write_text("main\n")
     line = "hugealign: error: order: which program ran? give it with -b, as in: -b ./server"
