@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,7 +58,7 @@ def test_the_owner_is_that_of_the_very_file_that_is_read(tmp_path: Path, monkeyp
     (tmp_path / "hugealign.toml").symlink_to("roots")
     look = os.stat
 
-    def exchanging(path: str, **more: int) -> os.stat_result:
+    def exchanging(path: str, **more: Any) -> os.stat_result:
         found = look(path, **more)
         if path == str(tmp_path / "hugealign.toml"):
             (tmp_path / "strangers").replace(path)
