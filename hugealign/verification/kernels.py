@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from hugealign.elf.coverage import coverage, coverages
 from hugealign.elf.image import EM_AARCH64, PF_R, PF_W, PT_INTERP, Image, Segment
-from hugealign.elf.windows import BASE_PAGE, align_down, align_up, drift, load_alignment
+from hugealign.elf.windows import BASE_PAGE, align_down, align_up, drift
 from hugealign.units import format_size
 from hugealign.verification.facts import FIXED, LIBRARY, PIE, STATIC_PIE
 
@@ -83,7 +83,7 @@ def _why_none(image: Image, page: int, alignment: int) -> str:
 
 
 def _honoured(image: Image, page: int, _kind: str) -> tuple[int, int, str]:
-    return _with_alignment(image, page, load_alignment(image))
+    return _with_alignment(image, page, image.load_alignment)
 
 
 def _no_static_pie(image: Image, page: int, kind: str) -> tuple[int, int, str]:
@@ -139,7 +139,7 @@ def thp_eligible(segment: Segment, page: int, library: bool) -> bool:
 def _glibc_thp(image: Image, page: int, kind: str) -> tuple[int, int, str]:
     """Judge what the loader asks for; text that it passes over may be huge for other reasons."""
     library = kind == LIBRARY
-    alignment = load_alignment(image)
+    alignment = image.load_alignment
     if library and any(thp_eligible(s, page, library) for s in image.load_segments):
         alignment = max(page, alignment)
     windows, huge, reason = _with_alignment(image, page, alignment)
@@ -154,7 +154,7 @@ def _glibc_thp(image: Image, page: int, kind: str) -> tuple[int, int, str]:
 
 def _binfmt_thp(image: Image, page: int, kind: str) -> tuple[int, int, str]:
     if kind in (PIE, STATIC_PIE) and _pmd_sized(image, page):
-        return _with_alignment(image, page, max(page, load_alignment(image)))
+        return _with_alignment(image, page, max(page, image.load_alignment))
     return _honoured(image, page, kind)
 
 
@@ -206,7 +206,7 @@ def _linux_64k(image: Image, _page: int, _kind: str) -> tuple[int, int, str]:
     """Judge by runs of contiguous page table entries: with 64 KiB pages a PMD maps 512 MiB, and such a run 2 MiB."""
     if any(s.p_align < _PAGE_64K for s in image.load_segments):
         return 0, 0, "aligned to less than 64 KiB: such a kernel does not load it"
-    windows, huge, reason = _with_alignment(image, _RUN_64K, load_alignment(image))
+    windows, huge, reason = _with_alignment(image, _RUN_64K, image.load_alignment)
     return windows, huge, reason
 
 
@@ -214,7 +214,7 @@ def _exec_hugepages(image: Image, page: int, kind: str) -> tuple[int, int, str]:
     """Judge as exec_hugepages does, which copies whole segments into hugetlb pages, tails included."""
     if kind not in (FIXED, PIE):
         return 0, 0, "for programs; its document does not speak of libraries and static PIE"
-    if load_alignment(image) % page or any((s.p_vaddr - s.p_offset) % page for s in image.load_segments):
+    if image.load_alignment % page or any((s.p_vaddr - s.p_offset) % page for s in image.load_segments):
         return 0, 0, "asks for -z max-page-size and -z common-page-size of the huge page"
     spans = sorted(
         (align_down(s.p_vaddr, page), align_up(s.p_vaddr + s.p_memsz, page)) for s in image.load_segments if s.p_memsz
