@@ -113,9 +113,6 @@ class Image(Record):
     little: bool = True
     e_shoff: int = 0
 
-    def __hash__(self) -> int:
-        return hash((self.file_size, self.e_shoff))  # of the many sections, none would tell more files apart
-
     @once
     def load_alignment(self) -> int:
         """The alignment that the loader gives the whole file, in bytes: the largest of its ``PT_LOAD`` segments.
