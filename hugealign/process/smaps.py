@@ -200,8 +200,8 @@ def _mapping(header: re.Match[str], counters: dict[str, int], flags: Sequence[st
         inode=int(header["inode"]),
         deleted=deleted,
         no_huge="nh" in flags,
-        accounted="ac"
-        in flags,  # VM_ACCOUNT stays when mprotect takes the right to write (mprotect_fixup, mm/mprotect.c)
+        # VM_ACCOUNT stays when mprotect takes the right to write (mprotect_fixup, mm/mprotect.c).
+        accounted="ac" in flags,
         pages=None,
         **counters,
     )
