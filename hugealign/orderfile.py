@@ -44,8 +44,8 @@ class Entry:
     """One function: *name*, or *address* if it is empty; *file* if the name is not enough; its other names *aliases*.
 
     *window* is the number of the window that it begins in, from 1; 0 if the file does not say.  *blocks* are numbers
-    of the blocks that stay, the entry first, if it is to be divided.  Not frozen: there are
-    half a million of them in a large program, and making each would take three times as long.
+    of the blocks that stay, the entry first, if it is to be divided.  Not frozen: there are half a million of them in
+    a large program, and making each would take three times as long.
     """
 
     name: str

@@ -2,12 +2,34 @@
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, Self, dataclass_transform
 else:
 
     def dataclass_transform(**_: object) -> object:
         """Change nothing: it tells type checkers that the annotations of a class are its fields."""
         return lambda cls: cls
+
+
+if TYPE_CHECKING:
+    once = property
+else:
+
+    class once:  # noqa: N801 - reads as property does
+        """A property of a `Record` that is computed when it is first asked for, then kept beside the fields.
+
+        As `functools.cached_property`, whose import costs a link more than this saves it.
+        """
+
+        def __init__(self, compute: "Callable[[Any], Any]") -> None:
+            self._compute = compute
+            self.__doc__ = compute.__doc__
+
+        def __get__(self, record: "Any", _: object = None) -> "Any":
+            if record is None:
+                return self
+            found = record.__dict__[self._compute.__name__] = self._compute(record)
+            return found
 
 
 @dataclass_transform(frozen_default=True)
@@ -25,7 +47,7 @@ class Record:
 
     def changed(self, **changes: "Any") -> "Self":
         """Return the record with other values in some fields."""
-        return type(self)(**vars(self) | changes)
+        return type(self)(**dict(zip(type(self).__annotations__, _values(self), strict=True)) | changes)
 
     def __eq__(self, other: object) -> bool:
         return _values(self) == _values(other) if type(other) is type(self) else NotImplemented

@@ -7,6 +7,7 @@ A command's module is imported only when that command is asked for, and what is 
 """
 
 import importlib
+import io
 import os
 import sys
 
@@ -127,21 +128,12 @@ def not_found(word: str) -> str:
 def main(argv: list[str]) -> int:
     """Run the command in *argv* (without the program name) and return the exit status."""
     reserve_standard_descriptors()
-    if sys.stdout is None:  # closed by our parent (`>&-`): the exit status still counts
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for as long as we live
-    if not argv:
-        parser().print_help(sys.stderr)
-        return 2
-    if argv[0] in COMMANDS:
-        args = _arguments(argv[0], argv[1:])
-    elif argv[0].startswith("-"):
-        parser().parse_args(argv)  # --help and --version end here, and so does what is wrong
-        return 2
-    else:
-        messages.error(not_found(argv[0]))
-        return 127
+    _complete_streams()
     try:
-        status: int = _module(argv[0]).run(args)
+        try:
+            status = _run(argv)
+        except SystemExit as end:  # argparse has printed the help, the version, or what is wrong
+            status = int(end.code or 0)
         sys.stdout.flush()
     except HugealignError as error:
         messages.error(error)
@@ -162,3 +154,28 @@ def main(argv: list[str]) -> int:
     except KeyboardInterrupt:
         return 130
     return status
+
+
+def _complete_streams() -> None:
+    """Make standard output and error fit to print to: there, and for every name, in any locale."""
+    # What our parent has closed (`>&-`) is None, and print(file=None) would put our messages into standard output.
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for as long as we live
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # as it is for standard error
+
+
+def _run(argv: list[str]) -> int:
+    if not argv:
+        parser().print_help(sys.stderr)
+        return 2
+    if argv[0] in COMMANDS:
+        status: int = _module(argv[0]).run(_arguments(argv[0], argv[1:]))
+        return status
+    if argv[0].startswith("-"):
+        parser().parse_args(argv)  # --help and --version end here, and so does what is wrong
+        return 2
+    messages.error(not_found(argv[0]))
+    return 127

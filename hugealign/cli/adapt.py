@@ -35,7 +35,9 @@ usage; 3 could not look, or not change anything.
 """
 
 
-def _windows(text: str) -> int | None:
+# argparse shows the name of this function when it raises ValueError.
+def windows(text: str) -> int | None:
+    """Return the number in ``8``, None for ``auto``; raises ValueError."""
     return None if text == "auto" else count(text)
 
 
@@ -43,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``adapt`` to *parser*."""
     add = parser.add_argument
     add("targets", nargs="+", metavar="PID|NAME|UNIT.service", help="a process, all of a program, or of a service")
-    add("--windows", metavar="N", type=_windows, help="at most N huge windows for each process (default: auto)")
+    add("--windows", metavar="N", type=windows, help="at most N huge windows for each process (default: auto)")
     add("--seconds", metavar="SECONDS", type=interval, default=SECONDS, help="sample that long (default: %(default)s)")
     add("--interval", metavar="SECONDS", type=interval, help="do it again every SECONDS")
     add("--rate", metavar="N", type=count, default=int(RATE), help="change at most N windows a second (default: 8)")

@@ -101,12 +101,14 @@ def configure(parser: "argparse.ArgumentParser") -> None:
     add("--fix", action="store_true", help="stage a fixed copy of a file that has no whole window; the file stays")
     add("--rodata", action="store_true", help="read-only data in whole windows, too")
     add("--store", metavar="DIR", default=store.DEFAULT, help=f"look for copies here (default: {store.DEFAULT})")
-    add("--wait", metavar="SECONDS", type=_seconds, default=0, help="what khugepaged gets to make it huge in place")
+    add("--wait", metavar="SECONDS", type=seconds, default=0, help="what khugepaged gets to make it huge in place")
     add("words", nargs=argparse.REMAINDER, metavar="COMMAND", help="the command and its arguments")
 
 
-def _seconds(text: str) -> int:
-    return decimal(text, 86400, "--wait")
+# argparse shows the name of this function when it raises ValueError.
+def seconds(text: str) -> int:
+    """Return the number in ``30``, at most those of a day; raises ValueError."""
+    return decimal(text, 86400)
 
 
 def run(args: "argparse.Namespace | Asked") -> int:

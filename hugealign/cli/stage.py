@@ -1,6 +1,7 @@
 """``hugealign stage``: a store of huge copies that services share."""
 
 import argparse
+from contextlib import suppress
 
 from hugealign.cli import messages, output
 from hugealign.errors import HugealignError, UsageError
@@ -76,7 +77,8 @@ def _stage(args: argparse.Namespace) -> int:
         from hugealign.machine import libraries
 
         for path in args.files:
-            named |= {library: True for library in libraries.resolve(path).paths if library not in named}
+            with suppress(HugealignError):  # said below, of the file itself
+                named |= {library: True for library in libraries.resolve(path).paths if library not in named}
     for path, library in named.items():
         try:
             with Progress("hugealign: stage") as progress:

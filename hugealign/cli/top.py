@@ -2,7 +2,6 @@
 
 import argparse
 import sys
-from contextlib import suppress
 
 from hugealign.cli.arguments import interval
 from hugealign.cli.output import painted, redrawn, write
@@ -88,5 +87,4 @@ def _draw(machine: Machine) -> None:
 
     size = shutil.get_terminal_size()
     lines = report.table(machine, width=size.columns, height=size.lines - 1)
-    with suppress(UnicodeEncodeError):
-        print(redrawn(painted("\n".join(lines)).split("\n")), end="", flush=True)
+    print(redrawn(painted("\n".join(lines)).split("\n")), end="", flush=True)

@@ -12,7 +12,7 @@ from hugealign.units import parse_page_size, parse_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from hugealign.verification.configuration import Configuration
     from hugealign.verification.result import FileResult, Verification
@@ -46,7 +46,12 @@ usage; 3 something could not be checked, and nothing was found.
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    add = parser.add_argument_group("what is checked").add_argument
+    _add_inputs(parser.add_argument_group("what is checked").add_argument)
+    _add_demands(parser.add_argument_group("what is asked of it"))
+    _add_output(parser.add_argument_group("what is printed"))
+
+
+def _add_inputs(add: "Callable[..., object]") -> None:
     add(
         "paths",
         nargs="*",
@@ -78,8 +83,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="archives and directories without a program in them are fine",
     )
-    asked = parser.add_argument_group("what is asked of it")
-    add = asked.add_argument
+
+
+def _add_demands(group: "argparse._ArgumentGroup") -> None:
+    add = group.add_argument
     add("--page-size", metavar="SIZE", help=f"the huge page size (default: {DEFAULT_PAGE_SIZE})")
     add(
         "--min-text",
@@ -106,7 +113,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add("--strict", action="store_true", help="the same as --fail-on warning")
     add("--baseline", metavar="FILE", help="accept the findings in FILE, an earlier run's --format json")
-    configured = asked.add_mutually_exclusive_group()
+    configured = group.add_mutually_exclusive_group()
     configured.add_argument(
         "--config",
         metavar="FILE",
@@ -114,11 +121,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "in this directory or the nearest above it)",
     )
     configured.add_argument("--no-config", action="store_true", help="read no such file")
-    printed = parser.add_argument_group("what is printed")
-    add = printed.add_argument
+
+
+def _add_output(group: "argparse._ArgumentGroup") -> None:
+    add = group.add_argument
     add("--format", choices=_FORMS, default="text", help="form of the report (default: text)")
     add("-o", "--output", metavar="FILE", help="write the report to FILE, whole or not at all; - is stdout")
-    volume = printed.add_mutually_exclusive_group()
+    volume = group.add_mutually_exclusive_group()
     volume.add_argument("-q", "--quiet", action="store_true", help="text: only files that are not ok")
     volume.add_argument(
         "-v",
@@ -192,7 +201,12 @@ def _configuration(args: argparse.Namespace) -> "Configuration":
 
     if args.no_config:
         return configuration.NONE
-    return configuration.read(args.config) if args.config is not None else configuration.find(os.getcwd())
+    if args.config is not None:
+        return configuration.read(args.config)
+    try:
+        return configuration.find(os.getcwd())
+    except FileNotFoundError:  # the current directory was removed
+        return configuration.NONE
 
 
 def _selection(args: argparse.Namespace, config: "Configuration") -> "Selection":

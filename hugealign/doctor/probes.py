@@ -194,7 +194,10 @@ def _trial(path: str, page_size: int) -> bytes:
 def _scratch(directory: str, device: int) -> tuple[int, str]:
     """Open a nameless file in *directory*, or elsewhere on the same device if that cannot be written to."""
     refusal: OSError | None = None
-    for place in (directory, os.getcwd(), os.path.expanduser("~"), "/var/tmp", "/tmp"):  # noqa: S108 - nameless
+    places = [directory, os.path.expanduser("~"), "/var/tmp", "/tmp"]  # noqa: S108 - nameless
+    with suppress(FileNotFoundError):  # the current directory was removed
+        places.insert(1, os.getcwd())
+    for place in places:
         try:
             if os.stat(place).st_dev != device:
                 continue

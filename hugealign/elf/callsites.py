@@ -20,7 +20,7 @@ class CallSites:
     """The code of the file at *path*, whose headers are *image*.  Where it cannot be read, everything may be."""
 
     def __init__(self, path: str | os.PathLike[str], image: Image) -> None:
-        """Read the code, if there is some: a debug file has none."""
+        """Note where the code lies; a debug file has none."""
         self._sections = [
             (s.sh_addr, s.sh_addr + s.sh_size, s.sh_offset)
             for s in image.sections

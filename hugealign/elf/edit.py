@@ -18,14 +18,14 @@ from hugealign.records import Record
 _PUNCH_HOLE = 3
 
 
-class Edit(Record):
+class Patch(Record):
     """What is to be written: (file offset, bytes) in order, each step leaving a file that runs."""
 
     writes: list[tuple[int, bytes]]
     end: int
 
 
-def plan_tail(image: Image, page_size: int) -> Edit | str:
+def plan_tail(image: Image, page_size: int) -> Patch | str:
     """Return the edit that makes the text of *image* end on a window, or the reason why there is none."""
     if len(image.text_segments) != 1:
         return "there is not exactly one executable segment"
@@ -42,7 +42,7 @@ def plan_tail(image: Image, page_size: int) -> Edit | str:
     return _grown(image, segment, last, page_size, TRAP[image.e_machine])
 
 
-def plan_rodata(image: Image, page_size: int) -> Edit | str:
+def plan_rodata(image: Image, page_size: int) -> Patch | str:
     """Return the edit that makes the segment with the pad of read-only data end on a window, or why there is none."""
     segment = rodata_padded(image)
     if segment is None:
@@ -64,7 +64,7 @@ def rodata_padded(image: Image) -> Segment | None:
     return next((s for s in segments if pad and s.p_vaddr <= pad.sh_addr < s.p_vaddr + s.p_memsz), None)
 
 
-def _grown(image: Image, segment: Segment, last: Section, page_size: int, fill: bytes) -> Edit | str:
+def _grown(image: Image, segment: Segment, last: Section, page_size: int, fill: bytes) -> Patch | str:
     """Return the edit that lets *segment* and its *last* section reach to the end of the window, by *fill*."""
     old = segment.p_filesz
     new = align_up(segment.p_vaddr + old, page_size) - segment.p_vaddr
@@ -79,10 +79,10 @@ def _grown(image: Image, segment: Segment, last: Section, page_size: int, fill: 
         (last.header + 32, struct.pack("<Q", segment.p_vaddr + new - last.sh_addr)),
         (segment.header + 32, struct.pack("<QQ", new, new)),
     ]
-    return Edit(writes if new > old else [], end)
+    return Patch(writes if new > old else [], end)
 
 
-def apply(fd: int, edit: Edit) -> None:
+def apply(fd: int, edit: Patch) -> None:
     """Write *edit* to the file behind *fd*.  Raises OSError, after which the file is still as good as before."""
     for offset, data in edit.writes:
         write_all(fd, data, offset)
@@ -142,7 +142,7 @@ def dig_holes(path: str, image: Image, pad_section: str) -> None:
         with using(os.open(path, os.O_RDWR | os.O_CLOEXEC)) as fd:
             # An input may have brought along a section of that name.
             for start, end in gaps + [pad for pad in pads if _is_zero(fd, *pad)]:
-                libc.fallocate64(fd, _PUNCH_HOLE, ctypes.c_long(start), ctypes.c_long(end - start))
+                libc.fallocate(fd, _PUNCH_HOLE, ctypes.c_long(start), ctypes.c_long(end - start))
     except OSError:
         return
 

@@ -10,7 +10,7 @@ import struct
 
 from hugealign.descriptors import using
 from hugealign.errors import MalformedElfError, NotElfError
-from hugealign.records import Record
+from hugealign.records import Record, once
 
 ET_REL, ET_EXEC, ET_DYN, ET_CORE = 1, 2, 3, 4
 EM_X86_64, EM_AARCH64 = 62, 183
@@ -113,25 +113,31 @@ class Image(Record):
     little: bool = True
     e_shoff: int = 0
 
-    def __hash__(self) -> int:
-        return hash((self.file_size, self.e_shoff))  # of the many sections, none would tell more files apart
+    @once
+    def load_alignment(self) -> int:
+        """The alignment that the loader gives the whole file, in bytes: the largest of its ``PT_LOAD`` segments.
+
+        ``maximum_alignment`` in fs/binfmt_elf.c, which skips what is not a power of two; glibc since 2.35 likewise
+        (``p_align_max`` in elf/dl-load.c).
+        """
+        return max((s.p_align for s in self.load_segments if s.p_align & (s.p_align - 1) == 0), default=0)
 
     @property
     def fixed(self) -> bool:
         """Whether the addresses in the file are those in memory: no randomisation moves ET_EXEC."""
         return self.e_type == ET_EXEC
 
-    @property
+    @once
     def load_segments(self) -> tuple[Segment, ...]:
         """The segments that the kernel maps."""
         return tuple(s for s in self.segments if s.p_type == PT_LOAD)
 
-    @property
+    @once
     def text_segments(self) -> tuple[Segment, ...]:
         """The executable segments that the kernel maps; one in a well-linked file."""
         return tuple(s for s in self.segments if s.p_type == PT_LOAD and s.p_flags & PF_X)
 
-    @property
+    @once
     def rodata_segments(self) -> tuple[Segment, ...]:
         """The segments that the kernel maps only readable: headers, constants, unwinding tables; RELRO is writable."""
         return tuple(s for s in self.segments if s.p_type == PT_LOAD and s.p_flags & (PF_R | PF_W | PF_X) == PF_R)

@@ -32,15 +32,6 @@ def drift(image: "Image") -> int:
     return 0 if image.fixed or not loads else -align_down(loads[0].p_vaddr, BASE_PAGE)
 
 
-def load_alignment(image: "Image") -> int:
-    """Return the alignment that the loader gives the whole file, in bytes: the largest of its ``PT_LOAD`` segments.
-
-    ``maximum_alignment`` in fs/binfmt_elf.c, which skips what is not a power of two; glibc since 2.35 likewise
-    (``p_align_max`` in elf/dl-load.c).
-    """
-    return max((s.p_align for s in image.load_segments if s.p_align & (s.p_align - 1) == 0), default=0)
-
-
 def whole_windows(
     segment: "Segment", page_size: int, fixed: bool = False, drift: int = 0, alignment: int | None = None
 ) -> tuple[int, int]:
@@ -63,8 +54,8 @@ def whole_windows(
 def text_windows(image: "Image", page_size: int, alignment: int | None = None) -> "list[tuple[Segment, int, int]]":
     """Return the runs of whole windows of text: segment, first address, end address.
 
-    *alignment* is what the loader gives the file; by default `load_alignment`.  Left out are windows that the file
-    is too short for, since no folio reaches beyond its end (``page_cache_ra_order`` in mm/readahead.c), and those
+    *alignment* is what the loader gives the file; by default ``image.load_alignment``.  Left out are windows that the
+    file is too short for, since no folio reaches beyond its end (``page_cache_ra_order`` in mm/readahead.c), and those
     over which another segment is mapped.
     """
     return _windows(image, image.text_segments, page_size, alignment)
@@ -79,7 +70,7 @@ def _windows(
     image: "Image", segments: "tuple[Segment, ...]", page_size: int, alignment: int | None
 ) -> "list[tuple[Segment, int, int]]":
     moved = drift(image)
-    alignment = load_alignment(image) if alignment is None else alignment
+    alignment = image.load_alignment if alignment is None else alignment
     loads = sorted(
         (align_down(s.p_vaddr, BASE_PAGE), align_up(s.p_vaddr + s.p_memsz, BASE_PAGE), s.index)
         for s in image.load_segments

@@ -29,8 +29,8 @@ class Gain:
 def gather(paths: Sequence[str], page_size: int, level: str, progress: Callable[[str], None] = silent) -> list[Gain]:
     """Return the files among and below *paths* that would gain windows: those that run first, then the largest gain.
 
-    Names of one file count once; what cannot be read or fixed, and text so small that
-    4 KiB pages serve it as well (`settings.MIN_TEXT`), is left out.  Raises HugealignError if there is no such path.
+    Names of one file count once; what cannot be read or fixed, and text so small that 4 KiB pages serve it as well
+    (`settings.MIN_TEXT`), is left out.  Raises HugealignError if there is no such path.
     """
     running = _running()
     seen = set()

@@ -7,6 +7,7 @@ has to restore the first bytes and the length.
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from hugealign.elf.coverage import PAD_SECTIONS
 from hugealign.elf.fixrecord import (
@@ -58,24 +59,9 @@ class Output:
 
 def fixed(read: Read, image: Image, plan: Plan) -> Output:
     """Return the file that *plan* makes of *image*.  Raises RefusalError, MalformedElfError."""
-    fields = list(_EHDR.unpack(exactly(read, _EHDR.size, 0)))
-    e_phoff, e_phnum, e_shnum, e_shstrndx = (fields[i] for i in (5, 10, 12, 13))
-    if e_phnum != len(image.segments) or e_shnum != len(image.sections):
-        raise RefusalError("its header tables are of an unusual kind")
-    if not 0 < e_shstrndx < e_shnum or image.sections[e_shstrndx].sh_size > _STRINGS_LIMIT:
-        raise RefusalError("it has no names of sections")
-    if any(section.name == HEADERS_SECTION for section in image.sections):
-        raise RefusalError(f"it has a section {HEADERS_SECTION} already: it is prelinked, or has been fixed")
-    headers = exactly(read, _EHDR.size, 0) + exactly(read, e_phnum * _PHDR.size, e_phoff)
-    if len(headers) > plan.pieces[0].size or 0 < e_phoff < _EHDR.size:
-        raise RefusalError("its program headers overlap what moves")
-    if any(p_vaddr != p_paddr for *_, p_vaddr, p_paddr, _, _, _ in _PHDR.iter_unpack(headers[_EHDR.size :])):
-        raise RefusalError("its physical addresses differ from the virtual ones, as in a kernel")
-    tables = exactly(read, e_shnum * _SHDR.size, image.e_shoff)
-    names = image.sections[e_shstrndx]
-    strings = exactly(read, names.sh_size, names.sh_offset)
-    if any(sh_name >= len(strings) for sh_name, *_ in _SHDR.iter_unpack(tables)) or strings[-1:] != b"\0":
-        raise RefusalError("names of sections lie outside of their table")
+    old = _old_headers(read, image, plan)
+    fields, headers, tables, strings = list(old.fields), old.headers, old.tables, old.strings
+    e_phoff, e_shstrndx = fields[5], fields[13]
     pads = [(start, end, _place(plan, start)) for start, end in plan.pads]
     pieces, filled = _carved(read, image, plan.pieces, [(at, end - start) for start, end, at in pads])
     entries = list(_entries([list(entry) for entry in _SHDR.iter_unpack(tables)], image, plan))
@@ -119,6 +105,41 @@ def fixed(read: Read, image: Image, plan: Plan) -> Output:
     traps = [(at, trap * (size // len(trap))) for at, size in filled if any(trap)]
     tail = at_record, made + appended[len(made) :]
     return Output(pieces, (*traps, tail, *_written(new_headers)), at_record + len(appended))
+
+
+class _Old(NamedTuple):
+    """The headers of a file as they are: the *fields* of the ELF header, with the program *headers* behind it.
+
+    *tables* are the section headers, *strings* the names of sections.
+    """
+
+    fields: tuple[Any, ...]
+    headers: bytes
+    tables: bytes
+    strings: bytes
+
+
+def _old_headers(read: Read, image: Image, plan: Plan) -> _Old:
+    """Return the headers that *plan* is for.  Raises RefusalError for those that we do not know how to write anew."""
+    fields = _EHDR.unpack(exactly(read, _EHDR.size, 0))
+    e_phoff, e_phnum, e_shnum, e_shstrndx = (fields[i] for i in (5, 10, 12, 13))
+    if e_phnum != len(image.segments) or e_shnum != len(image.sections):
+        raise RefusalError("its header tables are of an unusual kind")
+    if not 0 < e_shstrndx < e_shnum or image.sections[e_shstrndx].sh_size > _STRINGS_LIMIT:
+        raise RefusalError("it has no names of sections")
+    if any(section.name == HEADERS_SECTION for section in image.sections):
+        raise RefusalError(f"it has a section {HEADERS_SECTION} already: it is prelinked, or has been fixed")
+    headers = exactly(read, _EHDR.size, 0) + exactly(read, e_phnum * _PHDR.size, e_phoff)
+    if len(headers) > plan.pieces[0].size or 0 < e_phoff < _EHDR.size:
+        raise RefusalError("its program headers overlap what moves")
+    if any(p_vaddr != p_paddr for *_, p_vaddr, p_paddr, _, _, _ in _PHDR.iter_unpack(headers[_EHDR.size :])):
+        raise RefusalError("its physical addresses differ from the virtual ones, as in a kernel")
+    tables = exactly(read, e_shnum * _SHDR.size, image.e_shoff)
+    names = image.sections[e_shstrndx]
+    strings = exactly(read, names.sh_size, names.sh_offset)
+    if any(sh_name >= len(strings) for sh_name, *_ in _SHDR.iter_unpack(tables)) or strings[-1:] != b"\0":
+        raise RefusalError("names of sections lie outside of their table")
+    return _Old(fields, headers, tables, strings)
 
 
 def _written(headers: bytes) -> tuple[tuple[int, bytes], ...]:

@@ -54,7 +54,7 @@ class RefusalError(HugealignError):
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class JoinedText:
     """The segments *first* to *last* become one text from the address *low* to *high*, under the header of *at*."""
 
     first: int
@@ -156,7 +156,7 @@ def _moves_headers(image: Image, plan: Plan) -> bool:
 
 
 def _planned(
-    image: Image, loads: Sequence[Segment], texts: Sequence[Text], page_size: int, level: str, rodata: bool
+    image: Image, loads: Sequence[Segment], texts: Sequence[JoinedText], page_size: int, level: str, rodata: bool
 ) -> Plan:
     """Return the plan that makes *texts* whole; otherwise as `make_plan`."""
     spans = _spans(loads, texts)
@@ -272,9 +272,9 @@ def _check_load(image: Image, segment: Segment) -> None:
         raise RefusalError(f"p_vaddr and p_offset of {name} differ modulo its alignment")
 
 
-def _wanted(image: Image, loads: Sequence[Segment], page_size: int, level: str) -> list[Text]:
+def _wanted(image: Image, loads: Sequence[Segment], page_size: int, level: str) -> list[JoinedText]:
     """Return the texts that get whole windows, by address."""
-    texts: list[Text] = []
+    texts: list[JoinedText] = []
     for run in _runs(loads, 1 if level == ALIGN else page_size):
         low, high = loads[run[0]].p_vaddr, _end(loads[run[-1]])
         if level != ALIGN:
@@ -283,7 +283,7 @@ def _wanted(image: Image, loads: Sequence[Segment], page_size: int, level: str) 
         low = max(low, texts[-1].high if texts else low)
         if align_down(high, page_size) > align_up(low, page_size):
             at = max((i for i in run if loads[i].p_flags & PF_X), key=lambda i: loads[i].p_memsz)
-            texts.append(Text(run[0], run[-1], at, low, high))
+            texts.append(JoinedText(run[0], run[-1], at, low, high))
     return texts
 
 
@@ -359,7 +359,7 @@ def _divisible(section: Section) -> bool:
     )
 
 
-def _spans(loads: Sequence[Segment], texts: Sequence[Text]) -> list[Span]:
+def _spans(loads: Sequence[Segment], texts: Sequence[JoinedText]) -> list[Span]:
     """Return what each segment will map, at its present place in the file; nothing if a text takes it in."""
     spans = []
     for i, segment in enumerate(loads):
@@ -376,9 +376,9 @@ def _spans(loads: Sequence[Segment], texts: Sequence[Text]) -> list[Span]:
     return spans
 
 
-def _groups(loads: Sequence[Segment], texts: Sequence[Text]) -> list[tuple[range, list[Text]]]:
+def _groups(loads: Sequence[Segment], texts: Sequence[JoinedText]) -> list[tuple[range, list[JoinedText]]]:
     """Return the segments that texts take bytes from, and those texts: each group must be of one piece in the file."""
-    groups: list[tuple[range, list[Text]]] = []
+    groups: list[tuple[range, list[JoinedText]]] = []
     for text in texts:
         touched = [i for i, s in enumerate(loads) if i == text.at or _overlap(s, text.low, text.high)]
         if groups and groups[-1][0].stop > touched[0]:
@@ -389,7 +389,9 @@ def _groups(loads: Sequence[Segment], texts: Sequence[Text]) -> list[tuple[range
     return groups
 
 
-def _fits(loads: Sequence[Segment], group: tuple[range, list[Text]], spans: Sequence[Span], page_size: int) -> bool:
+def _fits(
+    loads: Sequence[Segment], group: tuple[range, list[JoinedText]], spans: Sequence[Span], page_size: int
+) -> bool:
     """Return whether the new texts are where they must be in the file, with nothing but their own bytes there."""
     members, texts = group
     first, last = spans[texts[0].at], spans[texts[-1].at]
@@ -405,7 +407,7 @@ def _fits(loads: Sequence[Segment], group: tuple[range, list[Text]], spans: Sequ
 
 
 def _targets(
-    loads: Sequence[Segment], groups: Sequence[tuple[range, list[Text]]], data: Collection[int], page_size: int
+    loads: Sequence[Segment], groups: Sequence[tuple[range, list[JoinedText]]], data: Collection[int], page_size: int
 ) -> list[int]:
     """Return new file offsets of the contents of each segment, so that the new texts fit; as low as can be.
 

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hugealign.elf.edit import Edit
+    from hugealign.elf.edit import Patch
     from hugealign.elf.guards import Guards
     from hugealign.elf.image import Image
     from hugealign.link.job import Job
@@ -242,7 +242,7 @@ def _mend_rodata(job: "Job", image: "Image") -> str | None:
     return _applied(job, edit.plan_rodata(image, page_size))
 
 
-def _applied(job: "Job", plan: "Edit | str") -> str:
+def _applied(job: "Job", plan: "Patch | str") -> str:
     """Write *plan* to the output; return why it cannot be done, empty if it was."""
     from hugealign.elf import edit
 

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from hugealign import mounts
 from hugealign.errors import HugealignError
@@ -14,7 +15,6 @@ from hugealign.live.rows import Group
 from hugealign.machine import libraries
 from hugealign.pagecache import measure
 from hugealign.process import statx, texts
-from hugealign.process.pagemap import State
 from hugealign.process.smaps import Mapping
 from hugealign.ps import runtimes
 from hugealign.ps.parts import Kind, Part
@@ -176,13 +176,13 @@ class Actions:
 
     def _cached(self, fd: int, part: Part) -> bool:
         """Say whether the page cache has all the windows huge that the process has not, of those that are asked for."""
-        offsets = [
+        offsets = (
             mapping.offset + address - mapping.start
             for mapping in part.mappings
-            for address in _small(mapping, self._page_size)
-        ]
+            for address in mapping.missing(self._page_size)
+        )
         with measure.huge_pages_allowed():
-            return all(measure.measure(fd, offsets[:_ASKED], self._page_size))
+            return all(measure.measure(fd, list(islice(offsets, _ASKED)), self._page_size))
 
     def _needed(self, group: Group, pid: int, path: str) -> bool:
         """Say whether the loader maps the library for the program; else that has loaded it later, as java does."""
@@ -219,11 +219,6 @@ def _lacking(part: Part, page_size: int) -> tuple[bool, int, int]:
     """Rank the parts of processes of a program: a file that was replaced first, then what is in use and not huge."""
     huge = part.huge(page_size)
     return part.deleted, part.touched(page_size) - huge, part.possible(page_size) - huge
-
-
-def _small(mapping: Mapping, page_size: int) -> Sequence[int]:
-    first = mapping.first_window(page_size)
-    return [first + at * page_size for at, state in enumerate(mapping.windows(page_size) or ()) if state != State.HUGE]
 
 
 def _why(part: Part, page_size: int) -> str:

@@ -54,11 +54,6 @@ class AdaptOptions:
     seconds: float = SECONDS
     rate: float = RATE
 
-    @property
-    def most(self) -> int:
-        """The number of windows."""
-        return budget_of().windows if self.windows is None else self.windows
-
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -107,14 +102,14 @@ def adapt(targets: Sequence[str], options: AdaptOptions | None = None) -> tuple[
 
     A target is a PID, the name of a program, or a service of systemd.  Raises HugealignError.
     """
-    return _Adapter(options or AdaptOptions()).round(find(targets))
+    return _adapter(options).round(find(targets))
 
 
 def keep_adapting(
     targets: Sequence[str], interval: float, options: AdaptOptions | None = None
 ) -> Iterator[tuple[Adapted, ...]]:
     """Do what `adapt` does every *interval* seconds for as long as somebody asks, for all that there are by then."""
-    adapter = _Adapter(options or AdaptOptions())
+    adapter = _adapter(options)
     while True:
         began = time.monotonic()
         try:
@@ -125,10 +120,16 @@ def keep_adapting(
         time.sleep(max(0.0, interval - (time.monotonic() - began)))
 
 
+def _adapter(options: AdaptOptions | None) -> "_Adapter":
+    """Return what adapts as *options* say; the processor, which does not change, is asked once for all rounds."""
+    options = options or AdaptOptions()
+    return _Adapter(options, budget_of().windows if options.windows is None else options.windows)
+
+
 def undo(targets: Sequence[str]) -> tuple[Adapted, ...]:
     """Split the huge windows of code without a file of the processes that *targets* name.  Raises HugealignError."""
-    adapter = _Adapter(AdaptOptions(windows=0))
-    return tuple(one for pid in find(targets) if (one := adapter.adapt(pid, Samples(Counter()), 0)))
+    adapter = _Adapter(AdaptOptions(), 0)
+    return tuple(one for pid in find(targets) if (one := adapter.adapt(pid, Samples(Counter()))))
 
 
 def find(targets: Sequence[str]) -> list[int]:
@@ -147,13 +148,14 @@ def find(targets: Sequence[str]) -> list[int]:
 
 @dataclass(slots=True)
 class _Adapter:
-    """Remembers between rounds what the kernel has refused, and when it worked last.
+    """Makes at most *most* windows huge; remembers between rounds what the kernel has refused, and when it worked last.
 
     *shared* are the windows of shared memory that are huge, though a process that has not touched them since shows
     nothing of it.
     """
 
     options: AdaptOptions
+    most: int
     refused: dict[tuple[int, float, int | str], int] = field(default_factory=dict)
     shared: set[_Shared] = field(default_factory=set)
     worked: float = 0.0
@@ -167,9 +169,8 @@ class _Adapter:
         except ProcessLookupError:
             samples = {}
         self.refused = {key: number for key, number in self.refused.items() if key[0] in samples}
-        most = self.options.most
         together = self._together(samples) if len(samples) > 1 else samples
-        done = [one for pid, found in together.items() if (one := self.adapt(pid, found, most))]
+        done = [one for pid, found in together.items() if (one := self.adapt(pid, found))]
         if pids and not done:
             raise GoneError(f"process {pids[0]} has ended")
         return tuple(done)
@@ -206,20 +207,20 @@ class _Adapter:
             together[pid] = replace(found, addresses=addresses)
         return together
 
-    def adapt(self, pid: int, samples: Samples, most: int) -> Adapted | None:
-        """Make the hottest windows of *pid* huge, at most *most*; None if it is gone."""
+    def adapt(self, pid: int, samples: Samples) -> Adapted | None:
+        """Make the hottest windows of *pid* huge; None if it is gone."""
         try:
             seen = _look(pid)
             with Adviser(pid) as adviser:
                 if _look(pid).started != seen.started:  # the number is another's by now
                     return None
-                return self._adapt(adviser, seen, samples, most)
+                return self._adapt(adviser, seen, samples)
         except (OSError, GoneError):
             return None
         except HugealignError as error:
-            return Adapted(pid, "", most, samples.total, problem=str(error))
+            return Adapted(pid, "", self.most, samples.total, problem=str(error))
 
-    def _adapt(self, adviser: Adviser, seen: Executed, samples: Samples, most: int) -> Adapted:
+    def _adapt(self, adviser: Adviser, seen: Executed, samples: Samples) -> Adapted:
         size = kernel.huge_page_size()
         runtime = runtimes.runtime(seen.exe, seen.files)
         found = [
@@ -230,7 +231,7 @@ class _Adapter:
         changes: dict[int, Change] = {}
         for _ in range(_STEPS * len(found)):
             refused = frozenset(w.start for w in found if self._key(seen, w) in self.refused)
-            plan = ranking.plan(list(now.values()), most, refused)
+            plan = ranking.plan(list(now.values()), self.most, refused)
             if not plan.split and not plan.collapse:
                 break
             window, wanted = (plan.split[0], State.SMALL) if plan.split else (plan.collapse[0], State.HUGE)
@@ -245,7 +246,7 @@ class _Adapter:
         return Adapted(
             adviser.pid,
             seen.comm,
-            most,
+            self.most,
             samples.total,
             tuple(found),
             tuple(changes.values()),

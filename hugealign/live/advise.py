@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from hugealign.errors import HugealignError
-from hugealign.live import heat, ranking, rows, verdict
+from hugealign.live import heat, rows, verdict
 from hugealign.live.actions import Actions, together
 from hugealign.live.entries import Entries, entries
 from hugealign.live.heat import Heat, Page
@@ -18,6 +18,7 @@ from hugealign.machine import kernel
 from hugealign.ordering.budget import budget_of
 from hugealign.process import counters, followed, instructions, processes, smaps, texts
 from hugealign.process.instructions import Samples
+from hugealign.process.pagemap import State
 from hugealign.process.processes import GoneError, ProcessError
 from hugealign.processor import events
 from hugealign.units import printable
@@ -141,7 +142,12 @@ def _huge(pid: int) -> set[int]:
     with suppress(OSError, HugealignError):
         seen = texts.look(pid, size, size)
         if seen is not None:
-            return {w.start // size for w in ranking.windows(seen.mappings, Counter(), size) if w.huge}
+            return {
+                mapping.first_window(size) // size + at
+                for mapping in seen.mappings
+                for at, state in (mapping.touched(size) or {}).items()
+                if state == State.HUGE
+            }
     return set()
 
 

@@ -57,7 +57,10 @@ class Child:
 
     def _reap(self, deadline: float) -> bool:
         while True:
-            pid, status = os.waitpid(self._pid, os.WNOHANG)
+            try:
+                pid, status = os.waitpid(self._pid, os.WNOHANG)
+            except ChildProcessError:  # our parent had us ignore SIGCHLD: the kernel keeps no status (wait(2))
+                return True
             if pid:
                 self.status = os.waitstatus_to_exitcode(status)
                 return True
@@ -104,7 +107,8 @@ def result(work: Callable[[], bytes]) -> bytes:
         with open(reading, "rb") as pipe:
             return pipe.read()
     finally:
-        os.waitpid(pid, 0)
+        with suppress(ChildProcessError):  # as in `Child`
+            os.waitpid(pid, 0)
 
 
 def collect(children: Sequence[Child], seconds: float) -> None:

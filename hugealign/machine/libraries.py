@@ -4,10 +4,12 @@ ld.so(8) has the order of the search, elf/dl-load.c of glibc the details.  What 
 LD_AUDIT are not looked for.
 """
 
+import contextlib
+import functools
 import os
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hugealign.elf.dynamic import Dynamic, read_dynamic
@@ -19,6 +21,7 @@ _CACHE = "/etc/ld.so.cache"
 _CACHE_LIMIT = 1 << 26  # bytes of it that are read; real ones have less than a tenth of a MiB
 _CACHE_MAGIC = b"glibc-ld.so.cache1.1"
 _LIMIT = 4096  # libraries of one program; a hostile chain must end
+_PLACES_LIMIT = 1 << 16  # paths at which the libraries of one program are looked for; real programs have some hundred
 _EM_386 = 3
 _MULTIARCH = {EM_X86_64: "x86_64-linux-gnu", EM_AARCH64: "aarch64-linux-gnu", _EM_386: "i386-linux-gnu"}
 _PLATFORMS = {EM_X86_64: "x86_64", EM_AARCH64: "aarch64", _EM_386: "i686"}
@@ -28,6 +31,10 @@ _LEVELS = {
     "x86-64-v3": "abm avx avx2 bmi1 bmi2 f16c fma movbe xsave",
     "x86-64-v4": "avx512f avx512bw avx512cd avx512dq avx512vl",
 }
+
+
+#: Whether a file is of 64 bits, whether it is little-endian, and its machine: what linked files have in common.
+_Kind = tuple[bool, bool, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +51,7 @@ class _Object:
 
     path: str
     origin: str
-    kind: tuple[bool, bool, int]
+    kind: _Kind
     dynamic: Dynamic
     identity: tuple[int, int]
     loader: "_Object | None" = None
@@ -52,9 +59,16 @@ class _Object:
 
 @dataclass(slots=True)
 class _Search:
+    """Where is looked, and what is known: *left* places may still be looked at; *foreign* files are of other kinds.
+
+    A search path of 64 KiB and 4,096 names would be half a billion places, and each of them could be the same file.
+    """
+
     environ: Mapping[str, str]
     levels: list[str]
     cache: dict[str, list[str]] = field(default_factory=dict)
+    left: int = _PLACES_LIMIT
+    foreign: set[tuple[int, int]] = field(default_factory=set)
 
 
 def resolve(path: str, environ: Mapping[str, str] = os.environ) -> Libraries:
@@ -62,62 +76,83 @@ def resolve(path: str, environ: Mapping[str, str] = os.environ) -> Libraries:
 
     Raises NotElfError, MalformedElfError, FileError when *path* itself cannot be read.
     """
-    program = _load(path, None)
+    with opened(path) as fd:
+        program = _read(fd, path, None)
     info = os.stat(program.path)
     # In a set-user-id program the dynamic linker ignores the environment.
     search = _Search({} if info.st_mode & 0o6000 else environ, _levels(), _cache())
     objects = [program]
-    if program.dynamic.interpreter and (loader := _candidate(program.dynamic.interpreter, program)):
+    if program.dynamic.interpreter and (loader := _candidate(program.dynamic.interpreter, program, search)):
         objects.append(loader)
+    known = {name for one in objects[1:] for name in (one.dynamic.soname, one.path)}
+    loaded = {one.identity for one in objects}
     missing: dict[str, str] = {}
     for needing in objects:  # grows: breadth first, as the dynamic linker does it
         for name in needing.dynamic.needed:
-            if not name or len(objects) > _LIMIT or any(name in (o.dynamic.soname, o.path) for o in objects[1:]):
+            if not name or len(objects) > _LIMIT or name in known:
                 continue
-            found = next((o for place in _places(name, needing, search) if (o := _candidate(place, needing))), None)
+            found = _found(name, needing, search)
             if found is None:
                 missing.setdefault(name, needing.path)
-            elif all(found.identity != o.identity for o in objects):
+            elif found.identity not in loaded:
                 objects.append(found)
+                loaded.add(found.identity)
+                known |= {found.dynamic.soname, found.path}
     return Libraries(tuple(o.path for o in objects[1:]), tuple(missing.items()))
 
 
-def _load(path: str, loader: _Object | None) -> _Object:
-    with opened(path) as fd:
-        image = read_image(fd)
-        info = os.fstat(fd)
-        dynamic = read_dynamic(fd, image)
+def _found(name: str, needing: _Object, search: _Search) -> _Object | None:
+    """Return the file that *name* means to *needing*; None if there is none, or too much was looked at already."""
+    if not search.left:
+        return None
+    for place in _places(name, needing, search):
+        if not search.left:
+            return None
+        search.left -= 1
+        if found := _candidate(place, needing, search):
+            return found
+    return None
+
+
+def _read(fd: int, path: str, loader: _Object | None) -> _Object:
+    image = read_image(fd)
+    info = os.fstat(fd)
     real = os.path.realpath(path)
     kind = (image.is64, image.little, image.e_machine)
     # $ORIGIN of the program is where it really lies; of a library, where it was found.
     origin = os.path.dirname(os.path.abspath(path) if loader else real)
-    return _Object(real, origin, kind, dynamic, (info.st_dev, info.st_ino), loader)
+    return _Object(real, origin, kind, read_dynamic(fd, image), (info.st_dev, info.st_ino), loader)
 
 
-def _candidate(path: str, needing: _Object) -> _Object | None:
+def _candidate(path: str, needing: _Object, search: _Search) -> _Object | None:
     """Return the file at *path* if *needing* could be linked with it: the others are passed over in the search."""
-    try:
-        found = _load(path, needing)
-    except HugealignError:
-        return None
-    return found if found.kind == needing.kind else None
+    with contextlib.suppress(HugealignError), opened(path) as fd:
+        info = os.fstat(fd)
+        identity = info.st_dev, info.st_ino
+        if identity in search.foreign:
+            return None
+        search.foreign.add(identity)
+        found = _read(fd, path, needing)
+        if found.kind == needing.kind:
+            search.foreign.discard(identity)
+            return found
+    return None
 
 
 def _places(name: str, needing: _Object, search: _Search) -> Iterator[str]:
     """Yield the paths at which *name* is looked for."""
     if "/" in name:
-        yield _expand(name, needing)
+        yield _expand(name, needing.origin, needing.kind)
         return
-    directories: list[str] = []
     one: _Object | None = needing
     while one and needing.dynamic.runpath is None:
         if one.dynamic.rpath is not None and one.dynamic.runpath is None:
-            directories += _split(one.dynamic.rpath, ":", one)
+            yield from _in(_split(one.dynamic.rpath, ":", one.origin, one.kind), name, search)
         one = one.loader
-    directories += _split(search.environ.get("LD_LIBRARY_PATH", ""), "[:;]", needing)
+    given = search.environ.get("LD_LIBRARY_PATH", "")
+    yield from _in(_split(given, "[:;]", needing.origin, needing.kind), name, search)
     if needing.dynamic.runpath is not None:
-        directories += _split(needing.dynamic.runpath, ":", needing)
-    yield from _in(directories, name, search)
+        yield from _in(_split(needing.dynamic.runpath, ":", needing.origin, needing.kind), name, search)
     defaults = _defaults(needing.kind)
     for path in search.cache.get(name, ()):
         default = any(path.startswith(directory + "/") for directory in defaults)
@@ -127,28 +162,31 @@ def _places(name: str, needing: _Object, search: _Search) -> Iterator[str]:
         yield from _in(defaults, name, search)
 
 
-def _in(directories: list[str], name: str, search: _Search) -> Iterator[str]:
+def _in(directories: Sequence[str], name: str, search: _Search) -> Iterator[str]:
     for directory in directories:
         for level in search.levels:
             yield os.path.join(directory, "glibc-hwcaps", level, name)
         yield os.path.join(directory, name)
 
 
-def _split(path: str, separator: str, owner: _Object) -> list[str]:
+@functools.lru_cache(maxsize=64)  # one for all names that a file needs
+def _split(path: str, separator: str, origin: str, kind: _Kind) -> tuple[str, ...]:
     # An empty part means the current directory (fillin_rpath in elf/dl-load.c).
-    return [_expand(part, owner) or "." for part in re.split(separator, path)] if path else []
+    return tuple(_expand(part, origin, kind) or "." for part in re.split(separator, path)) if path else ()
 
 
-def _expand(path: str, owner: _Object) -> str:
-    machine = owner.kind[2]
+def _expand(path: str, origin: str, kind: _Kind) -> str:
+    if "$" not in path:
+        return path
+    is64, _, machine = kind
     lib = f"lib/{_MULTIARCH.get(machine)}"
     if not os.path.isdir(f"/{lib}"):
-        lib = "lib64" if owner.kind[0] else "lib"
-    values = {"ORIGIN": owner.origin, "LIB": lib, "PLATFORM": _PLATFORMS.get(machine, "")}
+        lib = "lib64" if is64 else "lib"
+    values = {"ORIGIN": origin, "LIB": lib, "PLATFORM": _PLATFORMS.get(machine, "")}
     return re.sub(r"\$(?:(ORIGIN|LIB|PLATFORM)\b|\{(ORIGIN|LIB|PLATFORM)\})", lambda m: values[m[1] or m[2]], path)
 
 
-def _defaults(kind: tuple[bool, bool, int]) -> list[str]:
+def _defaults(kind: _Kind) -> list[str]:
     multiarch = _MULTIARCH.get(kind[2])
     names = [f"lib/{multiarch}"] if multiarch else []
     names += ["lib64", "lib"] if kind[0] else ["lib"]

@@ -39,7 +39,11 @@ def _opened(directory: int, path: str, flags: int, resolve: int) -> int:
     libc = ctypes.CDLL(None, use_errno=True)
     if "\0" in path:
         raise RootedError("a name with a NUL byte")
-    fd = libc.syscall(_SYS_OPENAT2, directory, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
+    try:
+        name = os.fsencode(path)
+    except UnicodeEncodeError:  # JSON can have half of a surrogate pair
+        raise RootedError(f"{path!a}: not the name of a file") from None
+    fd = libc.syscall(_SYS_OPENAT2, directory, name, ctypes.byref(how), ctypes.sizeof(how))
     if fd < 0:
         raise RootedError(f"{printable(path)}: {os.strerror(ctypes.get_errno())}")
     return int(fd)

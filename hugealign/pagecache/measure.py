@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 
 from hugealign.elf.image import Image, Segment, read_image
 from hugealign.elf.notes import BuildNote, read_notes
-from hugealign.elf.windows import align_down, align_up, drift, file_offset, load_alignment, whole_windows
+from hugealign.elf.windows import align_down, align_up, drift, file_offset, whole_windows
 from hugealign.elf.windows import rodata_windows as rodata_runs
 from hugealign.errors import HugealignError
 from hugealign.machine import kernel, memory
@@ -136,7 +136,7 @@ def _note(fd: int, page_size: int) -> BuildNote | None:
 
 
 def _whole_text(image: Image, segment: Segment, page_size: int) -> tuple[int, int]:
-    windows = whole_windows(segment, page_size, image.fixed, drift(image), load_alignment(image))
+    windows = whole_windows(segment, page_size, image.fixed, drift(image), image.load_alignment)
     return file_offset(segment, windows[0]), file_offset(segment, windows[1])
 
 

@@ -186,7 +186,10 @@ def _become(words: Sequence[str], started: int, start: int, fail: int) -> None:
 
 
 def _reaped(pid: int) -> int | None:
-    done, status = os.waitpid(pid, os.WNOHANG)
+    try:
+        done, status = os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:  # our parent had us ignore SIGCHLD: the kernel keeps no status (wait(2))
+        return 0
     return os.waitstatus_to_exitcode(status) if done else None
 
 

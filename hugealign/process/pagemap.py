@@ -8,6 +8,7 @@ process maps it with a PMD, and only root sees them.
 import fcntl
 import struct
 from array import array
+from collections import Counter
 from collections.abc import Iterable
 from enum import StrEnum
 
@@ -67,28 +68,23 @@ def scan(pagemap: int, start: int, end: int) -> tuple[Region, ...]:
     return tuple(found)
 
 
-def states(regions: Iterable[Region], start: int, count: int, page_size: int, of_file: bool) -> tuple[State, ...]:
-    """Return the state of each of the *count* windows of *page_size* bytes from *start* on.
+def touched(regions: Iterable[Region], start: int, count: int, page_size: int, of_file: bool) -> dict[int, State]:
+    """Return the state of those of the *count* windows of *page_size* bytes from *start* on that have a page.
 
-    *of_file*: the mapping is of a file, so that pages not of the file were written to.
+    They are called by their numbers, in order.  *of_file*: the mapping is of a file, so that pages not of the file were
+    written to.  The time is that of the pages: anybody can map 60 TiB, and touch none of it.
     """
-    huge, present, written = [0] * count, [0] * count, [False] * count
+    huge: Counter[int] = Counter()
+    written: dict[int, bool] = {}
     for region in regions:
         begin, end = max(region.start, start), min(region.end, start + count * page_size)
         while begin < end:
             index = (begin - start) // page_size
             stop = min(end, start + (index + 1) * page_size)
-            present[index] += stop - begin
             huge[index] += (stop - begin) * region.huge
-            written[index] |= of_file and not region.file
+            written[index] = written.get(index, False) or (of_file and not region.file)
             begin = stop
-    return tuple(
-        State.HUGE
-        if huge[i] == page_size
-        else State.WRITTEN
-        if written[i]
-        else State.SMALL
-        if present[i]
-        else State.UNTOUCHED
-        for i in range(count)
-    )
+    return {
+        index: State.HUGE if huge[index] == page_size else State.WRITTEN if own else State.SMALL
+        for index, own in written.items()
+    }

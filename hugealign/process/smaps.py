@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from hugealign.process.pagemap import Region, State, states
+from hugealign.process.pagemap import Region, State, touched
 
 _HEADER = re.compile(
     r"(?P<start>[0-9a-f]+)-(?P<end>[0-9a-f]+) (?P<permissions>[-rwxsp]{4}) (?P<offset>[0-9a-f]+) "
@@ -112,12 +112,30 @@ class Mapping:
             return 0
         return max(0, (self.end - self.first_window(page_size)) // page_size)
 
-    def windows(self, page_size: int) -> tuple[State, ...] | None:
-        """Return the state of each possible window of *page_size* bytes, or None where only counts are known."""
+    def touched(self, page_size: int) -> dict[int, State] | None:
+        """Return the states of the possible windows of *page_size* bytes that have a page, by number and in order.
+
+        None where only counts are known.
+        """
         if self.pages is None:
             return None
         first, count = self.first_window(page_size), self.windows_possible(page_size)
-        return states(self.pages, first, count, page_size, self.is_file)
+        return touched(self.pages, first, count, page_size, self.is_file)
+
+    def windows(self, page_size: int) -> tuple[State, ...] | None:
+        """Return the state of each possible window, as `touched` has them: there may be millions."""
+        known = self.touched(page_size)
+        if known is None:
+            return None
+        return tuple(known.get(index, State.UNTOUCHED) for index in range(self.windows_possible(page_size)))
+
+    def missing(self, page_size: int) -> Iterator[int]:
+        """Yield the addresses of the possible windows of *page_size* bytes that are known not to be huge."""
+        if (known := self.touched(page_size)) is not None:
+            first = self.first_window(page_size)
+            for index in range(self.windows_possible(page_size)):
+                if known.get(index) != State.HUGE:
+                    yield first + index * page_size
 
     def first_window(self, page_size: int) -> int:
         """Return the address of the first boundary of *page_size* bytes in it or after it."""
@@ -125,9 +143,9 @@ class Mapping:
 
     def windows_huge(self, page_size: int) -> int:
         """Return how many windows of *page_size* bytes its huge pages fill."""
-        known = self.windows(page_size)
+        known = self.touched(page_size)
         if known is not None:
-            return known.count(State.HUGE)
+            return sum(state == State.HUGE for state in known.values())
         return min(self.windows_possible(page_size), self.huge // page_size)
 
 
@@ -182,8 +200,8 @@ def _mapping(header: re.Match[str], counters: dict[str, int], flags: Sequence[st
         inode=int(header["inode"]),
         deleted=deleted,
         no_huge="nh" in flags,
-        accounted="ac"
-        in flags,  # VM_ACCOUNT stays when mprotect takes the right to write (mprotect_fixup, mm/mprotect.c)
+        # VM_ACCOUNT stays when mprotect takes the right to write (mprotect_fixup, mm/mprotect.c).
+        accounted="ac" in flags,
         pages=None,
         **counters,
     )

@@ -12,7 +12,7 @@ from hugealign.process import processes as proc
 from hugealign.process import sampling
 from hugealign.process.processes import Process
 from hugealign.ps import besides, mapped_files, staged
-from hugealign.ps.verdict import Hints, Verdict, judge, judge_beside, missing, rodata
+from hugealign.ps.verdict import Hints, Verdict, judge, judge_beside, rodata
 
 _PAUSE = 0.1  # seconds between looks while we wait
 
@@ -131,8 +131,7 @@ def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Ve
         return replace(judge(process, mappings, window, options.min_coverage, cached, asked), rodata=constants)
     if not process.thp_disabled:
         for mapping in mappings:
-            if addresses := missing(mapping, window):
-                cached |= mapped_files.behind(process, mapping, addresses, window)
+            cached |= mapped_files.behind(process, mapping, mapping.missing(window), window)
     parts, runtime = besides.look(process, mappings, window)
 
     devices = {m.path: m.device for m in (*mappings, *(m for part in parts for m in part.mappings))}

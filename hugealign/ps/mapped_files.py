@@ -1,8 +1,9 @@
 """The files behind the text of a process: what the page cache has of their windows, and what their builds ask for."""
 
 import contextlib
+import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from hugealign import mounts
 from hugealign.errors import HugealignError
@@ -14,12 +15,14 @@ from hugealign.regular import opened
 _LIMIT = 512  # windows that are looked up for a mapping: each costs a fault, and time
 
 
-def behind(process: Process, mapping: Mapping, addresses: Sequence[int], page_size: int) -> dict[int, bool]:
+def behind(process: Process, mapping: Mapping, addresses: Iterable[int], page_size: int) -> dict[int, bool]:
     """Return for the windows at *addresses* of *mapping* whether a new mapping of the file has them huge.
 
     Windows of which it cannot be known are left out: beyond a limit, or where the file may not be opened.
     """
-    known = addresses[:_LIMIT]
+    known = list(itertools.islice(addresses, _LIMIT))
+    if not known:
+        return {}
     with contextlib.suppress(HugealignError), _opened(process, mapping) as fd, measure.huge_pages_allowed():
         if fd is not None:
             offsets = [mapping.offset + address - mapping.start for address in known]

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from hugealign.process.pagemap import State
 from hugealign.process.smaps import Mapping
 
 
@@ -40,8 +39,8 @@ class Part:
 
     def touched(self, page_size: int) -> int:
         """Return how many of its windows of *page_size* bytes have a page, or could have one where nobody knows."""
-        known = [(mapping.windows(page_size), mapping.windows_possible(page_size)) for mapping in self.mappings]
-        return sum(count if states is None else count - states.count(State.UNTOUCHED) for states, count in known)
+        known = [(mapping.touched(page_size), mapping.windows_possible(page_size)) for mapping in self.mappings]
+        return sum(count if touched is None else len(touched) for touched, count in known)
 
     def possible(self, page_size: int) -> int:
         """Return how many windows of *page_size* bytes it has."""

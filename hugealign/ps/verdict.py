@@ -2,10 +2,10 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from collections.abc import Mapping as MappingOf
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from hugealign.process.pagemap import State
 from hugealign.process.processes import Process
@@ -190,8 +190,11 @@ def judge(
     for m in mappings:
         leading = min(asked.get(m.start, m.windows_possible(page_size)), m.windows_possible(page_size))
         wanted += leading
-        known = m.windows(page_size)
-        held += min(m.windows_huge(page_size), leading) if known is None else known[:leading].count(State.HUGE)
+        known = m.touched(page_size)
+        if known is None:
+            held += min(m.windows_huge(page_size), leading)
+        else:
+            held += sum(state == State.HUGE for index, state in known.items() if index < leading)
     full = 0 < wanted == held
     met = full if min_coverage is None else text > 0 and coverage(huge, text) >= min_coverage
     runs = tuple(_runs(process, m, page_size, cached or {}, asked.get(m.start), hints) for m in mappings)
@@ -211,13 +214,6 @@ def judge_beside(process: Process, part: Part, page_size: int, hints: Hints) -> 
     return Beside(part, name, found.windows, found.possible, reason, found.mend)
 
 
-def missing(mapping: Mapping, page_size: int) -> list[int]:
-    """Return the addresses of the windows of *mapping* that are known not to be huge."""
-    first = mapping.first_window(page_size)
-    known = mapping.windows(page_size) or ()
-    return [first + index * page_size for index, state in enumerate(known) if state != State.HUGE]
-
-
 def why_none(mapping: Mapping, page_size: int) -> str:
     """Return why *mapping* has no window that could be huge."""
     if mapping.size < page_size:
@@ -233,22 +229,39 @@ def _runs(
     asked: int | None,
     hints: Hints | None,
 ) -> tuple[Run, ...] | None:
-    known = mapping.windows(page_size)
+    known = mapping.touched(page_size)
     if known is None:
         return None
-    address = mapping.first_window(page_size)
-    found: list[tuple[int, State, str, str, bool]] = []
-    for index, state in enumerate(known):
+    first, count = mapping.first_window(page_size), mapping.windows_possible(page_size)
+    runs: list[Run] = []
+    for index, end in _alike(known, cached, asked, first, count, page_size):
+        address, state = first + index * page_size, known.get(index, State.UNTOUCHED)
         if asked is not None and index >= asked and state != State.HUGE:
-            found.append((address, state, "not asked for by its build", "", True))
+            run = Run(address, end - index, state, "not asked for by its build", "", True)
         else:
-            found.append((address, state, *_why(process, mapping, state, cached.get(address), hints), False))
-        address += page_size
-    runs = []
-    for (state, reason, mend, beyond), group in groupby(found, key=lambda window: window[1:]):
-        members = list(group)
-        runs.append(Run(members[0][0], len(members), state, reason, mend, beyond))
+            run = Run(address, end - index, state, *_why(process, mapping, state, cached.get(address), hints))
+        if runs and replace(run, start=runs[-1].start, count=runs[-1].count) == runs[-1]:
+            runs[-1] = replace(runs[-1], count=runs[-1].count + run.count)
+        else:
+            runs.append(run)
     return tuple(runs)
+
+
+def _alike(
+    known: MappingOf[int, State],
+    cached: MappingOf[int, bool],
+    asked: int | None,
+    first: int,
+    count: int,
+    page_size: int,
+) -> Iterator[tuple[int, int]]:
+    """Yield the first of the *count* windows that are surely alike, by number, and the one behind them.
+
+    Those that nobody has touched and of which nothing is *cached* come together: there may be millions of them.
+    """
+    indices = {*known, *((address - first) // page_size for address in cached)}
+    ends = {edge for index in indices for edge in (index, index + 1)} | {0, count} | ({asked} if asked else set())
+    return pairwise(sorted(edge for edge in ends if 0 <= edge <= count))
 
 
 def _why(process: Process, mapping: Mapping, state: State, cached: bool | None, hints: Hints | None) -> tuple[str, str]:

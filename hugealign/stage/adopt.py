@@ -75,7 +75,7 @@ def adopt(unit: str, options: AdoptOptions) -> Adopted:
         for path in reversed(adopted.texts):
             with contextlib.suppress(OSError, HugealignError):
                 _remove(path)
-        raise ServiceError(f"{printable(error.filename or path)}: {error.strerror}") from error
+        raise ServiceError(f"{printable(path)}: {error.strerror}") from error
     _reload()
     return adopted
 

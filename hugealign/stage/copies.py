@@ -52,6 +52,12 @@ def identity(info: os.stat_result, fixed: bool) -> str:
     return f"{name}{FIXED}" if fixed else name
 
 
+def is_identity(name: str) -> bool:
+    """Return whether *name* has the form of those that `identity` returns."""
+    parts = name.removesuffix(FIXED).split("-")
+    return len(parts) == 4 and all(part and not part.strip("0123456789abcdef") for part in parts)
+
+
 def source(path: str, fd: int, fix: bool = False, rodata: bool = False) -> Source | None:
     """Return what is to be staged of the open file at the real *path*; None if a copy of it would have no window.
 

@@ -41,7 +41,7 @@ class LaunchOptions(Record):
     rodata: bool = False
 
 
-class Text(Record):
+class TextResult(Record):
     """The result for one file: *huge* of *windows* windows, by *how*; *problem* says why not all.
 
     *rodata* are the windows of what is only readable: how many are huge, and how many there are; None if not asked for.
@@ -73,7 +73,7 @@ class Launch(Record):
     itself, if it is told to (`hugealign.stage.tunable`).
     """
 
-    texts: Sequence[Text]
+    texts: Sequence[TextResult]
     program: str = ""
     tunable: bool = False
 
@@ -87,7 +87,7 @@ def prepare(command: str, options: LaunchOptions) -> Launch:
     try:
         program = binary(command)
     except FileError as error:
-        return Launch([Text(command, IN_PLACE, problem=str(error))])
+        return Launch([TextResult(command, IN_PLACE, problem=str(error))])
     if program is None:
         return Launch(())
     launch = _prepared(command, program, options)
@@ -101,7 +101,7 @@ def prepare(command: str, options: LaunchOptions) -> Launch:
 def _prepared(command: str, program: str, options: LaunchOptions) -> Launch:
     if options.how == COPY:
         return _copied(command, os.path.realpath(program), options)
-    texts: Sequence[Text] = ()
+    texts: Sequence[TextResult] = ()
     # Who has staged it knew why, and the attempt in place reads the file anew.
     if options.how == IN_PLACE or (options.how == AUTO and not _in_store(os.path.realpath(program), options)):
         texts = _in_a_child(command, options)
@@ -109,7 +109,9 @@ def _prepared(command: str, program: str, options: LaunchOptions) -> Launch:
         return Launch(texts)
     paths = (program, *(shared_libraries(program) if options.libs else ()))
     known = {text.path: text for text in texts}
-    staged = _staged([known.get(p, Text(p, IN_PLACE)) for p in dict.fromkeys(map(os.path.realpath, paths))], options)
+    staged = _staged(
+        [known.get(p, TextResult(p, IN_PLACE)) for p in dict.fromkeys(map(os.path.realpath, paths))], options
+    )
     return Launch([text for text in staged if text.windows or text.problem or text.path in known or not known])
 
 
@@ -136,7 +138,7 @@ def _in_store(path: str, options: LaunchOptions) -> bool:
     return False
 
 
-def _in_a_child(command: str, options: LaunchOptions) -> list[Text]:
+def _in_a_child(command: str, options: LaunchOptions) -> list[TextResult]:
     """Warm the command's files; in a child, since a process that maps and measures is not the one to execute it."""
 
     def work() -> bytes:
@@ -155,12 +157,12 @@ def _in_a_child(command: str, options: LaunchOptions) -> list[Text]:
         return marshal.dumps(found)
 
     return [
-        Text(os.path.realpath(path), IN_PLACE, windows, huge, problem, rodata and (rodata[0], rodata[1]))
+        TextResult(os.path.realpath(path), IN_PLACE, windows, huge, problem, rodata and (rodata[0], rodata[1]))
         for path, windows, huge, problem, rodata in marshal.loads(children.result(work) or marshal.dumps([]))  # noqa: S302  # our own
     ]
 
 
-def _staged(texts: Sequence[Text], options: LaunchOptions) -> list[Text]:
+def _staged(texts: Sequence[TextResult], options: LaunchOptions) -> list[TextResult]:
     """Put huge copies over those of the files that are not huge yet, in a namespace of our own."""
     found = {text.path: text for text in texts}
     with ExitStack() as stack:
@@ -173,7 +175,7 @@ def _staged(texts: Sequence[Text], options: LaunchOptions) -> list[Text]:
                 origin = copies.source(text.path, stack.enter_context(opened(text.path)), options.fix, options.rodata)
                 if origin is None:
                     if options.fix and not text.windows:
-                        found[text.path] = Text(text.path, IN_PLACE, problem="no window can be made of it")
+                        found[text.path] = TextResult(text.path, IN_PLACE, problem="no window can be made of it")
                     continue
                 windows = origin.windows
                 copies.check(origin)
@@ -194,12 +196,12 @@ def _staged(texts: Sequence[Text], options: LaunchOptions) -> list[Text]:
     return list(found.values())
 
 
-def _unstaged(text: Text, windows: int, error: Exception) -> Text:
+def _unstaged(text: TextResult, windows: int, error: Exception) -> TextResult:
     reason = getattr(error, "strerror", None) or str(error)
-    return Text(text.path, IN_PLACE, max(windows, text.windows), text.huge, f"not staged: {reason}", text.rodata)
+    return TextResult(text.path, IN_PLACE, max(windows, text.windows), text.huge, f"not staged: {reason}", text.rodata)
 
 
-def _in_namespace(origins: Sequence[copies.Source], place: str) -> Iterator[Text]:
+def _in_namespace(origins: Sequence[copies.Source], place: str) -> Iterator[TextResult]:
     """Enter a namespace, and bind a copy over each of *origins*: the store's, or one of our own."""
     with ExitStack() as stack:
         # Looked for and judged before: in a user namespace what is root's would look like nobody's.
@@ -231,7 +233,7 @@ def _same(path: str, trusted: int) -> int | None:
     return None
 
 
-def _bound_own(entered: namespace.Namespace, origin: copies.Source, mounted: str) -> Text:
+def _bound_own(entered: namespace.Namespace, origin: copies.Source, mounted: str) -> TextResult:
     """Make a copy on the tmpfs *mounted* and bind it."""
     path = os.path.join(mounted, origin.identity)
     try:
@@ -245,10 +247,10 @@ def _bound_own(entered: namespace.Namespace, origin: copies.Source, mounted: str
     except (OSError, HugealignError) as error:
         with suppress(OSError):
             os.unlink(path)  # its memory
-        return _unstaged(Text(origin.path, IN_PLACE), origin.windows, error)
+        return _unstaged(TextResult(origin.path, IN_PLACE), origin.windows, error)
 
 
-def _bound(entered: namespace.Namespace, origin: copies.Source, copy: int) -> Text:
+def _bound(entered: namespace.Namespace, origin: copies.Source, copy: int) -> TextResult:
     """Bind *copy* over the file that *origin* is of, if its path still leads there."""
     try:
         huge, rodata = copies.huge_windows(copy), copies.huge_rodata(origin, copy)
@@ -257,9 +259,9 @@ def _bound(entered: namespace.Namespace, origin: copies.Source, copy: int) -> Te
                 raise StageError("another file took its name")
             entered.bind(copy, origin.path, target)
     except (OSError, HugealignError) as error:
-        return _unstaged(Text(origin.path, IN_PLACE), origin.windows, error)
+        return _unstaged(TextResult(origin.path, IN_PLACE), origin.windows, error)
     whole = huge == origin.windows and (not rodata or rodata[0] == rodata[1])
-    return Text(origin.path, STAGE, origin.windows, huge, "" if whole else _FRAGMENTED, rodata)
+    return TextResult(origin.path, STAGE, origin.windows, huge, "" if whole else _FRAGMENTED, rodata)
 
 
 def _copied(command: str, path: str, options: LaunchOptions) -> Launch:
@@ -269,7 +271,7 @@ def _copied(command: str, path: str, options: LaunchOptions) -> Launch:
     with opened(path) as fd:
         origin = copies.source(path, fd, options.fix, options.rodata)
         if origin is None:
-            return Launch([Text(path, IN_PLACE)])
+            return Launch([TextResult(path, IN_PLACE)])
         copies.check(origin)
         if namespace.privileged(fd):
             raise StageError("it gives privileges, which a copy would lose")
@@ -281,7 +283,7 @@ def _copied(command: str, path: str, options: LaunchOptions) -> Launch:
         huge, rodata = copies.huge_windows(copy), copies.huge_rodata(origin, copy)
     whole = huge == origin.windows and (not rodata or rodata[0] == rodata[1])
     problem = "" if whole else "this kernel does not collapse files in memory (Linux 6.1 does)"
-    return Launch([Text(path, COPY, origin.windows, huge, problem, rodata)], f"/proc/self/fd/{copy}")
+    return Launch([TextResult(path, COPY, origin.windows, huge, problem, rodata)], f"/proc/self/fd/{copy}")
 
 
 def _memory_file(name: str) -> int:

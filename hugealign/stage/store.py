@@ -226,7 +226,8 @@ def _remove_unnamed(store: int, place: str, wanted: AbstractSet[str] = frozenset
 
 
 def _copies(store: int) -> list[str]:
-    return [name for name in os.listdir(store) if name not in (_LINKS, _OWNED, _LOCK)]
+    # A tmpfs with huge=always may have files of others in it, if --store names one: those are not ours to remove.
+    return [name for name in os.listdir(store) if copies.is_identity(name)]
 
 
 def _links(place: str) -> Iterator[tuple[str, str]]:

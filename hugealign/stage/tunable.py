@@ -18,8 +18,11 @@ _LARGEST = 8 << 20  # bytes of a loader that are read; real ones have less than 
 def known(path: str) -> bool:
     """Return whether the loader of the program at *path* has this tunable.  Raises HugealignError."""
     with opened(path) as fd:
-        segment = next((s for s in read_image(fd).segments if s.p_type == PT_INTERP), None)
-        loader = os.pread(fd, min(segment.p_filesz, 4096), segment.p_offset).rstrip(b"\0") if segment else b""
+        image = read_image(fd)
+        segment = next((s for s in image.segments if s.p_type == PT_INTERP), None)
+        if segment is None or segment.p_offset >= image.file_size:
+            return False
+        loader = os.pread(fd, min(segment.p_filesz, 4096), segment.p_offset).rstrip(b"\0")
     if not loader:
         return False
     with opened(os.fsdecode(loader)) as fd:

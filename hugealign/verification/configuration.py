@@ -105,14 +105,10 @@ def find(directory: str) -> Configuration:
     while True:
         for name in NAMES:
             path = os.path.join(directory, name)
-            try:
-                owner = os.stat(path).st_uid
-            except OSError:
-                continue
-            table = _table(path, found=True)
+            table = _table(path, found=True) if os.path.exists(path) else None
             if table is None:
                 continue
-            if owner not in owners:
+            if table.owner not in owners:
                 raise UsageError(f"{printable(path)} belongs to another user; --config FILE or --no-config")
             return _read(path, table, ())
         above = os.path.dirname(directory)
@@ -130,10 +126,11 @@ def read(path: str) -> Configuration:
 
 
 class _Table(Record):
-    """The part of a file that is ours, and the file's lines."""
+    """The part of a file that is ours, the file's lines, and its *owner*: of the very file that was read."""
 
     content: "dict[str, Any]"
     lines: list[str]
+    owner: int
 
 
 def _table(path: str, *, found: bool) -> _Table | None:
@@ -143,7 +140,7 @@ def _table(path: str, *, found: bool) -> _Table | None:
     name = printable(path)
     try:
         with regular.opened(path, empty=True) as fd:
-            data = os.pread(fd, _LARGEST + 1, 0)
+            data, owner = os.pread(fd, _LARGEST + 1, 0), os.fstat(fd).st_uid
     except regular.FileError as error:
         raise UsageError(f"{name}: {error}") from None
     if len(data) > _LARGEST:
@@ -162,14 +159,14 @@ def _table(path: str, *, found: bool) -> _Table | None:
         raise UsageError(f"{name}: nested too deeply") from None
     lines = text.splitlines()
     if not shared:
-        return _Table(document, lines)
+        return _Table(document, lines, owner)
     tools = document.get("tool", {})
     ours = tools.get("hugealign") if isinstance(tools, dict) else None
     if ours is None:
         return None
     if not isinstance(ours, dict):
         raise UsageError(f"{_place(path, lines, 'hugealign')}: not a table")
-    return _Table(ours, lines)
+    return _Table(ours, lines, owner)
 
 
 def _read(path: str, table: _Table, below: tuple[str, ...]) -> Configuration:

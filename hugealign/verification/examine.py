@@ -11,7 +11,7 @@ from hugealign.elf import edit
 from hugealign.elf.coverage import coverage, pad_sections
 from hugealign.elf.dynamic import Dynamic
 from hugealign.elf.image import PF_X, PT_GNU_RELRO, PT_GNU_STACK, SHT_NOBITS, Image, Segment
-from hugealign.elf.windows import BASE_PAGE, align_down, align_up, drift, load_alignment, text_windows, whole_windows
+from hugealign.elf.windows import BASE_PAGE, align_down, align_up, drift, text_windows, whole_windows
 from hugealign.units import format_size, printable
 from hugealign.verification.facts import LIBRARY, STATIC_PIE, Facts
 from hugealign.verification.kernels import thp_eligible
@@ -104,7 +104,7 @@ def _base(image: Image, policy: Policy, text: Segment) -> Iterator[Finding]:
     base = align_down(image.load_segments[0].p_vaddr, BASE_PAGE)
 
     def windows(moved: int) -> int:
-        first, last = whole_windows(text, page, image.fixed, moved, load_alignment(image))
+        first, last = whole_windows(text, page, image.fixed, moved, image.load_alignment)
         return last - first
 
     # On a better base the linker would move all addresses, or only those before the text.
@@ -133,7 +133,7 @@ def _note(facts: Facts, text: Segment) -> Iterator[Finding]:
     runs = text_windows(image, note.page_size)
     windows = sum((last - first) // note.page_size for _, first, last in runs)
     size = format_size(note.page_size)
-    if not image.fixed and load_alignment(image) % note.page_size:
+    if not image.fixed and image.load_alignment % note.page_size:
         yield Finding("HA017", text, f"the link was laid out for {size}; the file is aligned to less")
     elif windows < note.windows:
         yield Finding("HA017", text, f"the link meant {note.windows} windows of {size}; there are {windows}")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from hugealign.elf.coverage import coverage, coverages
 from hugealign.elf.image import EM_AARCH64, PF_R, PF_W, PT_INTERP, Image, Segment
-from hugealign.elf.windows import BASE_PAGE, align_down, align_up, drift, load_alignment
+from hugealign.elf.windows import BASE_PAGE, align_down, align_up, drift
 from hugealign.units import format_size
 from hugealign.verification.facts import FIXED, LIBRARY, PIE, STATIC_PIE
 
@@ -39,11 +39,17 @@ class Eligibility(NamedTuple):
     source: str
 
 
+#: How many windows a system maps huge, the bytes of text in them, and why not more.
+_Answer = tuple[int, int, str]
+#: What `_with_alignment` says of the file for a page size and an alignment.
+_Aligned = Callable[[int, int], _Answer]
+
+
 class _System(NamedTuple):
     system: str
     title: str
     source: str
-    judge: Callable[[Image, int, str], tuple[int, int, str]]  # -> windows, bytes of text in them, why not more
+    judge: Callable[[Image, int, str, _Aligned], _Answer]
     machine: int | None = None  # only files for this processor are asked about
 
 
@@ -53,10 +59,11 @@ def eligibility(image: Image, page_size: int, kind: str) -> tuple[Eligibility, .
     if not text:
         return ()
     found = []
+    aligned = functools.cache(functools.partial(_with_alignment, image))  # most systems ask for the same
     for system in _SYSTEMS:
         if system.machine not in (None, image.e_machine):
             continue
-        windows, huge, reason = system.judge(image, page_size, kind)
+        windows, huge, reason = system.judge(image, page_size, kind, aligned)
         answer = NO if not windows else YES if huge >= text else PARTIAL
         if windows and not reason:
             reason = "all of the text" if answer == YES else f"{format_size(text - huge)} of text stay on 4 KiB pages"
@@ -64,8 +71,7 @@ def eligibility(image: Image, page_size: int, kind: str) -> tuple[Eligibility, .
     return tuple(found)
 
 
-@functools.lru_cache(maxsize=4)  # most systems ask for the same
-def _with_alignment(image: Image, page: int, alignment: int) -> tuple[int, int, str]:
+def _with_alignment(image: Image, page: int, alignment: int) -> _Answer:
     """Judge by the windows that there are when the loader gives the file *alignment*."""
     part = coverage(image, page, alignment)
     if part.windows:
@@ -82,34 +88,34 @@ def _why_none(image: Image, page: int, alignment: int) -> str:
     return "no whole window of text"
 
 
-def _honoured(image: Image, page: int, _kind: str) -> tuple[int, int, str]:
-    return _with_alignment(image, page, load_alignment(image))
+def _honoured(image: Image, page: int, _kind: str, aligned: _Aligned) -> _Answer:
+    return aligned(page, image.load_alignment)
 
 
-def _no_static_pie(image: Image, page: int, kind: str) -> tuple[int, int, str]:
+def _no_static_pie(image: Image, page: int, kind: str, aligned: _Aligned) -> _Answer:
     if kind == STATIC_PIE:
         return 0, 0, "p_align of a static PIE is not honoured"
-    return _honoured(image, page, kind)
+    return _honoured(image, page, kind, aligned)
 
 
-def _old_kernel(image: Image, page: int, kind: str) -> tuple[int, int, str]:
+def _old_kernel(image: Image, page: int, kind: str, aligned: _Aligned) -> _Answer:
     if kind in (PIE, STATIC_PIE):
         return 0, 0, "p_align of programs is not honoured"
-    return _honoured(image, page, kind)
+    return _honoured(image, page, kind, aligned)
 
 
-def _old_glibc(image: Image, page: int, kind: str) -> tuple[int, int, str]:
+def _old_glibc(image: Image, page: int, kind: str, aligned: _Aligned) -> _Answer:
     if kind != LIBRARY:
-        return _honoured(image, page, kind)
+        return _honoured(image, page, kind, aligned)
     if any(s.p_align and (s.p_vaddr - s.p_offset) % s.p_align for s in image.load_segments):
         return 0, 0, "refuses to load it: p_vaddr and p_offset differ modulo p_align"
     return 0, 0, "p_align of libraries is not honoured"
 
 
-def _musl(image: Image, page: int, kind: str) -> tuple[int, int, str]:
+def _musl(image: Image, page: int, kind: str, aligned: _Aligned) -> _Answer:
     if kind == LIBRARY:
         return 0, 0, "p_align of libraries is not honoured"
-    return _honoured(image, page, kind)
+    return _honoured(image, page, kind, aligned)
 
 
 def _pmd_sized(image: Image, page: int) -> bool:
@@ -136,13 +142,13 @@ def thp_eligible(segment: Segment, page: int, library: bool) -> bool:
     )
 
 
-def _glibc_thp(image: Image, page: int, kind: str) -> tuple[int, int, str]:
+def _glibc_thp(image: Image, page: int, kind: str, aligned: _Aligned) -> _Answer:
     """Judge what the loader asks for; text that it passes over may be huge for other reasons."""
     library = kind == LIBRARY
-    alignment = load_alignment(image)
+    alignment = image.load_alignment
     if library and any(thp_eligible(s, page, library) for s in image.load_segments):
         alignment = max(page, alignment)
-    windows, huge, reason = _with_alignment(image, page, alignment)
+    windows, huge, reason = aligned(page, alignment)
     if not windows:
         return windows, huge, reason
     parts = zip(image.text_segments, coverages(image, page, alignment), strict=True)
@@ -152,15 +158,15 @@ def _glibc_thp(image: Image, page: int, kind: str) -> tuple[int, int, str]:
     return sum(part.windows for part in asked), sum(part.huge for part in asked), ""
 
 
-def _binfmt_thp(image: Image, page: int, kind: str) -> tuple[int, int, str]:
+def _binfmt_thp(image: Image, page: int, kind: str, aligned: _Aligned) -> _Answer:
     if kind in (PIE, STATIC_PIE) and _pmd_sized(image, page):
-        return _with_alignment(image, page, max(page, load_alignment(image)))
-    return _honoured(image, page, kind)
+        return aligned(page, max(page, image.load_alignment))
+    return _honoured(image, page, kind, aligned)
 
 
-def _hugetext(image: Image, page: int, kind: str) -> tuple[int, int, str]:
+def _hugetext(image: Image, page: int, kind: str, aligned: _Aligned) -> _Answer:
     """Judge as hugetext does, which asks for congruence only; see `_hugetext_alignment`."""
-    return _with_alignment(image, page, _hugetext_alignment(image, page, kind))
+    return aligned(page, _hugetext_alignment(image, page, kind))
 
 
 def _hugetext_alignment(image: Image, page: int, kind: str) -> int:
@@ -173,9 +179,9 @@ def _hugetext_alignment(image: Image, page: int, kind: str) -> int:
     return page if aligned else BASE_PAGE
 
 
-def _hugetext_pad(image: Image, page: int, kind: str) -> tuple[int, int, str]:
+def _hugetext_pad(image: Image, page: int, kind: str, aligned: _Aligned) -> _Answer:
     alignment = _hugetext_alignment(image, page, kind)
-    windows, huge, reason = _with_alignment(image, page, alignment)
+    windows, huge, reason = aligned(page, alignment)
     if not image.fixed and alignment % page:
         return windows, huge, reason
     for segment in image.text_segments:
@@ -202,19 +208,19 @@ def _hugetext_padded(image: Image, segment: Segment, page: int) -> tuple[int, in
     return 1, min(tail, segment.p_vaddr + segment.p_memsz - (end - tail - moved))
 
 
-def _linux_64k(image: Image, _page: int, _kind: str) -> tuple[int, int, str]:
+def _linux_64k(image: Image, _page: int, _kind: str, aligned: _Aligned) -> _Answer:
     """Judge by runs of contiguous page table entries: with 64 KiB pages a PMD maps 512 MiB, and such a run 2 MiB."""
     if any(s.p_align < _PAGE_64K for s in image.load_segments):
         return 0, 0, "aligned to less than 64 KiB: such a kernel does not load it"
-    windows, huge, reason = _with_alignment(image, _RUN_64K, load_alignment(image))
+    windows, huge, reason = aligned(_RUN_64K, image.load_alignment)
     return windows, huge, reason
 
 
-def _exec_hugepages(image: Image, page: int, kind: str) -> tuple[int, int, str]:
+def _exec_hugepages(image: Image, page: int, kind: str, _aligned: _Aligned) -> _Answer:
     """Judge as exec_hugepages does, which copies whole segments into hugetlb pages, tails included."""
     if kind not in (FIXED, PIE):
         return 0, 0, "for programs; its document does not speak of libraries and static PIE"
-    if load_alignment(image) % page or any((s.p_vaddr - s.p_offset) % page for s in image.load_segments):
+    if image.load_alignment % page or any((s.p_vaddr - s.p_offset) % page for s in image.load_segments):
         return 0, 0, "asks for -z max-page-size and -z common-page-size of the huge page"
     spans = sorted(
         (align_down(s.p_vaddr, page), align_up(s.p_vaddr + s.p_memsz, page)) for s in image.load_segments if s.p_memsz

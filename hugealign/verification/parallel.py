@@ -5,6 +5,7 @@ rest of its batch goes to a new one, file by file, so that the file that it died
 """
 
 import collections
+import contextlib
 import multiprocessing
 import multiprocessing.connection
 import multiprocessing.process
@@ -51,7 +52,8 @@ class _Worker:
     def give(self, unit: _Unit, *, alone: bool) -> None:
         """Let it check what is left of *unit*, *alone*: the first file only."""
         self.unit, self.alone = unit, alone
-        self.connection.send(unit.tasks[unit.finished :][: 1 if alone else None])
+        with contextlib.suppress(OSError):  # it was killed while it waited: its pipe has ended, which is seen next
+            self.connection.send(unit.tasks[unit.finished :][: 1 if alone else None])
 
     def stop(self) -> None:
         self.connection.close()

@@ -6,7 +6,7 @@ asks.
 
 from hugealign.elf.coverage import coverage
 from hugealign.elf.image import PF_W, SHF_ALLOC, SHF_EXECINSTR
-from hugealign.elf.windows import BASE_PAGE, align_down, align_up, drift, load_alignment, whole_windows
+from hugealign.elf.windows import BASE_PAGE, align_down, align_up, drift, whole_windows
 from hugealign.records import Record
 from hugealign.settings import MIN_TEXT, PAD_THRESHOLD, PAGE_SIZE
 from hugealign.units import format_size, printable
@@ -274,7 +274,7 @@ def _structure(image: "Image", segment: "Segment") -> "Iterator[Finding]":
 
 def _placement(image: "Image", segment: "Segment", policy: Policy) -> "Iterator[Finding]":
     page = policy.page_size
-    moved, alignment = drift(image), load_alignment(image)
+    moved, alignment = drift(image), image.load_alignment
     start, end = segment.p_vaddr + moved, segment.p_vaddr + segment.p_memsz + moved
     if not image.fixed and (not alignment or alignment % page):
         yield Finding(

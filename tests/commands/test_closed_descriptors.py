@@ -47,3 +47,8 @@ def test_closed_descriptors(command: str, made: Path, tmp_path: Path) -> None:
         outcomes.add((done.returncode, tuple(sorted(files.items()))))
         assert done.returncode == COMMANDS[command], (closed, done.stderr)
     assert len(outcomes) == 1
+
+
+def test_a_message_does_not_go_to_standard_output_where_standard_error_is_closed(tmp_path: Path) -> None:
+    done = run("sh", "-c", f"{HUGEALIGN} explain HA999 2>&-", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")

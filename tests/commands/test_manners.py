@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -35,6 +36,28 @@ def test_help_of_a_command_is_its_own(command: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == run(HUGEALIGN, command, "--help").stdout
     assert done.stdout.startswith(f"usage: hugealign {command}")
+
+
+@pytest.mark.parametrize("words", ["--help", "--version", "help", "verify --help"])
+def test_help_that_cannot_be_written_is_an_error_in_one_line(words: str) -> None:
+    full = run("sh", "-c", f"{HUGEALIGN} {words} >/dev/full")
+    assert (full.returncode, full.stderr) == (3, "hugealign: error: No space left on device\n")
+    reading, writing = os.pipe()
+    os.close(reading)
+    unread = subprocess.run(
+        [HUGEALIGN, *words.split()], stdout=writing, stderr=subprocess.PIPE, text=True, check=False, env=environment()
+    )
+    os.close(writing)
+    assert (unread.returncode, unread.stderr) == (141, "")
+
+
+def test_a_name_that_the_locale_lacks_is_escaped(tmp_path: Path) -> None:
+    program = tmp_path / "\u65e5"
+    shutil.copy2("/bin/true", program)
+    for words in (["cool", program], ["fix", "--report", program], ["warm", "--check", program]):
+        done = run(sys.executable, "-m", "hugealign", *words, PYTHONPATH=str(ROOT), PYTHONIOENCODING="ascii")
+        assert "Traceback" not in done.stderr
+        assert done.returncode in (0, 1)
 
 
 def test_without_a_word_the_help_is_shown() -> None:
@@ -165,6 +188,18 @@ def test_processes() -> None:
 def test_what_contradicts_itself_is_refused_in_one_line(words: str, wanted: str) -> None:
     status, line = said(*words.split())
     assert (status, line.startswith(f"hugealign: error: {wanted}")) == (2, True), line
+
+
+@pytest.mark.parametrize(("words", "name"), [("run --wait x -- true", "seconds"), ("adapt --windows x y", "windows")])
+def test_a_number_that_is_none_is_called_by_what_it_counts(words: str, name: str) -> None:
+    status, line = said(*words.split())
+    assert (status, "invalid _" in line, f"{name} value: 'x'" in line) == (2, False, True), line
+
+
+def test_in_a_directory_that_was_removed(tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    done = run("sh", "-c", f"cd gone && rmdir ../gone && {HUGEALIGN} verify /bin/sh", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
 
 
 def test_order_asks_for_the_program_in_one_line(tmp_path: Path) -> None:

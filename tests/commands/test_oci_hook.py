@@ -29,6 +29,9 @@ def test_whatever_comes_the_status_is_0(state: bytes) -> None:
         {"process": []},
         {"process": {"args": ["a\0b", 1, "true"], "env": ["PATH=\0", {}], "cwd": 3}},
         {"root": {"path": "no/such"}},
+        {"root": {"path": "\ud800"}},
+        {"annotations": {"hugealign.text": "/\ud800:/no"}},
+        {"process": {"args": ["\ud800"], "cwd": "\ud800"}},
     ],
 )
 def test_whatever_the_configuration_holds_the_status_is_0(config: dict[str, object], tmp_path: Path) -> None:

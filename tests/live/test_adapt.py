@@ -176,7 +176,7 @@ def test_process_that_changes_in_between(arena: Path, how: str) -> None:
                 asked.append(process.say(how))
 
         samples = instructions.sample(process.pid, 0.4)
-        done = module._Adapter(SHORT, sleep=change).adapt(process.pid, samples, 2)
+        done = module._Adapter(SHORT, 2, sleep=change).adapt(process.pid, samples)
         assert asked
         if how == "kill":
             assert done is None or not done.huge

@@ -136,6 +136,28 @@ def test_old_copy_does_not_outlive_a_failure(store: Path, program: Path) -> None
     assert copies(store) == []
 
 
+def test_each_file_that_cannot_be_staged_is_named(store: Path, program: Path) -> None:
+    text = program.with_name(f"{program.name}.txt")
+    text.write_text("text")
+    done = stage(store, "--json", "--libs", text, program)
+    found = document(done)
+    assert done.returncode == 3
+    assert [error["path"] for error in found["errors"]] == [str(text)]
+    assert [file["path"] for file in found["files"]] == [str(program)]
+
+
+def test_files_of_others_stay(store: Path, program: Path) -> None:
+    assert stage(store, program).returncode == 0
+    other = store / "other.db"
+    other.write_text("mine")
+    (store / "directory").mkdir()
+    program.touch()
+    assert stage(store, program).returncode == 0
+    assert stage(store, "--drop").returncode == 0
+    assert other.read_text() == "mine"
+    assert copies(store) == ["directory", "other.db"]
+
+
 def test_drop(store: Path, program: Path, stock: Path) -> None:
     stage(store, program, stock / "good")
     assert document(stage(store, "--drop", program, "--format=json"))["copies"][0]["path"] == str(program)

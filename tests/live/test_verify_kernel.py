@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from hugealign.elf.image import Image, read_file
-from hugealign.elf.windows import align_down, load_alignment, text_windows
+from hugealign.elf.windows import align_down, text_windows
 from hugealign.pagecache.warming import warm
 from tests.live.programs import WINDOW, Programs, running
 from tests.support import HUGEALIGN, LLVM, environment, lacking
@@ -222,7 +222,7 @@ def compare(directory: Path, path: Path) -> None:
     with running(*([directory / "host"] if path.suffix else []), path, *([] if path.suffix else [path])) as child:
         actual, on_grid = seen(child.pid, path)
     expected = promised(image)
-    if on_grid and not image.fixed and load_alignment(image) % WINDOW:
+    if on_grid and not image.fixed and image.load_alignment % WINDOW:
         assert actual >= expected == set()  # luck, or an alignment that the file did not ask for
     else:
         assert actual == expected

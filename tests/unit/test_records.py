@@ -2,7 +2,7 @@
 
 import pytest
 
-from hugealign.records import Record
+from hugealign.records import Record, once
 
 
 class Window(Record):
@@ -43,3 +43,22 @@ def test_changed_leaves_the_record_as_it_was() -> None:
     window = Window(1)
     assert window.changed(huge=True) == Window(1, True)
     assert window == Window(1)
+
+
+def test_once_is_computed_once_and_anew_for_a_changed_record() -> None:
+    class Sum(Record):
+        left: int
+        right: int = 1
+
+        @once
+        def total(self) -> int:
+            """The sum."""
+            asked.append(self.left)
+            return self.left + self.right
+
+    asked: list[int] = []
+    one = Sum(2)
+    assert (one.total, one.total, asked) == (3, 3, [2])
+    other = one.changed(left=5)
+    assert (other.total, asked) == (6, [2, 5])
+    assert (one == Sum(2), hash(one) == hash(Sum(2)), repr(one)) == (True, True, repr(Sum(2)))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.elf.edit import Edit, apply, plan_tail, unclaimed
+from hugealign.elf.edit import Patch, apply, plan_tail, unclaimed
 from hugealign.elf.image import Image, Section, Segment
 
 M = 2 << 20
@@ -31,7 +31,7 @@ def image(*segments: Segment, sections: tuple[Section, ...] = (LAST,), size: int
 
 def test_writes_in_an_order_that_can_be_cut_short() -> None:
     plan = plan_tail(image(TEXT, load(6, 2 * M, 0x1000)), M)
-    assert isinstance(plan, Edit)
+    assert isinstance(plan, Patch)
     trap, section, segment = plan.writes
     assert trap == (M + 0x5000, b"\xcc" * (M - 0x5000))
     assert section == (5 * M + 32, struct.pack("<Q", M - 0x4FFF))
@@ -41,7 +41,7 @@ def test_writes_in_an_order_that_can_be_cut_short() -> None:
 def test_nothing_to_write() -> None:
     section = Section(".fini", 1, CODE, M, M, M)
     plan = plan_tail(image(load(5, M, M), sections=(section,)), M)
-    assert isinstance(plan, Edit)
+    assert isinstance(plan, Patch)
     assert plan.writes == []
 
 
@@ -72,7 +72,7 @@ def test_apply_writes_all(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"." * 32)
     fd = os.open(path, os.O_RDWR)
-    apply(fd, Edit([(2, b"ab"), (30, b"yz")], 32))
+    apply(fd, Patch([(2, b"ab"), (30, b"yz")], 32))
     os.close(fd)
     assert path.read_bytes() == b"..ab" + b"." * 26 + b"yz"
 

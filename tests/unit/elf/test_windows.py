@@ -7,7 +7,6 @@ from hugealign.elf.windows import (
     align_up,
     drift,
     file_offset,
-    load_alignment,
     text_windows,
     whole_windows,
 )
@@ -99,8 +98,8 @@ def test_the_first_segment_and_the_largest_alignment_decide() -> None:
     assert [(first % (2 * M), last % (2 * M)) for _, first, last in text_windows(moved, 2 * M)] == [(M, M)]
     assert drift(image(other(M, 1), e_type=ET_EXEC)) == 0
     assert drift(image()) == 0
-    assert load_alignment(image(other(0, 1, 4096), other(M, 1, 3 * M), other(2 * M, 1, 0))) == 4096
-    assert load_alignment(image()) == 0
+    assert image(other(0, 1, 4096), other(M, 1, 3 * M), other(2 * M, 1, 0)).load_alignment == 4096
+    assert image().load_alignment == 0
     assert runs(image(other(0, 1, 2 * M), text(2 * M, 2 * M, align=4096))) == [(2, 4)]
     assert runs(image(other(0, 1, 4096), text(2 * M, 2 * M, align=4096))) == []
     assert runs(image(other(0, 1, 4096), text(2 * M, 2 * M, align=4096), e_type=ET_EXEC)) == [(2, 4)]

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from hugealign.process import pagemap
-from hugealign.process.pagemap import Region, State, states
+from hugealign.process.pagemap import Region, State, touched
 
 K = 1 << 10
 WINDOW = 2 << 20
@@ -20,6 +20,12 @@ def huge(start: int, end: int) -> Region:
 
 def small(start: int, end: int, file: bool = True) -> Region:
     return Region(start, end, huge=False, file=file)
+
+
+def states(regions: list[Region], start: int, count: int, page_size: int, *, of_file: bool) -> tuple[State, ...]:
+    found = touched(regions, start, count, page_size, of_file)
+    assert list(found) == sorted(found)
+    return tuple(found.get(index, UNTOUCHED) for index in range(count))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hugealign.process.smaps import Mapping
 from hugealign.ps.parts import Kind, Part
 from hugealign.ps.report import details, document, ends, text
 from hugealign.ps.runtimes import RUNTIMES, Runtime
-from hugealign.ps.verdict import Beside, Hints, Run, judge, judge_beside, missing, rodata
+from hugealign.ps.verdict import Beside, Hints, Run, judge, judge_beside, rodata
 
 M = 1 << 20
 WINDOW = 2 * M
@@ -188,7 +188,7 @@ def test_in_another_mount_namespace_the_mend_says_so() -> None:
 
 def test_windows_one_by_one() -> None:
     verdict = judge(process(MIXED), (MIXED,), WINDOW, cached={0x600000: True})
-    assert missing(MIXED, WINDOW) == [0x600000, 0x800000]
+    assert list(MIXED.missing(WINDOW)) == [0x600000, 0x800000]
     assert verdict.runs[0] is not None
     assert [(run.start, run.count, run.state) for run in verdict.runs[0]] == [
         (0x400000, 1, State.HUGE),
@@ -210,6 +210,22 @@ def test_long_lists_are_cut_in_the_text_only() -> None:
     assert len(details(verdict, WINDOW)) < 100
     (shown,) = document([verdict], [], WINDOW)["processes"][0]["mappings"]
     assert len(shown["windows"]) == count
+
+
+def test_memory_that_nobody_touched_takes_no_time() -> None:
+    huge, small = (Region(n * WINDOW, (n + 1) * WINDOW, huge=n == 1, file=False) for n in (1, 3))
+    code = Mapping(0, 1 << 60, 0, "", pages=(huge, small))
+    verdict = judge(process(code), (code,), WINDOW)
+    assert (verdict.windows, verdict.possible) == (1, 1 << 39)
+    assert [(run.start // WINDOW, run.count, run.state) for run in verdict.runs[0] or ()] == [
+        (0, 1, State.UNTOUCHED),
+        (1, 1, State.HUGE),
+        (2, 1, State.UNTOUCHED),
+        (3, 1, State.SMALL),
+        (4, (1 << 39) - 4, State.UNTOUCHED),
+    ]
+    part = Part(Kind.CODE, "", (code,))
+    assert (part.huge(WINDOW), part.touched(WINDOW), part.possible(WINDOW)) == (1, 2, 1 << 39)
 
 
 def test_head_and_tail() -> None:

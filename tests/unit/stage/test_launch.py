@@ -4,21 +4,21 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.stage.launch import IN_PLACE, STAGE, Launch, Text, worth_saying
+from hugealign.stage.launch import IN_PLACE, STAGE, Launch, TextResult, worth_saying
 
 
 @pytest.mark.parametrize(
     ("texts", "line"),
     [
         ((), ""),
-        ((Text("/a", STAGE, 3, 3),), ""),
-        ((Text("/a", IN_PLACE, 3, 1, "why"),), "/a: 1 of 3 windows huge: why"),
-        ((Text("/a", STAGE, 3, 3), Text("/b", IN_PLACE, 2, 0, "why")), "/b: 0 of 2 windows huge: why"),
-        ((Text("/nonexistent", IN_PLACE, problem="why"),), ""),
-        ((Text("/a\n", IN_PLACE, 3, 1, "why"),), "/a\\n: 1 of 3 windows huge: why"),
+        ((TextResult("/a", STAGE, 3, 3),), ""),
+        ((TextResult("/a", IN_PLACE, 3, 1, "why"),), "/a: 1 of 3 windows huge: why"),
+        ((TextResult("/a", STAGE, 3, 3), TextResult("/b", IN_PLACE, 2, 0, "why")), "/b: 0 of 2 windows huge: why"),
+        ((TextResult("/nonexistent", IN_PLACE, problem="why"),), ""),
+        ((TextResult("/a\n", IN_PLACE, 3, 1, "why"),), "/a\\n: 1 of 3 windows huge: why"),
     ],
 )
-def test_one_line_for_what_is_not_huge(texts: tuple[Text, ...], line: str) -> None:
+def test_one_line_for_what_is_not_huge(texts: tuple[TextResult, ...], line: str) -> None:
     assert worth_saying(Launch(texts)) == line
 
 
@@ -27,7 +27,7 @@ def test_small_text_is_not_worth_a_line(tmp_path: Path) -> None:
     for size, words in ((200 << 10, ""), (300 << 10, "none of 300.0 KiB of text huge: no whole window")):
         path = tmp_path / "program"
         path.write_bytes(_program(size))
-        said = worth_saying(Launch([Text(str(path), IN_PLACE)]))
+        said = worth_saying(Launch([TextResult(str(path), IN_PLACE)]))
         assert words in said
         assert bool(said) == bool(words)
 

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,6 +47,27 @@ def test_a_strangers_file_is_not_obeyed(tmp_path: Path) -> None:
         configuration.find(str(tmp_path / "own"))
     os.chown(tmp_path / "own", 12345, -1)  # as in a container that runs as root on a user's checkout
     assert configuration.find(str(tmp_path / "own")).settings["fail-on"].value == "never"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+def test_the_owner_is_that_of_the_very_file_that_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in /tmp, where a stranger has a link to a file of root's, and exchanges it when we have looked."""
+    (tmp_path / "roots").write_text("")
+    (tmp_path / "strangers").write_text('[verify]\nfail-on = "never"\n')
+    os.chown(tmp_path / "strangers", 12345, -1)
+    (tmp_path / "hugealign.toml").symlink_to("roots")
+    look = os.stat
+
+    def exchanging(path: str, **more: Any) -> os.stat_result:
+        found = look(path, **more)
+        if path == str(tmp_path / "hugealign.toml"):
+            (tmp_path / "strangers").replace(path)
+            monkeypatch.setattr(os, "stat", look)
+        return found
+
+    monkeypatch.setattr(os, "stat", exchanging)
+    with pytest.raises(UsageError, match="belongs to another user"):
+        configuration.find(str(tmp_path))
 
 
 def test_files_extend_one_another(tmp_path: Path) -> None:
