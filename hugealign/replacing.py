@@ -45,12 +45,11 @@ def write(path: str, data: bytes, mode: int = 0o666) -> None:
     Whatever file had that name loses it; *mode* is the new one's, but for the umask.  Symbolic links are followed.
     Raises OSError, ValueError.
     """
-    real = os.path.realpath(path)
-    if os.path.exists(real) and not os.path.isfile(real):
-        with open(real, "wb") as stream:
+    if os.path.exists(path) and not os.path.isfile(path):  # not of its real path: a pipe of /proc/self/fd has none
+        with open(path, "wb") as stream:
             stream.write(data)
         return
-    with _directory(real) as (place, name), closing(_New(place, mode)) as new:
+    with _directory(os.path.realpath(path)) as (place, name), closing(_New(place, mode)) as new:
         write_all(new.fd, data)
         new.publish(name)
 
