@@ -139,6 +139,14 @@ def test_the_different_lines_of_a_merge_are_bounded(monkeypatch: pytest.MonkeyPa
     assert _merged(tmp_path, names, more, _SMALL, options=options) == _sum(names, _SMALL)
 
 
+def test_a_file_that_is_left_out_takes_no_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its first section is good, and its second is not."""
+    monkeypatch.setattr(counts, "LIMIT", 1100)
+    names = {b"ab\tx": {counts.function(n, f"name{n}", ""): n for n in range(50)}}
+    bad = {b"ab\tx": {counts.function(n, f"more{n}", ""): n for n in range(40)}, b"ab\ty": {b"nonsense": 1}}
+    assert _merged(tmp_path, bad, names, options=MergeOptions(keep_going=True)) == names
+
+
 def test_weights(tmp_path: Path) -> None:
     """The first pattern that fits a path or a name counts; hosts stay hosts."""
     options = MergeOptions([("0.*", 0), ("1.counts", 3), ("*/2.*", 5)])
