@@ -54,6 +54,26 @@ def write(path: str, data: bytes, mode: int = 0o666) -> None:
         new.publish(name)
 
 
+@contextlib.contextmanager
+def beside(path: str) -> Iterator[str]:
+    """Give the path of a new file that other processes can open; without an error it is put under *path* at the end.
+
+    Raises OSError.
+    """
+    real = os.path.realpath(path)
+    with _directory(real) as (place, name):
+        temporary = _temporary_name()
+        flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
+        with using(os.open(temporary, flags, 0o666, dir_fd=place)) as fd:
+            try:
+                _mark(fd)
+                yield os.path.join(os.path.dirname(real), temporary)
+                os.rename(temporary, name, src_dir_fd=place, dst_dir_fd=place)
+            except BaseException:
+                _forget(temporary, place)
+                raise
+
+
 def create(path: str, source: int, fill: Fill) -> None:
     """Put what *fill* makes of the open file *source* under *path*, with its mode; whole or not at all.
 
