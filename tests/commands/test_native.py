@@ -59,7 +59,7 @@ def test_a_home_that_is_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """As of a container's user who is in no list of users, where Python leaves the ~ as it is."""
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", "nowhere")
-    with pytest.raises(HugealignError, match="nowhere/.cache/hugealign: nothing is kept .* set XDG_CACHE_HOME"):
+    with pytest.raises(HugealignError, match=r"nowhere/.cache/hugealign: nothing is kept .* set XDG_CACHE_HOME"):
         native.library(REPLAY)
 
 
