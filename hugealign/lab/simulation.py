@@ -142,4 +142,7 @@ def _layout(trace: Trace, file: int, path: str, name: str, counts: Sequence[int]
             return found, (0 if kind == "all-4k" else found.windows,)
     except HugealignError as error:
         raise type(error)(f"{printable(trace.path)}: layout {printable(name)}: {error}") from None
+    except OverflowError:  # of an address in 64 bits, the file's number included
+        damaged = "no program lies at such addresses; the file is damaged"
+        raise HugealignError(f"{printable(trace.path)}: layout {printable(name)}: {damaged}") from None
     raise UsageError(f"--layout: {printable(name)}: not one of original, all-4k, all-2m, order:FILE, elf:FILE")
