@@ -454,7 +454,7 @@ def test_what_a_killed_recorder_left_goes_with_the_next_trace(built: Path, tmp_p
     """And what another one is still writing stays."""
     place = tmp_path / "traces"
     place.mkdir()
-    words = [HUGEALIGN, "trace", "-o", place / "t", "--", built / "work", "sleep", "6000"]
+    words: list[str | Path] = [HUGEALIGN, "trace", "-o", place / "t", "--", built / "work", "sleep", "6000"]
     with contextlib.ExitStack() as stack:
         for killed in (True, False):
             child = stack.enter_context(

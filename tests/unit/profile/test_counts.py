@@ -142,7 +142,8 @@ def test_the_different_lines_of_a_merge_are_bounded(monkeypatch: pytest.MonkeyPa
 def test_builds_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A section of six bytes would take half a KiB of memory."""
     monkeypatch.setattr(counts, "MOST_BUILDS", 3)
-    three, two, other = ({b"%x%x\tx" % (n, m): {} for m in range(k)} for n, k in ((10, 3), (11, 2), (12, 1)))
+    some: list[Counts] = [{b"%x%x\tx" % (n, m): {} for m in range(k)} for n, k in ((10, 3), (11, 2), (12, 1))]
+    three, two, other = some
     assert counts.parse(counts.write(three)) == three
     with pytest.raises(ProfileError, match="has more than 3 builds"):
         counts.parse(counts.write(three | other))
