@@ -255,8 +255,8 @@ if [ -n "$dialect" ] && [ -e /proc/self/fd ]; then
         printf '\n%s' "$?" # 2>/dev/null below: the shell itself has nothing to say of a linker that was killed
     } 2>/dev/null | run_python "$dialect" "$real" "$@"
     status=$?
-    # Killed by a signal: so are we, and the driver sees what it would have seen.
-    [ "$status" -le 128 ] || kill -"$((status - 128))" $$
+    # Killed by a signal: so are we, and the driver sees what it would have seen.  There are 64 of them.
+    [ "$status" -le 128 ] || [ "$status" -gt 192 ] || kill -"$((status - 128))" $$
     exit "$status"
 fi
 run_python '' "$real" "$@"

@@ -118,10 +118,13 @@ def test_links_to_keep_out_of(words: tuple[str, ...], main: Path, large: Path, t
     assert Path("/dev/null").is_char_device()
 
 
-@pytest.mark.parametrize("number", [11, 15, 9])
-def test_linker_killed_by_a_signal(number: int, main: Path, large: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "end", ["kill -11 $$", "kill -15 $$", "kill -9 $$", "exit 200"], ids=["11", "15", "9", "exit-200"]
+)
+def test_linker_killed_by_a_signal(end: str, main: Path, large: Path, tmp_path: Path) -> None:
+    """Or with a status beyond those that shells have for signals."""
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "ld.bfd").write_text(f"#!/bin/sh\nkill -{number} $$\n")
+    (tmp_path / "bin" / "ld.bfd").write_text(f"#!/bin/sh\n{end}\n")
     (tmp_path / "bin" / "ld.bfd").chmod(0o755)
     (tmp_path / "bin" / "ld").hardlink_to(tmp_path / "bin" / "ld.bfd")
     words = ("gcc", f"-B{tmp_path / 'bin'}", main, large, "-o", tmp_path / "out")
