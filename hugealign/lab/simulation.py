@@ -113,10 +113,9 @@ def _check_end(path: str, ended: int, first: str | None, last: str | None) -> No
 
 
 def _part(trace: Trace, file: int, binary: str, first: str | None, last: str | None) -> bytes | None:
-    return None if first is None and last is None else _marks(trace, file, binary, first, last)
-
-
-def _marks(trace: Trace, file: int, binary: str, first: str | None, last: str | None) -> bytes:
+    """Return the mark of each block; None where all of each thread counts."""
+    if first is None and last is None:
+        return None
     find(trace.description.files, binary)
     functions = read_functions(binary)
     try:
