@@ -90,6 +90,8 @@ def cache() -> int:
     code of theirs there.  So root uses nothing in another user's home.
     """
     path = resources.cache()
+    if not os.path.isabs(path):  # of a user without a home, who is in no list of users
+        raise HugealignError(f"{printable(path)}: nothing is kept below the current directory; set XDG_CACHE_HOME")
     missing: list[str] = []
     while True:
         try:

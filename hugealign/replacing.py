@@ -45,14 +45,33 @@ def write(path: str, data: bytes, mode: int = 0o666) -> None:
     Whatever file had that name loses it; *mode* is the new one's, but for the umask.  Symbolic links are followed.
     Raises OSError, ValueError.
     """
-    real = os.path.realpath(path)
-    if os.path.exists(real) and not os.path.isfile(real):
-        with open(real, "wb") as stream:
+    if os.path.exists(path) and not os.path.isfile(path):  # not of its real path: a pipe of /proc/self/fd has none
+        with open(path, "wb") as stream:
             stream.write(data)
         return
-    with _directory(real) as (place, name), closing(_New(place, mode)) as new:
+    with _directory(os.path.realpath(path)) as (place, name), closing(_New(place, mode)) as new:
         write_all(new.fd, data)
         new.publish(name)
+
+
+@contextlib.contextmanager
+def beside(path: str) -> Iterator[str]:
+    """Give the path of a new file that other processes can open; without an error it is put under *path* at the end.
+
+    Raises OSError.
+    """
+    real = os.path.realpath(path)
+    with _directory(real) as (place, name):
+        temporary = _temporary_name()
+        flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
+        with using(os.open(temporary, flags, 0o666, dir_fd=place)) as fd:
+            try:
+                _mark(fd)
+                yield os.path.join(os.path.dirname(real), temporary)
+                os.rename(temporary, name, src_dir_fd=place, dst_dir_fd=place)
+            except BaseException:
+                _forget(temporary, place)
+                raise
 
 
 def create(path: str, source: int, fill: Fill) -> None:

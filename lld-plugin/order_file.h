@@ -1,4 +1,4 @@
-// The functions that an order file ("hugealign.order/1", hugealign/order/orderfile.py) calls hot.
+// The functions that an order file ("hugealign.order/1", hugealign/orderfile.py) calls hot.
 #ifndef HUGEALIGN_ORDER_FILE_H
 #define HUGEALIGN_ORDER_FILE_H
 

@@ -33,7 +33,12 @@ PROGRAMS = {"bash": "_hugealign_programs", "zsh": "_command_names -e", "fish": "
 PREAMBLES = {
     "bash": """\
 _hugealign_processes() {
-    compgen -W "$(ps -Ao pid=,comm= 2>/dev/null)" -- "$1"
+    # Not by `compgen -W`, to which the words are shell code: any user gives a process its name.
+    local pid name word
+    while read -r pid name; do
+        [[ $name != *[!A-Za-z0-9._+@:/-]* ]] || name=
+        for word in $pid $name; do [[ $word != "$1"* ]] || printf '%s\\n' "$word"; done
+    done < <(ps -Ao pid=,comm= 2>/dev/null)
 }
 _hugealign_programs() {
     compgen -c -- "$1"

@@ -55,6 +55,7 @@ hugealign-simulate(1) read it. It is text of one entry a line, at most 256 MiB.
 The first line is "# hugealign.order/1". Lines "# key: value" before the first symbol say what the order was made from:
 """
 _ORDER_KEYS = (
+    ("# blocks: TEXT", "how many functions are divided: clang is to be told their blocks"),
     ("# windows: N", "the leading windows that are to be huge"),
     ("# page-size: BYTES", "the size of a window"),
     ("# budget: TEXT", "how many windows the processor can keep, and how that is known"),
@@ -71,8 +72,9 @@ with a tab before each:
 _ORDER_FIELDS = (
     ("samples=N", "the samples in the function"),
     ("file=NAME", "the source file of a local symbol whose name others have, too"),
-    ("kind=cold", "the function did not run"),
+    ("kind=cold", "a part that the compiler split off as seldom run, and that did run"),
     ("kind=fill", "the profile missed the function, but it probably runs"),
+    ("blocks=0.N...", "the function is divided: the numbers of the blocks that stay, in order"),
     ("of=NAME", "the line is another name of the function before it, since a section may bear either"),
 )
 _ORDER_ESCAPES = """\

@@ -106,7 +106,7 @@ def _recipe() -> str:
             places = {script: f'"$scripts/{name}"', pad: f'"$scripts/{linkers.PAD_OBJECT}"', user: '"$@"'}
             recipes.add(" ".join(places.get(word, word) for word in words))
     (recipe,) = recipes
-    return f'"$real" {recipe} 2>&1 >&3 3>&-'
+    return f'"$real" {recipe} 2>&1'
 
 
 def scripts() -> dict[str, str]:

@@ -21,6 +21,7 @@ from hugealign.lab.shared import Shared
 from hugealign.lab.tracefile import BLOCK, LAST, PAGE, RAW, Description, TraceError
 from hugealign.native import library
 from hugealign.progress import Progress
+from hugealign.replacing import beside
 from hugealign.units import format_size, printable
 
 _PLUGIN = os.path.join(os.path.dirname(__file__), "plugin.c")
@@ -58,23 +59,19 @@ def record(words: Sequence[str], output: str, limit: int, *, data: bool = False)
     target = os.path.realpath(output)
     if os.path.exists(target) and not os.path.isfile(target):
         raise HugealignError(f"{printable(output)}: not a regular file")
-    beside = os.path.join(os.path.dirname(target), f".hugealign-{os.getpid()}.trace")
     try:
-        with open(beside, "xb") as stream:
-            stream.write(tracefile.MAGIC)
-        shared = Shared(beside, limit, data)
-        try:
-            status = _run(emulator, shared, [program, *words[1:]])
-            description = _finish(shared, beside, program, words, machine)
-        finally:
-            shared.free()
-        os.replace(beside, target)
+        with beside(target) as path:
+            with open(path, "wb") as stream:
+                stream.write(tracefile.MAGIC)
+            shared = Shared(path, limit, data)
+            try:
+                status = _run(emulator, shared, [program, *words[1:]])
+                description = _finish(shared, path, program, words, machine)
+            finally:
+                shared.free()
         return Recorded(status, description, os.path.getsize(target))
     except OSError as error:
         raise HugealignError(f"{printable(output)}: cannot be written: {error.strerror}") from None
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(beside)
 
 
 def _program(word: str) -> str:

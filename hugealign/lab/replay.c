@@ -1,5 +1,6 @@
-/* Decodes the chunks of a trace (docs/trace.md) and runs them through models of instruction TLBs, and where loads and
-   stores are in it of data TLBs, under any number of layouts at once; it also counts calls.  tests/commands/reference.py does the same, slowly, and the tests compare.
+/* Decodes the chunks of a trace (docs/trace.md) and runs them through models of instruction TLBs, and of data TLBs where
+   it has loads and stores, under any number of layouts at once; it also counts calls.  tests/commands/reference.py does
+   the same, slowly, and the tests compare.
 
    What is done once per chunk for each layout: from blocks to the pages that they lie in, without repetitions.  From
    there for each choice of huge windows (a variant): from pages to keys, one for each 4 KiB page or huge window.  The

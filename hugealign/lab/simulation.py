@@ -113,10 +113,9 @@ def _check_end(path: str, ended: int, first: str | None, last: str | None) -> No
 
 
 def _part(trace: Trace, file: int, binary: str, first: str | None, last: str | None) -> bytes | None:
-    return None if first is None and last is None else _marks(trace, file, binary, first, last)
-
-
-def _marks(trace: Trace, file: int, binary: str, first: str | None, last: str | None) -> bytes:
+    """Return the mark of each block; None where all of each thread counts."""
+    if first is None and last is None:
+        return None
     find(trace.description.files, binary)
     functions = read_functions(binary)
     try:
@@ -142,4 +141,7 @@ def _layout(trace: Trace, file: int, path: str, name: str, counts: Sequence[int]
             return found, (0 if kind == "all-4k" else found.windows,)
     except HugealignError as error:
         raise type(error)(f"{printable(trace.path)}: layout {printable(name)}: {error}") from None
+    except OverflowError:  # of an address in 64 bits, the file's number included
+        damaged = "no program lies at such addresses; the file is damaged"
+        raise HugealignError(f"{printable(trace.path)}: layout {printable(name)}: {damaged}") from None
     raise UsageError(f"--layout: {printable(name)}: not one of original, all-4k, all-2m, order:FILE, elf:FILE")

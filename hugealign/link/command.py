@@ -75,6 +75,7 @@ _MACHINES = {
 }
 _NESTING_LIMIT = 16
 _RESPONSE_LIMIT = 64 << 20
+_BLANKS = " \t\n\v\f\r"  # ISSPACE of libiberty: `str.split` takes blanks of other scripts too, which names may have
 
 
 class Command:
@@ -126,7 +127,7 @@ def _expand(arguments: list[str], read: "Callable[[str], str]", words: list[str]
 
 def split(text: str) -> list[str]:
     """Split the text of a response file into words: white space, quotes and backslashes (GCC manual, ``@file``)."""
-    if not ("'" in text or '"' in text or "\\" in text):
+    if text.isascii() and not ("'" in text or '"' in text or "\\" in text):
         return text.split()
     words: list[str] = []
     word: list[str] | None = None
@@ -145,7 +146,7 @@ def split(text: str) -> list[str]:
         elif c in "'\"":
             quote = c
             word = [] if word is None else word
-        elif c.isspace():
+        elif c in _BLANKS:
             if word is not None:
                 words.append("".join(word))
             word = None

@@ -1,4 +1,4 @@
-/* The merging of chains that cdsort.py defines, by the same floating-point operations in the same order, so that the
+/* The merging of chains that chains.py defines, by the same floating-point operations in the same order, so that the
    result is the same to the last function; tests/commands/test_cdsort.py compares.
 
    compiled.py sees to it that indices are below the count, that no arc goes from a function to itself, that *counts*

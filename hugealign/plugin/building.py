@@ -16,10 +16,11 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from glob import escape, glob
 
-from hugealign import replacing
+from hugealign import native, replacing
 from hugealign.descriptors import using
 from hugealign.errors import HugealignError
 from hugealign.plugin import listed
@@ -62,7 +63,8 @@ class Llvm:
 
     def plugin(self) -> str:
         """Return where the plugin for this LLVM lies, or will once it is built."""
-        return os.path.join(listed.cache(), f"hugealign-{self.version}-{self._checksum()}.so")
+        # Without the links on the way to it, which others might lead elsewhere: no reader of the list takes one.
+        return os.path.join(os.path.realpath(listed.cache()), f"hugealign-{self.version}-{self._checksum()}.so")
 
     def tools(self) -> list[str]:
         """Return the real paths of its clang and, if that loads plugins, its lld: those of exactly this version."""
@@ -180,7 +182,8 @@ def _list(llvm: Llvm, target: str) -> None:
         fcntl.flock(place, fcntl.LOCK_EX)
         tools = {entry.tool for entry in entries}
         entries += [old for old in listed.read() if old.tool not in tools and os.path.exists(old.plugin)]
-        replacing.write(path, os.fsencode("".join(entry.line() for entry in entries if entry.can_be_listed())))
+        text = "".join(entry.line() for entry in entries if entry.can_be_listed())
+        replacing.write(path, os.fsencode(text), 0o600)
 
 
 def _build(llvm: Llvm, target: str) -> None:
@@ -192,10 +195,13 @@ def _build(llvm: Llvm, target: str) -> None:
     if not shutil.which("cmake"):
         raise PluginError("cmake is not installed (Debian: apt install cmake g++)")
     try:
-        os.makedirs(listed.cache(), mode=0o700, exist_ok=True)
+        with using(native.cache()) as above, suppress(FileExistsError):
+            os.mkdir(os.path.basename(listed.cache()), 0o700, dir_fd=above)
         with tempfile.TemporaryDirectory(prefix="building-", dir=listed.cache()) as place:
             _make(llvm, place)
-            os.rename(os.path.join(place, "hugealign.so"), target)
+            made = os.path.join(place, "hugealign.so")
+            os.chmod(made, 0o700)  # whatever the umask: what others may write is not used
+            os.rename(made, target)
     except OSError as error:
         message = f"{printable(listed.cache())}: {error.strerror}; set XDG_CACHE_HOME to another directory"
         raise PluginError(message) from None

@@ -25,6 +25,7 @@ _VERSIONS = b"# hugealign.counts/"
 MOST = 10**18 - 1
 #: Bytes of a file, and of all different lines of a merge: what is written can be read.
 LIMIT = 256 << 20
+MOST_BUILDS = 1 << 20  # of a file, and of a merge: each takes half a KiB of memory, and six bytes of a file
 UNKNOWN = b"-"  # a build
 HOSTS, FOREIGN, OUTSIDE, BAD = b"hosts", b"foreign", b"outside", b"bad"
 CHUNK = 4 << 20  # bytes of rows that are looked at together
@@ -83,6 +84,8 @@ def sections(text: bytes) -> Iterator[tuple[bytes, bytes]]:
         return
     if not text.startswith(b"build\t"):
         raise ProfileError("has lines before the first build")
+    if text.count(b"\nbuild\t") >= MOST_BUILDS:
+        raise ProfileError(f"has more than {MOST_BUILDS} builds")
     before = b""
     for part in text[len(b"build\t") : -1].split(b"\nbuild\t"):
         head, _, lines = part.partition(b"\n")

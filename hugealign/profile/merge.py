@@ -169,15 +169,18 @@ _Rows = Callable[[], Iterable[tuple[list[bytes], list[int]]]]
 
 def _add(data: bytes, total: _Sum, weight: int, cap: int | None) -> None:
     """Add the file *data* to *total*, whole or not at all.  Raises ProfileError."""
-    parts = []
+    parts, new, builds = [], 0, len(total.counts)
     for head, lines in counts.sections(counts.body(data)):
         some, size = _looked_at(lines, total.counts.get(head, {}), len(data) <= counts.CHUNK)
-        total.left -= size
-        parts.append((head, some, size))
-        if total.left < 0:
-            total.left += sum(size for _, _, size in parts)
+        new += size
+        parts.append((head, some))
+        if new > total.left:
             raise ProfileError(f"has too many new lines: more than {counts.LIMIT >> 20} MiB of different ones together")
-    for head, some, _ in parts:
+        builds += head not in total.counts
+        if builds > counts.MOST_BUILDS:
+            raise ProfileError(f"has too many new builds: more than {counts.MOST_BUILDS} together")
+    total.left -= new
+    for head, some in parts:
         mine = total.counts.setdefault(head, {})
         part, whole = weight, 1
         if cap is not None:

@@ -10,6 +10,7 @@ seen, the other end says more: only functions that it calls, or that call it, ar
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from math import inf
 
 from hugealign.elf.calls import Calls
@@ -18,6 +19,9 @@ from hugealign.elf.symbols import Functions
 #: Trusted less, a guess is none.  Of PostgreSQL 13's functions without names, found in PostgreSQL 15 with this trust or
 #: more, docs/fleet.md says how many were right.
 LEAST = 0.5
+#: Functions that are looked at for calls, of all that are lost together.  Between anchors there are few; but a file of
+#: counts can have two anchors and millions of lost functions, all called by one that calls thousands.
+_MOST_LINKED = 1 << 26
 
 
 @dataclass(slots=True)
@@ -64,16 +68,28 @@ class _Free:
     def __init__(self, functions: Functions, taken: Collection[int]) -> None:
         self.functions = functions
         local = range(len(functions))
-        self.indices = [n for n in local if functions.files[n] and n not in taken and not functions.cold_part_of(n)]
-        self._member = frozenset(self.indices)
+        self._indices = [n for n in local if functions.files[n] and n not in taken and not functions.cold_part_of(n)]
+        self._member = frozenset(self._indices)
+        self._left = _MOST_LINKED
+        self._of_file: dict[str, list[int]] = {}
+        for n in self._indices:
+            self._of_file.setdefault(_base(functions.files[n]), []).append(n)
 
-    def between(self, first: int, last: int) -> Sequence[int]:
-        """Return those between two functions."""
-        return self.indices[bisect_right(self.indices, first) : bisect_left(self.indices, last)]
+    def between(self, first: int, last: int, file: str) -> tuple[Sequence[int], int, int]:
+        """Return where those between two functions are, of *file* if that is known: row, begin and end."""
+        row = self._of_file.get(file, ()) if file else self._indices
+        return row, bisect_right(row, first), bisect_left(row, last)
 
-    def of(self, some: Collection[int], first: int, last: int) -> list[int]:
-        """Return those of *some* between two functions."""
-        return sorted(n for n in some if first < n < last and n in self._member)
+    def linked(self, one: Lost, calls: Calls, first: int, last: int) -> list[int]:
+        """Return those between two functions that calls of *one* may lead to, or come from."""
+        found: set[int] = set()
+        for row in chain(map(calls.callees, one.callers), map(calls.callers, one.callees)):
+            begin, end = bisect_right(row, first), bisect_left(row, last)
+            self._left -= end - begin
+            if self._left < 0:
+                return []
+            found.update(row[begin:end])
+        return sorted(found & self._member)
 
 
 def _guess(one: Lost, ahead: Sequence[int], known: Mapping[int, int], free: _Free, calls: Calls) -> Iterator[Guess]:
@@ -88,25 +104,22 @@ def _guess(one: Lost, ahead: Sequence[int], known: Mapping[int, int], free: _Fre
     starts = free.functions.starts
     ours, theirs = starts[last] - starts[first], behind - before
     place = starts[first] + (one.address - before) * ours / theirs
-    candidates: Sequence[int] = free.between(first, last)
-    if one.callers or one.callees:
-        linked = {n for caller in one.callers for n in calls.callees(caller)}
-        linked |= {n for callee in one.callees for n in calls.callers(callee)}
-        candidates = free.of(linked, first, last) or candidates
-    if one.file:
-        candidates = [n for n in candidates if _base(free.functions.files[n]) == one.file]
-    if not candidates:
+    row, begin, end = free.between(first, last, one.file)
+    if linked := free.linked(one, calls, first, last):
+        row = [n for n in linked if not one.file or _base(free.functions.files[n]) == one.file]
+        begin, end = 0, len(row)
+    if begin >= end:
         return
-    near, second, best = _nearest(candidates, place, starts)
+    near, second, best = _nearest(row, begin, end, place, starts)
     second = min(second, place - starts[first], starts[last] - place)
     if near < second:
         yield Guess(best, (1 - near / second) * max(0.0, 1 - abs(ours - theirs) / theirs))
 
 
-def _nearest(candidates: Sequence[int], place: float, starts: Sequence[int]) -> tuple[float, float, int]:
-    """Return how near to *place* the nearest and the second of *candidates* begin, and the nearest; they ascend."""
-    at = bisect_left(candidates, place, key=starts.__getitem__)
-    some = sorted((abs(starts[n] - place), n) for n in candidates[max(0, at - 2) : at + 2])
+def _nearest(row: Sequence[int], begin: int, end: int, place: float, starts: Sequence[int]) -> tuple[float, float, int]:
+    """Return how near to *place* the nearest and the second of a part of *row* begin, and the nearest; they ascend."""
+    at = bisect_left(row, place, begin, end, key=starts.__getitem__)
+    some = sorted((abs(starts[n] - place), n) for n in row[max(begin, at - 2) : min(end, at + 2)])
     return some[0][0], some[1][0] if len(some) > 1 else inf, some[0][1]
 
 

@@ -250,13 +250,13 @@ fi
 if [ -n "$dialect" ] && [ -e /proc/self/fd ]; then
     {
         # <<< recipe: written by make tables
-        "$real" -T "$scripts/$dialect-x86_64.ld" "$@" "$scripts/pad-x86_64.o" -z max-page-size=0x200000 -z separate-code 2>&1 >&3 3>&-
+        "$real" -T "$scripts/$dialect-x86_64.ld" "$@" "$scripts/pad-x86_64.o" -z max-page-size=0x200000 -z separate-code 2>&1
         # >>> recipe
         printf '\n%s' "$?" # 2>/dev/null below: the shell itself has nothing to say of a linker that was killed
-    } 3>&1 2>/dev/null | run_python "$dialect" "$real" "$@"
+    } 2>/dev/null | run_python "$dialect" "$real" "$@"
     status=$?
-    # Killed by a signal: so are we, and the driver sees what it would have seen.
-    [ "$status" -le 128 ] || kill -"$((status - 128))" $$
+    # Killed by a signal: so are we, and the driver sees what it would have seen.  There are 64 of them.
+    [ "$status" -le 128 ] || [ "$status" -gt 192 ] || kill -"$((status - 128))" $$
     exit "$status"
 fi
 run_python '' "$real" "$@"

@@ -135,6 +135,25 @@ def test_a_build_that_fails_leaves_nothing(newest: Built, tmp_path: Path) -> Non
 # --- another LLVM's plugin ---------------------------------------------------------------------------------------
 
 
+def test_a_umask_that_lets_the_group_write(newest: Built, tmp_path: Path) -> None:
+    """And a cache behind a link, as on a cluster: the plugin is used all the same."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "cmake").write_text(
+        f'#!/bin/sh\n[ "$1" = --build ] || {{ cp {newest.plugin} "$4/hugealign.so" && chmod 775 "$4/hugealign.so"; }}\n'
+    )
+    (tmp_path / "bin" / "cmake").chmod(0o755)
+    (tmp_path / "disk").mkdir(mode=0o755)
+    (tmp_path / "home").symlink_to("disk")
+    settings = environment(XDG_CACHE_HOME=f"{tmp_path}/home/cache", PATH=f"{tmp_path}/bin:{os.environ['PATH']}")
+    words = (HUGEALIGN, "plugin", "build", "--cc", newest.clang)
+    built = run("sh", "-c", 'umask 002; exec "$@"', "sh", *words, env=settings, check=True).stdout
+    (row,) = (
+        row for row in run(HUGEALIGN, "plugin", "list", env=settings).stdout.splitlines() if str(newest.prefix) in row
+    )
+    assert row.endswith(f"  {built.strip()}")
+    assert built.startswith(f"{tmp_path}/disk/cache/hugealign/lld-plugin/")
+
+
 def test_plugin_of_another_llvm(cache: Path, work: Path) -> None:
     """It fails in any case; where LLVM can say what it is (16 and newer), in one line and without a crash."""
     old, new = (build(major, cache) for major in VERSIONS)

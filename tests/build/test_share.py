@@ -115,6 +115,19 @@ def test_bash(place: Path, typed: str) -> None:
     assert TYPED[typed] <= {word.strip() for word in done.stdout.splitlines()}, done.stderr
 
 
+def test_names_of_processes_are_no_code(place: Path) -> None:
+    """Any user gives a process its name, and root completes it."""
+    (place / "bin" / "$(>taken)").hardlink_to(place / "bin" / "a-runner")
+    script = 'source "$1"; COMP_WORDS=(hugealign ps ""); COMP_CWORD=2; _hugealign; printf "%s\\n" "${COMPREPLY[@]}"'
+    file = SHARE / "bash-completion/completions/hugealign"
+    with subprocess.Popen([place / "bin" / "$(>taken)", "100"]) as running:
+        done = run(needs("bash"), "--norc", "-c", script, "bash", file, cwd=place, env=env_of(place))
+        running.kill()
+    assert str(running.pid) in done.stdout.splitlines()
+    assert "taken" not in done.stdout
+    assert not (place / "taken").exists()
+
+
 def test_bash_completes_a_compiler_as_itself(tmp_path: Path) -> None:
     """By bash-completion, as a user has it: what stands behind the compiler is completed as behind the bare one."""
     if not Path("/usr/share/bash-completion/bash_completion").exists():

@@ -249,6 +249,9 @@ def test_dash_is_standard_output(ordered: Path, tmp_path: Path) -> None:
     run(HUGEALIGN, "order", profile, "-b", program, "-o", tmp_path / "order", cwd=tmp_path, check=True)
     order = run(HUGEALIGN, "order", profile, "-b", program, "-o", "-", cwd=tmp_path, check=True).stdout
     assert order == (tmp_path / "order").read_text()
+    # A pipe here; its name in /proc leads to no path.
+    named = run(HUGEALIGN, "order", profile, "-b", program, "-o", "/dev/stdout", cwd=tmp_path, check=True).stdout
+    assert named.startswith("# hugealign.order/1\n")
     report = run(HUGEALIGN, "verify", "--json", "-o", "-", "/bin/sh", cwd=tmp_path).stdout
     assert json.loads(report)["schema"].startswith("hugealign.verify/")
     svg = run(HUGEALIGN, "map", program, "--profile", profile, "--svg", "-", cwd=tmp_path, check=True).stdout

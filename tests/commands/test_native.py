@@ -55,6 +55,14 @@ def test_a_cache_that_others_may_write(cache: Path) -> None:
         native.library(REPLAY)
 
 
+def test_a_home_that_is_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a container's user who is in no list of users, where Python leaves the ~ as it is."""
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", "nowhere")
+    with pytest.raises(HugealignError, match=r"nowhere/.cache/hugealign: nothing is kept .* set XDG_CACHE_HOME"):
+        native.library(REPLAY)
+
+
 @pytest.mark.parametrize("mode", [0o777, 0o775])
 def test_a_parent_that_others_may_write(cache: Path, mode: int) -> None:
     """They could put another directory in the place of ours between two looks at its name."""

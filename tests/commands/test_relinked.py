@@ -134,6 +134,21 @@ def test_something_else(name: str, message: str, place: Path, tmp_path: Path) ->
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_a_section_at_the_end_of_all_addresses(place: Path, tmp_path: Path) -> None:
+    before = place / "before"
+    trace = _traced(before, [_section(before, ".init")], tmp_path / "t")
+    with before.open("rb") as stream:
+        elf = ELFFile(stream)
+        at = elf["e_shoff"] + elf["e_shentsize"] * elf.get_section_index(".init") + 16
+    data = bytearray(before.read_bytes())
+    data[at : at + 8] = (2**64 - 16).to_bytes(8, "little")
+    (tmp_path / "odd").write_bytes(data)
+    done = run(HUGEALIGN, "simulate", trace.path, "--binary", before, "--layout", f"elf:{tmp_path / 'odd'}")
+    where = f"hugealign: error: {trace.path}: layout elf:{tmp_path / 'odd'}"
+    assert done.returncode == 3
+    assert done.stderr == f"{where}: no program lies at such addresses; the file is damaged\n"
+
+
 def test_the_traced_program_has_to_be_there(place: Path, tmp_path: Path) -> None:
     """Its symbols tell which function a block is in."""
     copy = tmp_path / "program"

@@ -62,6 +62,18 @@ def test_it_is_started_early_and_not_run_twice(main: Path, large: Path, tmp_path
     assert Elf(tmp_path / "out").faults() == []
 
 
+def test_linker_has_our_descriptors(main: Path, large: Path, tmp_path: Path) -> None:
+    """GNU make hands its jobserver on as descriptors 3 and 4, which link-time optimisation asks."""
+    (tmp_path / "bin").mkdir()
+    linker = tmp_path / "bin" / "ld.bfd"
+    linker.write_text(f'#!/bin/sh\nreadlink /proc/$$/fd/3 >>{tmp_path}/third\nexec /usr/bin/ld.bfd "$@"\n')
+    linker.chmod(0o755)
+    (tmp_path / "bin" / "ld").hardlink_to(linker)
+    words = ("gcc", f"-B{tmp_path / 'bin'}", main, large, "-o", tmp_path / "out")
+    run("sh", "-c", 'exec 3<"$1"; shift; exec "$@"', "sh", main, HUGEALIGN, *words, check=True)
+    assert (tmp_path / "third").read_text() == f"{main}\n"
+
+
 def test_errors_are_the_plain_ones(linker: Toolchain, large: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.c").write_text("int nowhere(void); int main(void) { return nowhere(); }\n")
     run("gcc", "-c", tmp_path / "bad.c", "-o", tmp_path / "bad.o", check=True)
@@ -106,10 +118,13 @@ def test_links_to_keep_out_of(words: tuple[str, ...], main: Path, large: Path, t
     assert Path("/dev/null").is_char_device()
 
 
-@pytest.mark.parametrize("number", [11, 15, 9])
-def test_linker_killed_by_a_signal(number: int, main: Path, large: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "end", ["kill -11 $$", "kill -15 $$", "kill -9 $$", "exit 200"], ids=["11", "15", "9", "exit-200"]
+)
+def test_linker_killed_by_a_signal(end: str, main: Path, large: Path, tmp_path: Path) -> None:
+    """Or with a status beyond those that shells have for signals."""
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "ld.bfd").write_text(f"#!/bin/sh\nkill -{number} $$\n")
+    (tmp_path / "bin" / "ld.bfd").write_text(f"#!/bin/sh\n{end}\n")
     (tmp_path / "bin" / "ld.bfd").chmod(0o755)
     (tmp_path / "bin" / "ld").hardlink_to(tmp_path / "bin" / "ld.bfd")
     words = ("gcc", f"-B{tmp_path / 'bin'}", main, large, "-o", tmp_path / "out")

@@ -450,6 +450,28 @@ def test_an_older_trace_is_replaced_only_by_a_whole_one(built: Path, tmp_path: P
     assert open_trace(str(tmp_path / "t")).description.events
 
 
+def test_what_a_killed_recorder_left_goes_with_the_next_trace(built: Path, tmp_path: Path) -> None:
+    """And what another one is still writing stays."""
+    place = tmp_path / "traces"
+    place.mkdir()
+    words: list[str | Path] = [HUGEALIGN, "trace", "-o", place / "t", "--", built / "work", "sleep", "6000"]
+    with contextlib.ExitStack() as stack:
+        for killed in (True, False):
+            child = stack.enter_context(
+                subprocess.Popen(words, stdout=subprocess.PIPE, env=environment(), start_new_session=True)
+            )
+            stack.callback(os.killpg, child.pid, signal.SIGKILL)
+            assert child.stdout
+            assert child.stdout.readline() == b"ready\n"
+            if killed:
+                (left,) = os.listdir(place)
+                child.kill()
+        (there,) = os.listdir(place)
+        assert there != left
+        run(HUGEALIGN, "trace", "-o", place / "other", "--", built / "static", check=True)
+        assert set(os.listdir(place)) == {"other", there}
+
+
 def test_from_trace_to_table(built: Path, tmp_path: Path) -> None:
     _, trace = traced(tmp_path, built / "work", "threads")
     done = run(HUGEALIGN, "simulate", trace.path, "--format", "json", "--cpu", "skylake")

@@ -51,8 +51,8 @@ class Order(Record):
 
     *names* are its functions, in order; the first *hot* of them reach to the last one that ran.  *sources* are the
     source files of those that need more than the name, by their index.  *windows* is how many are to be huge, 0 for
-    all; *identity* tells the profile.  *unseen* are the functions that did not run, cold parts and fill: of each block
-    of the file where it begins in *names*, and which of its functions.
+    all; *identity* tells the profile.  *unseen* are those that are not expected to run, cold parts and fill: of each
+    block of the file where it begins in *names*, and which of its functions.
     """
 
     names: list[bytes]
@@ -63,7 +63,7 @@ class Order(Record):
     unseen: "Sequence[tuple[int, set[int]]]" = ()
 
     def ran(self) -> set[bytes]:
-        """Return the functions that ran."""
+        """Return the functions that ran, without cold parts."""
         unseen = {first + at for first, block in self.unseen for at in block}
         return {name for index, name in enumerate(self.names[: self.hot]) if index not in unseen}
 

@@ -100,6 +100,8 @@ def test_options_at_the_end_and_odd_words() -> None:
         ("'unterminated", ["unterminated"]),
         ("trailing\\", ["trailing"]),
         (r"'a\'b'", ["a'b"]),
+        ("a\u3000b.o c\xa0d", ["a\u3000b.o", "c\xa0d"]),
+        ("'x' a\u3000b.o\v\fc", ["x", "a\u3000b.o", "c"]),
     ],
 )
 def test_splitting_response_files(text: str, words: list[str]) -> None:

@@ -139,6 +139,26 @@ def test_the_different_lines_of_a_merge_are_bounded(monkeypatch: pytest.MonkeyPa
     assert _merged(tmp_path, names, more, _SMALL, options=options) == _sum(names, _SMALL)
 
 
+def test_builds_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A section of six bytes would take half a KiB of memory."""
+    monkeypatch.setattr(counts, "MOST_BUILDS", 3)
+    some: list[Counts] = [{b"%x%x\tx" % (n, m): {} for m in range(k)} for n, k in ((10, 3), (11, 2), (12, 1))]
+    three, two, other = some
+    assert counts.parse(counts.write(three)) == three
+    with pytest.raises(ProfileError, match="has more than 3 builds"):
+        counts.parse(counts.write(three | other))
+    options = MergeOptions(keep_going=True)
+    assert _merged(tmp_path, two, three, other, two, options=options) == two | other
+
+
+def test_a_file_that_is_left_out_takes_no_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its first section is good, and its second is not."""
+    monkeypatch.setattr(counts, "LIMIT", 1100)
+    names = {b"ab\tx": {counts.function(n, f"name{n}", ""): n for n in range(50)}}
+    bad = {b"ab\tx": {counts.function(n, f"more{n}", ""): n for n in range(40)}, b"ab\ty": {b"nonsense": 1}}
+    assert _merged(tmp_path, bad, names, options=MergeOptions(keep_going=True)) == names
+
+
 def test_weights(tmp_path: Path) -> None:
     """The first pattern that fits a path or a name counts; hosts stay hosts."""
     options = MergeOptions([("0.*", 0), ("1.counts", 3), ("*/2.*", 5)])

@@ -1,5 +1,6 @@
 """Functions whose names are gone, by where they lie and who calls them."""
 
+import time
 from collections.abc import Sequence
 
 from hugealign.elf.calls import Calls
@@ -87,6 +88,18 @@ def test_trust_falls_as_the_distance_of_the_anchors_changes() -> None:
         guesses = found({0x2000: 0, end: 6}, [Lost(place)], OURS, _Calls(OURS))
         trusts += [guess.trust for guess in guesses.values()]
     assert trusts[0] > trusts[1] > trusts[2] >= LEAST
+
+
+def test_many_lost_functions_of_many() -> None:
+    """Two anchors and all others lost, of one file: each looked at all of ours."""
+    many = 20_000
+    ours = _functions((0, "first", ""), *((16 * n, f"f{n}", "x.c") for n in range(1, many)), (16 * many, "last", ""))
+    lost = [Lost(16 * n, "x.c") for n in range(1, many)]
+    began = time.monotonic()
+    guesses = found({0: 0, 16 * many: many}, lost, ours, _Calls(ours))
+    assert time.monotonic() - began < 5
+    assert all(at == 16 * guess.index for at, guess in guesses.items())
+    assert len(guesses) == many - 1
 
 
 def test_anchors_that_changed_places_say_nothing() -> None:
