@@ -27,6 +27,7 @@ INSTALL = ROOT / "docs" / "install.md"
 RELEASES = {"bookworm": "Debian 12", "trixie": "Debian 13"}
 _PLACE = ROOT / "build" / "fresh"
 _CLONE = "/root/hugealign"
+_CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 #: What a reader of the README has: the means to clone it, and what it says that `make demo` needs.
 _FIRST = "git sudo gcc make python3"
 #: What types the blocks of the pages, and nothing that they are about.
@@ -51,9 +52,9 @@ class Fresh:
         shutil.rmtree(self.root, ignore_errors=True)
         debian.unpacked(release, self.root)
         self.log.write_text("", encoding="utf-8")
-        if Path("/etc/pip.conf").exists():  # how pip reaches its index is a matter of this network
-            shutil.copy("/etc/pip.conf", self.root / "etc/pip.conf")
-        (self.root / "etc/ssl/certs").mkdir(parents=True, exist_ok=True)
+        if _CERTIFICATES.exists():  # whom pip trusts is a matter of this network
+            shutil.copy(_CERTIFICATES, self.root / "etc/certificates")
+            (self.root / "etc/pip.conf").write_text("[global]\ncert = /etc/certificates\n", encoding="ascii")
         source = self.root / "srv/hugealign.git"
         run("git", "clone", "-q", "--bare", "--no-hardlinks", ROOT, source, check=True)
 
