@@ -33,7 +33,7 @@ _FIRST = "git sudo gcc make python3"
 #: What types the blocks of the pages, and nothing that they are about.
 _TYPIST = "python3-pytest python3-pytest-timeout python3-pyelftools"
 _TESTS = "tests/build/test_manual.py tests/build/test_samples.py tests/live/test_tour.py"
-_VERSIONS = (
+VERSIONS = (
     ("gcc", "gcc -dumpfullversion"),
     ("binutils", "ld -v | grep -o '[0-9.]*$'"),
     ("Python", "python3 -c 'import platform; print(platform.python_version())'"),
@@ -41,6 +41,11 @@ _VERSIONS = (
     ("Meson", "meson --version"),
     ("clang", "clang-19 -dumpversion"),
 )
+
+
+def head() -> str:
+    """Return the commit that is typed from."""
+    return run("git", "-C", ROOT, "rev-parse", "--short=12", "HEAD", check=True).stdout.strip()
 
 
 class Fresh:
@@ -57,6 +62,7 @@ class Fresh:
             (self.root / "etc/pip.conf").write_text("[global]\ncert = /etc/certificates\n", encoding="ascii")
         source = self.root / "srv/hugealign.git"
         run("git", "clone", "-q", "--bare", "--no-hardlinks", ROOT, source, check=True)
+        self.commit = head()
 
     def types(self, title: str, commands: str, directory: str = _CLONE) -> bool:
         """Run *commands* by bash in *directory*; what they print goes to the log.  Return whether all succeeded."""
@@ -102,10 +108,9 @@ def typed(release: str) -> dict[str, Any]:
     arguments = "-p no:cacheprovider -m 'matrix or not matrix' -o junit_family=xunit1 -rP --junitxml=/root/typed.xml"
     fresh.types("the pages", f"python3 -m pytest {arguments} {_TESTS}")
     found |= tested(fresh.root / "root/typed.xml")
-    commit = run("git", "-C", ROOT, "rev-parse", "--short=12", "HEAD", check=True).stdout.strip()
-    versions = {name: fresh.said(commands) for name, commands in _VERSIONS}
+    versions = {name: fresh.said(commands) for name, commands in VERSIONS}
     shutil.rmtree(fresh.root)
-    return {"day": time.strftime("%Y-%m-%d"), "commit": commit, "versions": versions, "found": found}
+    return {"day": time.strftime("%Y-%m-%d"), "commit": fresh.commit, "versions": versions, "found": found}
 
 
 def tested(results: Path) -> dict[str, str]:
@@ -145,7 +150,7 @@ def page(records: dict[str, Any]) -> str:
     ]
     for title, key in (("day", "day"), ("commit", "commit")):
         lines.append(f"| {title} | {' | '.join(records[release][key] for release in releases)} |")
-    for name, _ in _VERSIONS:
+    for name, _ in VERSIONS:
         lines.append(f"| {name} | {' | '.join(records[release]['versions'][name] for release in releases)} |")
     lines += ["", f"| commands of | {' | '.join(RELEASES[release] for release in releases)} |"]
     lines.append(f"|---|{'---|' * len(releases)}")
@@ -158,7 +163,8 @@ def page(records: dict[str, Any]) -> str:
         cells = []
         for release in releases:
             done, failed, missed = (counts[release][document, what] for what in ("typed", "failed", "not"))
-            cells.append(f"{done} of {done + failed + missed}{f', {failed} failed' * bool(failed)}")
+            every = done + failed + missed
+            cells.append(f"{done} of {every}{f', {failed} failed' * bool(failed)}" if every else "--")
         lines.append(f"| {document} | {' | '.join(cells)} |")
     reasons = [
         f"- {RELEASES[release]}, {name}: {outcome.removeprefix('not: ')}"
@@ -181,9 +187,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--release", choices=RELEASES, action="append", help="this one, also if it was typed before")
     args = parser.parse_args()
-    commit = run("git", "-C", ROOT, "rev-parse", "--short=12", "HEAD", check=True).stdout.strip()
     for release in args.release or RELEASES:
-        if not args.release and load().get(release, {}).get("commit") == commit:
+        if not args.release and load().get(release, {}).get("commit") == head():
             continue
         try:
             record = typed(release)
