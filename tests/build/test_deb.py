@@ -74,9 +74,9 @@ def test_what_examples_name_is_where_the_package_puts_it(built: Path) -> None:
 
 def test_what_it_needs_is_named_where_it_is_missing(tmp_path: Path) -> None:
     done = run("/bin/sh", ROOT / "packaging/deb.sh", tmp_path / "out", PATH=str(tmp_path))
-    assert done.returncode == 3
-    assert done.stderr == "make deb: dpkg-buildpackage not found; on Debian: apt-get install build-essential debhelper dh-python\n"
-    assert "apt-get install build-essential debhelper dh-python" in (ROOT / "docs" / "install.md").read_text()
+    install = "apt-get install build-essential debhelper dh-python"
+    assert (done.returncode, done.stderr) == (3, f"make deb: dpkg-buildpackage not found; on Debian: {install}\n")
+    assert install in (ROOT / "docs" / "install.md").read_text()
 
 
 @pytest.mark.matrix  # ten seconds
