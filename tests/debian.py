@@ -5,6 +5,7 @@ Needs root, and a network for what is not below build/prebuilt yet.
 """
 
 import shutil
+import socket
 import subprocess
 from pathlib import Path
 
@@ -37,6 +38,7 @@ def unpacked(release: str, directory: Path) -> None:
     subprocess.run(["tar", "-xf", archive, "-C", directory], check=True)
     (directory / "etc/apt/apt.conf.d/yes").write_text('APT::Get::Assume-Yes "true";\n')
     shutil.copy("/etc/resolv.conf", directory / "etc/resolv.conf")
+    (directory / "etc/hosts").write_text(f"127.0.0.1 localhost {socket.gethostname()}\n")  # sudo looks itself up
 
 
 def archived(release: str) -> Path:
