@@ -37,7 +37,7 @@ VERSIONS = (
     ("gcc", "gcc -dumpfullversion"),
     ("binutils", "ld -v | grep -o '[0-9.]*$'"),
     ("Python", "python3 -c 'import platform; print(platform.python_version())'"),
-    ("CMake", "cmake --version | grep -o '[0-9.]*$'"),
+    ("CMake", "cmake --version | grep -om1 '[0-9.]*$'"),
     ("Meson", "meson --version"),
     ("clang", "clang-19 -dumpversion"),
 )
