@@ -13,7 +13,7 @@ SHELL_FILES := bin/hugealign bin/hugealign-gcc hugealign/libexec/ld packaging/de
 KERNEL_PACKAGES := qemu-system-x86 qemu-system-arm busybox-static xfsprogs btrfs-progs kmod cpio debian-archive-keyring \
 	flex bison bc libelf-dev xz-utils mmdebstrap apparmor secilc
 
-.PHONY: help demo test test-links test-live test-kernels test-postgres test-mysql test-prebuilt test-archive check coverage format bench docs manual docs-live tables share pad install uninstall deb rpm wheel setup clean
+.PHONY: help demo test test-links test-live test-kernels test-postgres test-mysql test-prebuilt test-fresh test-archive check coverage format bench docs manual docs-live tables share pad install uninstall deb rpm wheel setup clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -46,6 +46,10 @@ test-prebuilt: setup ## fix what Debian and others built, run it; writes docs/pr
 	tests/setup.sh $(VENV) mmdebstrap buildah
 	$(PYTHON) -m tests.prebuilt --write docs/prebuilt.md
 	$(PYTHON) -m pytest -q -m matrix tests/prebuilt
+
+test-fresh: setup ## type the manual in a fresh Debian 12 and 13; writes docs/results/typed.md; as root
+	tests/setup.sh $(VENV) mmdebstrap
+	$(PYTHON) -m tests.fresh $(ARGS)
 
 test-archive: ## build Debian's packages as they are and with hugealign, goes on where it stopped; as root, hours
 	tests/setup.sh $(VENV) mmdebstrap
@@ -119,8 +123,10 @@ deb: ## build the Debian package, below build/deb
 rpm: ## build the RPM package, below build/rpm
 	packaging/rpm.sh
 
-wheel: setup ## build the wheel
-	$(PYTHON) -m build --no-isolation --wheel
+wheel: ## build the wheel, below dist
+	python3 -m venv build/wheel
+	build/wheel/bin/python -m pip -q --disable-pip-version-check wheel --no-deps -w dist .
+	@echo dist/hugealign-*.whl
 
 setup: $(VENV)/installed
 

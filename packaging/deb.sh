@@ -1,7 +1,11 @@
 #!/bin/sh
-# make deb: the Debian package, source and binary, below build/deb.  Needs dpkg-dev, debhelper and dh-python.
+# make deb: the Debian package, source and binary, below build/deb.  Needs build-essential, debhelper and dh-python.
 set -eu
 umask 022
+command -v dpkg-buildpackage >/dev/null || {
+    echo 'make deb: dpkg-buildpackage not found; on Debian: apt-get install build-essential debhelper dh-python' >&2
+    exit 3
+}
 cd "$(dirname "$0")/.."
 out=${1:-build/deb}
 version=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' hugealign/version.py)

@@ -2,6 +2,10 @@
 # make rpm: the RPM package, source and binary, below build/rpm.  Needs rpmbuild.
 set -eu
 umask 022
+command -v rpmbuild >/dev/null || {
+    echo 'make rpm: rpmbuild not found; on Debian: apt-get install rpm' >&2
+    exit 3
+}
 cd "$(dirname "$0")/.."
 out=${1:-build/rpm}
 version=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' hugealign/version.py)

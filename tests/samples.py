@@ -20,8 +20,14 @@ from tests.support import HUGEALIGN, environment, run
 
 _BLOCK = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.DOTALL | re.MULTILINE)
 _VERSIONS = re.compile(r"(?<=^<!-- samples: ).*(?= -->$)", re.MULTILINE)
-#: What another compiler or linker may make different: numbers, hashes, and the width of columns.
-_VARIES = ((r"[0-9a-f]{16,}", "HASH"), (r"0x[0-9a-f]+", "ADDRESS"), (r"\d+(\.\d+)?( (KiB|MiB))?", "N"), (r" +", " "))
+#: What another compiler, linker or Python may make different: numbers, hashes, the width of columns, and where lines
+#: end; argparse of Python 3.13 names an option's argument once.
+_VARIES = (
+    (r"[0-9a-f]{16,}", "HASH"),
+    (r"0x[0-9a-f]+", "ADDRESS"),
+    (r"\d+(\.\d+)?( (KiB|MiB))?", "N"),
+    (r"(?m)^(  -\w) (\S+), (--[a-z-]+ \2)(?=\s)", r"\1, \3"),
+)
 
 
 def prepare(directory: Path) -> None:
@@ -40,8 +46,10 @@ def prepare(directory: Path) -> None:
 
 
 def versions() -> str:
-    """Return which compiler and linker the samples are made with."""
-    return "; ".join(run(*words, check=True).stdout.splitlines()[0] for words in (["gcc", "--version"], ["ld", "-v"]))
+    """Return which compiler, linker and Python the samples are made with."""
+    python = ("python3", "-c", "import sys; print('Python %d.%d' % sys.version_info[:2])")
+    tools = (("gcc", "--version"), ("ld", "-v"), python)
+    return "; ".join(run(*words, check=True).stdout.splitlines()[0] for words in tools)
 
 
 def renewed(text: str, directory: Path) -> str:
@@ -70,12 +78,13 @@ def _session(block: str, directory: Path) -> Iterator[str]:
 
 
 def comparable(text: str, exact: bool) -> list[str]:
-    """Return the lines of *text*; unless *exact*, without what varies from compiler to compiler."""
-    if not exact:
-        text = _VERSIONS.sub("", text)
-        for pattern, word in _VARIES:
-            text = re.sub(pattern, word, text)
-    return text.splitlines(keepends=True)
+    """Return the lines of *text*; unless *exact*, its words, without what varies from compiler to compiler."""
+    if exact:
+        return text.splitlines(keepends=True)
+    text = _VERSIONS.sub("", text)
+    for pattern, word in _VARIES:
+        text = re.sub(pattern, word, text)
+    return [f"{word}\n" for word in text.split()]
 
 
 def difference(path: Path, directory: Path) -> str:

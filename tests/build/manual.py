@@ -8,6 +8,7 @@ The line before a block of commands is one of
 """
 
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,7 +113,6 @@ perf record -q -e cpu-clock -g -o perf.data -- ./server
 hugealign order perf.data -b ./server -o server.order
 hugealign profile reduce perf.data -b ./server -o new.counts
 mkdir hosts && gzip -c new.counts >hosts/first.counts.gz
-hugealign trace -o server.trace -- ./server --one-request
 for which in old new; do
     mkdir -p $which/DEBIAN $which/usr/bin
     printf '%s: x\\n' Package Maintainer Description >$which/DEBIAN/control
@@ -125,6 +125,17 @@ mkdir build && mv new/usr/bin/server build
 rm -r old new *.o autom4te.cache
 hugealign plugin build --cc clang-19
 """
+_TRACE = "hugealign trace -o server.trace -- ./server --one-request\n"
+
+
+def traced(block: Block) -> bool:
+    """Return whether the *block* records a trace, or reads the one at hand."""
+    return "hugealign trace" in block.commands or "server.trace" in block.commands
+
+
+def emulates() -> bool:
+    """Return whether QEMU takes plugins here, which traces need; Debian 13's is static."""
+    return shutil.which("qemu-x86_64") is not None and "\n-plugin" in run("qemu-x86_64", "-h").stdout
 
 
 def _server(directory: Path) -> None:
@@ -132,7 +143,8 @@ def _server(directory: Path) -> None:
     sources = {"server.c": spread.caller(_SERVER, hot), "functions.c": spread.functions(_FUNCTIONS, 6000)}
     write(directory, _FILES | sources)
     (directory / "lld-plugin").symlink_to(ROOT / "lld-plugin")
-    run("bash", "-c", _AT_HAND, cwd=directory, check=True, XDG_CACHE_HOME=f"{directory}/cache")
+    commands = _AT_HAND + _TRACE * emulates()
+    run("bash", "-c", commands, cwd=directory, check=True, XDG_CACHE_HOME=f"{directory}/cache")
 
 
 def _first_steps(directory: Path) -> None:

@@ -72,6 +72,13 @@ def test_what_examples_name_is_where_the_package_puts_it(built: Path) -> None:
     assert " ./usr/bin/hugealign\n" in contents
 
 
+def test_what_it_needs_is_named_where_it_is_missing(tmp_path: Path) -> None:
+    done = run("/bin/sh", ROOT / "packaging/deb.sh", tmp_path / "out", PATH=str(tmp_path))
+    install = "apt-get install build-essential debhelper dh-python"
+    assert (done.returncode, done.stderr) == (3, f"make deb: dpkg-buildpackage not found; on Debian: {install}\n")
+    assert install in (ROOT / "docs" / "install.md").read_text()
+
+
 @pytest.mark.matrix  # ten seconds
 def test_two_builds_are_the_same_bytes(built: Path, tmp_path: Path) -> None:
     words = f"umask 077; exec '{ROOT}/packaging/deb.sh' '{tmp_path}/out'"

@@ -54,6 +54,13 @@ def test_installed_used_and_removed(package: Path, bulk: Path, tmp_path: Path) -
     assert left == []
 
 
+def test_what_it_needs_is_named_where_it_is_missing(tmp_path: Path) -> None:
+    done = run("/bin/sh", ROOT / "packaging/rpm.sh", tmp_path / "out", PATH=str(tmp_path))
+    assert done.returncode == 3
+    assert done.stderr == "make rpm: rpmbuild not found; on Debian: apt-get install rpm\n"
+    assert "apt-get install rpm" in (ROOT / "docs" / "install.md").read_text()
+
+
 @pytest.mark.matrix  # ten seconds
 def test_two_builds_are_the_same_bytes(tmp_path: Path) -> None:
     """In one place, which rpmbuild writes into the source package, and its checksum into the other."""

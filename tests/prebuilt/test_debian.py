@@ -1,8 +1,7 @@
 """README.md and docs/fix.md as they are typed, from ``apt install`` to huge text, in a fresh Debian; and Dockerfiles.
 
-Debian is unpacked by mmdebstrap below build/prebuilt and entered by chroot, with namespaces of its own: packages, their
-scripts and the server are real; kernel and file system are this machine's.  There is no init in it, so the word
-``systemctl`` is a stand-in that calls service(8).  Images are built by buildah.  A download of 200 MB each; as root.
+There is no init in it, so the word ``systemctl`` is a stand-in that calls service(8).  Images are built by buildah.
+A download of 200 MB each; as root.
 """
 
 import json
@@ -17,32 +16,25 @@ from pathlib import Path
 
 import pytest
 
+from tests import debian
 from tests.build.manual import blocks
 from tests.build.projects import program, write
 from tests.prebuilt.__main__ import BUILD
 from tests.support import HUGEALIGN, ROOT, Elf, run
 
-SECONDS = 1800  # what a download may take
 BASES = ("localhost/debian:12", "localhost/debian:12-slim")
 ANSWER = "mariadb -N -e 'select concat(\"answer \", 6 * 7)'\n"
 OVER = "service mariadb stop\nhugealign fix --undo --in-place /usr/sbin/mariadbd\n"  # as it was
 
 pytestmark = [
     pytest.mark.matrix,
-    pytest.mark.timeout(3 * SECONDS),
+    pytest.mark.timeout(3 * debian.SECONDS),
     pytest.mark.skipif(os.geteuid() != 0, reason="root is needed, for chroot"),
     pytest.mark.skipif(not shutil.which("mmdebstrap"), reason="mmdebstrap is not installed"),
 ]
 
-ENTER = """
-mount -t proc proc "$1/proc" && mount -t tmpfs -o mode=755 tmpfs "$1/dev" || exit 1
-for node in null zero random urandom; do : >"$1/dev/$node" && mount --bind "/dev/$node" "$1/dev/$node"; done
-exec chroot "$1" /usr/bin/env -i PATH=/opt/hugealign/bin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \\
-    DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 sh -e /root/script
-"""
 
-
-def do(*words: object, seconds: int = SECONDS) -> str:
+def do(*words: object, seconds: int = debian.SECONDS) -> str:
     """Run a command that must succeed, and return what it printed."""
     done = subprocess.run(
         [str(word) for word in words], capture_output=True, text=True, check=False, timeout=seconds, errors="replace"
@@ -51,18 +43,12 @@ def do(*words: object, seconds: int = SECONDS) -> str:
     return done.stdout
 
 
-def unpacked(release: str) -> Path:
-    """Return an archive of a release of Debian with its essential packages and apt, made once."""
-    archive = BUILD / f"{release}.tar"
-    if not archive.exists():
-        BUILD.mkdir(parents=True, exist_ok=True)
-        made = archive.with_name("new.tar")
-        words = ["mmdebstrap", "--variant=minbase", release, str(made)]
-        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=SECONDS)
-        if done.returncode:
-            pytest.skip(f"{release} cannot be downloaded: {done.stderr.strip().rpartition(chr(10))[2]}")
-        made.rename(archive)
-    return archive
+def archived(release: str) -> Path:
+    """Return the archive of a fresh *release*, or skip."""
+    try:
+        return debian.archived(release)
+    except debian.UnavailableError as why:
+        pytest.skip(f"cannot be downloaded: {why}")
 
 
 @pytest.fixture
@@ -88,10 +74,9 @@ def section(name: str) -> str:
 def test_what_is_typed_from_apt_install_to_huge_text(release: str, work: Path) -> None:
     commands = section("2. A finished binary")
     assert commands.startswith("apt install mariadb-server\n")
-    do("tar", "-xf", unpacked(release), "-C", work)
+    archived(release)
+    debian.unpacked(release, work)
     checkout(work / "opt" / "hugealign")
-    (work / "etc/apt/apt.conf.d/yes").write_text('APT::Get::Assume-Yes "true";\n')
-    shutil.copy("/etc/resolv.conf", work / "etc/resolv.conf")
     (work / "usr/local/bin/systemctl").write_text('#!/bin/sh\nexec service "$2" "$1"\n')
     (work / "usr/local/bin/systemctl").chmod(0o755)
     looked, again, diverted = (block.commands for block in blocks(ROOT / "docs/fix.md"))
@@ -110,8 +95,7 @@ def test_what_is_typed_from_apt_install_to_huge_text(release: str, work: Path) -
         ANSWER,
         "service mariadb stop\n",
     )
-    (work / "root/script").write_text("".join(script))
-    said = do("unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", ENTER, "sh", work)
+    said = do(*debian.entering(work, "".join(script), f"/opt/hugealign/bin:{debian.PATH}"))
     fixed = re.search(r"^/usr/sbin/mariadbd: 0 -> (\d+) windows of 2\.0 MiB", said, re.MULTILINE)
     assert fixed, said[-3000:]
     windows = fixed[1]
@@ -132,7 +116,7 @@ def buildah(work: Path) -> Iterator[tuple[str, ...]]:
     words = ("buildah", "--root", str(work / "storage"), "--runroot", str(work / "run"))
     try:
         container = do(*words, "from", "scratch").strip()
-        do(*words, "add", container, unpacked("bookworm"), "/")
+        do(*words, "add", container, archived("bookworm"), "/")
         for name in BASES:
             do(*words, "commit", container, name)
         yield words
