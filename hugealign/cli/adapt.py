@@ -5,12 +5,13 @@ import json
 import sys
 from collections.abc import Sequence
 
-from hugealign.cli import output
+from hugealign.cli import messages, output
 from hugealign.cli.arguments import count, interval
 from hugealign.errors import UsageError
 from hugealign.live import adapt_report as report
 from hugealign.live.adapt import RATE, SECONDS, Adapted, AdaptOptions, adapt, keep_adapting, undo
 from hugealign.progress import Progress
+from hugealign.units import printable
 
 EPILOG = """\
 Samples for some seconds where the processes run, then has the kernel collapse
@@ -66,9 +67,14 @@ def run(args: argparse.Namespace) -> int:
             progress.at_once(f"sampling for {args.seconds:g} s")
             done = adapt(args.targets, options)
         return _show(args, done)
+    waiting = False
     for done in keep_adapting(args.targets, args.interval, options):
         if done:
             _show(args, done, line=True)
+        elif not waiting:
+            names = ", ".join(map(printable, args.targets))
+            messages.warning(f"adapt: no process is named {names} now; looking again every {args.interval:g} s")
+        waiting = not done
     return 0
 
 

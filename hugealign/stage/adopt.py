@@ -3,7 +3,7 @@
 import contextlib
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hugealign import replacing, trust
@@ -65,16 +65,15 @@ def plan(unit: str, options: AdoptOptions) -> Adopted:
 def adopt(unit: str, options: AdoptOptions) -> Adopted:
     """Write what `plan` returns; the service is as before until it is started again.  Raises HugealignError."""
     adopted = plan(unit, options)
-    for path in adopted.texts:
-        _check_ours(path)
+    before = {path: _ours(path) for path in adopted.texts}
+    written: list[str] = []
     try:
         for path, text in adopted.texts.items():
             os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
             replacing.write(path, text.encode())
+            written.append(path)
     except OSError as error:
-        for path in reversed(adopted.texts):
-            with contextlib.suppress(OSError, HugealignError):
-                _remove(path)
+        _put_back(before, written)
         raise ServiceError(f"{printable(path)}: {error.strerror}") from error
     _reload()
     return adopted
@@ -86,7 +85,7 @@ def undo(unit: str) -> list[str]:
     if not found:
         raise ServiceError(f"{services.full_name(unit)}: not adopted")
     for path in found:
-        _check_ours(path)
+        _ours(path)
     try:
         for path in reversed(found):  # first the drop-in: nothing binds a copy that nobody renews
             _remove(path)
@@ -169,20 +168,37 @@ def _command() -> str:
     return os.path.abspath(path)
 
 
-def _check_ours(path: str) -> None:
-    """Check that the file at *path* is one of ours, or not there.  Raises ServiceError."""
+def _ours(path: str) -> bytes | None:
+    """Return what we wrote to *path*, None if nothing is there.  Raises ServiceError if somebody else wrote it."""
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            if file.readline().rstrip("\n") != dropins.MARK:
+        with open(path, "rb") as file:
+            first = file.readline()
+            if first.rstrip(b"\n") != dropins.MARK.encode():
                 raise ServiceError(f"{printable(path)}: somebody else wrote it; it is left as it is")
+            return first + file.read()
     except FileNotFoundError:
-        return
+        return None
     except OSError as error:
         raise ServiceError(f"{printable(path)}: {error.strerror}") from error
 
 
+def _put_back(before: Mapping[str, bytes | None], written: Sequence[str]) -> None:
+    """Undo what was *written*: a service that was adopted *before* stays so.  If that fails, nothing of ours stays."""
+    try:
+        for path in reversed(written):
+            text = before[path]
+            if text is None:
+                _remove(path)
+            else:
+                replacing.write(path, text)
+    except (OSError, HugealignError):
+        for path in reversed(list(before)):
+            with contextlib.suppress(OSError, HugealignError):
+                _remove(path)
+
+
 def _remove(path: str) -> None:
-    _check_ours(path)
+    _ours(path)
     os.unlink(path)
     if os.path.dirname(path) != dropins.PLACE:
         with contextlib.suppress(OSError):  # others have something in it

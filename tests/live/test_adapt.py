@@ -250,6 +250,19 @@ def test_usage(words: list[str]) -> None:
     assert hugealign("adapt", *words).returncode == 2
 
 
+def test_says_once_that_it_waits() -> None:
+    words = [sys.executable, "-m", "hugealign", "adapt", "--interval", "0.05", "no-such-program"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, cwd=ROOT) as child:
+        assert child.stderr
+        said = child.stderr.readline()
+        time.sleep(0.5)
+        child.terminate()
+        assert (said, child.stderr.read()) == (
+            "hugealign: warning: adapt: no process is named no-such-program now; looking again every 0.05 s\n",
+            "",
+        )
+
+
 @pytest.mark.matrix
 def test_no_window_takes_long_and_nobody_waits(arena: Path) -> None:
     with running(arena, 16, 16) as process:

@@ -14,7 +14,7 @@ from tests.live import filesystems
 from tests.live import stock as stocks
 from tests.live.booted import System, booted
 from tests.live.filesystems import MissingError
-from tests.live.programs import Programs, huge_kib, hugealign, running
+from tests.live.programs import Programs, fault_happened, huge_kib, hugealign, running
 
 NAME = "/opt/a b/100% demo"
 UNIT = """\
@@ -252,17 +252,20 @@ def test_without_a_manager(units: Path, stock: Path) -> None:
 @pytest.mark.parametrize(
     ("calls", "numbers"),
     [
-        (("rename", "unlink"), (1, 2)),
+        (("renameat", "unlink"), (1, 2)),
         pytest.param(
-            ("mkdir", "pwrite64", "linkat", "rename", "unlink", "rmdir", "fchmod", "flock"),
+            ("mkdir", "pwrite64", "linkat", "renameat", "unlink", "rmdir", "fchmod", "flock"),
             (1, 2, 3, 4),
             marks=[pytest.mark.matrix, pytest.mark.timeout(3600)],
         ),
     ],
     ids=["some", "all"],
 )
-def test_adopt_that_fails_or_dies(units: Path, calls: tuple[str, ...], numbers: tuple[int, ...], fault: str) -> None:
+def test_adopt_that_fails_or_dies(
+    units: Path, calls: tuple[str, ...], numbers: tuple[int, ...], fault: str, tmp_path: Path
+) -> None:
     """A drop-in is whole, and never without the service that renews its copy; what is left can be undone."""
+    hit = set()
     for words in (("adopt", "demo"), ("adopt", "--undo", "demo")):
         for call in calls:
             for number in numbers:
@@ -270,14 +273,30 @@ def test_adopt_that_fails_or_dies(units: Path, calls: tuple[str, ...], numbers: 
                 whole = {name: (units / name).read_text() for name in (DROP_IN, HELPER)}
                 if "--undo" not in words:
                     assert offline(units, "adopt", "--undo", "demo").returncode == 0
-                prefix = ["strace", "-f", "-o", "/dev/null", "-e", f"trace={call}"]
+                prefix = ["strace", "-f", "-o", str(tmp_path / "calls"), "-e", f"trace={call}"]
                 done = offline(units, *words, prefix=[*prefix, "-e", f"inject={call}:{fault}:when={number}"])
+                if fault_happened(tmp_path / "calls"):
+                    hit.add(call)
                 left = [name for name in written(units) if not Path(name).name.startswith(".hugealign-")]
                 assert left in ([], [HELPER], [DROP_IN, HELPER]), (words, call, number)
                 assert all((units / name).read_text() == whole[name] for name in left)
                 assert done.stderr.count("\n") <= 1
                 if left:
                     assert offline(units, "adopt", "--undo", "demo").returncode == 0
+    assert hit == set(calls)
+
+
+@needs_root
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_service_stays_adopted_if_that_fails_when_it_is_done_again(units: Path, number: int) -> None:
+    assert offline(units, "adopt", "demo").returncode == 0
+    before = {name: (units / name).read_bytes() for name in (DROP_IN, HELPER)}
+    prefix = ["strace", "-f", "-o", "/dev/null", "-e", "trace=renameat"]
+    prefix += ["-e", f"inject=renameat:error=EIO:when={number}"]
+    done = offline(units, "adopt", "--fix", "demo", prefix=prefix)
+    assert (done.returncode, done.stderr.count("\n")) == (3, 1)
+    assert {name: (units / name).read_bytes() for name in written(units)} == before
 
 
 @needs_root

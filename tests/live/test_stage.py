@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.live import stock as stocks
-from tests.live.programs import ROOT, WINDOW, WINDOWS, huge_kib
+from tests.live.programs import ROOT, WINDOW, WINDOWS, fault_happened, huge_kib
 from tests.live.stock import USER, command, mounts
 from tests.live.test_bad_input import in_group
 from tests.support import environment
@@ -413,17 +413,21 @@ _CALLS = "unshare mount umount2 copy_file_range pwrite64 ftruncate fchown fchmod
 def test_run_that_fails_or_dies(stock: Path, calls: tuple[str, ...], numbers: Any, fault: str, tmp_path: Path) -> None:
     program = stock / "good"
     content, before = program.read_bytes(), mounts()
+    hit = set()
     for call in calls:
         for number in numbers:
             inject = f"inject={call}:{fault}:when={number}"
             words = ["strace", "-f", "-o", str(tmp_path / "trace"), "-e", f"trace={call}", "-e", inject]
             done = said([*words, *stocks.module("run", "--how=stage", "--", program)])
+            if fault_happened(tmp_path / "trace"):
+                hit.add(call)
             if fault.startswith("error"):
                 assert done.returncode == 0, (call, number, done)
                 assert done.stderr.count("\n") <= 1
             assert "Traceback" not in done.stderr
             assert mounts() == before, (call, number)
             assert program.read_bytes() == content
+    assert hit == set(calls)
 
 
 def test_every_check_of_a_copy(stock: Path, monkeypatch: pytest.MonkeyPatch) -> None:

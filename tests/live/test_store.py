@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 
 from tests.live import stock as stocks
-from tests.live.programs import ROOT, WINDOW, WINDOWS, huge_kib, hugealign, running
+from tests.live.programs import ROOT, WINDOW, WINDOWS, fault_happened, huge_kib, hugealign, running
 from tests.live.stock import USER, command, mounts
 
 ALL = WINDOWS * WINDOW >> 10
@@ -296,7 +296,7 @@ def test_a_hundred_starters_at_once(store: Path, program: Path) -> None:
     assert (len(copies(store)), mounts().count(f" {store} ")) == (1, 1)
 
 
-_CALLS = "mkdir mount flock copy_file_range pwrite64 ftruncate fchown fchmod utimensat linkat symlink rename unlink"
+_CALLS = "mkdir mount flock copy_file_range pwrite64 ftruncate fchown fchmod utimensat linkat symlink rename unlinkat"
 
 
 @pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
@@ -316,9 +316,11 @@ def test_stage_that_fails_or_dies(
     calls: tuple[str, ...],
     numbers: tuple[int, ...],
     fault: str,
+    tmp_path: Path,
 ) -> None:
     """Under the name there is a whole copy of the file as it is now, or none; and the next one puts all in order."""
     old, new = (stock / "good").read_bytes(), (stock / "state").read_bytes()
+    hit = set()
     for call in calls:
         for number in numbers:
             for upgraded in (False, True):
@@ -331,13 +333,15 @@ def test_stage_that_fails_or_dies(
                     shutil.copy(stock / "state", program)
                 content = new if upgraded else old
                 inject = f"inject={call}:{fault}:when={number}"
-                words = ["strace", "-f", "-o", "/dev/null", "-e", f"trace={call}", "-e", inject]
+                words = ["strace", "-f", "-o", str(tmp_path / "calls"), "-e", f"trace={call}", "-e", inject]
                 done = subprocess.run(
                     [*words, *stocks.module("stage", "--store", store, program)],
                     check=False,
                     capture_output=True,
                     text=True,
                 )
+                if fault_happened(tmp_path / "calls"):
+                    hit.add(call)
                 assert "Traceback" not in done.stderr, (call, number)
                 assert done.returncode in (0, 1, 3, -9, 137), done
                 assert program.read_bytes() == content
@@ -351,3 +355,4 @@ def test_stage_that_fails_or_dies(
                 assert len(copies(store)) == 1
                 if not upgraded:
                     subprocess.run(["umount", "--lazy", store], check=False, capture_output=True)
+    assert hit == set(calls)
