@@ -254,7 +254,7 @@ def test_without_a_manager(units: Path, stock: Path) -> None:
     [
         (("renameat", "unlink"), (1, 2)),
         pytest.param(
-            ("mkdir", "pwrite64", "linkat", "renameat", "unlink", "rmdir", "fchmod", "flock"),
+            ("mkdir", "pwrite64", "linkat", "renameat", "unlink", "rmdir", "flock"),
             (1, 2, 3, 4),
             marks=[pytest.mark.matrix, pytest.mark.timeout(3600)],
         ),
