@@ -173,6 +173,13 @@ The program is a PIE linked by `hugealign gcc`. `a → b`: a windows of 3 are on
         coverage(ran, "madvise"),
         *(f"With THP `{mode}`:\n\n{coverage(ran, mode)}" for mode in others),
         """\
+Where it is 0, the page cache has no folios of 2 MiB for that file system, and nothing puts small ones together. ext4
+has them since 6.16, XFS since 5.18; btrfs has 256 KiB at most, and only with BTRFS_EXPERIMENTAL (cc38d178ff33). What
+puts small ones together, MADV_COLLAPSE, came with 6.1; of files on disks it takes only those of kernels with
+READ_ONLY_THP_FOR_FS. After `cp` a file lies in small folios, but on a tmpfs that has huge ones. `hugealign run` stages
+wherever `warm` gives 0 ([below](#staged)).
+""",
+        """\
 ## Read-only data
 
 A PIE with 5 MiB of constants beside its text, linked by `hugealign gcc` with `HUGEALIGN_SEGMENTS=text,rodata`: three
@@ -202,6 +209,12 @@ The program ran already when `warm` was called. `a, b`: a windows of that proces
 again, b of the next process.
 """,
         in_use(ran),
+        """\
+What a process has mapped cannot be read anew; only the kernel can put it together, and where it does not
+([below](#madv-collapse)), it stays small, for the next process too. On 6.1 a process goes on with the small pages that
+it has. XFS stays small there probably since it reads into folios of some pages, which collapse_file() of 6.1 refuses
+(SCAN_PAGE_COMPOUND).
+""",
         """\
 ## How the program is linked
 
