@@ -252,14 +252,17 @@ def original(read: Read, image: Image) -> Output:
         raise RefusalError("it has not been fixed, or a tool has removed the record since")
     if digest(_headers(read, record.headers)) != record.digest:
         raise RefusalError("another tool has changed its headers since it was fixed")
+    if len(headers) < record.headers:
+        raise MalformedElfError("the record of the fix is damaged")
+    writes = _written(headers[: record.headers])
     if (
-        len(headers) < record.headers
+        any(at + len(data) > record.size for at, data in writes)  # old headers may say that they lie anywhere
         or record.size > image.file_size + _ZEROS_LIMIT  # zeros behind the contents may have been more than we append
         or any(p.target + p.size > image.file_size for p in record.pieces)
     ):
         raise MalformedElfError("the record of the fix is damaged")
     back = tuple(Piece(p.target, p.source, p.size) for p in record.pieces)
-    return Output(back, _written(headers[: record.headers]), record.size)
+    return Output(back, writes, record.size)
 
 
 def has_remains(read: Read, image: Image) -> bool:

@@ -89,3 +89,13 @@ def test_numbers_of_a_record(name: str, text: str, fixed: bytes, tmp_path: Path)
     (tmp_path / "fixed").write_bytes(data[:start] + record.ljust(end - start) + data[end:])
     assert_one_line(fix("--undo", tmp_path / "fixed", "-o", tmp_path / "back"))
     assert os.listdir(tmp_path) == ["fixed"]
+
+
+@pytest.mark.parametrize("e_phoff", [1 << 26, 1 << 40, (1 << 63) - 1, (1 << 64) - 1], ids=hex)
+def test_old_headers_that_lie_outside_of_the_old_file(e_phoff: int, fixed: bytes, tmp_path: Path) -> None:
+    """What `--undo` writes is as long as the old file was; it was as long as the old headers said."""
+    data = bytearray(fixed)
+    struct.pack_into("<Q", data, data.index(b"\x7fELF", data.rindex(MAGIC)) + 32, e_phoff)
+    (tmp_path / "fixed").write_bytes(data)
+    assert_one_line(fix("--undo", tmp_path / "fixed", "-o", tmp_path / "back"))
+    assert os.listdir(tmp_path) == ["fixed"]

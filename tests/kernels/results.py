@@ -176,8 +176,8 @@ The program is a PIE linked by `hugealign gcc`. `a → b`: a windows of 3 are on
 Where it is 0, the page cache has no folios of 2 MiB for that file system, and nothing puts small ones together. ext4
 has them since 6.16, XFS since 5.18; btrfs has 256 KiB at most, and only with BTRFS_EXPERIMENTAL (cc38d178ff33). What
 puts small ones together, MADV_COLLAPSE, came with 6.1; of files on disks it takes those of kernels with
-READ_ONLY_THP_FOR_FS, and since 7.2 those of file systems with folios of 2 MiB. After `cp` a file lies in small folios, but on a tmpfs that has huge ones. `hugealign run` stages
-wherever `warm` gives 0 ([below](#staged)).
+READ_ONLY_THP_FOR_FS, and since 7.2 those of file systems with folios of 2 MiB. After `cp` a file lies in small folios,
+but on a tmpfs that has huge ones. `hugealign run` stages wherever `warm` gives 0 ([below](#staged)).
 """,
         """\
 ## Read-only data
