@@ -13,7 +13,7 @@ from hugealign.verification.model import FileReport
 from hugealign.verification.result import Key
 from hugealign.verification.rules import Finding
 
-_PIECE, _PIECES = 1 << 20, 256  # bytes of the report, at most
+_PIECE, _PIECES = 1 << 20, 255  # bytes of the report behind its first piece, at most
 
 
 class Baseline:
@@ -41,7 +41,10 @@ def read(path: str, option: str = "--baseline") -> Baseline:
     try:
         with open(path, "rb") as stream:
             # Piece by piece: one read of the limit takes that much memory first, whatever the file's size.
-            data = b"".join(itertools.islice(iter(lambda: stream.read(_PIECE), b""), _PIECES))
+            # What does not begin as a report does, such as /dev/zero, is not read to its end.
+            first = stream.read(_PIECE)
+            rest = iter(lambda: stream.read(_PIECE), b"") if first.lstrip().startswith(b"{") else ()
+            data = b"".join((first, *itertools.islice(rest, _PIECES)))
     except (OSError, ValueError) as error:
         raise UsageError(f"{option}: {printable(path)}: {getattr(error, 'strerror', None) or error}") from None
     return parse(data, path, option)
