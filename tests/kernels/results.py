@@ -211,7 +211,7 @@ again, b of the next process.
         in_use(ran),
         """\
 What a process has mapped cannot be read anew; only the kernel can put it together, and where it does not
-([below](#madv-collapse)), it stays small, for the next process too. On 6.1 a process goes on with the small pages that
+([below](#madv_collapse)), it stays small, for the next process too. On 6.1 a process goes on with the small pages that
 it has. XFS stays small there probably since it reads into folios of some pages, which collapse_file() of 6.1 refuses
 (SCAN_PAGE_COMPOUND).
 """,
