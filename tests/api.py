@@ -64,7 +64,7 @@ RESULTS = {
     "Change": "live.adapt",
     "Window": "live.ranking",
     "Machine": "live.top",
-    "Row": "live.rows",
+    "ProgramRow": "live.rows",
     "Order": "ordering.order",
     "Budget": "ordering.budget",
     "Condition": "doctor.checks",

@@ -7,14 +7,14 @@ from hugealign.elf.symbols import Functions
 from hugealign.lab import tracefile
 from hugealign.lab.ran import profile
 from hugealign.lab.replay import Replay
-from hugealign.lab.tracefile import BLOCK, LAST, RAW, Description, File, Segment, Trace
+from hugealign.lab.tracefile import BLOCK, LAST, RAW, Description, File, Trace, TracedSegment
 
 MIB = 1 << 20
 #: A program with 6 MiB of text from 4 KiB on, and a library.
 FILES = (
     File(""),
-    File("/bin/program", "build-id:01", (Segment(0x1000, 0x1000, 6 * MIB, 6 * MIB, executable=True),)),
-    File("/lib/library", "build-id:02", (Segment(0, 0, MIB, MIB, executable=True),)),
+    File("/bin/program", "build-id:01", (TracedSegment(0x1000, 0x1000, 6 * MIB, 6 * MIB, executable=True),)),
+    File("/lib/library", "build-id:02", (TracedSegment(0, 0, MIB, MIB, executable=True),)),
 )
 Block = tuple[int, int, int, int]  # address, file, size, instructions
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from hugealign.archives.source import Member, Source
+from hugealign.archives.source import ByteSource, Member
 from hugealign.archives.work import ArchiveError, Work
 from hugealign.numbers import decimal
 
@@ -13,7 +13,7 @@ _NAME_LIMIT = 1 << 12
 _SIZE_LIMIT = 10**15  # more than the digits of any field allow
 
 
-def members(source: Source, work: Work) -> Iterator[Member]:
+def members(source: ByteSource, work: Work) -> Iterator[Member]:
     """Yield the members but for the symbol tables; those of a thin archive, which are elsewhere, are empty."""
     thin = source.exactly(8) == THIN
     names = b""

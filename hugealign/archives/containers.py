@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from hugealign.archives import tar
-from hugealign.archives.source import Source
+from hugealign.archives.source import ByteSource
 from hugealign.archives.work import Work
 
 _JSON_LIMIT = 1 << 20  # bytes of one document; manifests have some KiB
@@ -19,7 +19,7 @@ _BLOB = re.compile(r"blobs/\w+/|[0-9a-f]{64}")
 class Layers:
     """The names of members of the tar archive *source*, with those of layers replaced; looked up when one is met."""
 
-    def __init__(self, source: Source, work: Work) -> None:
+    def __init__(self, source: ByteSource, work: Work) -> None:
         self._source = source
         self._work = work
         self._names: dict[str, str] | None = None
@@ -51,7 +51,7 @@ class _Document:
                 self.layers += [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
 
-def layers(source: Source, work: Work) -> dict[str, str]:
+def layers(source: ByteSource, work: Work) -> dict[str, str]:
     """Return member -> ``layerN``, N counting from 1 at the bottom; empty if *source* is no image.
 
     Raises what reading the archive raises.

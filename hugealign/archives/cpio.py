@@ -7,7 +7,7 @@ without names: each file is an index into the package's header.
 import struct
 from collections.abc import Iterator
 
-from hugealign.archives.source import Member, Source
+from hugealign.archives.source import ByteSource, Member
 from hugealign.archives.work import ArchiveError, Work
 from hugealign.numbers import hexadecimal
 
@@ -21,7 +21,7 @@ _FILEDEVICES, _FILEINODES = 1095, 1096
 _File = tuple[bytes, int, int]  # name, mode, size
 
 
-def payload(source: Source, work: Work) -> bytes:
+def payload(source: ByteSource, work: Work) -> bytes:
     """Pass over what is in front of a package's payload, and return its header."""
     source.skip(96)  # the lead
     signature = _header(source, work)
@@ -29,7 +29,7 @@ def payload(source: Source, work: Work) -> bytes:
     return _header(source, work)
 
 
-def _header(source: Source, work: Work) -> bytes:
+def _header(source: ByteSource, work: Work) -> bytes:
     front = source.exactly(16)
     entries, size = struct.unpack(">8xII", front)
     if front[:4] != b"\x8e\xad\xe8\x01" or entries * 16 + size > _HEADER_LIMIT:
@@ -39,7 +39,7 @@ def _header(source: Source, work: Work) -> bytes:
     return front + source.exactly(entries * 16 + size)
 
 
-def members(source: Source, work: Work, header: bytes = b"") -> Iterator[Member]:
+def members(source: ByteSource, work: Work, header: bytes = b"") -> Iterator[Member]:
     """Yield the regular files; *header* is that of the package whose payload *source* is."""
     files: list[_File] = []
     while True:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from hugealign.archives import ar, containers, cpio, packed, tar, zip  # noqa: A004  # the format's name
 from hugealign.archives.counts import OBJECT, OTHER, Counts
 from hugealign.archives.kinds import AR, CPIO, DEBIAN, ELF, HEAD, RPM, TAR, THIN, ZIP, ZSTD, elf_type, kind
-from hugealign.archives.source import FileSource, Member, Source, spool, temporary_directory, unnamed_file
+from hugealign.archives.source import ByteSource, FileSource, Member, spool, temporary_directory, unnamed_file
 from hugealign.archives.work import ArchiveError, LimitError, Work
 from hugealign.elf.image import ET_CORE, ET_REL, SHF_EXECINSTR, read_image
 from hugealign.errors import HugealignError, MalformedElfError
@@ -48,7 +48,7 @@ class Look:
             yield Found(name, reason=_reason(error))
 
     def _content(
-        self, source: Source, name: str, depth: int, *, named: bool = False, unpacked: bool = False
+        self, source: ByteSource, name: str, depth: int, *, named: bool = False, unpacked: bool = False
     ) -> Iterator[Found]:
         """Yield the programs that *source* holds.  Raises HugealignError, OSError."""
         head = source.peek(HEAD)
@@ -69,7 +69,7 @@ class Look:
             readers = {TAR: self._tar, CPIO: self._cpio, RPM: self._rpm, ZIP: self._zip}
             yield from readers[what](source, name, depth)
 
-    def _elf(self, source: Source, name: str, head: bytes) -> Iterator[Found]:
+    def _elf(self, source: ByteSource, name: str, head: bytes) -> Iterator[Found]:
         if elf_type(head) == ET_REL:
             self._counts[OBJECT] += 1
         elif elf_type(head) == ET_CORE:
@@ -78,7 +78,7 @@ class Look:
             spool(source, self._member_file.fileno(), self._work)
             yield Found(name, self._member_file.fileno())
 
-    def _unpacked(self, what: str, source: Source, name: str, depth: int, *, named: bool) -> Iterator[Found]:
+    def _unpacked(self, what: str, source: ByteSource, name: str, depth: int, *, named: bool) -> Iterator[Found]:
         if depth < 0:
             yield Found(name, reason="compressed too many times over; unpack it first")
             return
@@ -92,7 +92,7 @@ class Look:
             return
         yield from self._content(inner, name, depth, named=named, unpacked=True)
 
-    def _unpack(self, what: str, source: Source, depth: int) -> Source:
+    def _unpack(self, what: str, source: ByteSource, depth: int) -> ByteSource:
         if what == ZSTD:
             return packed.Zstd(source, self._work)
         if what == "xz":
@@ -113,29 +113,29 @@ class Look:
             except HugealignError as error:
                 yield Found(path, reason=str(error))
 
-    def _tar(self, source: Source, name: str, depth: int) -> Iterator[Found]:
+    def _tar(self, source: ByteSource, name: str, depth: int) -> Iterator[Found]:
         yield from self._members(tar.members(source, self._work), name, depth, containers.Layers(source, self._work))
         source.finish()
 
-    def _cpio(self, source: Source, name: str, depth: int) -> Iterator[Found]:
+    def _cpio(self, source: ByteSource, name: str, depth: int) -> Iterator[Found]:
         yield from self._members(cpio.members(source, self._work), name, depth)
         source.finish()
 
-    def _rpm(self, source: Source, name: str, depth: int) -> Iterator[Found]:
+    def _rpm(self, source: ByteSource, name: str, depth: int) -> Iterator[Found]:
         header = cpio.payload(source, self._work)
         what = kind(source.peek(HEAD))
         payload = self._unpack(what, source, depth) if what in _PACKED else source
         yield from self._members(cpio.members(payload, self._work, header), name, depth)
         payload.finish()
 
-    def _deb(self, source: Source, name: str, depth: int) -> Iterator[Found]:
+    def _deb(self, source: ByteSource, name: str, depth: int) -> Iterator[Found]:
         for member in ar.members(source, self._work):
             if member.name.startswith("data.tar"):
                 if not kind(member.source.peek(HEAD)):
                     raise ArchiveError("a Debian package whose compression is not known here")
                 yield from self._content(member.source, name, depth)
 
-    def _zip(self, source: Source, name: str, depth: int) -> Iterator[Found]:
+    def _zip(self, source: ByteSource, name: str, depth: int) -> Iterator[Found]:
         with contextlib.ExitStack() as stack:
             if not isinstance(source, FileSource):
                 whole = stack.enter_context(unnamed_file()).fileno()
@@ -147,7 +147,7 @@ class Look:
         for reason, count in passed.items():
             yield Found(name, reason=f"{counted(count, 'file')} in it {reason}")
 
-    def _static(self, source: Source, name: str, *, thin: bool, named: bool) -> Iterator[Found]:
+    def _static(self, source: ByteSource, name: str, *, thin: bool, named: bool) -> Iterator[Found]:
         objects = text = 0
         for member in ar.members(source, self._work):
             head = member.source.peek(HEAD)
@@ -166,7 +166,7 @@ class Look:
             )
             yield Found(name, reason=what + "; link it first")
 
-    def _text(self, source: Source) -> int:
+    def _text(self, source: ByteSource) -> int:
         """Return the bytes of code in one object file; 0 where its headers are damaged."""
         fd = self._member_file.fileno()
         spool(source, fd, self._work)

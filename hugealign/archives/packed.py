@@ -5,7 +5,7 @@ import zlib
 from collections.abc import Callable
 from typing import IO, Protocol
 
-from hugealign.archives.source import CHUNK, Source, spool, unnamed_file
+from hugealign.archives.source import CHUNK, ByteSource, spool, unnamed_file
 from hugealign.archives.work import ArchiveError, Work
 
 _FIRST = 1 << 12  # bytes that are unpacked at first, when the kind of a file is looked for
@@ -51,12 +51,12 @@ class _Zlib:
         return out
 
 
-class Inflated(Source):
+class Inflated(ByteSource):
     """What *source* unpacks to.  Further streams behind the first count if they begin with *magic*."""
 
     __slots__ = ("_ended", "_error", "_given", "_make", "_out", "_packed", "_source", "_step", "_work", "magic")
 
-    def __init__(self, source: Source, make: Callable[[], Decompressor], magic: bytes, work: Work) -> None:
+    def __init__(self, source: ByteSource, make: Callable[[], Decompressor], magic: bytes, work: Work) -> None:
         super().__init__()
         self.magic = magic
         self._source = source
@@ -120,12 +120,12 @@ class Inflated(Source):
         return Inflated(source, self._make, self.magic, self._work) if source else None
 
 
-class Zstd(Source):
+class Zstd(ByteSource):
     """What *source* unpacks to, by the zstd program: Python has none of its own before 3.14."""
 
     __slots__ = ("_packed", "_process", "_work")
 
-    def __init__(self, source: Source, work: Work) -> None:
+    def __init__(self, source: ByteSource, work: Work) -> None:
         super().__init__()
         # Its input is a file, not a pipe, so that no thread has to feed it while its output is read.
         self._packed = unnamed_file()
@@ -172,24 +172,24 @@ class Zstd(Source):
             self.close()
 
 
-def gzip(source: Source, work: Work) -> Source:
+def gzip(source: ByteSource, work: Work) -> ByteSource:
     """Return what the gzip file *source* unpacks to (RFC 1952)."""
     return Inflated(source, lambda: _Zlib(31), b"\x1f\x8b", work)
 
 
-def deflate(source: Source, work: Work) -> Source:
+def deflate(source: ByteSource, work: Work) -> ByteSource:
     """Return what the bare deflate stream *source* unpacks to (RFC 1951)."""
     return Inflated(source, lambda: _Zlib(-15), b"", work)
 
 
-def bzip2(source: Source, work: Work) -> Source:
+def bzip2(source: ByteSource, work: Work) -> ByteSource:
     """Return what the bzip2 file *source* unpacks to."""
     import bz2
 
     return Inflated(source, bz2.BZ2Decompressor, b"BZh", work)
 
 
-def xz(source: Source, work: Work, memory: int = WINDOW) -> Source:
+def xz(source: ByteSource, work: Work, memory: int = WINDOW) -> ByteSource:
     """Return what the xz file *source* unpacks to; its dictionary may take *memory* bytes."""
     import lzma
 

@@ -14,7 +14,7 @@ CHUNK = 1 << 17
 _ZEROS = bytes(CHUNK)
 
 
-class Source:
+class ByteSource:
     """Bytes from front to back; subclasses supply `_next`."""
 
     __slots__ = ("_ahead",)
@@ -60,9 +60,9 @@ class Source:
                 raise ArchiveError("the archive is truncated")
             size -= len(data)
 
-    def part(self, size: int) -> "Source":
+    def part(self, size: int) -> "ByteSource":
         """Return the next *size* bytes as a source of their own; `finish` it before this one is read on."""
-        return Part(self, size)
+        return Slice(self, size)
 
     def finish(self) -> None:
         """Pass over what is left, so that checksums at the end are seen."""
@@ -70,12 +70,12 @@ class Source:
         while self._next(CHUNK):
             pass
 
-    def again(self) -> "Source | None":
+    def again(self) -> "ByteSource | None":
         """Return the same bytes once more from the front, or None where they can be read only once."""
         return None
 
 
-class FileSource(Source):
+class FileSource(ByteSource):
     """The bytes of *fd* from *start* to *end*; passing over them costs nothing."""
 
     __slots__ = ("_at", "end", "fd", "start")
@@ -115,12 +115,12 @@ class FileSource(Source):
         return FileSource(self.fd, self.start, self.end)
 
 
-class Part(Source):
+class Slice(ByteSource):
     """The next *size* bytes of another source."""
 
     __slots__ = ("_left", "_whole")
 
-    def __init__(self, whole: Source, size: int) -> None:
+    def __init__(self, whole: ByteSource, size: int) -> None:
         super().__init__()
         self._whole = whole
         self._left = size
@@ -155,7 +155,7 @@ class Member:
 
     __slots__ = ("name", "source")
 
-    def __init__(self, name: bytes, source: Source) -> None:
+    def __init__(self, name: bytes, source: ByteSource) -> None:
         self.name = os.fsdecode(name)
         self.source = source
 
@@ -182,7 +182,7 @@ def unnamed_file() -> io.FileIO:
             raise ArchiveError(f"no temporary file in {where}: {error.strerror}; TMPDIR names another place") from error
 
 
-def spool(source: Source, fd: int, work: Work) -> None:
+def spool(source: ByteSource, fd: int, work: Work) -> None:
     """Make *source* the content of the file behind *fd*; zeros become holes.  Raises what *source* raises, OSError."""
     os.ftruncate(fd, 0)
     size = 0

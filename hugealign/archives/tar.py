@@ -6,7 +6,7 @@ record of every member, and reads headers of any size at once.
 
 from collections.abc import Iterator
 
-from hugealign.archives.source import CHUNK, Member, Source
+from hugealign.archives.source import CHUNK, ByteSource, Member
 from hugealign.archives.work import ArchiveError, Work
 from hugealign.errors import NumberFormatError
 from hugealign.numbers import decimal, octal
@@ -30,7 +30,7 @@ def is_header(block: bytes) -> bool:
     return wanted == sum(block[:148]) + sum(block[156:512]) + 8 * 32
 
 
-def members(source: Source, work: Work) -> Iterator[Member]:
+def members(source: ByteSource, work: Work) -> Iterator[Member]:
     """Yield the regular files; links, directories and devices hold nothing to check."""
     name: bytes | None = None
     pax: dict[bytes, bytes] = {}
@@ -68,12 +68,12 @@ def members(source: Source, work: Work) -> Iterator[Member]:
         name, pax = None, {}
 
 
-class Sparse(Source):
+class Sparse(ByteSource):
     """A file with holes: *pieces* (offset, size) of *stored*, zeros between them, *size* bytes in all."""
 
     __slots__ = ("_at", "_end", "_pieces", "_size", "_stored", "_work")
 
-    def __init__(self, stored: Source, pieces: list[tuple[int, int]], size: int, work: Work) -> None:
+    def __init__(self, stored: ByteSource, pieces: list[tuple[int, int]], size: int, work: Work) -> None:
         super().__init__()
         end = 0
         for offset, length in pieces:
@@ -113,8 +113,8 @@ class Sparse(Source):
 
 
 def _content(
-    stored: Source, pax: dict[bytes, bytes], holes: tuple[list[tuple[int, int]], int] | None, work: Work
-) -> Source:
+    stored: ByteSource, pax: dict[bytes, bytes], holes: tuple[list[tuple[int, int]], int] | None, work: Work
+) -> ByteSource:
     if holes:
         return Sparse(stored, *holes, work)
     if pax.get(b"GNU.sparse.major") == b"1":
@@ -164,7 +164,7 @@ def _records(data: bytes, work: Work) -> dict[bytes, bytes]:
     return records
 
 
-def _gnu_holes(block: bytes, source: Source, work: Work) -> tuple[list[tuple[int, int]], int]:
+def _gnu_holes(block: bytes, source: ByteSource, work: Work) -> tuple[list[tuple[int, int]], int]:
     """Return the pieces of a GNU sparse file, and its size: the header holds four, each block behind it 21 more."""
     pieces = _pieces(block[386:482])
     more = block[482]
@@ -186,7 +186,7 @@ def _pieces(table: bytes) -> list[tuple[int, int]]:
     ]
 
 
-def _pax_holes(stored: Source, work: Work) -> list[tuple[int, int]]:
+def _pax_holes(stored: ByteSource, work: Work) -> list[tuple[int, int]]:
     """Return the pieces of a sparse file of pax form 1.0: decimal lines, filled up to a block, in front of the data."""
     numbers: list[int] = []
     rest = b""

@@ -21,7 +21,7 @@ class LimitError(HugealignError):
     """The archive causes more work than its size allows; ends the look at all of the named file."""
 
 
-class Kind(Record):
+class WorkKind(Record):
     """One kind of work.
 
     An archive may cause *least*, and *times* its bytes or one for each *per* bytes; all archives of a command together
@@ -40,13 +40,13 @@ class Kind(Record):
 
 
 #: Bytes out of decompressors and holes.  Deflate cannot pass 1032:1; what passes 500:1 is zeros or a bomb.
-UNPACKED = Kind("unpacks to too many bytes", 256 << 20, 64 << 10, times=500)
+UNPACKED = WorkKind("unpacks to too many bytes", 256 << 20, 64 << 10, times=500)
 #: Bytes that are copied to a temporary file, or parsed: zeros do not count, as they become holes.
-COPIED = Kind("holds too many bytes of programs", 64 << 20, 64 << 10, times=100)
+COPIED = WorkKind("holds too many bytes of programs", 64 << 20, 64 << 10, times=100)
 #: Headers, names, references, streams.
-MEMBERS = Kind("holds too many files", 1 << 16, 64, per=8)
+MEMBERS = WorkKind("holds too many files", 1 << 16, 64, per=8)
 #: Runs of the zstd program.
-PROCESSES = Kind("needs the zstd program too often", 128, 2, per=2048)
+PROCESSES = WorkKind("needs the zstd program too often", 128, 2, per=2048)
 
 
 class Allowance:
@@ -86,13 +86,13 @@ class Work:
         """Pay for a program that is started.  Raises LimitError."""
         self._pay(PROCESSES, 1)
 
-    def _pay_bytes(self, kind: Kind, size: int) -> None:
+    def _pay_bytes(self, kind: WorkKind, size: int) -> None:
         self._bytes[kind] -= size
         if self._bytes[kind] < 0:
             raise LimitError(f"it unpacks to more than {format_size(self._limit)}; --max-unpacked sets the limit")
         self._pay(kind, size)
 
-    def _pay(self, kind: Kind, amount: int) -> None:
+    def _pay(self, kind: WorkKind, amount: int) -> None:
         left = self._left[kind] = self._left[kind] - amount
         if left < 0:
             self._left[kind] = 0

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from hugealign.archives import packed
-from hugealign.archives.source import FileSource, Member, Source
+from hugealign.archives.source import ByteSource, FileSource, Member
 from hugealign.archives.work import ArchiveError, Work
 
 _STORED, _DEFLATED, _BZIP2, _ZSTD = 0, 8, 12, 93
@@ -18,12 +18,12 @@ _FULL32 = 0xFFFFFFFF
 _ENCRYPTED = "encrypted; unpack it first"
 
 
-class Checked(Source):
+class Checked(ByteSource):
     """What a member unpacks to, checked against its checksum at the end."""
 
     __slots__ = ("_crc", "_source", "_wanted")
 
-    def __init__(self, source: Source, wanted: int) -> None:
+    def __init__(self, source: ByteSource, wanted: int) -> None:
         super().__init__()
         self._source = source
         self._wanted = wanted
@@ -60,7 +60,7 @@ def members(fd: int, start: int, end: int, work: Work, passed: Counter[str]) -> 
         if flags & 1:
             passed[_ENCRYPTED] += 1
             continue
-        data: Source = _data(fd, base + offset, first, size)
+        data: ByteSource = _data(fd, base + offset, first, size)
         if size < _SMALLEST:
             data = FileSource(fd, 0, 0)
         elif method == _DEFLATED:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hugealign import settings
-from hugealign.doctor.facts import Facts, Place
+from hugealign.doctor.facts import MachineFacts, Place
 from hugealign.errors import UsageError
 from hugealign.units import format_size, printable
 
@@ -46,7 +46,7 @@ class Condition:
     data: Data = field(default_factory=dict)
 
 
-def check(facts: Facts) -> list[Condition]:
+def check(facts: MachineFacts) -> list[Condition]:
     """Return all conditions, those on the kernel first."""
     found = [
         *_kernel(facts),
@@ -80,12 +80,12 @@ def exit_status(found: list[Condition]) -> int:
     return 3 if any(f.status == UNKNOWN and f.id == "place.folios" for f in found) else 0
 
 
-def _release(facts: Facts) -> tuple[int, int]:
+def _release(facts: MachineFacts) -> tuple[int, int]:
     match = re.match(r"(\d+)\.(\d+)", facts.kernel.release)
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
-def _kernel(facts: Facts) -> Iterator[Condition]:
+def _kernel(facts: MachineFacts) -> Iterator[Condition]:
     said = f"Linux {facts.kernel.release} ({facts.kernel.machine}), huge pages of {format_size(facts.kernel.page_size)}"
     if (0, 0) < _release(facts) < (5, 10):
         # ce81bb256a22 "fs/binfmt_elf: use PT_LOAD p_align values for suitable start address"
@@ -135,7 +135,7 @@ def _kernel(facts: Facts) -> Iterator[Condition]:
     )
 
 
-def _thp(facts: Facts) -> Iterator[Condition]:
+def _thp(facts: MachineFacts) -> Iterator[Condition]:
     if facts.thp.modes:
         modes = {name: facts.thp.modes[name] for name in _MODES if name in facts.thp.modes}
         yield Condition(
@@ -175,7 +175,7 @@ def _thp(facts: Facts) -> Iterator[Condition]:
         yield Condition("thp.process", OK, "huge pages are not switched off for this process (PR_SET_THP_DISABLE)")
 
 
-def _vendor(facts: Facts) -> Iterator[Condition]:
+def _vendor(facts: MachineFacts) -> Iterator[Condition]:
     values = facts.thp.vendor
     if _HUGETEXT in values:
         on = values[_HUGETEXT] in ("1", "3")  # Alibaba Cloud Linux: 1 file text, 2 anonymous text, 3 both
@@ -211,7 +211,7 @@ def _vendor(facts: Facts) -> Iterator[Condition]:
             )
 
 
-def _place(facts: Facts, place: Place) -> Condition:
+def _place(facts: MachineFacts, place: Place) -> Condition:
     where = f"{place.path}: {place.file_system}" if place.file_system else place.path
     data: Data = {
         "path": place.path,
@@ -228,7 +228,7 @@ def _place(facts: Facts, place: Place) -> Condition:
     return Condition("place.folios", OBSTACLE, lacking, _mend_place(facts, place), data)
 
 
-def _mend_place(facts: Facts, place: Place) -> str:
+def _mend_place(facts: MachineFacts, place: Place) -> str:
     if place.huge or facts.memory.free_blocks == 0:
         return _COMPACT
     if facts.thp.vendor.get(_HUGETEXT) in ("0", "2"):
@@ -240,7 +240,7 @@ def _mend_place(facts: Facts, place: Place) -> str:
     return "hugealign run --how=copy -- COMMAND"
 
 
-def _staging(facts: Facts) -> Iterator[Condition]:
+def _staging(facts: MachineFacts) -> Iterator[Condition]:
     if facts.no_mounts is None:
         yield Condition("place.mounts", UNKNOWN, "whether this process may mount copies of its own could not be tried")
     elif facts.no_mounts:
@@ -251,7 +251,7 @@ def _staging(facts: Facts) -> Iterator[Condition]:
         yield Condition("place.mounts", OK, said)
 
 
-def _memory(facts: Facts) -> Iterator[Condition]:
+def _memory(facts: MachineFacts) -> Iterator[Condition]:
     if facts.memory.limit is not None:
         used = "" if facts.memory.used is None else f", {format_size(facts.memory.used)} in use with page cache"
         small = facts.memory.limit < 4 * facts.kernel.page_size
@@ -278,7 +278,7 @@ def _memory(facts: Facts) -> Iterator[Condition]:
         )
 
 
-def _loader(facts: Facts) -> Iterator[Condition]:
+def _loader(facts: MachineFacts) -> Iterator[Condition]:
     if facts.loader.glibc:
         version = "glibc {}.{}".format(*facts.loader.glibc)
         # 163f625cf9 "elf: Remove excessive p_align check on PT_LOAD segments", 2.35
@@ -304,7 +304,7 @@ def _loader(facts: Facts) -> Iterator[Condition]:
         yield Condition("loader.glibc", UNKNOWN, "no loader of glibc or musl found")
 
 
-def _processor(facts: Facts) -> Iterator[Condition]:
+def _processor(facts: MachineFacts) -> Iterator[Condition]:
     processor = facts.processor
     if processor is None or not (processor.brand or processor.cpu):
         yield Condition("cpu.itlb", UNKNOWN, "the processor cannot be asked")
@@ -344,7 +344,7 @@ def _processor(facts: Facts) -> Iterator[Condition]:
         yield Condition("cpu.guest", NOTE, "a virtual machine; its host may still use small pages underneath")
 
 
-def _perf(facts: Facts) -> Iterator[Condition]:
+def _perf(facts: MachineFacts) -> Iterator[Condition]:
     perf = facts.perf
     if perf is None or not perf.path:
         yield Condition("perf.counters", NOTE, "no perf on PATH; only measuring needs it")
@@ -361,7 +361,7 @@ def _perf(facts: Facts) -> Iterator[Condition]:
         yield Condition("perf.counters", NOTE, f"{perf.path} cannot count iTLB-load-misses: {reason}{level}", data=data)
 
 
-def _tools(facts: Facts) -> Iterator[Condition]:
+def _tools(facts: MachineFacts) -> Iterator[Condition]:
     for kind, names in (
         ("compilers", ("cc", "gcc", "g++", "clang", "clang++")),
         ("linkers", ("ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold", "ld.wild")),
@@ -378,7 +378,7 @@ def _version(said: str) -> str:
     return match[0] if match else "of unknown version"
 
 
-def _environment(facts: Facts) -> Iterator[Condition]:
+def _environment(facts: MachineFacts) -> Iterator[Condition]:
     for name, value in sorted(facts.variables.items()):
         unset = f"unset {shlex.quote(name)}"
         if name not in settings.VARIABLES:

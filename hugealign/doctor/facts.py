@@ -72,7 +72,7 @@ class Loader:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class MemoryFacts:
     """The *limit* of our control group and what it has *used*, in bytes; *free_blocks* can hold a huge page each."""
 
     limit: int | None = None
@@ -81,7 +81,7 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class MachineFacts:
     """Everything that `checks` judges.  Text is untrusted.  *tools*: name -> first line of its version.
 
     *no_mounts* is why this process may mount no copies of its own; empty if it may, None if that could not be tried.
@@ -91,7 +91,7 @@ class Facts:
     python: str
     thp: Thp = field(default_factory=Thp)
     loader: Loader = field(default_factory=Loader)
-    memory: Memory = field(default_factory=Memory)
+    memory: MemoryFacts = field(default_factory=MemoryFacts)
     places: tuple[Place, ...] = ()
     no_mounts: str | None = None
     processor: Processor | None = None

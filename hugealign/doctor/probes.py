@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from hugealign.descriptors import using
-from hugealign.doctor.facts import Facts, Kernel, Loader, Memory, Perf, Place, Thp
+from hugealign.doctor.facts import Kernel, Loader, MachineFacts, MemoryFacts, Perf, Place, Thp
 from hugealign.errors import HugealignError
 from hugealign.machine import children, kernel, memory, namespace
 from hugealign.pagecache import measure, warming
@@ -46,7 +46,7 @@ class TrialError(HugealignError):
     """The experiment on a file system cannot be made."""
 
 
-def look(paths: Sequence[str], root: str = "") -> Facts:
+def look(paths: Sequence[str], root: str = "") -> MachineFacts:
     """Return what can be seen of this machine and of the file systems of *paths*.
 
     *root* stands before every path below /proc, /sys and /boot, for tests.
@@ -70,7 +70,7 @@ def look(paths: Sequence[str], root: str = "") -> Facts:
     children.collect(trials, TRIALS_LIMIT)
     said = {name: child.text for name, child in started.items()}
     config, config_from = kernel_config(root, os.uname().release)
-    return Facts(
+    return MachineFacts(
         kernel=Kernel(
             release=os.uname().release,
             machine=platform.machine(),
@@ -87,7 +87,7 @@ def look(paths: Sequence[str], root: str = "") -> Facts:
             tunable=tunable(said.get("tunables", "")),
             musl=_line_after(said.get("musl", ""), "Version "),
         ),
-        memory=Memory(memory.limit(), memory.used(), memory.free_huge_pages()),
+        memory=MemoryFacts(memory.limit(), memory.used(), memory.free_huge_pages()),
         places=tuple(_place(path, trial.output) for path, trial in zip(paths, trials, strict=True)),
         no_mounts=_no_mounts(mounting.output),
         processor=_processor(asked.output),

@@ -27,7 +27,7 @@ _PROGRAM_HEADERS_LIMIT = 1 << 16  # load_elf_phdrs in fs/binfmt_elf.c: ENOEXEC b
 _TABLE_LIMIT = 1 << 18  # headers in a table; linked files have tens, and a hostile one must not fill memory
 
 
-class Layout:
+class HeaderFormat:
     """Where the fields of the headers lie for one ELF class: struct formats without the byte order."""
 
     __slots__ = ("ehdr", "is64", "phdr", "phentsize", "shdr", "shentsize")
@@ -154,7 +154,7 @@ def read_image(fd: int) -> Image:
         raise NotElfError("not an ELF file")
     if len(ident) < 52 or ident[4] not in (1, 2) or ident[5] not in (1, 2) or len(ident) < 52 + 12 * (ident[4] == 2):
         raise MalformedElfError("the ELF header is truncated or of no known class and byte order")
-    layout = Layout(is64=ident[4] == 2)
+    layout = HeaderFormat(is64=ident[4] == 2)
     order = "<" if ident[5] == 1 else ">"
     fields = struct.unpack_from(order + layout.ehdr, ident, 16)
     e_type, e_machine, _, _, e_phoff, e_shoff, _, _, e_phentsize, e_phnum, e_shentsize, e_shnum, e_shstrndx = fields
@@ -198,7 +198,7 @@ def _read(fd: int, offset: int, size: int, what: str, short_is_fine: bool = Fals
     return data
 
 
-def _segments(fd: int, order: str, layout: Layout, offset: int, count: int) -> tuple[Segment, ...]:
+def _segments(fd: int, order: str, layout: HeaderFormat, offset: int, count: int) -> tuple[Segment, ...]:
     size = layout.phentsize
     table = _read(fd, offset, count * size, "program header table") if count else b""
     segments = []
@@ -212,7 +212,9 @@ def _segments(fd: int, order: str, layout: Layout, offset: int, count: int) -> t
     return tuple(segments)
 
 
-def _sections(fd: int, order: str, layout: Layout, offset: int, count: int, names_index: int) -> tuple[Section, ...]:
+def _sections(
+    fd: int, order: str, layout: HeaderFormat, offset: int, count: int, names_index: int
+) -> tuple[Section, ...]:
     size = layout.shentsize
     table = _read(fd, offset, count * size, "section header table")
     headers = list(struct.iter_unpack(order + layout.shdr, table))

@@ -13,7 +13,7 @@ from hugealign.errors import HugealignError
 from hugealign.lab.geometry import Geometry
 from hugealign.lab.placement import REGION, WINDOW, Keys, Pages
 from hugealign.lab.replay import CODE, DATA, OF_DATA, Replay
-from hugealign.lab.tracefile import File, Segment, Trace
+from hugealign.lab.tracefile import File, Trace, TracedSegment
 from hugealign.units import printable
 
 _ADDRESSES = 1 << 64
@@ -28,7 +28,7 @@ HUGE: dict[str, frozenset[str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DataRow:
     """With the segments *huge* on one processor: misses of the first level and page walks, for code and for data."""
 
     huge: str
@@ -40,26 +40,26 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Simulation:
+class DataSimulation:
     """All rows, and the blocks (*events*) and *instructions* that ran in *threads*; *ended* of them came to their end.
 
     *rodata* is bytes of read-only segments in the files of the trace.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[DataRow, ...]
     events: int
     instructions: int
     rodata: int
     threads: int
     ended: int
 
-    def row(self, huge: str, cpu: str) -> Row:
+    def row(self, huge: str, cpu: str) -> DataRow:
         """Return the row of that name."""
         return next(row for row in self.rows if (row.huge, row.cpu) == (huge, cpu))
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedPages:
     """The *pages* of blocks and of data, and by page the kind of segment and the number of the window it is part of."""
 
     pages: Pages
@@ -71,7 +71,7 @@ def simulate(
     cpus: Sequence[Geometry],
     progress: Callable[[int], None] = lambda _: None,
     marks: bytes | None = None,
-) -> Simulation:
+) -> DataSimulation:
     """Return the misses for each of HUGE and each processor.  Raises HugealignError if *trace* has no data."""
     if not trace.description.data:
         raise HugealignError(f"{printable(trace.path)}: has no loads and stores; hugealign trace --data records them")
@@ -88,13 +88,13 @@ def simulate(
         rows = []
         for name, cpu, machine in machines:
             (code, code_walks), (data, data_walks) = (replay.counts(machine, side) for side in (CODE, DATA))
-            rows.append(Row(name, cpu, code, data, code_walks, data_walks))
+            rows.append(DataRow(name, cpu, code, data, code_walks, data_walks))
         events, instructions, threads, ended = replay.totals()
     rodata = sum(s.p_filesz for file in trace.description.files for s in file.segments if _kind(s) == RODATA)
-    return Simulation(tuple(rows), events, instructions, rodata, threads, ended)
+    return DataSimulation(tuple(rows), events, instructions, rodata, threads, ended)
 
 
-def placed(trace: Trace) -> Placed:
+def placed(trace: Trace) -> PlacedPages:
     """Return where the pages of the blocks and of the data of *trace* lie.  Pure."""
     files = trace.description.files
     starts = _windows(files)
@@ -120,10 +120,10 @@ def placed(trace: Trace) -> Placed:
         else:  # number 0 is none
             first.append(page(0, 0))
             last.append(first[-1])
-    return Placed(Pages(first, last, tuple(dense)), windows)
+    return PlacedPages(Pages(first, last, tuple(dense)), windows)
 
 
-def keys(found: Placed, kinds: frozenset[str]) -> Keys:
+def keys(found: PlacedPages, kinds: frozenset[str]) -> Keys:
     """Return the keys when the segments of these *kinds* are huge.  Pure."""
     dense: dict[tuple[int, bool], int] = {}
     key_of = array("I")
@@ -134,7 +134,7 @@ def keys(found: Placed, kinds: frozenset[str]) -> Keys:
     return Keys(key_of, array("Q", (number for number, _ in dense)), bytes(huge for _, huge in dense))
 
 
-def _kind(segment: Segment) -> str:
+def _kind(segment: TracedSegment) -> str:
     return "" if segment.writable else TEXT if segment.executable else RODATA
 
 
@@ -150,7 +150,7 @@ def _windows(files: Sequence[File]) -> list[list[int]]:
     return found
 
 
-def _span(segment: Segment) -> int:
+def _span(segment: TracedSegment) -> int:
     """Return the bytes from the page that the segment begins in to its end."""
     return segment.p_memsz + segment.p_vaddr % BASE_PAGE
 

@@ -6,7 +6,7 @@ import os
 from hugealign.elf.image import PF_W, PF_X, read_image
 from hugealign.elf.notes import read_notes
 from hugealign.errors import HugealignError
-from hugealign.lab.tracefile import File, Segment
+from hugealign.lab.tracefile import File, TracedSegment
 from hugealign.regular import opened
 from hugealign.units import printable
 
@@ -22,7 +22,7 @@ def describe(path: str) -> File:
         return File(path)
     loads = image.load_segments
     segments = (
-        Segment(s.p_vaddr, s.p_offset, s.p_filesz, s.p_memsz, bool(s.p_flags & PF_X), bool(s.p_flags & PF_W))
+        TracedSegment(s.p_vaddr, s.p_offset, s.p_filesz, s.p_memsz, bool(s.p_flags & PF_X), bool(s.p_flags & PF_W))
         for s in loads
     )
     return File(path, identity, tuple(segments))

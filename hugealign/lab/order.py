@@ -14,7 +14,7 @@ from hugealign.ordering.misses import Misses
 from hugealign.ordering.order import Order, of_blocks, parts
 from hugealign.ordering.problem import Problem, of_sorted
 from hugealign.ordering.sorting import Sorted, sort
-from hugealign.ordering.windows import Room
+from hugealign.ordering.windows import WindowRoom
 from hugealign.profile.model import Flow
 from hugealign.progress import silent
 from hugealign.units import printable
@@ -48,7 +48,7 @@ def order_of_trace(
     found = traced(trace, binary, force=force, warn=warn, progress=progress, flow=flow)
     whole = found.ran
     ran, laid = (whole, None) if flow is None else of_blocks(whole, flow)
-    problem = Problem(ran.matched, ran.functions, Room(WINDOW, budget.windows), parts=parts(laid))
+    problem = Problem(ran.matched, ran.functions, WindowRoom(WINDOW, budget.windows), parts=parts(laid))
     sequence = sort(ran.matched, ran.functions)
     misses = _simulated(found, laid, problem, sequence, processors, budget, progress)
     filled = replace(problem, fill=Calls(ran.binary, whole.functions) if fill else None)

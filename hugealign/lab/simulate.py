@@ -10,7 +10,7 @@ from hugealign.lab.tracefile import Trace
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SimulatedRow:
     """One layout with its leading *windows* huge, on one processor: *misses* of the first level, and page *walks*.
 
     *walks* is None if the second level is not published.
@@ -30,20 +30,20 @@ class Simulation:
     *threads* are those of which something counts, *ended* those whose part came to its end before they did.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[SimulatedRow, ...]
     events: int
     instructions: int
     uncovered: int
     threads: int
     ended: int
 
-    def mpki(self, row: Row) -> float:
+    def mpki(self, row: SimulatedRow) -> float:
         """Return the misses of *row* for each thousand instructions."""
         return row.misses * 1000 / self.instructions if self.instructions else 0.0
 
-    def groups(self) -> dict[tuple[str, str], list[Row]]:
+    def groups(self) -> dict[tuple[str, str], list[SimulatedRow]]:
         """Return the rows of each layout on each processor."""
-        groups: dict[tuple[str, str], list[Row]] = {}
+        groups: dict[tuple[str, str], list[SimulatedRow]] = {}
         for row in self.rows:
             groups.setdefault((row.layout, row.cpu), []).append(row)
         return groups
@@ -75,14 +75,14 @@ def simulate(
         rows = []
         for name, count, cpu, machine in machines:
             misses, walks = replay.counts(machine)
-            rows.append(Row(name, cpu.name, count, misses, walks if cpu.second else None))
+            rows.append(SimulatedRow(name, cpu.name, count, misses, walks if cpu.second else None))
         executions = zip(replay.executions(), trace.block_rows(), strict=True)
         uncovered = sum(times for times, (_, file, _, _) in executions if not file)
         events, instructions, threads, ended = replay.totals()
         return Simulation(tuple(rows), events, instructions, uncovered, threads, ended)
 
 
-def best(rows: Iterable[Row]) -> Row:
+def best(rows: Iterable[SimulatedRow]) -> SimulatedRow:
     """Return the row of the fewest misses; of equal ones that with the fewest windows."""
     return min(rows, key=lambda row: (row.misses, row.windows))
 

@@ -40,7 +40,7 @@ class DataSimulated:
 
     trace: Trace
     binary: str
-    done: data.Simulation
+    done: data.DataSimulation
     first: str | None = None
     last: str | None = None
 

@@ -34,7 +34,7 @@ class TraceError(HugealignError):
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class TracedSegment:
     """A ``PT_LOAD`` of a file, as far as addresses depend on it, and what huge pages can serve."""
 
     p_vaddr: int
@@ -55,7 +55,7 @@ class File:
 
     path: str
     identity: str = ""
-    segments: tuple[Segment, ...] = ()
+    segments: tuple[TracedSegment, ...] = ()
     base: int | None = None
 
     @property
@@ -234,7 +234,7 @@ def _description(raw: bytes) -> Description:
                 _text(one["path"]),
                 _text(one["identity"]),
                 tuple(
-                    Segment(
+                    TracedSegment(
                         _number(part["p_vaddr"]),
                         _number(part["p_offset"]),
                         _number(part["p_filesz"]),

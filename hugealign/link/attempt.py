@@ -5,7 +5,7 @@ import os
 from hugealign.descriptors import using
 from hugealign.errors import HugealignError
 from hugealign.link import linkers, running
-from hugealign.link.running import Memory
+from hugealign.link.running import MemoryFiles
 from hugealign.records import Record
 
 TYPE_CHECKING = False
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hugealign.elf.image import Image
     from hugealign.link.job import Job
     from hugealign.link.order.plan import OrderedLink, Words
-    from hugealign.link.running import Run
+    from hugealign.link.running import LinkerRun
 
 
 #: How often a link is done again for the sizes of its pads.  wild has the section headers in front of the text, and
@@ -55,14 +55,14 @@ class Attempt(Record):
     *complaint* is what is to be said of the order, or None.
     """
 
-    run: "Run"
+    run: "LinkerRun"
     image: "Image | None" = None
     guards: "Guards | None" = None
     complaint: str | None = None
     notes: tuple[str, ...] = ()
 
 
-def plain(job: "Job", capture: bool = False) -> "Run":
+def plain(job: "Job", capture: bool = False) -> "LinkerRun":
     """Link as without us."""
     return running.spawn([job.real, *job.arguments], capture, _load)
 
@@ -80,9 +80,9 @@ def look(job: "Job") -> "tuple[Image, Guards] | None":
         return None
 
 
-def laid_out(job: "Job", recipe: Recipe, run: "Run | None" = None) -> Attempt:
+def laid_out(job: "Job", recipe: Recipe, run: "LinkerRun | None" = None) -> Attempt:
     """Link by *recipe*, unless *run* has done so, and complete the output.  Raises OSError."""
-    memory = Memory()
+    memory = MemoryFiles()
     words = recipe.order.words(memory) if recipe.order else None
     complaint = []
 
@@ -119,10 +119,10 @@ def _run(
     job: "Job",
     recipe: Recipe,
     order: "Words | None",
-    memory: Memory,
+    memory: MemoryFiles,
     pad_sizes: tuple[int, int],
     meanwhile: "Callable[[], None]",
-) -> "Run":
+) -> "LinkerRun":
     """Run the linker with our arguments, its output kept back and in the names of files that are there."""
     from hugealign.elf.objectfile import pad_object
     from hugealign.resources import directory
@@ -162,7 +162,7 @@ def _run(
     names = memory.names | (order.copies.made if order and order.copies else {})
     for path, dependencies in job.command.reports:
         reports.mend(path, names, dependencies)
-    return running.Run(run.status, reports.renamed(run.stdout, names), reports.renamed(run.stderr, names))
+    return running.LinkerRun(run.status, reports.renamed(run.stdout, names), reports.renamed(run.stderr, names))
 
 
 def _note(job: "Job", recipe: Recipe) -> bytes:
@@ -176,7 +176,7 @@ def _note(job: "Job", recipe: Recipe) -> bytes:
     return buildnote.pack((buildnote.VERSION, buildnote.RODATA, job.settings.page_size, 0, 0, 0), b"")
 
 
-def _script(job: "Job", name: str, memory: Memory) -> str:
+def _script(job: "Job", name: str, memory: MemoryFiles) -> str:
     """Return the path of the script *name*, with the pad threshold that is asked for."""
     from hugealign.resources import directory
 

@@ -15,7 +15,7 @@ _IGNORED_BY_PYTHON = (13, 25)  # SIGPIPE and SIGXFSZ; the module `signal` costs 
 _EPIPE = 32
 
 
-class Run(Record):
+class LinkerRun(Record):
     """A finished run of the linker: its exit *status* (negative: killed by that signal) and what it printed."""
 
     status: int
@@ -33,7 +33,7 @@ class Run(Record):
         write(2, self.stderr)
 
 
-class Memory:
+class MemoryFiles:
     """Files in memory for one run of the linker, which vanish with us however we end.
 
     *names* says for the path of each what it was made from, for messages.
@@ -51,7 +51,7 @@ class Memory:
         return path
 
 
-def spawn(argv: list[str], capture: bool, meanwhile: "Callable[[], object] | None" = None) -> Run:
+def spawn(argv: list[str], capture: bool, meanwhile: "Callable[[], object] | None" = None) -> LinkerRun:
     """Run the linker and wait for it, doing *meanwhile*; with *capture* its output goes to memory."""
     streams = [os.memfd_create(name) for name in ("stdout", "stderr")] if capture else []
     actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(streams, 1)]
@@ -61,14 +61,14 @@ def spawn(argv: list[str], capture: bool, meanwhile: "Callable[[], object] | Non
             meanwhile()
     finally:
         _, status = os.waitpid(pid, 0)
-    return Run(os.waitstatus_to_exitcode(status), *(_contents(fd) for fd in streams))
+    return LinkerRun(os.waitstatus_to_exitcode(status), *(_contents(fd) for fd in streams))
 
 
-def started() -> Run:
+def started() -> LinkerRun:
     """Return the outcome of the link that sh/shim.sh has started; it comes from stdin, the status last."""
     stderr, _, status = drain().rpartition(b"\n")
     number = int(status)
-    return Run(number if number <= 128 else 128 - number, b"", stderr)
+    return LinkerRun(number if number <= 128 else 128 - number, b"", stderr)
 
 
 def drain() -> bytes:

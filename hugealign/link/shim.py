@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from hugealign.elf.image import Image
     from hugealign.link.order.plan import OrderedLink
-    from hugealign.link.running import Run
+    from hugealign.link.running import LinkerRun
 
 
-class Progress:
+class LinkProgress:
     """How far a link has come, for the handler of our own failures: *linked* once its *output* is there to stay."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Voice(Record):
         running.say(kind, f"{printable(self.output)}: {printable(message)}")
 
 
-def link(real: str, arguments: list[str], settings: Settings, started: str, progress: Progress) -> int:
+def link(real: str, arguments: list[str], settings: Settings, started: str, progress: LinkProgress) -> int:
     """Do the whole link and return its exit status.  Does not return where it keeps out.
 
     *started* names the recipe with which sh/shim.sh has started the link already, if it has.
@@ -94,7 +94,9 @@ def _possible(job: Job, recipe: Recipe) -> Recipe:
     return Recipe(linker, recipe.order, recipe.stack_note, rodata, zeros)
 
 
-def _laid_out(job: Job, recipe: Recipe, progress: Progress, quiet: bool = False, first: "Run | None" = None) -> int:
+def _laid_out(
+    job: Job, recipe: Recipe, progress: LinkProgress, quiet: bool = False, first: "LinkerRun | None" = None
+) -> int:
     """Link by *recipe*, unless *first* did; *quiet* if a plain link before has printed what there is."""
     voice = Voice(job.command.output, job.settings.debug)
     voice.debug(f"{job.real} as {recipe.linker.name}: {' '.join(recipe.linker.flags(job.settings.page_size))}")
@@ -230,7 +232,7 @@ def main(argv: list[str]) -> "NoReturn":
     except HugealignError as error:
         running.say("error", str(error))
         os._exit(125)
-    progress = Progress()
+    progress = LinkProgress()
     try:
         status = link(real, arguments, settings, started, progress)
     except KeyboardInterrupt:

@@ -17,7 +17,7 @@ from hugealign.pagecache import measure
 from hugealign.process import statx, texts
 from hugealign.process.smaps import Mapping
 from hugealign.ps import runtimes
-from hugealign.ps.parts import Kind, Part
+from hugealign.ps.parts import CodeKind, CodePart
 from hugealign.ps.verdict import DELETED, why_none
 from hugealign.regular import opened
 from hugealign.units import printable
@@ -105,7 +105,7 @@ class Actions:
             if huge < possible and texts.thp_disabled(process.pid):
                 return Action("prctl(PR_SET_THP_DISABLE)", "start it without that", possible * count)
         service = groups.service(texts.control_groups(process.pid))
-        if part.kind == Kind.CODE:
+        if part.kind == CodeKind.CODE:
             return self._code(group, service)
         restart = f"systemctl restart {service}" if service else "start it again"
         if part.deleted:
@@ -146,7 +146,7 @@ class Actions:
                 self._early[service] = services.starts_early(service)
         return self._early.get(service, False)
 
-    def _file(self, group: Group, pid: int, part: Part, service: str, restart: str) -> Action:
+    def _file(self, group: Group, pid: int, part: CodePart, service: str, restart: str) -> Action:
         size = self._page_size
         possible, huge = part.possible(size), part.huge(size)
         largest = max(part.mappings, key=lambda mapping: mapping.size)
@@ -167,14 +167,19 @@ class Actions:
             if (fixed := found is not None and found.after > possible) or possible:
                 reason = _why(part, size) if fixed else "the page cache holds its text in small pages"
                 after = found.after if found and fixed else wanted
-                if part.kind == Kind.LIBRARY and not service and not inside and not self._needed(group, pid, part.path):
+                if (
+                    part.kind == CodeKind.LIBRARY
+                    and not service
+                    and not inside
+                    and not self._needed(group, pid, part.path)
+                ):
                     return Action(reason, _for_loaded(part.path, found if fixed else None, restart), after)
-                start = Start(group.key.program, service, inside, fixed, part.kind == Kind.LIBRARY)
+                start = Start(group.key.program, service, inside, fixed, part.kind == CodeKind.LIBRARY)
                 return Action(reason, start.command, after, start)
             return Action(_why(part, size), RELINK, -(-part.text // size))
         return Action(_why(part, size) if not possible else "", "", possible)
 
-    def _cached(self, fd: int, part: Part) -> bool:
+    def _cached(self, fd: int, part: CodePart) -> bool:
         """Say whether the page cache has all the windows huge that the process has not, of those that are asked for."""
         offsets = (
             mapping.offset + address - mapping.start
@@ -215,13 +220,13 @@ def _for_loaded(path: str, fixed: cure.Cure | None, restart: str) -> str:
     return f"{fixed.command} && {warm}, then {restart}" if fixed else f"{warm}, then {restart}"
 
 
-def _lacking(part: Part, page_size: int) -> tuple[bool, int, int]:
+def _lacking(part: CodePart, page_size: int) -> tuple[bool, int, int]:
     """Rank the parts of processes of a program: a file that was replaced first, then what is in use and not huge."""
     huge = part.huge(page_size)
     return part.deleted, part.touched(page_size) - huge, part.possible(page_size) - huge
 
 
-def _why(part: Part, page_size: int) -> str:
+def _why(part: CodePart, page_size: int) -> str:
     largest = max(part.mappings, key=lambda mapping: mapping.size)
     return why_none(largest, page_size) if not part.possible(page_size) else "not all of it lies in whole windows"
 

@@ -33,7 +33,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class AdaptPlan:
     """What to do, in this order: *split* these windows, then *collapse* those."""
 
     split: tuple[Window, ...] = ()
@@ -64,7 +64,7 @@ def windows(mappings: Sequence[Mapping], addresses: "Counter[int]", page_size: i
     return sorted(made, key=lambda window: (-window.heat, window.start))
 
 
-def plan(found: Sequence[Window], most: int, refused: frozenset[int] = frozenset()) -> Plan:
+def plan(found: Sequence[Window], most: int, refused: frozenset[int] = frozenset()) -> AdaptPlan:
     """Return what makes the hottest of the windows *found* huge, so that at most *most* are.
 
     Those at the addresses *refused* cannot be.  What is huge and not ours to split stays, and counts.  Code without a
@@ -79,7 +79,7 @@ def plan(found: Sequence[Window], most: int, refused: frozenset[int] = frozenset
     chosen = {window.start for window in ranked[:room]}
     collapse = tuple(window for window in wanted if window.start in chosen)
     split = tuple(window for window in ours if window.start not in chosen)
-    return Plan(split, collapse)
+    return AdaptPlan(split, collapse)
 
 
 def share(found: Sequence[Window], total: int, states: MappingOf[int, State] | None = None) -> float:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from hugealign.live.rows import Row
+from hugealign.live.rows import ProgramRow
 from hugealign.live.top import Machine
 from hugealign.units import format_size, printable
 from hugealign.version import __version__
@@ -58,7 +58,7 @@ def table(machine: Machine, *, width: int = 0, height: int = 0) -> list[str]:
     return [line[:width] for line in lines] if width else lines
 
 
-def _cells(row: Row, contained: bool) -> tuple[str, ...]:
+def _cells(row: ProgramRow, contained: bool) -> tuple[str, ...]:
     program = _short(row.program)
     part = {"program": "text", "library": printable(row.part.rpartition("/")[2])}.get(row.kind, printable(row.part))
     cells = (
@@ -117,7 +117,7 @@ def document(machine: Machine) -> dict[str, Any]:
 
 
 #: Name, help and value of the metrics that each row has.
-_METRICS: tuple[tuple[str, str, Callable[[Row], float]], ...] = (
+_METRICS: tuple[tuple[str, str, Callable[[ProgramRow], float]], ...] = (
     ("processes", "Processes that execute this part of the program.", lambda row: len(row.pids)),
     ("cpu_ratio", "Share of one processor that these processes use.", lambda row: row.cpu),
     ("bytes", "Executable memory of this part, in all processes.", lambda row: row.text),
@@ -134,7 +134,7 @@ def metrics(machine: Machine) -> str:
     Format: prometheus.io/docs/instrumenting/exposition_formats; names by prometheus.io/docs/practices/naming.
     """
     # Two names can look alike once they are escaped, and a metric that comes twice spoils the file.
-    alike: dict[str, list[Row]] = {}
+    alike: dict[str, list[ProgramRow]] = {}
     for row in machine.rows:
         alike.setdefault(_labels(row), []).append(row)
     lines = []
@@ -158,7 +158,7 @@ def _described(name: str, what: str) -> list[str]:
     return [f"# HELP {name} {what}", f"# TYPE {name} gauge"]
 
 
-def _labels(row: Row) -> str:
+def _labels(row: ProgramRow) -> str:
     labels = {"program": row.program, "kind": row.kind, "part": row.part}
     if row.container:
         labels["container"] = row.container

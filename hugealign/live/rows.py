@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from hugealign.process.texts import Executed
 from hugealign.ps import runtimes
-from hugealign.ps.parts import Kind, Part, split
+from hugealign.ps.parts import CodeKind, CodePart, split
 from hugealign.ps.runtimes import Runtime
 
 
@@ -15,7 +15,7 @@ class Key:
 
     program: str
     container: str
-    kind: Kind
+    kind: CodeKind
     part: str
 
 
@@ -29,11 +29,11 @@ class Group:
     key: Key
     runtime: Runtime | None
     cpu: float = 0.0
-    members: list[tuple[Executed, Part]] = field(default_factory=list)
+    members: list[tuple[Executed, CodePart]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ProgramRow:
     """One part of one program, in all of its processes together.  All names are untrusted text.
 
     *kind* is ``program``, ``library`` or ``code`` (without a file); *part* is the path of the file, or what the code is
@@ -82,7 +82,7 @@ def group(
     return list(found.values())
 
 
-def ranked(rows: Sequence[Row]) -> tuple[Row, ...]:
+def ranked(rows: Sequence[ProgramRow]) -> tuple[ProgramRow, ...]:
     """Return *rows*, those with the most to gain first; what is equal by name."""
     return tuple(sorted(rows, key=lambda row: (*(-part for part in row.gain), -row.cpu, row.program, row.part)))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hugealign.live import groups, rows, survey
 from hugealign.live.actions import Action, Actions, together
-from hugealign.live.rows import Group, Row
+from hugealign.live.rows import Group, ProgramRow
 from hugealign.machine import kernel
 from hugealign.ordering.budget import Budget, ask, of_this_machine
 from hugealign.process.texts import control_groups
@@ -43,7 +43,7 @@ class Machine:
     which processor time was counted, 0 for the life of each process; *privileged*: root looked.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[ProgramRow, ...]
     processes: int
     others: int
     hidden: int
@@ -106,10 +106,10 @@ def _machine(
     )
 
 
-def _row(group: Group, action: Action, window: int) -> Row:
+def _row(group: Group, action: Action, window: int) -> ProgramRow:
     parts = [part for _, part in group.members]
     possible, huge = sum(part.possible(window) for part in parts), sum(part.huge(window) for part in parts)
-    return Row(
+    return ProgramRow(
         group.key.program,
         group.key.container,
         group.key.kind.value,

@@ -13,7 +13,7 @@ from hugealign.ordering.budget import Budget
 from hugealign.ordering.order import of_ran
 from hugealign.ordering.problem import Problem, of_sorted
 from hugealign.ordering.sorting import Sorted
-from hugealign.ordering.windows import Plan, Room
+from hugealign.ordering.windows import WindowPlan, WindowRoom
 from hugealign.profile.ran import Ran
 from hugealign.units import printable
 
@@ -32,10 +32,10 @@ def heat_map(ran: Ran, *, page_size: int, budget: Budget, fill: bool = True, ord
     return Map(ran, budget, plan, order or "", note, layouts, rodata_coverage(ran.functions.image, page_size))
 
 
-def _planned(ran: Ran, page_size: int, budget: Budget, path: str) -> Plan:
+def _planned(ran: Ran, page_size: int, budget: Budget, path: str) -> WindowPlan:
     order = orderfile.load(path, plain=True)
     indices = list(dict.fromkeys(named.indices(order, path, ran.functions, ran.binary)))
-    problem = Problem(ran.matched, ran.functions, Room(page_size, budget.windows))
+    problem = Problem(ran.matched, ran.functions, WindowRoom(page_size, budget.windows))
     return of_sorted(problem, Sorted(indices), named.windows(order))
 
 

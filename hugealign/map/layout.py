@@ -16,7 +16,7 @@ from hugealign.elf.windows import drift, text_windows
 from hugealign.errors import HugealignError
 from hugealign.ordering.alignment import alignment, place
 from hugealign.ordering.budget import Budget
-from hugealign.ordering.windows import Plan
+from hugealign.ordering.windows import WindowPlan
 from hugealign.profile.match import Matched
 from hugealign.profile.ran import Ran
 
@@ -27,7 +27,7 @@ _HOTTEST = 3
 
 
 @dataclass(slots=True)
-class Row:
+class HeatRow:
     """One window: its *number*, from 1; the *address* that it begins at; the *heat* of each cell, in parts of samples.
 
     *text* are the cells that have text, as (first, end); *huge* says whether one page can map the window, and is meant
@@ -43,13 +43,13 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class HeatMap:
     """A text in *rows* of *page_size* bytes, by address; *total* is the heat, some of which may lie nowhere in it."""
 
     name: str
     page_size: int
     total: int
-    rows: Sequence[Row]
+    rows: Sequence[HeatRow]
 
     def uncovered(self) -> list[int]:
         """Return the heat that is not in the first N windows, for N from 0 on."""
@@ -69,14 +69,14 @@ class Map:
 
     ran: Ran
     budget: Budget
-    plan: Plan
+    plan: WindowPlan
     order: str
     note: BuildNote | None
-    layouts: Sequence[Layout]
+    layouts: Sequence[HeatMap]
     rodata: RodataCoverage
 
 
-def before(functions: Functions, matched: Matched, page_size: int, note: BuildNote | None) -> Layout:
+def before(functions: Functions, matched: Matched, page_size: int, note: BuildNote | None) -> HeatMap:
     """Return the layout that the file has.  Raises HugealignError for more text than can be shown."""
     image = functions.image
     moved = drift(image)
@@ -91,10 +91,10 @@ def before(functions: Functions, matched: Matched, page_size: int, note: BuildNo
     for row in rows:
         row.address -= moved
     name = "as linked, with an order" if note and note.hot_start < note.hot_end else "as linked"
-    return Layout(name, page_size, matched.found * PARTS, rows)
+    return HeatMap(name, page_size, matched.found * PARTS, rows)
 
 
-def after(functions: Functions, matched: Matched, plan: Plan) -> Layout:
+def after(functions: Functions, matched: Matched, plan: WindowPlan) -> HeatMap:
     """Return the layout that a link with the order of *plan* would give, the others behind.  Raises HugealignError."""
     sequence = list(dict.fromkeys((*(placed.index for placed in plan.placed), *range(len(functions)))))
     placed = place(functions.starts, functions.sizes, sequence, functions.lead, alignment(functions))
@@ -104,26 +104,28 @@ def after(functions: Functions, matched: Matched, plan: Plan) -> Layout:
         row.huge = row.number <= plan.count
     starts = [start for _, start in sorted(zip(sequence, placed, strict=True))]
     spread(rows, starts, functions, matched, plan.page_size)
-    return Layout("ordered", plan.page_size, matched.found * PARTS, rows)
+    return HeatMap("ordered", plan.page_size, matched.found * PARTS, rows)
 
 
-def _rows(ranges: Sequence[tuple[int, int]], page_size: int) -> list[Row]:
+def _rows(ranges: Sequence[tuple[int, int]], page_size: int) -> list[HeatRow]:
     """Return a row for each window that has text, which lies at *ranges* of addresses, without samples."""
     count = sum((end - 1) // page_size - start // page_size + 1 for start, end in ranges)
     if count > _ROWS_LIMIT:
         raise HugealignError(f"text of {count} windows: more than {_ROWS_LIMIT} cannot be shown")
     cell = page_size // CELLS
-    rows: dict[int, Row] = {}
+    rows: dict[int, HeatRow] = {}
     for start, end in sorted(ranges):
         for window in range(start // page_size, (end - 1) // page_size + 1):
             base = window * page_size
-            row = rows.setdefault(window, Row(len(rows) + 1, base, huge=False))
+            row = rows.setdefault(window, HeatRow(len(rows) + 1, base, huge=False))
             first, last = max(start - base, 0), min(end - base, page_size)
             row.text.append((first // cell, -(-last // cell)))
     return list(rows.values())
 
 
-def spread(rows: Sequence[Row], starts: Sequence[int], functions: Functions, matched: Matched, page_size: int) -> None:
+def spread(
+    rows: Sequence[HeatRow], starts: Sequence[int], functions: Functions, matched: Matched, page_size: int
+) -> None:
     """Put the samples of the functions, which begin at *starts*, into the cells of *rows*."""
     bases = [row.address for row in rows]
     cell = page_size // CELLS

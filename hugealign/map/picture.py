@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from xml.etree import ElementTree as ET
 
-from hugealign.map.layout import CELLS, PARTS, Layout, Map, Row
+from hugealign.map.layout import CELLS, PARTS, HeatMap, HeatRow, Map
 from hugealign.map.report import heading, percent
 from hugealign.map.scale import NONE, Scale, plain, scale
 from hugealign.units import format_size, printable
@@ -97,7 +97,7 @@ def _legend(root: ET.Element, y: float, steps: Scale, shown: Map) -> float:
     return y + 36
 
 
-def _heat_strip(root: ET.Element, y: float, layout: Layout, steps: Scale, height: int) -> float:
+def _heat_strip(root: ET.Element, y: float, layout: HeatMap, steps: Scale, height: int) -> float:
     """Draw one layout from *y* down, a row of that *height* for each window; return where it ends."""
     _words(root, _LEFT, y - 6, f"{layout.name}: {len(layout.rows)} windows", size=13, weight="bold")
     _words(root, _LEFT + _STRIP + 84, y - 6, "uncovered", anchor="end")
@@ -129,7 +129,7 @@ def _heat_strip(root: ET.Element, y: float, layout: Layout, steps: Scale, height
     return y + height * len(layout.rows)
 
 
-def _tip(row: Row, layout: Layout) -> str:
+def _tip(row: HeatRow, layout: HeatMap) -> str:
     names = ", ".join(f"{_short(name)} ({percent(samples * PARTS, layout.total)})" for name, samples in row.hottest)
     return f"window {row.number}: {percent(sum(row.heat), layout.total)}; hottest: {names or '--'}"
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 
-from hugealign.map.layout import CELLS, PARTS, Layout, Map
+from hugealign.map.layout import CELLS, PARTS, HeatMap, Map
 from hugealign.map.scale import NONE, plain, scale
 from hugealign.units import counted, format_size, printable
 from hugealign.version import __version__
@@ -57,7 +57,7 @@ def _merged(cells: list[int]) -> list[int]:
     return [sum(cells[at : at + wide]) for at in range(0, CELLS, wide)]
 
 
-def _strip(layout: Layout, steps: list[list[int]], shades: str) -> Iterator[str]:
+def _strip(layout: HeatMap, steps: list[list[int]], shades: str) -> Iterator[str]:
     wide = CELLS // _COLUMNS
     yield f"{layout.name}"
     yield f"window{'uncovered':>74}"
@@ -108,7 +108,7 @@ def to_json(shown: Map) -> str:
     return json.dumps(document) + "\n"
 
 
-def _layout_json(layout: Layout) -> dict[str, object]:
+def _layout_json(layout: HeatMap) -> dict[str, object]:
     left = layout.uncovered()
     windows = [
         {

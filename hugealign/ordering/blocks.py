@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from hugealign.compiling.lists import sayable
 from hugealign.elf.blockmap import Block
 from hugealign.elf.symbols import Functions
-from hugealign.ordering.exttsp import Graph, orders
+from hugealign.ordering.exttsp import FlowGraph, orders
 from hugealign.profile.match import Matched
 from hugealign.profile.model import Flow
 
@@ -205,11 +205,11 @@ def _stays(one: _Counted) -> list[int]:
     return [place for place in range(len(one.blocks)) if not place or (place not in pads and one.runs(place))]
 
 
-def _graph(one: _Counted, stays: Sequence[int]) -> Graph:
+def _graph(one: _Counted, stays: Sequence[int]) -> FlowGraph:
     number = {place: at for at, place in enumerate(stays)}
     jumps = {
         (number[source], number[target]): count
         for (source, target), count in one.jumps.items()
         if source in number and target in number and target
     }
-    return Graph([one.blocks[place].size for place in stays], [one.runs(place) for place in stays], jumps)
+    return FlowGraph([one.blocks[place].size for place in stays], [one.runs(place) for place in stays], jumps)

@@ -39,7 +39,7 @@ class Chain:
     nodes: list[int]
 
 
-class Graph:
+class CallGraph:
     """What is to be merged: functions, and the arcs between each two of them."""
 
     def __init__(self, sizes: Sequence[int], counts: Sequence[int], arcs: Iterable[Arc]) -> None:
@@ -62,7 +62,7 @@ class Graph:
         self.samples = [float(max(triple)) for triple in zip(counts, entering, leaving, strict=True)]
 
 
-def merged(graph: Graph) -> list[Chain]:
+def merged(graph: CallGraph) -> list[Chain]:
     """Return the chains of *graph*.  ``cdsort.c`` does the same, to the last bit."""
     return _Sorter(graph).chains()
 
@@ -70,7 +70,7 @@ def merged(graph: Graph) -> list[Chain]:
 class _Sorter:
     """The chains while they are merged.  A chain is named by the first function that it began with."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: CallGraph) -> None:
         count = len(graph.sizes)
         self.size, self.samples = graph.sizes[:], graph.samples[:]  # of each chain, at first of each function
         self.far, self.total = graph.far, graph.total

@@ -7,7 +7,7 @@ from typing import Any
 
 from hugealign.errors import HugealignError
 from hugealign.native import loaded
-from hugealign.ordering.chains import Chain, Graph
+from hugealign.ordering.chains import CallGraph, Chain
 
 _SOURCE = os.path.join(os.path.dirname(__file__), "cdsort.c")
 _P, _U32, _F = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_double
@@ -18,7 +18,7 @@ _NONE = 0xFFFFFFFF
 _MOST_BYTES, _MOST_ARCS, _MOST_SAMPLES = 1 << 60, 1 << 30, 1e100
 
 
-def merged(graph: Graph) -> list[Chain] | None:
+def merged(graph: CallGraph) -> list[Chain] | None:
     """Return the chains of *graph*; None if C cannot have them: no compiler, no cache, or numbers too large for it."""
     arcs = [arc for between in graph.between.values() for arc in between]
     if not _fits(graph, arcs):
@@ -38,7 +38,7 @@ def merged(graph: Graph) -> list[Chain] | None:
     return [Chain(samples[first], size, _nodes(following, first)) for first, size in enumerate(sizes) if size]
 
 
-def _fits(graph: Graph, arcs: list[tuple[int, int, int, float]]) -> bool:
+def _fits(graph: CallGraph, arcs: list[tuple[int, int, int, float]]) -> bool:
     return (
         max(len(arcs), len(graph.sizes)) < _MOST_ARCS
         and sum(graph.sizes) < _MOST_BYTES

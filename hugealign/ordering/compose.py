@@ -5,14 +5,18 @@ from collections.abc import Container, Mapping
 from hugealign.elf.symbols import Functions
 from hugealign.orderfile import ALIASES, FILL, Entry, OrderFile
 from hugealign.ordering.blocks import Laid
-from hugealign.ordering.windows import Plan
+from hugealign.ordering.windows import WindowPlan
 from hugealign.profile.match import Matched
 
 _WHOLE: Mapping[int, Laid] = {}
 
 
 def compose(
-    plan: Plan, matched: Matched, functions: Functions, header: Mapping[str, str], laid: Mapping[int, Laid] = _WHOLE
+    plan: WindowPlan,
+    matched: Matched,
+    functions: Functions,
+    header: Mapping[str, str],
+    laid: Mapping[int, Laid] = _WHOLE,
 ) -> OrderFile:
     """Return the order file of *plan*; *header* says what it was made from, *laid* has the blocks of functions."""
     aliases = _aliases(functions, {placed.index for placed in plan.placed})

@@ -10,7 +10,7 @@ from hugealign.orderfile import load
 from hugealign.ordering import named, sorting
 from hugealign.ordering.problem import Problem, of_sorted
 from hugealign.ordering.sorting import Sorted
-from hugealign.ordering.windows import Plan, Room
+from hugealign.ordering.windows import WindowPlan, WindowRoom
 from hugealign.profile.ran import Ran, what_ran
 from hugealign.progress import silent
 from hugealign.settings import PAGE_SIZE
@@ -72,17 +72,17 @@ def drift(
     if not count:
         raise HugealignError(f"{printable(order)}: asks for no huge windows, so that none hold any heat")
     calls = Calls(binary, ran.functions)
-    problem = Problem(ran.matched, ran.functions, Room(page_size, count), calls, calls)
+    problem = Problem(ran.matched, ran.functions, WindowRoom(page_size, count), calls, calls)
     indices = list(dict.fromkeys(named.indices(current, order, ran.functions, binary)))
     # The file says what lies where; what a plan would choose is not asked.
-    old = of_sorted(Problem(ran.matched, ran.functions, Room(page_size, _ALL)), Sorted(indices))
+    old = of_sorted(Problem(ran.matched, ran.functions, WindowRoom(page_size, _ALL)), Sorted(indices))
     new = of_sorted(problem, sorting.sort(ran.matched, ran.functions, calls))
     return Drift(
         ran, count, _held(old, ran, count), _held(new, ran, count), (indices, [placed.index for placed in new.placed])
     )
 
 
-def _held(plan: Plan, ran: Ran, count: int) -> float:
+def _held(plan: WindowPlan, ran: Ran, count: int) -> float:
     """Return the share of the heat that lies in the first *count* windows."""
     if plan.text <= count:
         return 1.0

@@ -32,7 +32,7 @@ _FUNCTIONS = {"exttsp_orders": (ctypes.c_int, (ctypes.c_uint32, _P, _P, _P, _P, 
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class FlowGraph:
     """The blocks of one function, the entry first: *sizes* in bytes, *counts* of runs, *jumps* from one to another."""
 
     sizes: Sequence[int]
@@ -48,7 +48,7 @@ class Graph:
         return [count >> shift for count in self.counts], most
 
 
-def orders(graphs: Sequence[Graph]) -> list[list[int]]:
+def orders(graphs: Sequence[FlowGraph]) -> list[list[int]]:
     """Return the blocks of each of *graphs* in order, the entry first: in C if there is a compiler for it."""
     try:
         c = loaded(_SOURCE, _FUNCTIONS)
@@ -87,7 +87,7 @@ class _Merge:
 class _Chains:
     """The chains of one function, each named by the least of its blocks' chains."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: FlowGraph) -> None:
         self.sizes = graph.sizes
         self.counts, self.edges = graph.scaled()
         count = len(self.sizes)
@@ -197,7 +197,7 @@ def _worth(gap: int) -> int:
     return _BACKWARD_STEP * (_BACKWARD + gap) if -gap < _BACKWARD else 0
 
 
-def ordered(graph: Graph) -> list[int]:
+def ordered(graph: FlowGraph) -> list[int]:
     """Return the blocks of *graph* in order; `orders` does the same, faster."""
     chains = _Chains(graph)
     merges: dict[tuple[int, int], _Merge] = {}

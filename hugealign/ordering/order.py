@@ -13,7 +13,7 @@ from hugealign.ordering.budget import Budget, budget_of
 from hugealign.ordering.compose import compose
 from hugealign.ordering.misses import Misses
 from hugealign.ordering.problem import Problem, plan
-from hugealign.ordering.windows import Plan, Room
+from hugealign.ordering.windows import WindowPlan, WindowRoom
 from hugealign.profile.model import Flow
 from hugealign.profile.ran import Ran, what_ran
 from hugealign.progress import silent
@@ -40,7 +40,7 @@ class Order:
 
     ran: Ran
     budget: Budget
-    plan: Plan
+    plan: WindowPlan
     misses: Misses | None = None
     blocks: Mapping[int, Laid] | None = None
 
@@ -122,7 +122,7 @@ def of_ran(ran: Ran, page_size: int, budget: Budget, *, fill: bool, flow: Flow |
     found = None
     if flow is not None:
         ran, found = of_blocks(ran, flow)
-    room = Room(page_size, budget.windows)
+    room = WindowRoom(page_size, budget.windows)
     problem = Problem(ran.matched, ran.functions, room, calls, calls if fill else None, parts(found))
     return Order(ran, budget, plan(problem), blocks=found)
 

@@ -10,7 +10,7 @@ from hugealign.orderfile import COLD, FILL, HOT
 from hugealign.ordering import knapsack, sorting, unseen
 from hugealign.ordering.alignment import alignment
 from hugealign.ordering.sorting import Sorted
-from hugealign.ordering.windows import Kinds, Plan, Room, ends_of, laid_out, windows_of
+from hugealign.ordering.windows import Kinds, WindowPlan, WindowRoom, ends_of, laid_out, windows_of
 from hugealign.profile.match import Matched
 
 _LIMIT = 1 << 16  # windows: 128 GiB of functions
@@ -26,14 +26,14 @@ class Problem:
 
     matched: Matched
     functions: Functions
-    room: Room
+    room: WindowRoom
     calls: Calls | None = None
     fill: Calls | None = None
     #: Of divided functions: what leaves each, as a function of its own.
     parts: Mapping[int, int] = field(default_factory=dict)
 
 
-def plan(problem: Problem, count: int | None = None) -> Plan:
+def plan(problem: Problem, count: int | None = None) -> WindowPlan:
     """Return the order and its windows; with *count*, that many are to be huge, whatever the budget.
 
     Raises HugealignError for functions of absurd size.
@@ -41,7 +41,7 @@ def plan(problem: Problem, count: int | None = None) -> Plan:
     return of_sorted(problem, sorting.sort(problem.matched, problem.functions, problem.calls), count)
 
 
-def of_sorted(problem: Problem, order: Sorted, count: int | None = None) -> Plan:
+def of_sorted(problem: Problem, order: Sorted, count: int | None = None) -> WindowPlan:
     """Return the windows of functions in *order*; otherwise as `plan`.
 
     Where those that ran need more than may be huge, the ones that are worth the most per byte come first.

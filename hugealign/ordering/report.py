@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from hugealign.orderfile import COLD, FILL, HOT
 from hugealign.ordering import misses, unseen
 from hugealign.ordering.order import Order
-from hugealign.ordering.windows import Plan
+from hugealign.ordering.windows import WindowPlan
 from hugealign.profile.match import Build, Matched
 from hugealign.units import counted, format_size, printable
 from hugealign.version import __version__
@@ -81,7 +81,7 @@ def _missed(missed: unseen.Missed) -> str:
     return f"about {missed.unseen} of what runs is in functions that no sample hit{more}"
 
 
-def _why(plan: Plan) -> str:
+def _why(plan: WindowPlan) -> str:
     if plan.whole:
         return f"all of the text ({counted(plan.text, 'window')}) is within the budget: no order is needed"
     if not plan.budget:

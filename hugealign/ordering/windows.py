@@ -14,7 +14,7 @@ from hugealign.profile.match import Matched
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class WindowRoom:
     """*windows* of *page_size* bytes may be huge."""
 
     page_size: int
@@ -31,7 +31,7 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class WindowLine:
     """One line of the table: bytes that are used, those of them *filled*, functions and samples that begin here."""
 
     number: int
@@ -43,14 +43,14 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class WindowPlan:
     """The order and its windows.
 
     *needed* windows hold what ran, *count* are to be huge; *whole* says that all of the text is, *text* windows.
     """
 
     placed: Sequence[Placed]
-    windows: Sequence[Window]
+    windows: Sequence[WindowLine]
     page_size: int
     budget: int
     needed: int
@@ -68,10 +68,10 @@ def laid_out(
     ends: Sequence[int],
     matched: Matched,
     functions: Functions,
-    room: Room,
+    room: WindowRoom,
     needed: int,
     count: int | None = None,
-) -> Plan:
+) -> WindowPlan:
     """Return the windows of the functions *kinds*, which lie one behind the other and end at *ends*.
 
     *needed* windows hold what ran.  With *count*, that many are to be huge, else as many as are used and *room* has.
@@ -85,7 +85,7 @@ def laid_out(
     if count is None:
         count = text if whole else min(windows_of(ends[-1] if ends else 0, room.page_size), room.windows)
     table = _table(placed, ends, matched, functions, room.page_size, count)
-    return Plan(placed, table, room.page_size, room.windows, needed, count, text, whole)
+    return WindowPlan(placed, table, room.page_size, room.windows, needed, count, text, whole)
 
 
 def windows_of(size: int, page_size: int) -> int:
@@ -102,7 +102,7 @@ def ends_of(kinds: Kinds, functions: Functions, usual: int) -> list[int]:
 
 def _table(
     placed: Sequence[Placed], ends: Sequence[int], matched: Matched, functions: Functions, page_size: int, count: int
-) -> list[Window]:
+) -> list[WindowLine]:
     number = -(-ends[-1] // page_size) if ends else 0
     filled, functions_in, samples = [0] * number, [0] * number, [0] * number
     for one, end in zip(placed, ends, strict=True):
@@ -115,6 +115,6 @@ def _table(
                 filled[start // page_size] += stop - start
                 start = stop
     return [
-        Window(i + 1, min(page_size, ends[-1] - i * page_size), filled[i], functions_in[i], samples[i], i < count)
+        WindowLine(i + 1, min(page_size, ends[-1] - i * page_size), filled[i], functions_in[i], samples[i], i < count)
         for i in range(number)
     ]

@@ -176,7 +176,7 @@ def _list(llvm: Llvm, target: str) -> None:
             libraries = [path for path in resolve(tool).paths if os.path.basename(path).startswith(_LIBRARIES)]
         except HugealignError:
             continue  # a script in front of a compiler, which may run another one tomorrow
-        entries.append(listed.Entry(target, tool, listed.identity([tool, *libraries]), libraries))
+        entries.append(listed.ListedPlugin(target, tool, listed.identity([tool, *libraries]), libraries))
     path = os.path.join(listed.cache(), listed.NAME)
     with using(os.open(listed.cache(), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as place:
         fcntl.flock(place, fcntl.LOCK_EX)

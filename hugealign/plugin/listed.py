@@ -20,7 +20,7 @@ _LIMIT = 1 << 20  # bytes of the list that are read
 NAME = "tools"
 
 
-class Entry(Record):
+class ListedPlugin(Record):
     """The plugin at *plugin* is for *tool*, which loads *libraries*; *identity* is what `identity` said of them."""
 
     plugin: str
@@ -64,7 +64,7 @@ def identity(paths: list[str]) -> str:
     return " ".join(f"{each.st_size}:{each.st_mtime_ns // 10**9}" for each in found)
 
 
-def read() -> list[Entry]:
+def read() -> list[ListedPlugin]:
     """Return the entries of the list; none if there is no list, or if others could have written it."""
     place = cache()
     try:
@@ -77,7 +77,7 @@ def read() -> list[Entry]:
     except (OSError, HugealignError):
         return []
     rows = [line.split("\t") for line in text.split("\n")]
-    return [Entry(row[0], row[1], row[2], row[3:]) for row in rows if len(row) >= 3]
+    return [ListedPlugin(row[0], row[1], row[2], row[3:]) for row in rows if len(row) >= 3]
 
 
 def find(tool: str) -> str | None:

@@ -13,19 +13,19 @@ from hugealign.profile import tools
 from hugealign.profile.lines import lines as split
 from hugealign.profile.model import Malformed, Place, Profile, count_of, meaningful
 from hugealign.profile.profdata import with_any_version
-from hugealign.profile.source import Source
+from hugealign.profile.source import ProfileSource
 
 _FUNCTION = re.compile(rb"(\S.*)(?::(\d+):| total:(\d+) head:)\d+\Z", re.DOTALL)
 _LINE = re.compile(rb" +\d+(?:\.\d+)?: (\d+)((?: +\S+:\d+)*)\s*\Z")
 _INLINED = re.compile(rb" +\d+(?:\.\d+)?: \S.*:\d+\Z", re.DOTALL)
 
 
-def read_data(source: Source, profile: Profile) -> None:
+def read_data(source: ProfileSource, profile: Profile) -> None:
     """Add LLVM's binary sample profile.  Raises ProfileError."""
     with_any_version(["merge", "--sample", "--text", "-o", "-", source.path], lambda lines: read(lines, profile))
 
 
-def read_gcc(source: Source, profile: Profile) -> None:
+def read_gcc(source: ProfileSource, profile: Profile) -> None:
     """Add GCC's sample profile (``create_gcov``, -fauto-profile).  Raises ProfileError."""
     with open(source.path, "rb") as file:
         version = int.from_bytes(file.read(8)[4:], "little")

@@ -7,13 +7,13 @@ from types import ModuleType
 from typing import Any, BinaryIO
 
 from hugealign.profile.model import Malformed, Place, Profile, ProfileError, count_of
-from hugealign.profile.source import Source
+from hugealign.profile.source import ProfileSource
 
 _NODES_LIMIT = 1_000_000  # of one function, which has about ten for each of its blocks
 _VALUE_LIMIT, _FUNCTION_LIMIT = 1 << 20, 32 << 20  # bytes of one value or comment, and of a function's values
 
 
-def read(source: Source, profile: Profile) -> None:
+def read(source: ProfileSource, profile: Profile) -> None:
     """Add what the YAML says to *profile*, function by function.  Raises ProfileError."""
     yaml = _yaml()
     names: dict[str, Place] = {}

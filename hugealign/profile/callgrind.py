@@ -3,7 +3,7 @@
 import re
 
 from hugealign.profile.model import Malformed, Place, Profile, count_of
-from hugealign.profile.source import Source
+from hugealign.profile.source import ProfileSource
 
 _COMPRESSED = re.compile(rb"\((\d+)\)(?: (.*))?\Z", re.DOTALL)
 _FIELD = re.compile(rb"(fn|cfn|fl|fi|fe|cfi|cfl|ob|cob|calls|jump|jcnd|jfi|jfn)=\s*(.*)", re.DOTALL)
@@ -15,7 +15,7 @@ _CYCLE = re.compile(rb"'\d+\Z")  # --separate-recs
 class _State:
     """Where in the file we are."""
 
-    def __init__(self, profile: Profile, source: Source) -> None:
+    def __init__(self, profile: Profile, source: ProfileSource) -> None:
         self.profile = profile
         self.source = source
         self.names: dict[tuple[bytes, bytes], bytes] = {}
@@ -47,7 +47,7 @@ class _State:
         return self.profile.place(_CYCLE.sub(b"", name), b"" if file == b"???" else file)
 
 
-def read(source: Source, profile: Profile) -> None:
+def read(source: ProfileSource, profile: Profile) -> None:
     """Add what the lines say to *profile*."""
     state = _State(profile, source)
     for number, line in enumerate(source.lines(), 1):

@@ -16,17 +16,17 @@ from hugealign.profile.counts import Counts
 from hugealign.profile.match import without_suffixes
 from hugealign.profile.model import NOWHERE, Place, Profile
 from hugealign.profile.neighbours import Guess, Lost
-from hugealign.profile.source import Source
+from hugealign.profile.source import ProfileSource
 
 _DEBUG = b".debug"
 
 
-def read(source: Source, profile: Profile) -> None:
+def read(source: ProfileSource, profile: Profile) -> None:
     """Add a counts file.  Raises ProfileError."""
     add(counts.parse(counts.whole(source.stream)), source, profile)
 
 
-def add(found: Counts, source: Source, profile: Profile) -> None:
+def add(found: Counts, source: ProfileSource, profile: Profile) -> None:
     """Add what was counted."""
     name = counts.text(source.name.decode("utf-8", "surrogateescape")).removesuffix(_DEBUG)
     ours = _Ours(source)
@@ -43,7 +43,7 @@ def add(found: Counts, source: Source, profile: Profile) -> None:
 class _Ours:
     """The functions of the program: by what they do, where no two do the same, and by who calls them."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ProfileSource) -> None:
         self.functions = source.functions
         self.calls = Calls(source.binary, source.functions)
         self._binary = source.binary

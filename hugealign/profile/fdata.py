@@ -9,7 +9,7 @@ import re
 
 from hugealign.elf.symbols import Functions
 from hugealign.profile.model import Flow, Malformed, Place, Profile, count_of, hex_of
-from hugealign.profile.source import Source
+from hugealign.profile.source import ProfileSource
 
 _ESCAPE = re.compile(rb"\\(.)", re.DOTALL)
 #: Without backtracking (`++`), of which a line of 8 MiB took a gigabyte.
@@ -18,7 +18,7 @@ _WORDS = 8  # of a line at most
 _UNKNOWN, _MEMORY = b"0", (b"3", b"4", b"5")
 
 
-def read(source: Source, profile: Profile) -> None:
+def read(source: ProfileSource, profile: Profile) -> None:
     """Add what *source* says to *profile*."""
     sampled = False
     inside = _Inside(source.functions, profile.flow) if profile.flow is not None else None

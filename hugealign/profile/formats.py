@@ -25,7 +25,7 @@ from hugealign.profile import (
     symbol_list,
 )
 from hugealign.profile.model import Profile
-from hugealign.profile.source import Source
+from hugealign.profile.source import ProfileSource
 
 _PACKED = (("gzip", b"\x1f\x8b"), ("zstd", b"\x28\xb5\x2f\xfd"))
 _GPERFTOOLS = struct.pack("<3Q", 0, 3, 0)  # then the period, and samples; of processors with 64 bits
@@ -33,7 +33,7 @@ _NAME = rb"(?:[^ \n\\]|\\.)+"
 _TIME = re.compile(rb"\A\x48[\x80-\xff]{1,9}[\0-\x7f]", re.DOTALL)
 _LINE_SHOWN = 300  # bytes of either end of a line that are looked at: patterns take the square of its length
 
-_Read = Callable[[Source, Profile], None]
+_Read = Callable[[ProfileSource, Profile], None]
 
 
 @dataclass(frozen=True, slots=True)

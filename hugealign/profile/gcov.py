@@ -10,12 +10,12 @@ from typing import Any
 
 from hugealign.profile import tools
 from hugealign.profile.model import Malformed, Profile, ProfileError, count_of
-from hugealign.profile.source import Source
+from hugealign.profile.source import ProfileSource
 
 _LIMIT = 128 << 20
 
 
-def read_data(source: Source, profile: Profile) -> None:
+def read_data(source: ProfileSource, profile: Profile) -> None:
     """Add a .gcda.  Raises ProfileError."""
     gcov = tools.find("gcov", package="gcc")
     hint = "the .gcno of the same compilation must lie beside it"

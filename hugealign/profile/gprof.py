@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from hugealign.profile import tools
 from hugealign.profile.lines import lines as split
 from hugealign.profile.model import Malformed, Place, Profile, count_of
-from hugealign.profile.source import Source
+from hugealign.profile.source import ProfileSource
 
 _CYCLE = rb"(?: <cycle \d{1,9}(?: as a whole)?>)?"
 _FLAT = re.compile(rb"\s*[\d.]+\s+[\d.]+\s+(\d+)\.(\d\d)\s+(?:(\d+)\s+[\d.]+\s+[\d.]+\s+)?(\S.*)\Z", re.DOTALL)
@@ -14,7 +14,7 @@ _FUNCTION = re.compile(rb"\[\d+\]\s+[\d.]+\s+[\d.]+\s+[\d.]+\s+(?:\S+\s+)?(\S.*?
 _OTHER = re.compile(rb"\s+[\d.]+\s+[\d.]+\s+(\d+)(?:/\d+)?\s+(\S.*?)" + _CYCLE + rb" \[\d+\]\Z", re.DOTALL)
 
 
-def read_data(source: Source, profile: Profile) -> None:
+def read_data(source: ProfileSource, profile: Profile) -> None:
     """Add a gmon.out.  Raises ProfileError."""
     gprof = tools.find("gprof", package="binutils")
     command = [gprof, "-b", "-p", "-q", "--no-demangle", source.binary, source.path]

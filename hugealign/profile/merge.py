@@ -21,7 +21,7 @@ from hugealign.profile import counts
 from hugealign.profile.counts import Counts
 from hugealign.profile.formats import detect
 from hugealign.profile.model import ProfileError
-from hugealign.profile.packed import HEAD, Allowance, gunzipped, opened, unzstd
+from hugealign.profile.packed import HEAD, UnpackAllowance, gunzipped, opened, unzstd
 from hugealign.progress import silent
 from hugealign.units import printable
 
@@ -148,14 +148,16 @@ class _Reader:
         )
 
 
-def file_bytes(path: str, allowance: Allowance | None = None) -> bytes:
+def file_bytes(path: str, allowance: UnpackAllowance | None = None) -> bytes:
     """Return the bytes of the file at *path*, unpacked.  Raises ProfileError."""
     try:
         with opened(path) as file:
             packed = detect(file.peek(HEAD)[:4])  # type: ignore[attr-defined]
             if packed not in ("gzip", "zstd"):
                 return counts.whole(file)
-            with (gunzipped if packed == "gzip" else unzstd)(file, allowance or Allowance(counts.LIMIT)) as stream:
+            with (gunzipped if packed == "gzip" else unzstd)(
+                file, allowance or UnpackAllowance(counts.LIMIT)
+            ) as stream:
                 return counts.whole(stream)
     except (OSError, EOFError, zlib.error) as error:
         raise ProfileError(

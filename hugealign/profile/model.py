@@ -22,7 +22,7 @@ class ProfileError(HugealignError):
     """A profile cannot be read; the message does not name the file."""
 
 
-class Room:
+class MemoryRoom:
     """What a profile may make us keep, in bytes: a file of any size is read in bounded memory."""
 
     __slots__ = ("left",)
@@ -57,7 +57,7 @@ class Flow:
     runs: dict[tuple[int, int], int] = field(default_factory=dict)
     jumps: dict[tuple[int, int], int] = field(default_factory=dict)
     returns: dict[int, int] = field(default_factory=dict)
-    room: Room = field(default_factory=Room)
+    room: MemoryRoom = field(default_factory=MemoryRoom)
 
     def run(self, start: int, end: int, count: int) -> None:
         """Count a piece of code.  Raises ProfileError for too many that differ."""
@@ -101,7 +101,7 @@ class Profile:
     bad: int = 0
     first_bad: int = 0
     notes: list[str] = field(default_factory=list)
-    room: Room = field(default_factory=Room)
+    room: MemoryRoom = field(default_factory=MemoryRoom)
     flow: Flow | None = None
     builds: dict[str, dict[Place, int]] = field(default_factory=dict)
     guessed: dict[str, tuple[int, float]] = field(default_factory=dict)

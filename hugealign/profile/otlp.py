@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from hugealign.profile import stacks as common
 from hugealign.profile.model import Malformed, Profile, ProfileError, meaningful
 from hugealign.profile.protobuf import fields, numbers, varint, whole
-from hugealign.profile.source import Source
+from hugealign.profile.source import ProfileSource
 from hugealign.profile.stacks import Location, Mapped
 from hugealign.units import printable
 
@@ -85,7 +85,7 @@ def _begins(head: bytes) -> bool:
     return size > 1 and head[at] in known and first + inside <= at + size
 
 
-def read(source: Source, profile: Profile) -> None:
+def read(source: ProfileSource, profile: Profile) -> None:
     """Add what a profiler exported.  Raises ProfileError."""
     data = whole(source.stream)
     try:
@@ -127,7 +127,7 @@ def _scalars(data: bytes, span: _Span, most: int) -> dict[int, int]:
     return {number: value for number, value, _, _ in fields(data, *span) if number <= most}
 
 
-def _add(data: bytes, span: _Span, source: Source, profile: Profile) -> None:
+def _add(data: bytes, span: _Span, source: ProfileSource, profile: Profile) -> None:
     """Add one message.  Raises Malformed, IndexError, ProfileError."""
     known = _Dictionary()
     for tables in _inside(data, span, 2):
@@ -152,7 +152,7 @@ def _add(data: bytes, span: _Span, source: Source, profile: Profile) -> None:
     common.add(stacks, locations, mappings, source, profile)
 
 
-def _may_be_ours(one: Mapped, source: Source) -> bool:
+def _may_be_ours(one: Mapped, source: ProfileSource) -> bool:
     return source.functions.is_build(one.build_id) or source.ours(one.path) or not (one.path or one.build_id)
 
 

@@ -19,7 +19,7 @@ FREE, FACTOR = 64 << 20, 128
 HEAD = 1 << 16
 
 
-class Allowance:
+class UnpackAllowance:
     """How many bytes all packed files of one command may become: *most*, or what their own sizes allow."""
 
     __slots__ = ("_left", "_most")
@@ -55,14 +55,14 @@ def opened(path: str) -> Iterator[BinaryIO]:
 
 
 @contextlib.contextmanager
-def gunzipped(file: BinaryIO, allowance: Allowance) -> Iterator[BinaryIO]:
+def gunzipped(file: BinaryIO, allowance: UnpackAllowance) -> Iterator[BinaryIO]:
     """Give what *file* unpacks to."""
     with gzip.GzipFile(fileobj=cast("BinaryIO", _Counted(file, allowance.packed))) as stream:
         yield _bounded(cast("BinaryIO", stream), allowance)
 
 
 @contextlib.contextmanager
-def unzstd(file: BinaryIO, allowance: Allowance) -> Iterator[BinaryIO]:
+def unzstd(file: BinaryIO, allowance: UnpackAllowance) -> Iterator[BinaryIO]:
     """Give what *file* unpacks to; zstd does it, since Python has it from 3.14 on only."""
     command = [tools.find("zstd", package="zstd"), "-dcq"]
     with contextlib.ExitStack() as stack:
@@ -79,7 +79,7 @@ def unzstd(file: BinaryIO, allowance: Allowance) -> Iterator[BinaryIO]:
             pass
 
 
-def _bounded(stream: BinaryIO, allowance: Allowance) -> BinaryIO:
+def _bounded(stream: BinaryIO, allowance: UnpackAllowance) -> BinaryIO:
     return cast("BinaryIO", io.BufferedReader(cast("io.RawIOBase", _Counted(stream, allowance.unpacked)), HEAD))
 
 

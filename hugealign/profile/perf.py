@@ -13,7 +13,7 @@ from hugealign.elf.callsites import CallSites
 from hugealign.profile import perf_addresses, perf_text, tools
 from hugealign.profile.lines import lines
 from hugealign.profile.model import Profile, ProfileError
-from hugealign.profile.source import Source
+from hugealign.profile.source import ProfileSource
 from hugealign.units import printable
 
 _EVENTS = ("--show-mmap-events", "--show-task-events")
@@ -23,7 +23,7 @@ _ONLY = ("-F", "-sym", "--no-inline")
 _FUNCTION = 1 << 20  # bytes: more than a function has, less than lies between an offset and its address
 
 
-def read(source: Source, profile: Profile) -> None:
+def read(source: ProfileSource, profile: Profile) -> None:
     """Add the samples of a perf.data.  Raises ProfileError."""
     path = source.path
     perf = tools.find("perf", package="linux-perf")
@@ -37,7 +37,7 @@ def read(source: Source, profile: Profile) -> None:
         _by_address(perf, events, source, profile)
     except _AnotherBuild:
         profile.notes.append("is of another build, or has no build-id: functions are matched by name")
-        _by_name(script, events, perf_text.Reader(profile, source.ours))
+        _by_name(script, events, perf_text.TextReader(profile, source.ours))
     if not profile.good:
         raise ProfileError("has no samples")
 
@@ -79,7 +79,7 @@ def _events(perf: str, path: str) -> _Events:
     return _Events(branches, b"CALLCHAIN" in text and not branches, calls)
 
 
-def _by_address(perf: str, events: _Events, source: Source, profile: Profile) -> None:
+def _by_address(perf: str, events: _Events, source: ProfileSource, profile: Profile) -> None:
     """Read the samples as addresses, and where files were mapped.  Raises _AnotherBuild if they say nothing.
 
     perf prints them from the beginning, while other questions are asked: that takes the longest, and nearly always the
@@ -102,10 +102,10 @@ def _by_address(perf: str, events: _Events, source: Source, profile: Profile) ->
             raise _AnotherBuild
         offsets = events.chains and _chains_are_offsets(script, listed, _FUNCTION if events.calls else 0)
         sites = CallSites(source.binary, source.functions.image)
-        perf_addresses.Reader(profile, source.functions, same.__contains__, offsets, sites).read(stream)
+        perf_addresses.AddressReader(profile, source.functions, same.__contains__, offsets, sites).read(stream)
 
 
-def _by_name(script: list[str], events: _Events, reader: perf_text.Reader) -> None:
+def _by_name(script: list[str], events: _Events, reader: perf_text.TextReader) -> None:
     """Read the samples with the names that perf knows."""
     fields = "pid,event,ip,sym,symoff,dso" + (",brstacksym" if events.branches else "")
     hidden = ["-G"] if events.branches else []

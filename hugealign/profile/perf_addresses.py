@@ -15,8 +15,8 @@ from hugealign.elf.callsites import CallSites
 from hugealign.elf.symbols import Functions
 from hugealign.elf.windows import file_offset
 from hugealign.profile.lines import blocks, samples
-from hugealign.profile.model import NOWHERE, Profile, ProfileError, Room
-from hugealign.profile.source import Source
+from hugealign.profile.model import NOWHERE, MemoryRoom, Profile, ProfileError
+from hugealign.profile.source import ProfileSource
 
 _MMAP = re.compile(
     rb".*PERF_RECORD_MMAP2? (-?\d+)/-?\d+: \[0x([0-9a-f]{1,16})\(0x([0-9a-f]{1,16})\) @ (?:0x)?([0-9a-f]{1,16})\b"
@@ -123,7 +123,7 @@ class _Program:
 class _Processes:
     """The processes that mapped the binary; all others are one, *unmoved*: a machine has millions in a day."""
 
-    def __init__(self, program: _Program, room: Room) -> None:
+    def __init__(self, program: _Program, room: MemoryRoom) -> None:
         self.program, self.room = program, room
         self.moved: dict[bytes, _Space] = {}
         self.unmoved = _Space()
@@ -144,13 +144,13 @@ class _Processes:
         space.move(maps, self.program.segments)
 
 
-def read(source: Source, profile: Profile) -> None:
+def read(source: ProfileSource, profile: Profile) -> None:
     """Add what perf printed.  Raises ProfileError."""
     sites = CallSites(source.binary, source.functions.image)
-    Reader(profile, source.functions, source.ours, sites=sites).read(source.stream)
+    AddressReader(profile, source.functions, source.ours, sites=sites).read(source.stream)
 
 
-class Reader:
+class AddressReader:
     """Adds samples to a profile.  *ours* tells whether a mapped file is the binary.
 
     *offsets*: whether call chains have offsets in the file.  Callers that no call of *sites* can have are left out:

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from hugealign.profile.lines import counted
 from hugealign.profile.model import Malformed, Place, Profile, meaningful
-from hugealign.profile.source import Source
+from hugealign.profile.source import ProfileSource
 
 _ADDRESS = re.compile(rb":\s+[0-9a-f]{1,16} ")
 _OFFSET = re.compile(rb"(.*)\+0x([0-9a-f]{1,15})\Z", re.DOTALL)
@@ -26,12 +26,12 @@ _KNOWN_LIMIT, _KNOWN_LENGTH = 500_000, 512  # frames that are kept, and bytes of
 _Frame = tuple[Place | None, int | None]  # None for a frame of another file; the offset in the function if known
 
 
-def read(source: Source, profile: Profile) -> None:
+def read(source: ProfileSource, profile: Profile) -> None:
     """Add what perf printed."""
-    Reader(profile, source.ours).read(source.short_lines())
+    TextReader(profile, source.ours).read(source.short_lines())
 
 
-class Reader:
+class TextReader:
     """Adds samples to a profile.  *ours* tells whether the path of a file is that of the binary."""
 
     def __init__(self, profile: Profile, ours: Callable[[bytes], bool]) -> None:

@@ -12,9 +12,9 @@ from functools import partial
 from hugealign.profile import stacks as common
 from hugealign.profile import tools
 from hugealign.profile.lines import lines
-from hugealign.profile.model import Malformed, Profile, ProfileError, Room, count_of, hex_of, meaningful
+from hugealign.profile.model import Malformed, MemoryRoom, Profile, ProfileError, count_of, hex_of, meaningful
 from hugealign.profile.protobuf import fields, numbers, whole
-from hugealign.profile.source import Source
+from hugealign.profile.source import ProfileSource
 from hugealign.profile.stacks import Location, Mapped
 
 _FRAMES = 1 << 16  # of a stack
@@ -28,7 +28,7 @@ _MAPPING = re.compile(
 )
 
 
-def read_proto(source: Source, profile: Profile) -> None:
+def read_proto(source: ProfileSource, profile: Profile) -> None:
     """Add a profile.proto (github.com/google/pprof/blob/main/proto/profile.proto).  Raises ProfileError."""
     data = whole(source.stream)
     try:
@@ -37,7 +37,7 @@ def read_proto(source: Source, profile: Profile) -> None:
         raise ProfileError("is damaged or cut short") from None
 
 
-def _proto(data: bytes, source: Source, profile: Profile) -> None:
+def _proto(data: bytes, source: ProfileSource, profile: Profile) -> None:
     """Read the message *data*.  Raises Malformed, IndexError, ProfileError."""
     take = profile.room.take
     strings: list[tuple[int, int]] = []
@@ -86,7 +86,7 @@ def _proto(data: bytes, source: Source, profile: Profile) -> None:
 
 def mapped(data: bytes) -> Iterator[Mapped]:
     """Yield what was mapped.  Raises Malformed, IndexError, ProfileError."""
-    room = Room()
+    room = MemoryRoom()
     strings: list[tuple[int, int]] = []
     raw: list[dict[int, int]] = []
     for number, _, at, end in fields(data, 0, len(data)):
@@ -126,7 +126,7 @@ def _location(data: bytes, at: int, end: int) -> tuple[int, tuple[int, int, int]
     return some[1], (some[3], some[2], function)
 
 
-def read_data(source: Source, profile: Profile) -> None:
+def read_data(source: ProfileSource, profile: Profile) -> None:
     """Add what gperftools wrote.  Raises ProfileError."""
     try:
         go = tools.find("go", package="golang-go")
@@ -136,12 +136,12 @@ def read_data(source: Source, profile: Profile) -> None:
         _read(lines(stream), source, profile)
 
 
-def read(source: Source, profile: Profile) -> None:
+def read(source: ProfileSource, profile: Profile) -> None:
     """Add what pprof printed."""
     _read(source.short_lines(), source, profile)
 
 
-def _read(lines: Iterable[bytes], source: Source, profile: Profile) -> None:
+def _read(lines: Iterable[bytes], source: ProfileSource, profile: Profile) -> None:
     part = b""
     stacks: dict[bytes, int] = {}
     locations: dict[bytes, Location] = {}

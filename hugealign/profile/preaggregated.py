@@ -7,14 +7,14 @@ Addresses are hexadecimal, ``build-id:address`` with a build-id and ``X:address`
 
 from hugealign.elf.symbols import Functions
 from hugealign.profile.model import NOWHERE, Flow, Malformed, Place, Profile, ProfileError, count_of, hex_of, meaningful
-from hugealign.profile.source import Source
+from hugealign.profile.source import ProfileSource
 
 _OPERANDS = {b"B": 4, b"F": 3, b"f": 3, b"T": 4, b"S": 2, b"R": 4, b"r": 3}
 _LONGEST = 1 << 16  # bytes that are taken to have run through without a branch
 _NO_ADDRESS = {b"-1", b"-2", b"-3"}
 
 
-def read(source: Source, profile: Profile) -> None:
+def read(source: ProfileSource, profile: Profile) -> None:
     """Add what the lines say to *profile*.  Raises ProfileError if they are of another build."""
     for number, line in enumerate(source.lines(), 1):
         words = line.split(None, 5)

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable
 from hugealign.profile import tools
 from hugealign.profile.lines import lines as split
 from hugealign.profile.model import Malformed, Profile, ProfileError, count_of
-from hugealign.profile.source import Source
+from hugealign.profile.source import ProfileSource
 
 _TOOLS = (*(f"llvm-profdata-{version}" for version in range(25, 13, -1)), "llvm-profdata")
 _FUNCTION = re.compile(rb"  (\S.*):\Z", re.DOTALL)
 _COUNTS = re.compile(rb"    (?:Function count: (\d+)|Block counts: \[([\d, ]*)\])\Z")
 
 
-def read_data(source: Source, profile: Profile) -> None:
+def read_data(source: ProfileSource, profile: Profile) -> None:
     """Add a profile in any of its forms.  Raises ProfileError."""
     with_any_version(["show", "--all-functions", "--counts", source.path], lambda lines: read(lines, profile))
 

@@ -10,7 +10,7 @@ from hugealign.profile.debugfiles import DebugFiles
 from hugealign.profile.formats import FORMATS
 from hugealign.profile.match import Matched, match
 from hugealign.profile.model import Flow, Profile
-from hugealign.profile.packed import Allowance
+from hugealign.profile.packed import UnpackAllowance
 from hugealign.profile.source import Others
 from hugealign.progress import silent
 from hugealign.units import printable
@@ -56,7 +56,7 @@ def what_ran(
     """
     if form is not None and form not in FORMATS:
         raise UsageError(f"--type: unknown; known are {', '.join(FORMATS)}")
-    debug, allowance = DebugFiles(debuginfo), Allowance(max_unpacked)
+    debug, allowance = DebugFiles(debuginfo), UnpackAllowance(max_unpacked)
     functions, others = debug.named(functions_of(binary)), Others(debug)
     profile, sources = Profile(flow=flow), []
     for path in profiles:

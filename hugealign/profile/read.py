@@ -14,9 +14,9 @@ from hugealign.elf.symbols import Functions
 from hugealign.profile import otlp, pprof
 from hugealign.profile.formats import FORMATS, Format, detect
 from hugealign.profile.model import Malformed, Profile, ProfileError
-from hugealign.profile.packed import HEAD, Allowance, gunzipped, opened, unzstd
+from hugealign.profile.packed import HEAD, UnpackAllowance, gunzipped, opened, unzstd
 from hugealign.profile.protobuf import whole
-from hugealign.profile.source import Others, Source
+from hugealign.profile.source import Others, ProfileSource
 
 
 def add(
@@ -25,7 +25,7 @@ def add(
     functions: Functions,
     binary: str,
     form: str | None = None,
-    allowance: Allowance | None = None,
+    allowance: UnpackAllowance | None = None,
     others: Others | None = None,
 ) -> str:
     """Add the profile at *path*, of format *form* (by default what it looks like), to *profile*; return its format.
@@ -33,25 +33,25 @@ def add(
     *functions* are those of the file at *binary*, *allowance* what may be unpacked, *others* what is known of other
     builds.  Raises ProfileError.
     """
-    with _opened(path, allowance or Allowance()) as (stream, packed, found, head):
+    with _opened(path, allowance or UnpackAllowance()) as (stream, packed, found, head):
         form = form or found
         if form in (None, "gzip", "zstd"):
             raise ProfileError(_unknown(head, packed))
-        known = Source(stream, _no_option(path), functions, _no_option(binary), others or Others())
+        known = ProfileSource(stream, _no_option(path), functions, _no_option(binary), others or Others())
         _read(FORMATS[str(form)], path, packed, known, profile)
     if not profile.good:
         raise ProfileError(f"nothing in it can be read as {form}")
     return str(form)
 
 
-def builds(path: str, allowance: Allowance | None = None) -> dict[str, str]:
+def builds(path: str, allowance: UnpackAllowance | None = None) -> dict[str, str]:
     """Return the paths of the files that the profile at *path* has mapped, by build-id, where its format has both.
 
     What cannot be read, or comes through a pipe, has none: whoever reads it says what is wrong with it.
     """
     with suppress(ProfileError, Malformed, IndexError):
         if os.path.isfile(path):
-            with _opened(path, allowance or Allowance()) as (stream, _, form, _):
+            with _opened(path, allowance or UnpackAllowance()) as (stream, _, form, _):
                 mapped = {"pprof": pprof.mapped, "otlp": otlp.mapped}.get(str(form))
                 if mapped:
                     some = mapped(whole(stream))
@@ -60,7 +60,7 @@ def builds(path: str, allowance: Allowance | None = None) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _opened(path: str, allowance: Allowance) -> Iterator[tuple[BinaryIO, bool, str | None, bytes]]:
+def _opened(path: str, allowance: UnpackAllowance) -> Iterator[tuple[BinaryIO, bool, str | None, bytes]]:
     """Give the stream of what *path* is or unpacks to, whether it was packed, its format and its first bytes.
 
     Raises ProfileError, for what goes wrong while it is read, too.
@@ -95,7 +95,7 @@ def _unknown(head: bytes, packed: bool) -> str:
     return "is of no known format; see `hugealign order --help`"
 
 
-def _read(form: Format, path: str, packed: bool, source: Source, profile: Profile) -> None:
+def _read(form: Format, path: str, packed: bool, source: ProfileSource, profile: Profile) -> None:
     if not form.tool or (not packed and os.path.isfile(path)):
         form.read(source, profile)
         return

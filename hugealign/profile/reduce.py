@@ -16,7 +16,7 @@ from hugealign.profile.debugfiles import DebugFiles
 from hugealign.profile.formats import FORMATS
 from hugealign.profile.match import match
 from hugealign.profile.model import Flow, Profile, ProfileError
-from hugealign.profile.packed import Allowance
+from hugealign.profile.packed import UnpackAllowance
 from hugealign.profile.programs import programs
 from hugealign.profile.ran import remarks
 from hugealign.profile.source import Others
@@ -102,8 +102,8 @@ def reduce_profiles(
     return Reduced(found, ours, list(sources.items()))
 
 
-def _allowance(options: ReduceOptions) -> Allowance:
-    return Allowance(options.max_unpacked)
+def _allowance(options: ReduceOptions) -> UnpackAllowance:
+    return UnpackAllowance(options.max_unpacked)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ class Others:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ProfileSource:
     """The unpacked *stream* of a profile of the *functions* of the file at *binary*.
 
     *path* is a file with the same bytes, for tools; neither it nor *binary* looks like an option to one.  *others* says

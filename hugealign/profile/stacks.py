@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from hugealign.elf.symbols import Functions
 from hugealign.profile.model import NOWHERE, Place, Profile
-from hugealign.profile.source import Source
+from hugealign.profile.source import ProfileSource
 from hugealign.units import printable
 
 _PAGE = 4096
@@ -37,7 +37,7 @@ def add(
     stacks: Mapping[bytes, int],
     locations: Mapping[bytes, Location],
     mappings: Mapping[bytes, Mapped],
-    source: Source,
+    source: ProfileSource,
     profile: Profile,
 ) -> None:
     """Add *stacks*, numbers of locations with the innermost first, and how often each was seen."""
@@ -73,7 +73,7 @@ class _File:
 
     __slots__ = ("_functions", "_limit", "_ours", "_shift", "_start", "apart", "build", "same")
 
-    def __init__(self, mapped: Mapped, source: Source) -> None:
+    def __init__(self, mapped: Mapped, source: ProfileSource) -> None:
         self.same = source.functions.is_build(mapped.build_id)
         self.apart = mapped.build_id in source.others.apart
         self._ours = not self.apart and (self.same or source.ours(mapped.path))

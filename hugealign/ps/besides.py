@@ -8,11 +8,11 @@ from hugealign.errors import HugealignError
 from hugealign.process import texts
 from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping
-from hugealign.ps.parts import Kind, Part, split
+from hugealign.ps.parts import CodeKind, CodePart, split
 from hugealign.ps.runtimes import Runtime, runtime
 
 
-def look(process: Process, shown: Sequence[Mapping], page_size: int) -> tuple[list[Part], Runtime | None]:
+def look(process: Process, shown: Sequence[Mapping], page_size: int) -> tuple[list[CodePart], Runtime | None]:
     """Return the large parts of *process* without the mappings that are *shown* anyway, and the runtime it has."""
     with suppress(OSError, HugealignError):
         seen = texts.look(process.pid, page_size, page_size)
@@ -21,7 +21,7 @@ def look(process: Process, shown: Sequence[Mapping], page_size: int) -> tuple[li
             parts = [
                 replace(part, mappings=tuple(m for m in part.mappings if m.start not in starts))
                 for part in split(process.exe, seen.mappings)
-                if part.kind != Kind.PROGRAM
+                if part.kind != CodeKind.PROGRAM
             ]
             return [part for part in parts if part.text >= page_size], runtime(process.exe, seen.files)
     return [], None

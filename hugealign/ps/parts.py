@@ -7,7 +7,7 @@ from enum import StrEnum
 from hugealign.process.smaps import Mapping
 
 
-class Kind(StrEnum):
+class CodeKind(StrEnum):
     """Where code comes from."""
 
     PROGRAM = "program"
@@ -16,10 +16,10 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class CodePart:
     """The executable *mappings* of one file, or of none; *path* is empty then."""
 
-    kind: Kind
+    kind: CodeKind
     path: str
     mappings: tuple[Mapping, ...]
 
@@ -31,7 +31,7 @@ class Part:
     @property
     def deleted(self) -> bool:
         """Whether its file is gone or another by now."""
-        return self.kind != Kind.CODE and any(mapping.deleted for mapping in self.mappings)
+        return self.kind != CodeKind.CODE and any(mapping.deleted for mapping in self.mappings)
 
     def huge(self, page_size: int) -> int:
         """Return how many of its windows of *page_size* bytes are huge."""
@@ -47,17 +47,17 @@ class Part:
         return sum(mapping.windows_possible(page_size) for mapping in self.mappings)
 
 
-def split(exe: str, mappings: Sequence[Mapping]) -> list[Part]:
+def split(exe: str, mappings: Sequence[Mapping]) -> list[CodePart]:
     """Return the parts that *mappings* of the program *exe* are of: the program first, code without a file last."""
-    found: dict[tuple[Kind, str], list[Mapping]] = {}
+    found: dict[tuple[CodeKind, str], list[Mapping]] = {}
     for mapping in mappings:
         if mapping.path == exe:
-            key = Kind.PROGRAM, exe
+            key = CodeKind.PROGRAM, exe
         elif mapping.without_file:
-            key = Kind.CODE, ""
+            key = CodeKind.CODE, ""
         else:
-            key = Kind.LIBRARY, mapping.path
+            key = CodeKind.LIBRARY, mapping.path
         found.setdefault(key, []).append(mapping)
-    order = list(Kind)
-    parts = [Part(kind, path, tuple(members)) for (kind, path), members in found.items()]
+    order = list(CodeKind)
+    parts = [CodePart(kind, path, tuple(members)) for (kind, path), members in found.items()]
     return sorted(parts, key=lambda part: (order.index(part.kind), -part.text))

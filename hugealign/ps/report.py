@@ -6,7 +6,7 @@ from typing import Any
 from hugealign.elf.windows import BASE_PAGE
 from hugealign.process.pagemap import State
 from hugealign.process.smaps import Mapping, coverage
-from hugealign.ps.verdict import Beside, Rodata, Run, Verdict, why_none
+from hugealign.ps.verdict import Beside, Rodata, Verdict, WindowRun, why_none
 from hugealign.units import counted, format_size, printable
 from hugealign.version import __version__
 
@@ -127,7 +127,7 @@ def document(verdicts: Sequence[Verdict], errors: Sequence[tuple[str, str]], pag
     }
 
 
-def _mapping(m: Mapping, runs: tuple[Run, ...] | None, page_size: int, verdict: Verdict) -> dict[str, Any]:
+def _mapping(m: Mapping, runs: tuple[WindowRun, ...] | None, page_size: int, verdict: Verdict) -> dict[str, Any]:
     head, tail = ends(m, page_size)
     return {
         "path": printable(m.path),
@@ -189,12 +189,12 @@ def _rodata(found: Rodata, page_size: int) -> dict[str, Any]:
     }
 
 
-def _strip(runs: Sequence[Run]) -> list[str]:
+def _strip(runs: Sequence[WindowRun]) -> list[str]:
     signs = "".join(_SIGNS[run.state] * run.count for run in runs)
     return [signs[start : start + _ROW] for start in range(0, len(signs), _ROW)]
 
 
-def _range(run: Run, page_size: int) -> str:
+def _range(run: WindowRun, page_size: int) -> str:
     windows = counted(run.count, "window")
     return f"{run.start:#x}-{run.start + run.count * page_size:#x}  {windows:10}  {run.reason or 'huge'}"
 

@@ -11,7 +11,7 @@ from hugealign.process.pagemap import State
 from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping, coverage
 from hugealign.ps import runtimes
-from hugealign.ps.parts import Kind, Part
+from hugealign.ps.parts import CodeKind, CodePart
 from hugealign.ps.runtimes import Runtime
 from hugealign.ps.staged import OLDER, REPLACED
 from hugealign.units import counted, format_size, printable
@@ -36,7 +36,7 @@ class Hints:
 class Beside:
     """A large *part* of a process beside its program, its *name* for people, and what a `Verdict` has of a process."""
 
-    part: Part
+    part: CodePart
     name: str
     windows: int
     possible: int
@@ -54,7 +54,7 @@ class Beside:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class WindowRun:
     """Neighbouring windows that are alike: *count* from the address *start* on.
 
     *reason* says why they are not huge, *mend* what to do; both fit a terminal, and are empty for huge ones.
@@ -121,7 +121,7 @@ class Verdict:
     held: int
     met: bool
     reasons: tuple[tuple[int, str, str], ...]
-    runs: tuple[tuple[Run, ...] | None, ...]
+    runs: tuple[tuple[WindowRun, ...] | None, ...]
     staged: MappingOf[int, str]
     besides: tuple[Beside, ...] = ()
     rodata: Rodata | None = None
@@ -205,10 +205,10 @@ def judge(
     return Verdict(process, mappings, text, huge, windows, possible, wanted, held, met, reasons, runs, staged or {})
 
 
-def judge_beside(process: Process, part: Part, page_size: int, hints: Hints) -> Beside:
+def judge_beside(process: Process, part: CodePart, page_size: int, hints: Hints) -> Beside:
     """Return what is to be said of a large *part* of *process* that is not its program."""
     found = judge(process, part.mappings, page_size, hints=hints)
-    name = runtimes.code_name(hints.runtime) if part.kind == Kind.CODE else printable(part.path.rpartition("/")[2])
+    name = runtimes.code_name(hints.runtime) if part.kind == CodeKind.CODE else printable(part.path.rpartition("/")[2])
     # Where its name begins the line, the reason need not repeat it.
     reason = found.reason.removeprefix(f"{name}, ").partition(", is ")[2] or found.reason
     return Beside(part, name, found.windows, found.possible, reason, found.mend)
@@ -228,18 +228,18 @@ def _runs(
     cached: MappingOf[int, bool],
     asked: int | None,
     hints: Hints | None,
-) -> tuple[Run, ...] | None:
+) -> tuple[WindowRun, ...] | None:
     known = mapping.touched(page_size)
     if known is None:
         return None
     first, count = mapping.first_window(page_size), mapping.windows_possible(page_size)
-    runs: list[Run] = []
+    runs: list[WindowRun] = []
     for index, end in _alike(known, cached, asked, first, count, page_size):
         address, state = first + index * page_size, known.get(index, State.UNTOUCHED)
         if asked is not None and index >= asked and state != State.HUGE:
-            run = Run(address, end - index, state, "not asked for by its build", "", True)
+            run = WindowRun(address, end - index, state, "not asked for by its build", "", True)
         else:
-            run = Run(address, end - index, state, *_why(process, mapping, state, cached.get(address), hints))
+            run = WindowRun(address, end - index, state, *_why(process, mapping, state, cached.get(address), hints))
         if runs and replace(run, start=runs[-1].start, count=runs[-1].count) == runs[-1]:
             runs[-1] = replace(runs[-1], count=runs[-1].count + run.count)
         else:
@@ -305,7 +305,7 @@ def _name(mapping: Mapping) -> str:
     return printable(shlex.quote(mapping.path))
 
 
-def _grouped(runs: tuple[tuple[Run, ...] | None, ...]) -> tuple[tuple[int, str, str], ...]:
+def _grouped(runs: tuple[tuple[WindowRun, ...] | None, ...]) -> tuple[tuple[int, str, str], ...]:
     counts: Counter[tuple[str, str]] = Counter()
     for run in (run for of_mapping in runs for run in of_mapping or ()):
         if run.reason and not run.beyond:

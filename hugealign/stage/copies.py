@@ -23,7 +23,7 @@ class StageError(HugealignError):
     """The file cannot be staged."""
 
 
-class Source(Record):
+class StagedFile(Record):
     """A file to stage: *fd* is open for reading, *path* is its real path; *windows* of text a copy of it would have.
 
     With an *output* the copy is the fixed file (`hugealign fix`).  *rodata*: what is only readable counts, too.
@@ -58,7 +58,7 @@ def is_identity(name: str) -> bool:
     return len(parts) == 4 and all(part and not part.strip("0123456789abcdef") for part in parts)
 
 
-def source(path: str, fd: int, fix: bool = False, rodata: bool = False) -> Source | None:
+def source(path: str, fd: int, fix: bool = False, rodata: bool = False) -> StagedFile | None:
     """Return what is to be staged of the open file at the real *path*; None if a copy of it would have no window.
 
     With *fix*, a file without a whole window is fixed in its copy.  Raises HugealignError.
@@ -66,14 +66,14 @@ def source(path: str, fd: int, fix: bool = False, rodata: bool = False) -> Sourc
     page_size = kernel.huge_page_size()
     windows = len(measure.text_windows(fd, page_size))
     if windows or not fix:
-        return Source(path, fd, windows, rodata=rodata) if windows else None
+        return StagedFile(path, fd, windows, rodata=rodata) if windows else None
     from hugealign.stage.cure import cured
 
     found = cured(fd, page_size, rodata)
-    return Source(path, fd, found[1], found[0], rodata) if found else None
+    return StagedFile(path, fd, found[1], found[0], rodata) if found else None
 
 
-def check(origin: Source) -> None:
+def check(origin: StagedFile) -> None:
     """Check that a copy on another file system may stand in for the file.  Raises StageError."""
     if namespace.noexec(origin.fd):
         raise StageError("it lies on a file system with noexec, which its copy would not")
@@ -83,7 +83,7 @@ def check(origin: Source) -> None:
         raise StageError("it is sealed by fs-verity; a copy would not be")
 
 
-def write(origin: Source, target: int) -> None:
+def write(origin: StagedFile, target: int) -> None:
     """Write the copy to the empty file *target*; holes stay holes.  Raises StageError."""
     # What does not fit into a control group ends processes, us or others, where a full tmpfs is an error.
     room = min((size for size in (kernel.available_memory(), memory.room()) if size is not None), default=origin.size)
@@ -103,7 +103,7 @@ def write(origin: Source, target: int) -> None:
         raise StageError("it was changed while it was copied")
 
 
-def carry(origin: Source, target: int, owner: bool = True) -> None:
+def carry(origin: StagedFile, target: int, owner: bool = True) -> None:
     """Give the copy owner, mode, times and extended attributes of the original; mode and times without *owner*.
 
     Raises StageError.
@@ -125,7 +125,7 @@ def huge_windows(fd: int) -> int:
     return _huge(fd, measure.text_windows(fd, kernel.huge_page_size()))
 
 
-def huge_rodata(origin: Source, fd: int) -> tuple[int, int] | None:
+def huge_rodata(origin: StagedFile, fd: int) -> tuple[int, int] | None:
     """Return how many windows of the copy's read-only data are huge, of how many; None if they do not count."""
     if not (origin.rodata or measure.rodata_meant(fd, kernel.huge_page_size())):
         return None

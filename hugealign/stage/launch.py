@@ -201,7 +201,7 @@ def _unstaged(text: TextResult, windows: int, error: Exception) -> TextResult:
     return TextResult(text.path, IN_PLACE, max(windows, text.windows), text.huge, f"not staged: {reason}", text.rodata)
 
 
-def _in_namespace(origins: Sequence[copies.Source], place: str) -> Iterator[TextResult]:
+def _in_namespace(origins: Sequence[copies.StagedFile], place: str) -> Iterator[TextResult]:
     """Enter a namespace, and bind a copy over each of *origins*: the store's, or one of our own."""
     with ExitStack() as stack:
         # Looked for and judged before: in a user namespace what is root's would look like nobody's.
@@ -233,7 +233,7 @@ def _same(path: str, trusted: int) -> int | None:
     return None
 
 
-def _bound_own(entered: namespace.Namespace, origin: copies.Source, mounted: str) -> TextResult:
+def _bound_own(entered: namespace.Namespace, origin: copies.StagedFile, mounted: str) -> TextResult:
     """Make a copy on the tmpfs *mounted* and bind it."""
     path = os.path.join(mounted, origin.identity)
     try:
@@ -250,7 +250,7 @@ def _bound_own(entered: namespace.Namespace, origin: copies.Source, mounted: str
         return _unstaged(TextResult(origin.path, IN_PLACE), origin.windows, error)
 
 
-def _bound(entered: namespace.Namespace, origin: copies.Source, copy: int) -> TextResult:
+def _bound(entered: namespace.Namespace, origin: copies.StagedFile, copy: int) -> TextResult:
     """Bind *copy* over the file that *origin* is of, if its path still leads there."""
     try:
         huge, rodata = copies.huge_windows(copy), copies.huge_rodata(origin, copy)

@@ -4,7 +4,7 @@ import json
 import shlex
 from collections.abc import Sequence
 
-from hugealign.stage.store import NO_WINDOW, THERE, Entry, Staged
+from hugealign.stage.store import NO_WINDOW, THERE, Staged, StoredCopy
 from hugealign.units import format_size, printable
 from hugealign.version import __version__
 
@@ -46,7 +46,7 @@ def document(place: str, staged: Sequence[Staged], errors: Sequence[tuple[str, s
     return _document(place, {"files": files, "errors": refused})
 
 
-def entries_document(place: str, entries: Sequence[Entry]) -> str:
+def entries_document(place: str, entries: Sequence[StoredCopy]) -> str:
     """Return the JSON document ``hugealign.stage/1`` of the copies that are or were in the store; sizes are bytes."""
     copies = [
         {"path": printable(e.path), "size": e.size, "current": e.current, "fixed": e.fixed, "identity": e.identity}

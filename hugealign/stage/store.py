@@ -55,7 +55,7 @@ class Staged(Record):
         return self.windows > 0 and self.huge == self.windows and (not self.rodata or self.rodata[0] == self.rodata[1])
 
 
-class Entry(Record):
+class StoredCopy(Record):
     """A copy in the store: *current* unless the file at *path* is another by now, or gone."""
 
     path: str
@@ -93,7 +93,7 @@ def stage(
             raise
 
 
-def entries(place: str = DEFAULT) -> list[Entry]:
+def entries(place: str = DEFAULT) -> list[StoredCopy]:
     """Return the copies in the store, by path; none if there is no store."""
     found = {}
     for path, link in _links(place):
@@ -101,11 +101,11 @@ def entries(place: str = DEFAULT) -> list[Entry]:
             identity = os.path.basename(os.readlink(link))
             size = os.stat(os.path.join(place, identity)).st_blocks * 512
             fixed = identity.endswith(copies.FIXED)
-            found[path, identity] = Entry(path, identity, size, _is_current(path, identity), fixed)
+            found[path, identity] = StoredCopy(path, identity, size, _is_current(path, identity), fixed)
     return [found[key] for key in sorted(found)]
 
 
-def drop(paths: Sequence[str] = (), place: str = DEFAULT) -> list[Entry]:
+def drop(paths: Sequence[str] = (), place: str = DEFAULT) -> list[StoredCopy]:
     """Remove the copies of *paths*, or all, and return them; processes that run from a copy keep it.
 
     Raises StageError for a path that has none.
@@ -127,7 +127,7 @@ def drop(paths: Sequence[str] = (), place: str = DEFAULT) -> list[Entry]:
 
 
 @contextlib.contextmanager
-def found(origin: copies.Source, place: str = DEFAULT) -> Iterator[int | None]:
+def found(origin: copies.StagedFile, place: str = DEFAULT) -> Iterator[int | None]:
     """Yield the open copy of *origin* in the store at *place*; None if there is none, or no store to be trusted."""
     fd = -1
     with contextlib.suppress(OSError, HugealignError), using(os.open(place, _DIRECTORY)) as store:
@@ -175,7 +175,7 @@ def _check_reachable(real: str) -> None:
         directory = os.path.dirname(directory)
 
 
-def _copy(store: int, origin: copies.Source, identity: str) -> None:
+def _copy(store: int, origin: copies.StagedFile, identity: str) -> None:
     """Make the copy and give it its name when it is complete.  Raises StageError."""
     with using(os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600, dir_fd=store)) as target:
         copies.write(origin, target)
@@ -189,7 +189,7 @@ def _copy(store: int, origin: copies.Source, identity: str) -> None:
         raise StageError(f"cannot be put into the store: {error.strerror}") from error
 
 
-def _make_room(store: int, origin: copies.Source, limit: int) -> None:
+def _make_room(store: int, origin: copies.StagedFile, limit: int) -> None:
     used = sum(os.stat(name, dir_fd=store).st_blocks * 512 for name in _copies(store))
     if limit and used + origin.size > limit:
         raise StageError(f"the store would hold more than {format_size(limit)}; see: hugealign stage --list")

@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from hugealign.lab.data import Simulation
+from hugealign.lab.data import DataSimulation
 from hugealign.lab.simulation import DATA_CPUS, simulated_data
 from hugealign.processor.table import find
 from tests.support import HUGEALIGN, environment
@@ -25,7 +25,7 @@ from tests.support import HUGEALIGN, environment
 HUGE = {"4 KiB pages": "none", "text huge": "text", "read-only data huge": "rodata", "both huge": "text,rodata"}
 
 
-def measure(words: Sequence[str], work: Path) -> Simulation:
+def measure(words: Sequence[str], work: Path) -> DataSimulation:
     """Trace *words* and simulate that.  Raises HugealignError, CalledProcessError."""
     trace = work / "data.trace"
     program = os.path.realpath(words[0])
@@ -65,7 +65,7 @@ def programs(work: Path) -> dict[str, list[str]]:
     }  # fmt: skip
 
 
-def table(measured: Simulation) -> str:
+def table(measured: DataSimulation) -> str:
     """Return the counts of one program as Markdown: misses for a thousand instructions."""
     lines = [f"| {' | '.join(('', *HUGE))} |", f"|---|{'--:|' * len(HUGE)}"]
     for model in DATA_CPUS:
@@ -83,13 +83,13 @@ def table(measured: Simulation) -> str:
     return "\n".join(lines)
 
 
-def saved(measured: Simulation, model: str, before: str, after: str, field: str) -> float:
+def saved(measured: DataSimulation, model: str, before: str, after: str, field: str) -> float:
     """Return the per cent of misses that *after* saves against *before*; negative if there are more."""
     was, now = (getattr(measured.row(huge, model), field) for huge in (before, after))
     return 100 * (was - now) / was if was else 0.0
 
 
-def document(found: dict[str, Simulation]) -> str:
+def document(found: dict[str, DataSimulation]) -> str:
     """Return docs/results/rodata.md."""
     rows = []
     for name, one in found.items():

@@ -21,7 +21,7 @@ from hugealign.lab.tracefile import open_trace
 from hugealign.ordering import knapsack
 from hugealign.ordering.problem import Problem, of_sorted
 from hugealign.ordering.sorting import sort
-from hugealign.ordering.windows import Room
+from hugealign.ordering.windows import WindowRoom
 from hugealign.profile.match import Matched
 from tests.bench.peers.figures import processors
 from tests.bench.peers.measure import spots_of
@@ -72,7 +72,7 @@ def tried(functions: Functions, ran: Matched, calls: Calls) -> Iterator[tuple[st
     """Yield each way's name, a number of windows, and the order that it gives for so many."""
     alone, found = sort(ran, functions), sort(ran, functions, calls)
     for count in COUNTS:
-        room = Room(WINDOW, count)
+        room = WindowRoom(WINDOW, count)
         for name, given in (("what was sampled", alone), ("and the code's calls", found)):
             plan = of_sorted(Problem(ran, functions, room), given, count)
             yield name, count, [placed.index for placed in plan.placed]

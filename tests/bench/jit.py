@@ -24,7 +24,7 @@ from hugealign.lab.replay import Replay
 from hugealign.lab.tracefile import Trace, open_trace
 from hugealign.live.adapt import AdaptOptions, adapt, undo
 from hugealign.process import texts
-from hugealign.ps.parts import Kind, split
+from hugealign.ps.parts import CodeKind, split
 from tests.live import jit
 
 WINDOW = 2 << 20
@@ -78,7 +78,7 @@ def natively(load: Workload, directory: Path) -> Iterator[str]:
         try:
             time.sleep(load.warm_up)
             seen = texts.look(child.pid, WINDOW, WINDOW)
-            parts = [part for part in split(seen.exe, seen.mappings) if part.kind == Kind.CODE] if seen else []
+            parts = [part for part in split(seen.exe, seen.mappings) if part.kind == CodeKind.CODE] if seen else []
             size = sum(region.end - region.start for part in parts for m in part.mappings for region in m.pages or ())
             for name, most in (("none", 0), (f"at most {CAP}", CAP), ("no cap", ALL)):
                 options = AdaptOptions(windows=most, seconds=4, rate=100)

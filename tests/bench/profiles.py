@@ -22,7 +22,7 @@ from pathlib import Path
 
 from hugealign.ordering import compiled
 from hugealign.ordering.cdsort import cdsort
-from hugealign.ordering.chains import Arc, Graph, merged
+from hugealign.ordering.chains import Arc, CallGraph, merged
 from tests.bench import timing
 from tests.bench.timing import cost, in_turn
 from tests.support import HUGEALIGN, ROOT
@@ -99,8 +99,8 @@ def sorting(runs: int = 3) -> None:
         Arc(chance.randrange(22_000), int(22_000 * chance.random() ** 2), int(chance.paretovariate(0.8)), None)
         for _ in range(57_000)
     ]
-    graph = Graph(sizes, counts, arcs)
-    if compiled.merged(Graph([1, 1], [1, 1], [Arc(0, 1, 1)])) is None:
+    graph = CallGraph(sizes, counts, arcs)
+    if compiled.merged(CallGraph([1, 1], [1, 1], [Arc(0, 1, 1)])) is None:
         print("CDSort: no C compiler")
     else:
         show("CDSort: 22000 functions, 57000 arcs", [timed(cdsort, sizes, counts, arcs) for _ in range(runs)])

@@ -17,7 +17,7 @@ from hugealign.lab.placement import WINDOW, Placement, ordered, original
 from hugealign.lab.simulate import simulate
 from hugealign.lab.tracefile import open_trace
 from hugealign.ordering.problem import Problem, plan
-from hugealign.ordering.windows import Room
+from hugealign.ordering.windows import WindowRoom
 from hugealign.profile.match import Matched
 from tests.bench.peers.measure import spots_of
 from tests.bench.peers.program import WORK
@@ -53,7 +53,7 @@ def main() -> None:
                 drawn = Counter(index for index, _ in chance.choices(places, weights, k=samples))
                 ran = Matched(dict(drawn), {}, samples, samples)
                 for count in COUNTS:
-                    problem = Problem(ran, functions, Room(WINDOW, count), calls, calls)
+                    problem = Problem(ran, functions, WindowRoom(WINDOW, count), calls, calls)
                     order = [placed.index for placed in plan(problem).placed]
                     layouts.append((ordered(test, file, f"{samples} {draw}", functions, order), [count]))
         misses = {(row.layout, row.cpu, row.windows): row.misses for row in simulate(test, layouts, cpus).rows}

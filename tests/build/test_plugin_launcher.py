@@ -396,7 +396,7 @@ def test_a_compiler_that_is_replaced(built: Built, newest: Built, work: Work) ->
     (work.directory / "lib").symlink_to(built.prefix / "lib")
     path = work.directory / "cache" / "hugealign" / "lld-plugin" / listed.NAME
     path.parent.mkdir(parents=True)
-    path.write_text(listed.Entry(str(built.plugin), str(clang), listed.identity([str(clang)]), []).line())
+    path.write_text(listed.ListedPlugin(str(built.plugin), str(clang), listed.identity([str(clang)]), []).line())
     settings: Settings = {"XDG_CACHE_HOME": str(work.directory / "cache")}
     assert work.compile(clang, **settings) == PLUGIN
     clang.unlink()

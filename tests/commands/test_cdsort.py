@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hugealign import native
 from hugealign.ordering import compiled
 from hugealign.ordering.cdsort import cdsort
-from hugealign.ordering.chains import Arc, Chain, Graph, merged
+from hugealign.ordering.chains import Arc, CallGraph, Chain, merged
 
 LLD = shutil.which("ld.lld-19")
 
@@ -90,14 +90,14 @@ def test_odd_graphs(sizes: list[int], counts: list[int], arcs: list[Arc]) -> Non
     assert sorted(cdsort(sizes, counts, arcs)) == list(range(len(sizes)))
 
 
-def by_c(graph: Graph) -> list[Chain]:
+def by_c(graph: CallGraph) -> list[Chain]:
     chains = compiled.merged(graph)
     assert chains is not None
     return chains
 
 
 @st.composite
-def graphs(draw: st.DrawFn) -> Graph:
+def graphs(draw: st.DrawFn) -> CallGraph:
     """Return small graphs with what is easily forgotten: ties, zeros, self arcs, duplicates, 2**63."""
     count = draw(st.integers(1, 30))
     index = st.integers(0, count - 1)
@@ -106,12 +106,12 @@ def graphs(draw: st.DrawFn) -> Graph:
     offset = st.one_of(st.none(), st.just(0), st.integers(-(1 << 50), 1 << 50))
     arcs = draw(st.lists(st.builds(Arc, index, index, number, offset), max_size=120))
     columns = [draw(st.lists(what, min_size=count, max_size=count)) for what in (size, number)]
-    return Graph(columns[0], columns[1], arcs + draw(st.sampled_from([[], arcs])))
+    return CallGraph(columns[0], columns[1], arcs + draw(st.sampled_from([[], arcs])))
 
 
 @settings(deadline=None)  # the first one compiles
 @given(graphs())
-def test_c_does_what_python_does(graph: Graph) -> None:
+def test_c_does_what_python_does(graph: CallGraph) -> None:
     assert by_c(graph) == merged(graph)
 
 
@@ -141,7 +141,7 @@ def large(kind: str, functions: int, count: int) -> tuple[list[int], list[int], 
 @pytest.mark.parametrize("kind", ["hubs", "near", "uniform", "star", "equals"])
 def test_c_does_what_python_does_with_many(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = large(kind, 1200, 3000)
-    graph = Graph(*parts)
+    graph = CallGraph(*parts)
     assert by_c(graph) == merged(graph)
     order = cdsort(*parts)
     monkeypatch.setattr("hugealign.ordering.cdsort._COMPILED_FROM", 1 << 30)
@@ -151,7 +151,7 @@ def test_c_does_what_python_does_with_many(kind: str, monkeypatch: pytest.Monkey
 def test_only_many_are_worth_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
-    def spy(graph: Graph) -> list[Chain]:
+    def spy(graph: CallGraph) -> list[Chain]:
         asked.append(len(graph.between))
         return merged(graph)
 
@@ -168,7 +168,7 @@ def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     monkeypatch.setattr(native, "_LOADED", {})
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    assert compiled.merged(Graph(*parts)) is None
+    assert compiled.merged(CallGraph(*parts)) is None
     assert cdsort(*parts) == order
 
 
@@ -184,5 +184,5 @@ def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 )
 def test_numbers_too_large_for_c(sizes: list[int], weight: int, offset: int) -> None:
     arcs = [Arc(0, 1, weight, offset)]
-    assert compiled.merged(Graph(sizes, [1, 1], arcs)) is None
+    assert compiled.merged(CallGraph(sizes, [1, 1], arcs)) is None
     assert sorted(cdsort(sizes, [1, 1], arcs)) == [0, 1]

@@ -3,22 +3,22 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hugealign.ordering.exttsp import Graph, ordered, orders
+from hugealign.ordering.exttsp import FlowGraph, ordered, orders
 
 
 @st.composite
-def graphs(draw: st.DrawFn) -> Graph:
+def graphs(draw: st.DrawFn) -> FlowGraph:
     count = draw(st.integers(1, 14))
     sizes = draw(st.lists(st.integers(0, 700), min_size=count, max_size=count))
     counts = draw(st.lists(st.integers(0, 1 << 45), min_size=count, max_size=count))
     node = st.integers(0, count - 1)
     weight = st.integers(0, 20) | st.integers(0, 1 << 45)
-    return Graph(sizes, counts, draw(st.dictionaries(st.tuples(node, node), weight, max_size=30)))
+    return FlowGraph(sizes, counts, draw(st.dictionaries(st.tuples(node, node), weight, max_size=30)))
 
 
 @settings(max_examples=400, deadline=None)
 @given(st.lists(graphs(), max_size=4))
-def test_c_orders_as_the_definition_does(many: list[Graph]) -> None:
+def test_c_orders_as_the_definition_does(many: list[FlowGraph]) -> None:
     found = orders(many)
     assert found == [ordered(graph) for graph in many]
     for graph, order in zip(many, found, strict=True):
@@ -29,14 +29,14 @@ def test_c_orders_as_the_definition_does(many: list[Graph]) -> None:
 def test_the_hot_way_falls_through() -> None:
     """0 goes to 2 nearly always, 2 to 4; 1 and 3 are what seldom happens."""
     jumps = {(0, 1): 1, (0, 2): 99, (1, 2): 1, (2, 3): 1, (2, 4): 99, (3, 4): 1}
-    (found,) = orders([Graph([16] * 5, [100, 1, 100, 1, 100], jumps)])
+    (found,) = orders([FlowGraph([16] * 5, [100, 1, 100, 1, 100], jumps)])
     assert found[:3] == [0, 2, 4]
 
 
 def test_a_loop_is_turned() -> None:
     """The test of a loop is at its end: the body falls into it, and it jumps back."""
     jumps = {(0, 1): 1, (1, 2): 100, (2, 1): 99, (1, 3): 1}
-    (found,) = orders([Graph([16] * 4, [1, 100, 100, 1], jumps)])
+    (found,) = orders([FlowGraph([16] * 4, [1, 100, 100, 1], jumps)])
     assert found[0] == 0
     assert abs(found.index(1) - found.index(2)) == 1
 
@@ -44,5 +44,5 @@ def test_a_loop_is_turned() -> None:
 def test_large_functions_take_no_quadratic_time() -> None:
     count = 3000
     jumps = {(n, n + 1): 3 for n in range(count - 1)} | {(n, (n * 7919) % count): 2 for n in range(count)}
-    (found,) = orders([Graph([12] * count, [5] * count, jumps)])
+    (found,) = orders([FlowGraph([12] * count, [5] * count, jumps)])
     assert sorted(found) == list(range(count))

@@ -16,7 +16,7 @@ from hugealign.link.job import Job
 from hugealign.link.order import plan
 from hugealign.link.order.copies import Copies
 from hugealign.link.order.inputs import find, in_one_piece, pieces, whole
-from hugealign.link.running import Memory
+from hugealign.link.running import MemoryFiles
 from hugealign.settings import Settings
 from tests.support import run
 
@@ -104,7 +104,7 @@ def test_what_lld_must_not_move(more: int, objects: Path, monkeypatch: pytest.Mo
     read = plan.read(linkers.SYMBOLS, linkers.named("lld"), job)
     assert (len(read.order.names), read.order.windows) == (len(names) + 2, 3)
     assert read.order.identity == hashlib.sha256(path.read_bytes()).digest()[:20]
-    memory = Memory()
+    memory = MemoryFiles()
     words = read.words(memory)
     (written,) = memory.names
     assert Path(written).read_text().split() == ["__hugealign_hot_start", *names, "__hugealign_hot_end", "member"]

@@ -19,7 +19,7 @@ from hugealign.lab.placement import WINDOW, ordered
 from hugealign.lab.tracefile import open_trace
 from hugealign.ordering.problem import Problem, of_sorted
 from hugealign.ordering.sorting import Sorted
-from hugealign.ordering.windows import Room
+from hugealign.ordering.windows import WindowRoom
 from hugealign.profile.match import Matched
 from tests.support import HUGEALIGN, ROOT, run
 from tests.traces import write_trace
@@ -52,7 +52,7 @@ def test_windows_and_simulation_agree(
     path = tmp_path_factory.mktemp("agree") / "t"
     trace = open_trace(str(write_trace(path, [(starts[index], 1, 1, 1) for index in ran], [[[1]]])))
     found = ordered(trace, 1, "order", functions, ran)
-    plan = of_sorted(Problem(Matched(dict.fromkeys(ran, 1)), functions, Room(WINDOW, 9)), Sorted(ran))
+    plan = of_sorted(Problem(Matched(dict.fromkeys(ran, 1)), functions, WindowRoom(WINDOW, 9)), Sorted(ran))
     addresses = list(found.addresses)[1:]
     assert [placed.window for placed in plan.placed] == [address // WINDOW - found.first + 1 for address in addresses]
     assert sum(window.used for window in plan.windows) == addresses[-1] + sizes[ran[-1]] - found.first * WINDOW

@@ -93,12 +93,12 @@ def test_what_samples_mean_is_not_remembered_without_end(
     for limit in (perf_addresses._KINDS_LIMIT, 1 << 20):
         monkeypatch.setattr(perf_addresses, "_KINDS_LIMIT", limit)
         profile = model.Profile()
-        reader = perf_addresses.Reader(profile, functions, b"/srv/prog".__eq__)
+        reader = perf_addresses.AddressReader(profile, functions, b"/srv/prog".__eq__)
         most = [0]
 
-        def settle(reader: perf_addresses.Reader = reader, most: list[int] = most) -> None:
+        def settle(reader: perf_addresses.AddressReader = reader, most: list[int] = most) -> None:
             most.append(len(reader.kinds) + sum(len(space.above) for space in reader.above))
-            perf_addresses.Reader._settle(reader)
+            perf_addresses.AddressReader._settle(reader)
 
         monkeypatch.setattr(reader, "_settle", settle)
         reader.read(io.BytesIO(text))

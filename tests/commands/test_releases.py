@@ -12,7 +12,7 @@ from hugealign.elf.symbols import read_functions
 from hugealign.profile import counts
 from hugealign.profile.counted import add
 from hugealign.profile.model import Profile
-from hugealign.profile.source import Source
+from hugealign.profile.source import ProfileSource
 from tests.support import HUGEALIGN, run
 
 FUNCTIONS = 12
@@ -109,6 +109,6 @@ def test_two_functions_that_do_the_same_are_nobody(tmp_path: Path) -> None:
     ):
         profile = Profile()
         with new.open("rb") as stream:
-            source = Source(stream, "c", functions, str(new))
+            source = ProfileSource(stream, "c", functions, str(new))
             add({counts.head("ab" * 20, "server"): dict.fromkeys(keys, 5)}, source, profile)
         assert sum(place == index for place in profile.samples) == found

@@ -18,7 +18,7 @@ from hugealign.lab.placement import WINDOW, keys, ordered, original, pages
 from hugealign.lab.ran import profile
 from hugealign.lab.replay import BEGINS, ELSEWHERE, ENDS, FUNCTION, OF_DATA, Replay
 from hugealign.lab.simulate import best, simulate
-from hugealign.lab.tracefile import File, Segment, open_trace
+from hugealign.lab.tracefile import File, TracedSegment, open_trace
 from hugealign.processor.table import CPUS, find
 from tests.commands.reference import calls, decode, part, simulate_both
 from tests.commands.reference import simulate as reference
@@ -52,13 +52,13 @@ DATA_FILES = (
         "/bin/program",
         "build-id:01",
         (
-            Segment(0, 0, 3 * MIB, 3 * MIB, executable=False),
-            Segment(3 * MIB, 3 * MIB, 3 * MIB, 3 * MIB, executable=True),
-            Segment(7 * MIB, 6 * MIB, MIB, MIB, executable=False, writable=True),
+            TracedSegment(0, 0, 3 * MIB, 3 * MIB, executable=False),
+            TracedSegment(3 * MIB, 3 * MIB, 3 * MIB, 3 * MIB, executable=True),
+            TracedSegment(7 * MIB, 6 * MIB, MIB, MIB, executable=False, writable=True),
         ),
         0x5555_0000_0000,
     ),
-    File("/lib/library", "build-id:02", (Segment(0, 0, MIB, MIB, executable=False),)),
+    File("/lib/library", "build-id:02", (TracedSegment(0, 0, MIB, MIB, executable=False),)),
 )
 DATA_ROWS = st.tuples(st.integers(0, 2048).map(lambda page: 4096 * page), st.integers(0, 2), st.just(4096), st.just(0))
 BOTH = st.builds(Geometry, st.just("any"), LEVELS, SECONDS, st.builds(Data, LEVELS, st.none() | SECONDS))

@@ -9,7 +9,7 @@ import pytest
 
 from hugealign.lab import tracefile
 from hugealign.lab.files import describe
-from hugealign.lab.tracefile import File, Segment
+from hugealign.lab.tracefile import File, TracedSegment
 from tests.support import HUGEALIGN, ROOT, run
 from tests.traces import write_trace
 
@@ -70,8 +70,8 @@ def test_json(trace: Path) -> None:
 def data_trace(tmp_path: Path) -> Path:
     """Twelve pages of constants in turn, between two pages of code."""
     segments = (
-        Segment(0, 0, 0x10000, 0x10000, executable=False),
-        Segment(0x10000, 0x10000, 0x10000, 0x10000, executable=True),
+        TracedSegment(0, 0, 0x10000, 0x10000, executable=False),
+        TracedSegment(0x10000, 0x10000, 0x10000, 0x10000, executable=True),
     )
     files = (File(""), File("/bin/program", "build-id:01", segments, 0x400000))
     blocks = [(0x10000, 1, 16, 4), *((0x1000 * page, 1, 4096, 0) for page in range(12)), (0x12000, 1, 16, 4)]

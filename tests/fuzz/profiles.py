@@ -14,7 +14,7 @@ from hugealign.map import report as heat
 from hugealign.ordering import diff, emit, problem, report
 from hugealign.ordering.budget import Budget
 from hugealign.ordering.order import Order
-from hugealign.ordering.windows import Room
+from hugealign.ordering.windows import WindowRoom
 from hugealign.profile import counts, read
 from hugealign.profile.formats import FORMATS, detect
 from hugealign.profile.lines import lines
@@ -188,7 +188,7 @@ def made_of(name: str, form: str, matched: Matched, functions: Functions) -> Non
     calls = _Halves(len(functions))
     ran = Ran("prog", functions, matched, [(name, form)])
     budget = matched.found % 3
-    plan = problem.plan(problem.Problem(matched, functions, Room(_PAGE, budget), calls, calls))
+    plan = problem.plan(problem.Problem(matched, functions, WindowRoom(_PAGE, budget), calls, calls))
     made = Order(ran, Budget(8, 1, "test"), plan)
     order = made.file()
     text = orderfile.write(order)

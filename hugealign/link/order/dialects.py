@@ -46,7 +46,7 @@ _START, _END = (mark.encode() for mark in HOT_MARKS)
 NOTHING: "Mapping[bytes, list[bytes]]" = {}
 
 
-class Order(Record):
+class LinkOrder(Record):
     """What an order file says to a link.
 
     *names* are its functions, in order; the first *hot* of them reach to the last one that ran.  *sources* are the
@@ -87,7 +87,7 @@ def load(path: str) -> bytes:
     return data
 
 
-def parse(data: bytes, path: str, identity: bytes = b"") -> Order:
+def parse(data: bytes, path: str, identity: bytes = b"") -> LinkOrder:
     """Return what the order file *data* of *path* says; *identity* tells its profile.  Raises HugealignError."""
     try:
         return _parse(data, identity)
@@ -95,7 +95,7 @@ def parse(data: bytes, path: str, identity: bytes = b"") -> Order:
         raise HugealignError(f"{printable(path[:_SHOWN])}: {error}") from error
 
 
-def _parse(data: bytes, identity: bytes) -> Order:
+def _parse(data: bytes, identity: bytes) -> LinkOrder:
     if data.partition(b"\n")[0].rstrip() != MAGIC:
         raise HugealignError(f"is not an order file: the first line is not `{MAGIC.decode()}`")
     names: list[bytes] = []
@@ -129,7 +129,7 @@ def _parse(data: bytes, identity: bytes) -> Order:
         hot = first + ran if ran else hot
     if b"\\" in data:
         names = [_unescape(name) for name in names]
-    return Order(names, hot, sources, _windows(data), identity, unseen)
+    return LinkOrder(names, hot, sources, _windows(data), identity, unseen)
 
 
 def _blocks(data: bytes) -> "Iterator[bytes]":
@@ -175,7 +175,7 @@ def identity(data: bytes) -> bytes:
     return sha256(data).digest()[:_IDENTITY]
 
 
-def symbols(order: Order, among: "Collection[bytes]" = (), apart: "Collection[bytes]" = ()) -> bytes:
+def symbols(order: LinkOrder, among: "Collection[bytes]" = (), apart: "Collection[bytes]" = ()) -> bytes:
     """Return lld's ``--symbol-ordering-file``: one symbol per line, spaces at the ends dropped, ``#`` for comments.
 
     lld moves all code that a symbol lies among.  So functions that did not run are left out if they lie *among* other
@@ -193,7 +193,7 @@ def symbols(order: Order, among: "Collection[bytes]" = (), apart: "Collection[by
     return b"".join([b"%b\n" % name for name in names if b"\n" not in name and name == name.strip()])
 
 
-def sections(order: Order, choices: "Choices") -> bytes:
+def sections(order: LinkOrder, choices: "Choices") -> bytes:
     """Return gold's ``--section-ordering-file``: what is not listed comes first, so all the rest is listed last."""
 
     def listed(name: bytes, _source: bytes) -> bytes:
@@ -203,7 +203,7 @@ def sections(order: Order, choices: "Choices") -> bytes:
 
 
 def script(
-    order: Order,
+    order: LinkOrder,
     choices: "Choices",
     objects: "Mapping[tuple[bytes, bytes], list[tuple[bytes, bytes]]]",
     pieces: "Mapping[bytes, list[bytes]]" = NOTHING,
@@ -228,7 +228,7 @@ def script(
 
 
 def script_of_local(
-    order: Order, objects: "Mapping[tuple[bytes, bytes], list[tuple[bytes, bytes]]]", names: set[bytes]
+    order: LinkOrder, objects: "Mapping[tuple[bytes, bytes], list[tuple[bytes, bytes]]]", names: set[bytes]
 ) -> bytes:
     """Return a script for lld that places the hot functions of *names* before all in its list, and the mark there."""
     places = [
@@ -250,7 +250,7 @@ def _before_text(statements: bytes) -> bytes:
 
 
 def _list(
-    order: Order, choices: "Choices", around: tuple[bytes, bytes], other: "Callable[[bytes, bytes], bytes]"
+    order: LinkOrder, choices: "Choices", around: tuple[bytes, bytes], other: "Callable[[bytes, bytes], bytes]"
 ) -> bytes:
     """Return all names with HOT_MARKS among them: what is *around* a name makes it the section of a function.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from hugealign.link.command import Command
-    from hugealign.link.order.dialects import Order
+    from hugealign.link.order.dialects import LinkOrder
 
     Place = tuple[str, bytes, int, int]
 
@@ -29,7 +29,7 @@ _SUFFIXES = tuple(b".c .cc .cpp .cxx .c++ .C .s .S .m .mm .f .f90 .d .rs".split(
 _PREFIXES = ((b".text.", b".text.hot.", b".text.startup.", b".text.exit."), (b".text.unlikely.", b".text.split."))
 
 
-class Piece(Record):
+class UnsplitObject(Record):
     """An object file that has code in ``.text`` itself: compiled without -ffunction-sections, or assembled.
 
     *path* is the object's, or the archive's if it is a *member*; *names* are the functions there that are sought.
@@ -73,7 +73,7 @@ class Sections:
         """Whether the sections of all inputs are known."""
         return not self.choices.others
 
-    def apart(self, order: "Order") -> set[bytes]:
+    def apart(self, order: "LinkOrder") -> set[bytes]:
         """Return the names that more functions bear than the hot ones of *order*, all of whose objects are known."""
         hot: dict[bytes, int] = {}
         unknown = set()
@@ -153,9 +153,9 @@ def in_one_piece(command: "Command") -> "list[Place]":
     return found
 
 
-def pieces(places: "list[Place]", names: set[bytes]) -> list[Piece]:
+def pieces(places: "list[Place]", names: set[bytes]) -> list[UnsplitObject]:
     """Return the objects among those `in_one_piece` in which some of the functions *names* lie in ``.text``."""
-    found: list[Piece] = []
+    found: list[UnsplitObject] = []
     files: dict[str, list[Place]] = {}
     for place in places if names else ():
         files.setdefault(place[0], []).append(place)
@@ -165,7 +165,7 @@ def pieces(places: "list[Place]", names: set[bytes]) -> list[Piece]:
             for _, member, offset, size in files[path]:
                 if defined is None or offset - MEMBER_HEADER in defined:
                     inside = names & relocatable.functions_in(fd, offset, size, *_headers(fd, offset, size))
-                    found += [Piece(path, member, inside)] if inside else []
+                    found += [UnsplitObject(path, member, inside)] if inside else []
         except UNREADABLE:
             continue
     return found

@@ -9,7 +9,7 @@ from hugealign.elf import buildnote
 from hugealign.elf.windows import text_windows
 from hugealign.link import linkers
 from hugealign.link.order import dialects
-from hugealign.link.order.inputs import Piece, Sections, find, in_one_piece, pieces, whole
+from hugealign.link.order.inputs import Sections, UnsplitObject, find, in_one_piece, pieces, whole
 from hugealign.link.order.second_process import SecondProcess
 from hugealign.records import Record
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from hugealign.elf.image import Image
     from hugealign.link.job import Job
     from hugealign.link.order.copies import Copies
-    from hugealign.link.order.dialects import Order
+    from hugealign.link.order.dialects import LinkOrder
     from hugealign.link.order.inputs import Place
-    from hugealign.link.running import Memory
+    from hugealign.link.running import MemoryFiles
 
 #: version, flags, page_size, hot_start, hot_end, windows: what is written when the link is done, in one piece.
 _SIGNED = struct.Struct("<IIQQQI")
@@ -40,7 +40,7 @@ class Words(Record):
     before: list[str]
     arguments: list[str]
     sections: Sections | None = None
-    pieces: list[Piece] | None = None
+    pieces: list[UnsplitObject] | None = None
     copies: "Copies | None" = None
 
 
@@ -50,13 +50,13 @@ class OrderedLink(Record):
     *in_one_piece* are the inputs with code in ``.text`` itself, where somebody has looked for them already.
     """
 
-    order: "Order"
+    order: "LinkOrder"
     form: str
     linker: linkers.Linker
     job: "Job"
     in_one_piece: "list[Place] | None" = None
 
-    def words(self, memory: "Memory") -> Words:
+    def words(self, memory: "MemoryFiles") -> Words:
         """Return what to say to the linker; what it has to read is put into *memory*."""
         form, plugin, blocks = self.form, self._plugin(), self._blocks()
         sections = None if form == linkers.SYMBOLS and not plugin else self._sections()  # lld waits for no more
@@ -99,7 +99,11 @@ class OrderedLink(Record):
         return [option + path] if path and self.linker.name == "lld" and not told else []
 
     def _copies(
-        self, memory: "Memory", sections: Sections, pieces: list[Piece] | None, placed: dict[bytes, list[Piece]]
+        self,
+        memory: "MemoryFiles",
+        sections: Sections,
+        pieces: list[UnsplitObject] | None,
+        placed: dict[bytes, list[UnsplitObject]],
     ) -> Words:
         """Return the user's words with copies for inputs; in a file in memory if the user had them in files too."""
         from hugealign.link.order.copies import Copies, group
@@ -151,27 +155,27 @@ class OrderedLink(Record):
     def _sections(self) -> Sections:
         return find(self.job.command, self.order.names, self.order.local())
 
-    def _pieces(self, sections: Sections) -> list[Piece]:
+    def _pieces(self, sections: Sections) -> list[UnsplitObject]:
         """Return the objects in one piece that have hot functions."""
         hot, choices = self.order.names[: self.order.hot], sections.choices
         return self._pieces_with({name for name in choices.strange(hot) if not choices.of(name)})
 
-    def _pieces_with(self, names: set[bytes]) -> list[Piece]:
+    def _pieces_with(self, names: set[bytes]) -> list[UnsplitObject]:
         """Return the objects in one piece that have some of *names*."""
         if not names:
             return []
         return pieces(in_one_piece(self.job.command) if self.in_one_piece is None else self.in_one_piece, names)
 
-    def _placed_whole(self, found: list[Piece]) -> dict[bytes, list[Piece]]:
+    def _placed_whole(self, found: list[UnsplitObject]) -> dict[bytes, list[UnsplitObject]]:
         """Return those of the objects *found* that can be placed, each by the first of its functions in the order."""
-        placed: dict[bytes, list[Piece]] = {}
+        placed: dict[bytes, list[UnsplitObject]] = {}
         rank = {name: number for number, name in reversed(list(enumerate(self.order.names)))} if found else {}
         for piece in found:
             if self._can_place(piece):
                 placed.setdefault(min(piece.names, key=rank.__getitem__), []).append(piece)
         return placed
 
-    def _can_place(self, piece: Piece) -> bool:
+    def _can_place(self, piece: UnsplitObject) -> bool:
         return not piece.member if self.form == linkers.COPIES else bool(piece.pattern())
 
     def note(self, rodata: bool = False) -> bytes:

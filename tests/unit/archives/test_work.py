@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from hugealign.archives.work import COPIED, MEMBERS, PROCESSES, UNPACKED, Allowance, Kind, LimitError, Work
+from hugealign.archives.work import COPIED, MEMBERS, PROCESSES, UNPACKED, Allowance, LimitError, Work, WorkKind
 
 MIB = 1 << 20
 
@@ -14,7 +14,7 @@ def processes(work: Work, count: int) -> None:
         work.process()
 
 
-PAY: dict[Kind, Callable[[Work, int], None]] = {
+PAY: dict[WorkKind, Callable[[Work, int], None]] = {
     UNPACKED: Work.unpacked,
     COPIED: Work.copied,
     MEMBERS: Work.members,
@@ -23,7 +23,7 @@ PAY: dict[Kind, Callable[[Work, int], None]] = {
 
 
 @pytest.mark.parametrize("kind", PAY)
-def test_the_share_and_the_allowance_and_not_one_more(kind: Kind) -> None:
+def test_the_share_and_the_allowance_and_not_one_more(kind: WorkKind) -> None:
     size = 64 << 10
     work = Work(size, 1 << 60, Allowance())
     PAY[kind](work, kind.least + size * kind.times // kind.per + kind.allowance)
@@ -32,7 +32,7 @@ def test_the_share_and_the_allowance_and_not_one_more(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", PAY)
-def test_the_allowance_is_one_for_all_files(kind: Kind) -> None:
+def test_the_allowance_is_one_for_all_files(kind: WorkKind) -> None:
     allowance = Allowance()
     PAY[kind](Work(0, 1 << 60, allowance), kind.least + kind.allowance - 1)
     PAY[kind](Work(0, 1 << 60, allowance), kind.least + 1)

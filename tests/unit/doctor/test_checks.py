@@ -18,7 +18,7 @@ import pytest
 from hugealign import settings
 from hugealign.doctor import checks, probes, report
 from hugealign.doctor.checks import NOTE, OBSTACLE, OK, UNKNOWN, Condition
-from hugealign.doctor.facts import Facts, Kernel, Loader, Memory, Perf, Place, Thp
+from hugealign.doctor.facts import Kernel, Loader, MachineFacts, MemoryFacts, Perf, Place, Thp
 from hugealign.machine import children, memory
 from hugealign.processor.cpuid import Tlbs
 from hugealign.processor.local import Processor
@@ -27,12 +27,12 @@ from tests.support import ROOT
 
 SCHEMA = json.loads((ROOT / "hugealign" / "doctor" / "doctor-1.schema.json").read_text())
 
-GOOD = Facts(
+GOOD = MachineFacts(
     kernel=Kernel("6.18.1", "x86_64", 2 << 20, config={"TRANSPARENT_HUGEPAGE": "y"}, config_from="/proc/config.gz"),
     python="3.11.2",
     thp=Thp({"enabled": "madvise", "defrag": "madvise"}, disabled=0),
     loader=Loader((2, 36), ""),
-    memory=Memory(free_blocks=100),
+    memory=MemoryFacts(free_blocks=100),
     places=(Place(".", "/", "ext4", "", 2, 2),),
     no_mounts="",
     processor=Processor("Some CPU", find("zen4"), Tlbs(l1_2m=Tlb(64)), guest=False, how="CPUID"),

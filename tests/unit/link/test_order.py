@@ -16,7 +16,7 @@ from hugealign.link.command import parse
 from hugealign.link.job import Job
 from hugealign.link.order import dialects
 from hugealign.link.order.copies import group, is_hot
-from hugealign.link.order.dialects import Choices, Order
+from hugealign.link.order.dialects import Choices, LinkOrder
 from hugealign.link.order.inputs import Sections
 from hugealign.link.order.plan import OrderedLink
 from hugealign.link.order.second_process import SecondProcess
@@ -112,7 +112,7 @@ def test_unreadable(tmp_path: Path) -> None:
         assert "\x1b" not in str(caught.value)
 
 
-ORDER = Order([b"f", b"g", b"h"], 2, {1: b"a.c"})
+ORDER = LinkOrder([b"f", b"g", b"h"], 2, {1: b"a.c"})
 F, G, H = b".text.f", b".text.g", b".text.h"
 
 
@@ -164,7 +164,7 @@ def test_lists() -> None:
     expected = ".text.__hugealign_hot_start .text.f .text.g .text.__hugealign_hot_end .text.h .text .text.*"
     assert dialects.symbols(ORDER, {b"g", b"h"}) == b"__hugealign_hot_start\nf\ng\n__hugealign_hot_end\n"
     for name in (b" g", b"g ", b"g\n", b"\x0bg", b"g\r"):
-        assert dialects.symbols(Order([b"a b", name, b"h"], 3, {})) == (
+        assert dialects.symbols(LinkOrder([b"a b", name, b"h"], 3, {})) == (
             b"__hugealign_hot_start\na b\nh\n__hugealign_hot_end\n"
         )
     assert dialects.sections(ORDER, choices).decode() == "\n".join([*expected.split(), ""])
@@ -255,7 +255,7 @@ def test_parts_of_an_order() -> None:
 
 
 def test_the_note_is_the_one_that_verify_reads() -> None:
-    order = Order([], 0, {}, windows=3, identity=b"i" * 20)
+    order = LinkOrder([], 0, {}, windows=3, identity=b"i" * 20)
     made = OrderedLink(order, linkers.SCRIPT, linkers.named("bfd"), job_of([]))
     packed = BuildNote(1 << 21, 0, 0, 3, padded=True, profile=b"i" * 20).pack()
     assert made.note() == packed[:24] + bytes(4) + packed[28:]  # but for the version

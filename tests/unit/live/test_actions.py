@@ -9,7 +9,7 @@ from hugealign.live.rows import Group, group
 from hugealign.process.pagemap import Region
 from hugealign.process.smaps import Mapping
 from hugealign.process.texts import Executed
-from hugealign.ps.parts import Kind
+from hugealign.ps.parts import CodeKind
 from hugealign.ps.verdict import DELETED
 
 W = 2 << 20
@@ -44,7 +44,7 @@ def code(*pids: int, huge: int, small: int, files: int = 0) -> Group:
     text = Mapping(W, (1 + files) * W, 0, "/srv/app", pages=(Region(W, (1 + files) * W, huge=True, file=True),))
     parts = (text, jit) if files else (jit,)
     found = group([Executed(pid, "app", "/srv/app", 0.0, 0.0, parts, ()) for pid in pids], {})
-    return next(one for one in found if one.key.kind == Kind.CODE)
+    return next(one for one in found if one.key.kind == CodeKind.CODE)
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hugealign.live.ranking import Plan, Window, plan, share, windows
+from hugealign.live.ranking import AdaptPlan, Window, plan, share, windows
 from hugealign.process.pagemap import Region, State
 from hugealign.process.smaps import Mapping
 
@@ -54,19 +54,19 @@ def test_code_that_was_not_sampled_comes_last_and_files_never() -> None:
 
 def test_what_is_huge_already_counts() -> None:
     found = [window(1, 1, State.HUGE, ours=False), window(2, 50), window(3, 10)]
-    assert plan(found, 2) == Plan((), (found[1],))
-    assert plan(found, 1) == Plan()
-    assert plan(found, 0) == Plan()  # text of files is not ours to split
+    assert plan(found, 2) == AdaptPlan((), (found[1],))
+    assert plan(found, 1) == AdaptPlan()
+    assert plan(found, 0) == AdaptPlan()  # text of files is not ours to split
 
 
 def test_heat_that_moved_takes_the_place_of_what_was() -> None:
     found = [window(1, 1, State.HUGE), window(2, 50)]
-    assert plan(found, 1) == Plan((found[0],), (found[1],))
-    assert plan(found, 2) == Plan((), (found[1],))
+    assert plan(found, 1) == AdaptPlan((found[0],), (found[1],))
+    assert plan(found, 2) == AdaptPlan((), (found[1],))
 
 
 def test_a_little_more_heat_moves_nothing() -> None:
-    assert plan([window(1, 100, State.HUGE), window(2, 120)], 1) == Plan()
+    assert plan([window(1, 100, State.HUGE), window(2, 120)], 1) == AdaptPlan()
     assert starts(plan([window(1, 100, State.HUGE), window(2, 130)], 1).split) == [1]
 
 
@@ -100,7 +100,7 @@ def test_never_more_than_so_many(kinds: list[tuple[int, State, bool]], most: int
         for one in found
         if one.state != State.UNTOUCHED or one.start in after
     ]
-    assert plan(after_that, most) == Plan()  # and then there is peace
+    assert plan(after_that, most) == AdaptPlan()  # and then there is peace
 
 
 @pytest.mark.parametrize(("states", "expected"), [(None, 0.25), ({2 * W: State.HUGE}, 1.0), ({W: State.SMALL}, 0.0)])

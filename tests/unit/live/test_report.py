@@ -8,7 +8,7 @@ from pathlib import Path
 import jsonschema
 
 from hugealign.live import report
-from hugealign.live.rows import Row
+from hugealign.live.rows import ProgramRow
 from hugealign.live.top import Machine
 from hugealign.ordering.budget import Budget
 from hugealign.units import printable
@@ -16,7 +16,7 @@ from hugealign.units import printable
 M = 1 << 20
 SCHEMA = json.loads(Path(report.__file__).with_name("top-1.schema.json").read_text(encoding="utf-8"))
 HOSTILE = 'x"\\\n\x1b[2J{y="\udcff"} 1'
-ROW = Row("/srv/app", "", "program", "/srv/app", (7, 9), 0.5, 12 * M, 4 * M, 2, 6, 6, "why", "do this")
+ROW = ProgramRow("/srv/app", "", "program", "/srv/app", (7, 9), 0.5, 12 * M, 4 * M, 2, 6, 6, "why", "do this")
 MACHINE = Machine((ROW,), 2, 99, 1, (), Budget(8, 1, "skylake"), 2 * M, 1764000000.25, 0.125, 5.0, privileged=False)
 
 

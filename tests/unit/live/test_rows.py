@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from hugealign.live.rows import Row, group, ranked, shares
+from hugealign.live.rows import ProgramRow, group, ranked, shares
 from hugealign.process.smaps import parse
 from hugealign.process.texts import Executed
 
 TEXT = "400000-a00000 r-xp 00200000 08:01 5 /srv/app"
 JIT = "8000000-8400000 rwxp 00000000 00:00 0"
-ROW = Row("/srv/app", "", "program", "/srv/app", (7,), 0.5, 6 << 20, 0, 0, 3, 3, "why", "what")
+ROW = ProgramRow("/srv/app", "", "program", "/srv/app", (7,), 0.5, 6 << 20, 0, 0, 3, 3, "why", "what")
 
 
 def executed(pid: int, *lines: str, cpu: float = 0.0, started: float = 0.0, exe: str = "/srv/app") -> Executed:

@@ -21,7 +21,7 @@ from hugealign.map.scale import NONE, plain, scale
 from hugealign.ordering.budget import Budget
 from hugealign.ordering.problem import Problem
 from hugealign.ordering.problem import plan as plan_of
-from hugealign.ordering.windows import Room
+from hugealign.ordering.windows import WindowRoom
 from hugealign.profile.match import Matched
 from hugealign.profile.ran import Ran
 from hugealign.units import printable
@@ -64,7 +64,7 @@ def drawn(
     functions: Functions, ran: Matched, budget: int = 2, file: str = "prog", source: str = "p", why: str = "zen3",
     order: str = "", note: BuildNote | None = None,
 ) -> Map:  # fmt: skip
-    plan = plan_of(Problem(ran, functions, Room(PAGE, budget)))
+    plan = plan_of(Problem(ran, functions, WindowRoom(PAGE, budget)))
     layouts = (layout.before(functions, ran, PAGE, note), layout.after(functions, ran, plan))
     return Map(
         Ran(file, functions, ran, [(source, "folded")]), Budget(budget + 1, 1, why), plan, order, note, layouts, RODATA
@@ -155,7 +155,7 @@ def test_more_text_than_can_be_shown(size: int) -> None:
         layout.before(functions, matched({0: 1}), PAGE, None)
     functions = program([16, size])
     with pytest.raises(HugealignError, match="cannot be shown"):
-        layout.after(functions, matched({0: 1}), plan_of(Problem(matched({0: 1}), functions, Room(PAGE, 1))))
+        layout.after(functions, matched({0: 1}), plan_of(Problem(matched({0: 1}), functions, WindowRoom(PAGE, 1))))
 
 
 # The scale.

@@ -13,7 +13,7 @@ from hugealign.ordering.blocks import divided, laid
 from hugealign.ordering.compose import compose
 from hugealign.ordering.problem import Problem, of_sorted
 from hugealign.ordering.sorting import Sorted
-from hugealign.ordering.windows import Room
+from hugealign.ordering.windows import WindowRoom
 from hugealign.profile.match import Matched
 from hugealign.profile.model import Flow
 
@@ -108,11 +108,11 @@ def test_what_leaves_lies_behind_the_last_divided_function(monkeypatch: pytest.M
 
     monkeypatch.setattr(knapsack, "likely", likely)
     matched = Matched({0: 100, 1: 5}, {(0, 1, None): 9}, complete=True)
-    problem = Problem(matched, small, Room(4096, 1), fill=Calls("/nowhere", found), parts={0: 2})
+    problem = Problem(matched, small, WindowRoom(4096, 1), fill=Calls("/nowhere", found), parts={0: 2})
     made = of_sorted(problem, Sorted([0, 1]))
     assert [(placed.index, placed.kind) for placed in made.placed] == [(0, HOT), (2, FILL), (1, HOT)]
     assert rooms == [4096 - 32 - 0x28]
     order = compose(made, matched, small, {}, one)
     assert [(entry.name, entry.blocks) for entry in order.entries] == [("f", (0,)), ("f.cold", ()), ("g", ())]
-    bare = of_sorted(Problem(matched, small, Room(4096, 1), parts={0: 2}), Sorted([0, 1]))
+    bare = of_sorted(Problem(matched, small, WindowRoom(4096, 1), parts={0: 2}), Sorted([0, 1]))
     assert [entry.name for entry in compose(bare, matched, small, {}, one).entries] == ["f", "g", "f.cold"]

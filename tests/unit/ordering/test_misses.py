@@ -10,7 +10,7 @@ from hugealign.ordering.alignment import alignment, place
 from hugealign.ordering.misses import Misses
 from hugealign.ordering.problem import Problem, of_sorted
 from hugealign.ordering.sorting import Sorted
-from hugealign.ordering.windows import Room
+from hugealign.ordering.windows import WindowRoom
 from hugealign.profile.match import Matched
 
 # The choice.
@@ -51,6 +51,6 @@ def test_functions_are_no_further_apart_than_the_compiler_put_them() -> None:
     """Compiled for size they lie on any address: 1000 of 33 bytes need 33000, not 48000."""
     starts = [4096 + 33 * n for n in range(1000)]
     functions = Functions(starts, [33] * 1000, ["f"] * 1000, [""] * 1000, {}, text=33000)
-    plan = of_sorted(Problem(Matched(), functions, Room(1 << 16, 9)), Sorted(range(999, -1, -1)))
+    plan = of_sorted(Problem(Matched(), functions, WindowRoom(1 << 16, 9)), Sorted(range(999, -1, -1)))
     assert sum(window.used for window in plan.windows) == 33000
     assert place([0, 24], [10, 10], [1, 0], 5, 16) == [8, 32]

@@ -16,7 +16,7 @@ from hugealign.ordering.budget import budget_of
 from hugealign.ordering.compose import compose
 from hugealign.ordering.problem import Problem, plan
 from hugealign.ordering.sorting import Sorted, sort
-from hugealign.ordering.windows import Plan, Room, ends_of
+from hugealign.ordering.windows import WindowPlan, WindowRoom, ends_of
 from hugealign.profile.match import Matched
 
 PAGE = 1 << 16
@@ -50,10 +50,10 @@ class Known(Calls):
         return [caller for caller, callees in self.by_caller.items() if index in callees]
 
 
-def planned(functions: Functions, ran: Matched, limit: int, calls: dict[int, list[int]] | None = None) -> Plan:
+def planned(functions: Functions, ran: Matched, limit: int, calls: dict[int, list[int]] | None = None) -> WindowPlan:
     """Plan without filling; with *calls*, callees by caller, with filling."""
     fill = None if calls is None else Known(calls)
-    return plan(Problem(ran, functions, Room(PAGE, limit), fill, fill))
+    return plan(Problem(ran, functions, WindowRoom(PAGE, limit), fill, fill))
 
 
 # The order.
@@ -265,7 +265,7 @@ def test_cold_parts_that_ran_a_lot_stay_behind_the_others_of_their_side() -> Non
     assert [(placed.index, placed.kind) for placed in plan.placed] == [(0, HOT), (1, COLD), (2, HOT), (3, HOT)]
 
 
-def filled(plan: Plan) -> list[int]:
+def filled(plan: WindowPlan) -> list[int]:
     return [placed.index for placed in plan.placed if placed.kind == FILL]
 
 

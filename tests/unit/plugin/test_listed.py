@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hugealign.link.order import dialects
-from hugealign.link.order.dialects import Choices, Order
+from hugealign.link.order.dialects import Choices, LinkOrder
 from hugealign.plugin import listed as plugins
 
 
@@ -28,7 +28,7 @@ def files(directory: Path, *names: str) -> list[str]:
 
 def test_found_while_nothing_has_changed(listed: Path, tmp_path: Path) -> None:
     plugin, tool, library = files(tmp_path, "plug in.so", "clang", "libLLVM.so")
-    entry = plugins.Entry(plugin, tool, plugins.identity([tool, library]), [library])
+    entry = plugins.ListedPlugin(plugin, tool, plugins.identity([tool, library]), [library])
     listed.write_text("nonsense\n\n\t\t\n" + entry.line())
     (tmp_path / "link").symlink_to(tool)
     assert plugins.find(tool) == plugins.find(str(tmp_path / "link")) == plugin
@@ -36,7 +36,7 @@ def test_found_while_nothing_has_changed(listed: Path, tmp_path: Path) -> None:
     assert plugins.find("no\0name") is None
     os.utime(library, (1, 1))
     assert plugins.find(tool) is None
-    listed.write_text(plugins.Entry(plugin, tool, plugins.identity([tool, library]), [library]).line())
+    listed.write_text(plugins.ListedPlugin(plugin, tool, plugins.identity([tool, library]), [library]).line())
     assert plugins.find(tool) == plugin
     os.unlink(plugin)
     assert plugins.find(tool) is None
@@ -52,15 +52,15 @@ def test_no_list(listed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_names_that_would_end_a_field() -> None:
-    assert plugins.Entry("/a b.so", "/clang", "1:2", ["/libLLVM é.so"]).can_be_listed()
+    assert plugins.ListedPlugin("/a b.so", "/clang", "1:2", ["/libLLVM é.so"]).can_be_listed()
     for paths in (("/a\tb", "/c", []), ("/a", "/c\n", []), ("/a", "/c", ["/l\tl"])):
         plugin, tool, libraries = paths
-        assert not plugins.Entry(plugin, tool, "1:2", list(libraries)).can_be_listed()
+        assert not plugins.ListedPlugin(plugin, tool, "1:2", list(libraries)).can_be_listed()
 
 
 def test_what_lies_among_other_code_is_not_listed() -> None:
     """lld would move all of it; what ran is listed in any case, since it may be assembly."""
-    order = Order([b"hot", b"assembly", b"lies_alone", b"lies_among", b"f.cold"], 2, {})
+    order = LinkOrder([b"hot", b"assembly", b"lies_alone", b"lies_among", b"f.cold"], 2, {})
     start, end = b"__hugealign_hot_start", b"__hugealign_hot_end"
     among = {b"lies_among", b"assembly"}
     assert dialects.symbols(order, among).split() == [start, b"hot", b"assembly", end, b"lies_alone", b"f.cold"]
@@ -69,7 +69,7 @@ def test_what_lies_among_other_code_is_not_listed() -> None:
 
 def test_names_that_thinlto_makes() -> None:
     """The number changes, and the plugin's sections are without it; the asterisk is the only one that is a pattern."""
-    order = Order([b"f.llvm.12", b"g h"], 2, {})
+    order = LinkOrder([b"f.llvm.12", b"g h"], 2, {})
     bitcode = Choices([*order.names, b"f.llvm.", b"f.llvm.x", b"f", b"f*.llvm.12"], others=True)
     assert {b".text.hot.f", b".text.f.llvm.*", b".text.f.llvm.12"} <= set(bitcode.of(b"f.llvm.12"))
     for name in (b"f.llvm.", b"f.llvm.x", b"f"):

@@ -2,7 +2,7 @@
 
 from hugealign.process.pagemap import Region
 from hugealign.process.smaps import Mapping, parse
-from hugealign.ps.parts import Kind, split
+from hugealign.ps.parts import CodeKind, split
 
 W = 2 << 20
 MAPS = """\
@@ -21,11 +21,11 @@ d000000-d200000 r-xp 00000000 08:01 9                        /srv/gone.so (delet
 def test_parts() -> None:
     parts = split("/srv/app", list(parse(MAPS.splitlines())))
     assert [(part.kind, part.path, part.text >> 20) for part in parts] == [
-        (Kind.PROGRAM, "/srv/app", 6),
-        (Kind.LIBRARY, "/lib/libbig.so", 4),
-        (Kind.LIBRARY, "/dev/zero", 2),  # a file of that name, which is there
-        (Kind.LIBRARY, "/srv/gone.so", 2),
-        (Kind.CODE, "", 24),
+        (CodeKind.PROGRAM, "/srv/app", 6),
+        (CodeKind.LIBRARY, "/lib/libbig.so", 4),
+        (CodeKind.LIBRARY, "/dev/zero", 2),  # a file of that name, which is there
+        (CodeKind.LIBRARY, "/srv/gone.so", 2),
+        (CodeKind.CODE, "", 24),
     ]
     assert [part.deleted for part in parts] == [False, False, False, True, False]
     assert [part.possible(W) for part in parts] == [3, 1, 1, 1, 12]
@@ -34,7 +34,7 @@ def test_parts() -> None:
 def test_program_that_runs_from_memory_is_no_code_without_a_file() -> None:
     (mapping,) = parse(["400000-a00000 r-xp 00200000 00:01 5    /memfd:mariadbd (deleted)"])
     (part,) = split("/memfd:mariadbd", [mapping])
-    assert part.kind == Kind.PROGRAM
+    assert part.kind == CodeKind.PROGRAM
 
 
 def test_huge_windows_of_a_part_are_those_of_its_mappings() -> None:

@@ -7,10 +7,10 @@ import pytest
 from hugealign.process.pagemap import Region, State
 from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping
-from hugealign.ps.parts import Kind, Part
+from hugealign.ps.parts import CodeKind, CodePart
 from hugealign.ps.report import details, document, ends, text
 from hugealign.ps.runtimes import RUNTIMES, Runtime
-from hugealign.ps.verdict import Beside, Hints, Run, judge, judge_beside, rodata
+from hugealign.ps.verdict import Beside, Hints, WindowRun, judge, judge_beside, rodata
 
 M = 1 << 20
 WINDOW = 2 * M
@@ -195,7 +195,7 @@ def test_windows_one_by_one() -> None:
         (0x600000, 1, State.SMALL),
         (0x800000, 1, State.UNTOUCHED),
     ]
-    assert verdict.runs[0][0] == Run(0x400000, 1, State.HUGE, "", "")
+    assert verdict.runs[0][0] == WindowRun(0x400000, 1, State.HUGE, "", "")
     lines = details(verdict, WINDOW)
     assert lines[1].strip() == "#.-"
     assert lines[2].split() == ["0x400000-0x600000", "1", "window", "huge"]
@@ -224,7 +224,7 @@ def test_memory_that_nobody_touched_takes_no_time() -> None:
         (3, 1, State.SMALL),
         (4, (1 << 39) - 4, State.UNTOUCHED),
     ]
-    part = Part(Kind.CODE, "", (code,))
+    part = CodePart(CodeKind.CODE, "", (code,))
     assert (part.huge(WINDOW), part.touched(WINDOW), part.possible(WINDOW)) == (1, 2, 1 << 39)
 
 
@@ -244,8 +244,8 @@ def test_counts_alone_are_said_to_be_so() -> None:
 HOTSPOT = RUNTIMES[0]
 
 
-def beside(*mappings: Mapping, kind: Kind = Kind.CODE, runtime: Runtime | None = None) -> Beside:
-    found = Part(kind, mappings[0].path if kind == Kind.LIBRARY else "", mappings)
+def beside(*mappings: Mapping, kind: CodeKind = CodeKind.CODE, runtime: Runtime | None = None) -> Beside:
+    found = CodePart(kind, mappings[0].path if kind == CodeKind.LIBRARY else "", mappings)
     return judge_beside(process(TINY), found, WINDOW, Hints(lambda path: f"run: mend {path}", runtime))
 
 
@@ -262,7 +262,7 @@ def test_code_of_a_runtime_has_its_name_its_size_and_the_option_that_mends_it() 
 
 def test_library_beside_has_a_mend_of_its_own() -> None:
     library = replace(LIBRARY, start=0x7001000, pages=())
-    found = beside(library, kind=Kind.LIBRARY)
+    found = beside(library, kind=CodeKind.LIBRARY)
     assert found.line == "libc.so.6, 3.0 MiB: no window can be huge: not aligned"
     assert found.mend == "run: mend /lib/libc.so.6"
     verdict = replace(judge(process(TINY), (TINY,), WINDOW), besides=(found,))
