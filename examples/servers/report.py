@@ -70,7 +70,7 @@ def report(example: Example, results: Results) -> tuple[str, list[str]]:
         "samples": _samples(results, drawn),
         "same": f"They differ: {'; '.join(differ[:3])}, {len(differ)} in all." if differ else same,
         "repeated": table(["", "first recording", "second"], repeated),
-        "misses": "\n\n".join(drawn(_misses(results.traced, cpu, trace["windows"])) for cpu in trace["cpus"]),
+        "misses": "\n\n".join(drawn(_misses(results.traced, cpu)) for cpu in trace["cpus"]),
         "reference": inline(kept[1]) if kept else None,
         "counts": reference.shown(kept[0]) if kept else None,
         "linked": _linked(results.traced, trace["cpus"]),
@@ -143,9 +143,11 @@ def _samples(results: Results, drawn: Callable[[Plot], str]) -> str:
     return f"{table(columns, rows)}\n\n{drawn(Plot('KiB from the start of the text', '% of samples before', lines))}"
 
 
-def _misses(traced: Traced, cpu: str, windows: int) -> Plot:
+def _misses(traced: Traced, cpu: str) -> Plot:
+    """Return the misses on *cpu* by huge windows, of which `simulate` counts none that the text has not."""
+    counted = sorted({row["windows"] for row in traced.repeated[0]["rows"]})
     lines = {
-        name: [(at, misses(traced.repeated[0], layout, cpu, at)) for at in range(windows + 1)]
+        name: [(at, misses(traced.repeated[0], layout, cpu, at)) for at in counted]
         for name, layout in traced.layouts.items()
     }
     return Plot("huge windows", f"misses, {cpu}", lines, log_y=True)
