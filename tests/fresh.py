@@ -1,7 +1,8 @@
 """``python -m tests.fresh``: type the manual in a fresh Debian 12 and 13, and write down what came of it.
 
 README.md and docs/install.md are typed first, in a clone of this checkout, with the packages that they name and no
-others.  Then come the packages of the table in docs/install.md, and with them the blocks of all pages, typed by
+others.  Then come the packages of the table in docs/install.md, QEMU as docs/trace.md builds it where the package takes
+no plugins, and with them the blocks of all pages, typed by
 tests/build/test_manual.py, test_samples.py and tests/live/test_tour.py.  What is printed is kept below build/fresh, to
 be read.  A release that has been typed at this commit is left out.  As root, with a network.
 """
@@ -24,6 +25,7 @@ from tests.support import ROOT, run
 
 STATE = ROOT / "docs" / "results" / "typed.json"
 INSTALL = ROOT / "docs" / "install.md"
+TRACE = ROOT / "docs" / "trace.md"
 RELEASES = {"bookworm": "Debian 12", "trixie": "Debian 13"}
 _PLACE = ROOT / "build" / "fresh"
 _CLONE = "/root/hugealign"
@@ -105,8 +107,15 @@ def typed(release: str) -> dict[str, Any]:
         note(str(block), fresh.types(str(block), block.commands))
     packages = " ".join([*needed(), *_TYPIST.split()])
     fresh.types("what the pages need", f"apt-get -q install --no-install-recommends {packages}")
+    path = "PATH=$PATH"
+    if not fresh.said("qemu-x86_64 --help | grep ^-plugin"):
+        (block,) = (block for block in blocks(TRACE) if block.what == "tests/fresh.py")
+        fresh.types("sources in apt", "sed 's/^deb /deb-src /' /etc/apt/sources.list >/etc/apt/sources.list.d/src.list")
+        fresh.types("what apt has", "apt-get -q update")
+        note(str(block), fresh.types(str(block), f"{block.commands}echo PATH=$PATH >/root/path", "/root"))
+        path = fresh.said("cat /root/path") or path
     arguments = "-p no:cacheprovider -m 'matrix or not matrix' -o junit_family=xunit1 -rP --junitxml=/root/typed.xml"
-    fresh.types("the pages", f"python3 -m pytest {arguments} {_TESTS}")
+    fresh.types("the pages", f"{path} python3 -m pytest {arguments} {_TESTS}")
     found |= tested(fresh.root / "root/typed.xml")
     versions = {name: fresh.said(commands) for name, commands in VERSIONS}
     shutil.rmtree(fresh.root)
