@@ -31,9 +31,14 @@ int main(int argc, char **argv) {{
     return sum == 1;
 }}
 """
-_MAKEFILE = (
-    "server: main.o functions.o\n\t$(CC) -o $@ $^\n%.o: %.c\n\t$(CC) -O1 -c -o $@ $<\nclean:\n\trm -f server *.o\n"
-)
+# With frame pointers, as `perf record -g` needs them; without, `order` may say that they are not there.
+_MAKEFILE = """\
+CFLAGS = -O1 -fno-omit-frame-pointer
+server: main.o functions.o
+	$(CC) -o $@ $^
+clean:
+	rm -f server *.o
+"""
 
 
 def tour() -> list[str]:
