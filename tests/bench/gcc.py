@@ -9,7 +9,8 @@ of docs/ordering.md.
 AutoFDO's file is made of the trace: ``create_gcov --profiler=text`` takes ranges of addresses that ran and branches.
 It reads DWARF up to version 4.  Debian 12's (0.19) writes the length of a name in words, as gcov's files had it until
 GCC 11; GCC 12 reads bytes there (gcc/gcov-io.cc, gcov_read_string) and crashes.  So the names are written again.
-With the profile, GCC 12.2's vectorizer divides by zero in SQLite (sqlite3Insert).  So nothing of that is vectorized.
+With the profile, GCC 12.2's vectorizer divides by zero in SQLite (sqlite3Insert).  So nothing of that is vectorized;
+both options are named, since -fauto-profile switches each on again behind -fno-tree-vectorize (gcc/opts.cc).
 """
 
 import argparse
@@ -102,7 +103,8 @@ def measure(name: str) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     found, libraries, train, test = _PROGRAMS[name]
     files, flags = found(directory)
-    plain = (*flags, "-g1", "-gdwarf-4", *(["-fno-tree-vectorize"] if name == "sqlite" else []))
+    scalar = ("-fno-tree-loop-vectorize", "-fno-tree-slp-vectorize") if name == "sqlite" else ()
+    plain = (*flags, "-g1", "-gdwarf-4", *scalar)
 
     def linked(target: str, objects: tuple[str, ...], *words: str, order: Path | None = None) -> str:
         front = [str(HUGEALIGN), *([f"--profile={order}"] if order else []), "gcc"]
