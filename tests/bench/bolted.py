@@ -19,7 +19,7 @@ from typing import Any
 from tests.bench.peers import builds, live
 from tests.bench.peers.program import LINKERS, Program
 from tests.bench.peers.programs import PROGRAMS
-from tests.support import HUGEALIGN, LLVM, ROOT, environment, run
+from tests.support import HUGEALIGN, LLVM, PAGE, ROOT, environment, run
 
 _NAMES = ("clang", "sqlite", "script")
 _RECIPE = ("-reorder-functions=cdsort", "-reorder-blocks=ext-tsp", "-split-functions", "-split-all-cold", "-split-eh")
@@ -91,7 +91,7 @@ def measure(program: Program) -> bool:
     reference, same = did(program, program.directory / "plain.lld"), True
     for title, file in three(program).items():
         found = asked("verify", file)
-        rules = ", ".join(sorted({one["rule"] for one in found["findings"]})) or "--"
+        rules = ", ".join(sorted({one["id"] for one in found["findings"]})) or "--"
         warmed = asked("warm", file)
         work = did(program, file)
         different = [name for name, one in reference.items() if work[name] != one]
@@ -99,7 +99,7 @@ def measure(program: Program) -> bool:
         seen = live.look(file, program.test, program.directory, warm=True)
         cells = (
             *(program.name, title, found["coverage"]["windows"], rules),
-            *(f"{warmed['windows_huge']} of {warmed['windows']}", seen.why or f"{seen.huge // 2048}"),
+            *(f"{warmed['windows_huge']} of {warmed['windows']}", seen.why or str(seen.huge // (PAGE >> 10))),
             f"{len(work) - len(different)} of {len(work)}",
         )
         print(f"| {' | '.join(map(str, cells))} |", flush=True)

@@ -98,8 +98,8 @@ def _mappable(image: Image, all_of_it: bool) -> list[int]:
     return [window for _, begin, end in text_windows(image, WINDOW) for window in range(begin // WINDOW, end // WINDOW)]
 
 
-def drawn(trace: Trace, file: int, found: Lies, text: int) -> list[Placement]:
-    """Return the placement of *found*, the other files of *trace* at pages as the kernel draws them for each process.
+def drawn(trace: Trace, file: int, placement: Placement, text: int) -> list[Placement]:
+    """Return *placement*, the other files of *trace* at pages as the kernel draws them for each process.
 
     Where a table has sets, it depends on that which pages share one, by hundreds of times in a program that all but
     fits.  A *text* of more bytes has so many pages that one draw is like another.
@@ -109,12 +109,12 @@ def drawn(trace: Trace, file: int, found: Lies, text: int) -> list[Placement]:
     for draw in range(draws):
         pages = random.Random(draw)
         aside = [pages.randrange(512) << 12 for _ in trace.description.files] if draws > 1 else None
-        addresses = found.placement.addresses
+        addresses = placement.addresses
         if aside is not None:
             aside[file] = 0
             rows = zip(addresses, trace.block_rows(), strict=True)
             addresses = array("Q", (address + (aside[number] if number else 0) for address, (_, number, _, _) in rows))
-        placements.append(replace(found.placement, name=str(draw), addresses=addresses))
+        placements.append(replace(placement, name=str(draw), addresses=addresses))
     return placements
 
 

@@ -144,7 +144,7 @@ def _simulated(
     found = figures.lies(build, trace, file, before, samples, learned)
     row = _row(program, build, found)
     budgets = _budgets(program, build)
-    draws = figures.drawn(trace, file, found, before.text)
+    draws = figures.drawn(trace, file, found.placement, before.text)
     done = simulate(trace, [(draw, budgets) for draw in draws], list(cpus.values()))
     misses = Counter[tuple[str, int]]()
     for one in done.rows:
