@@ -3,8 +3,9 @@
 Each program of tests/bench/peers is linked by `hugealign` with its relocations (``-Wl,-q``).  BOLT rewrites it by the
 recipe of its README, with the branches that ``python -m tests.bench.peers --program NAME`` took from a run before.
 What it made goes through `fix`, `verify` and `warm`.  The three files then do the same work: clang compiles every
-program of tests/corpus/cxx, the others make their two runs.  It prints the windows of each, those that the kernel
-mapped huge at the end of a run, and what `verify` finds; it fails if an output or a status differs.
+program of tests/corpus/cxx, the others make their two runs.  It prints the windows of each, what `verify` finds, and
+those that the kernel has mapped huge at the end of a run, which clang's `main` waits at; it fails if an output or a
+status differs.
 """
 
 import argparse
@@ -99,7 +100,7 @@ def measure(program: Program) -> bool:
         seen = live.look(file, program.test, program.directory, warm=True)
         cells = (
             *(program.name, title, found["coverage"]["windows"], rules),
-            *(f"{warmed['windows_huge']} of {warmed['windows']}", seen.why or str(seen.huge // (PAGE >> 10))),
+            *(f"{warmed['windows_huge']} of {warmed['windows']}", "--" if seen.why else str(seen.huge // (PAGE >> 10))),
             f"{len(work) - len(different)} of {len(work)}",
         )
         print(f"| {' | '.join(map(str, cells))} |", flush=True)
