@@ -3,18 +3,20 @@
 SQLite and gawk, compiled by gcc at -O2: as they are, with AutoFDO's profile (``-fauto-profile``) and with GCC's own,
 counted by instrumented code (``-fprofile-use``); each as linked by `hugealign gcc` alone, and with an order of a trace
 of the plain build, as one profile gives both, or of the very build, which takes a second run.  Both divide a function:
-what did not run is `f.cold`.  Simulated misses of another run than the one that was learned from.  It prints the table
-of docs/ordering.md.
+what did not run is `f.cold`.  Simulated misses of another run than the one that was learned from, the mean of 16
+places of the libraries.  It prints the table of docs/ordering.md.
 
 AutoFDO's file is made of the trace: ``create_gcov --profiler=text`` takes ranges of addresses that ran and branches.
 It reads DWARF up to version 4.  Debian 12's (0.19) writes the length of a name in words, as gcov's files had it until
 GCC 11; GCC 12 reads bytes there (gcc/gcov-io.cc, gcov_read_string) and crashes.  So the names are written again.
-With the profile, GCC 12.2's vectorizer divides by zero in SQLite (sqlite3Insert).  So nothing of that is vectorized.
+With the profile, GCC 12.2's vectorizer divides by zero in SQLite (sqlite3Insert).  So nothing of that is vectorized;
+both options are named, since -fauto-profile switches each on again behind -fno-tree-vectorize (gcc/opts.cc).
 """
 
 import argparse
 import struct
 import subprocess
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,7 +27,7 @@ from hugealign.lab.placement import original
 from hugealign.lab.simulate import simulate
 from hugealign.lab.tracefile import Trace, open_trace
 from hugealign.processor.table import CPUS
-from tests.bench.peers import heldout, profiles
+from tests.bench.peers import figures, heldout, profiles
 from tests.support import HUGEALIGN, ROOT, environment, run
 from tests.traces import executed
 
@@ -102,7 +104,8 @@ def measure(name: str) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     found, libraries, train, test = _PROGRAMS[name]
     files, flags = found(directory)
-    plain = (*flags, "-g1", "-gdwarf-4", *(["-fno-tree-vectorize"] if name == "sqlite" else []))
+    scalar = ("-fno-tree-loop-vectorize", "-fno-tree-slp-vectorize") if name == "sqlite" else ()
+    plain = (*flags, "-g1", "-gdwarf-4", *scalar)
 
     def linked(target: str, objects: tuple[str, ...], *words: str, order: Path | None = None) -> str:
         front = [str(HUGEALIGN), *([f"--profile={order}"] if order else []), "gcc"]
@@ -132,10 +135,14 @@ def measure(name: str) -> None:
         file = find(trace.description.files, str(directory / build))
         cpus = [geometry(cpu) for cpu in CPUS if cpu.name in _PROCESSORS]
         placement = original(trace, file, build)
-        done = simulate(trace, [(placement, _BUDGETS)], cpus)
-        misses = {(row.cpu, row.windows): row.misses for row in done.rows}
+        draws = figures.drawn(trace, file, placement, 0)
+        done = simulate(trace, [(draw, _BUDGETS) for draw in draws], cpus)
+        misses = Counter[tuple[str, int]]()
+        for row in done.rows:
+            misses[row.cpu, row.windows] += row.misses
         for cpu in cpus:
-            cells = [f"{misses[cpu.name, min(count, placement.windows)]:,}" for count in _BUDGETS]
+            totals = [misses[cpu.name, min(count, placement.windows)] for count in _BUDGETS]
+            cells = [f"{round(one / len(draws)):,}" for one in totals]
             print(f"| {name} | {build} | {cpu.name} | {' | '.join(cells)} |", flush=True)
 
 

@@ -19,11 +19,16 @@ def main() -> None:
     parser.add_argument("--program", action="append", choices=PROGRAMS, help="measure this one; default: all")
     parser.add_argument("--no-bolt", action="store_true", help="leave out BOLT, which takes the longest")
     parser.add_argument("--no-times", action="store_true", help="leave out what is timed")
+    parser.add_argument("--only-times", action="store_true", help="time anew what was built before, and keep the rest")
     parser.add_argument("--only-report", action="store_true", help="measure nothing: the tables of the kept figures")
     parser.add_argument("--write", type=Path, metavar="DIR", help="write the pages there instead of printing them")
     args = parser.parse_args()
     for name in [] if args.only_report else args.program or list(PROGRAMS):
-        for document in measure.measure(PROGRAMS[name](), not args.no_bolt, not args.no_times):
+        if args.only_times:
+            documents = measure.times(PROGRAMS[name](), json.loads((WORK / f"{name}.json").read_text()))
+        else:
+            documents = measure.measure(PROGRAMS[name](), not args.no_bolt, not args.no_times)
+        for document in documents:
             beside = WORK / f"{name}.json.new"
             beside.write_text(json.dumps(document, indent=1) + "\n")
             beside.replace(WORK / f"{name}.json")

@@ -1,9 +1,10 @@
 """The figures of one build: where its code lies, which of its windows can be huge, and what it then misses."""
 
+import random
 from array import array
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hugealign.elf.image import Image
 from hugealign.elf.symbols import Functions, read_functions
@@ -14,7 +15,9 @@ from hugealign.lab.relinked import moves, relinked
 from hugealign.lab.tracefile import Trace
 from hugealign.processor.table import CPUS
 from tests.bench.peers.builds import Build
+from tests.traces import executed
 
+_DRAWS, _SMALL = 16, 4 << 20
 _ASIDE = 1 << 20  # where windows are put side by side, in windows: far behind any text
 
 
@@ -49,19 +52,20 @@ class Lies:
 
 
 def lies(
-    build: Build, trace: Trace, file: int, before: Functions, samples: dict[int, int], executions: Sequence[int]
+    build: Build, trace: Trace, file: int, before: Functions, samples: dict[int, int], learned: Counter[int] | None
 ) -> Lies:
     """Return where the code of *build* lies; *samples* are the instructions of the run that was learned from.
 
-    *trace* is of the build itself if its code is rewritten, else of that with the functions *before*.  *executions* are
-    those of its blocks.
+    *trace* is of the build itself if its code is rewritten, else of that with the functions *before*.  *learned* is for
+    rewritten code what *samples* are for functions: the instructions of that same run in each window (`by_window`).
     """
+    executions = executed(trace)
     after = read_functions(build.path)
     heat: Counter[int] = Counter()
     if build.rewritten:
         placement = original(trace, file, build.title)
         warm = _by_window(trace, file, placement, executions)
-        heat.update(warm)  # of the run that it is judged by: in its favour
+        heat.update(learned or {})
     else:
         found = moves(before, after)
         placement = relinked(trace, file, build.title, before, after, found)
@@ -92,6 +96,31 @@ def _mappable(image: Image, all_of_it: bool) -> list[int]:
             }
         )
     return [window for _, begin, end in text_windows(image, WINDOW) for window in range(begin // WINDOW, end // WINDOW)]
+
+
+def drawn(trace: Trace, file: int, placement: Placement, text: int) -> list[Placement]:
+    """Return *placement*, the other files of *trace* at pages as the kernel draws them for each process.
+
+    Where a table has sets, it depends on that which pages share one, by hundreds of times in a program that all but
+    fits.  A *text* of more bytes has so many pages that one draw is like another.
+    """
+    draws = _DRAWS if text <= _SMALL else 1
+    placements = []
+    for draw in range(draws):
+        pages = random.Random(draw)
+        aside = [pages.randrange(512) << 12 for _ in trace.description.files] if draws > 1 else None
+        addresses = placement.addresses
+        if aside is not None:
+            aside[file] = 0
+            rows = zip(addresses, trace.block_rows(), strict=True)
+            addresses = array("Q", (address + (aside[number] if number else 0) for address, (_, number, _, _) in rows))
+        placements.append(replace(placement, name=str(draw), addresses=addresses))
+    return placements
+
+
+def by_window(trace: Trace, file: int) -> Counter[int]:
+    """Return the instructions that ran in each window of the *file*, where it lies as it was when it ran."""
+    return Counter(_by_window(trace, file, original(trace, file), executed(trace)))
 
 
 def _by_window(trace: Trace, file: int, placement: Placement, executions: Sequence[int]) -> dict[int, int]:

@@ -1,5 +1,6 @@
 """All figures of one program, as a document that `report` makes the tables from."""
 
+import datetime as dt
 import os
 import subprocess
 import sys
@@ -47,7 +48,7 @@ def traced(program: Program, path: Path, arguments: tuple[str, ...], name: str) 
     return open_trace(str(trace))
 
 
-def measure(program: Program, bolt: bool, times: bool) -> Iterator[dict[str, Any]]:
+def measure(program: Program, bolt: bool, timed: bool) -> Iterator[dict[str, Any]]:
     """Build, trace, simulate, run and time everything; yield the document whenever there is more in it."""
     say(f"{program.name}: linkers")
     alone = list(builds.linkers(program))
@@ -85,11 +86,18 @@ def measure(program: Program, bolt: bool, times: bool) -> Iterator[dict[str, Any
             trace = traced(program, build.path, program.test, build.path.name)
             document["rows"].append(_simulated(program, build, trace, before, ran.samples))
             yield document
-    if times:
-        document["links"] = _links(program)
-        yield document
-        document["jobs"] = _jobs(program)
-        yield document
+    if timed:
+        yield from times(program, document)
+
+
+def times(program: Program, document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Time links and jobs of what `measure` has built; yield its *document* with them, and with the day and load."""
+    load = os.getloadavg()[0]
+    document["timed"] = f"{dt.datetime.now(tz=dt.UTC).date().isoformat()}, load {load:.1f} when it began"
+    document["links"] = _links(program)
+    yield document
+    document["jobs"] = _jobs(program)
+    yield document
 
 
 def _all(
@@ -128,13 +136,24 @@ def _simulated(
     say(" ".join(filter(None, (build.title, build.learned, "" if build.budget is None else str(build.budget)))))
     cpus = figures.processors()
     file = find(trace.description.files, str(build.path)) if build.rewritten else trace.description.program
-    found = figures.lies(build, trace, file, before, samples, executed(trace))
+    learned = None
+    if build.rewritten and not build.ours:  # its windows, too, are chosen by the first run
+        first = traced(program, build.path, program.train, f"{build.path.name}.train")
+        learned = figures.by_window(first, find(first.description.files, str(build.path)))
+        Path(first.path).unlink()
+    found = figures.lies(build, trace, file, before, samples, learned)
     row = _row(program, build, found)
     budgets = _budgets(program, build)
-    done = simulate(trace, [(found.placement, budgets)], list(cpus.values()))
-    misses = {(one.cpu, one.windows): one.misses for one in done.rows}
+    draws = figures.drawn(trace, file, found.placement, before.text)
+    done = simulate(trace, [(draw, budgets) for draw in draws], list(cpus.values()))
+    misses = Counter[tuple[str, int]]()
+    for one in done.rows:
+        misses[one.cpu, one.windows] += one.misses
     most = found.placement.windows
-    row["misses"] = {title: {str(n): misses[cpu.name, min(n, most)] for n in budgets} for title, cpu in cpus.items()}
+    row["misses"] = {
+        title: {str(n): round(misses[cpu.name, min(n, most)] / len(draws)) for n in budgets}
+        for title, cpu in cpus.items()
+    }
     row["instructions"] = done.instructions
     return row
 

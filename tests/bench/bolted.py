@@ -1,0 +1,125 @@
+"""BOLT's output of large programs, made whole by `hugealign fix`: ``python -m tests.bench.bolted [NAME]...``.
+
+Each program of tests/bench/peers is linked by `hugealign` with its relocations (``-Wl,-q``).  BOLT rewrites it by the
+recipe of its README, with the branches that ``python -m tests.bench.peers --program NAME`` took from a run before.
+What it made goes through `fix`, `verify` and `warm`.  The three files then do the same work: clang compiles every
+program of tests/corpus/cxx, the others make their two runs.  It prints the windows of each, what `verify` finds, and
+those that the kernel has mapped huge at the end of a run, which clang's `main` waits at; it fails if an output or a
+status differs.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.bench.peers import builds, live
+from tests.bench.peers.program import LINKERS, Program
+from tests.bench.peers.programs import PROGRAMS
+from tests.support import HUGEALIGN, LLVM, PAGE, ROOT, environment, run
+
+_NAMES = ("clang", "sqlite", "script")
+_RECIPE = ("-reorder-functions=cdsort", "-reorder-blocks=ext-tsp", "-split-functions", "-split-all-cold", "-split-eh")
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one file did: its *status* and *output*, of which objects that it wrote are a part."""
+
+    status: int
+    output: bytes
+
+
+def did(program: Program, file: Path) -> dict[str, Work]:
+    """Return what *file*, a build of *program*, does, by the name of the work."""
+    if program.name != "clang":
+        return {name: ran(file, arguments, program.directory) for name, arguments in runs(program).items()}
+    found = {}
+    with tempfile.TemporaryDirectory() as place:
+        for source in sorted((ROOT / "tests" / "corpus" / "cxx").glob("*.cc")):
+            text = Path(place, "source.ii")
+            words = [f"{LLVM['lld19']}/clang++", "-std=c++20", "-E", "-P", str(source), "-o", str(text)]
+            subprocess.run(words, check=True, env=environment())
+            target = Path(place, "source.o")
+            arguments = [*program.train[:-1], str(text)]  # its last word is the source
+            arguments[arguments.index("/dev/null")] = str(target)
+            done = ran(file, tuple(arguments), program.directory)
+            found[source.name] = Work(done.status, done.output + (target.read_bytes() if target.exists() else b""))
+            target.unlink(missing_ok=True)
+    return found
+
+
+def runs(program: Program) -> dict[str, tuple[str, ...]]:
+    """Return the arguments of the two runs."""
+    return {"train": program.train, "test": program.test}
+
+
+def ran(file: Path, arguments: tuple[str, ...], directory: Path) -> Work:
+    """Run *file* in *directory*."""
+    words = [str(file), *arguments]
+    done = subprocess.run(words, cwd=directory, env=environment(), capture_output=True, check=False, timeout=600)
+    return Work(done.returncode, done.stdout + done.stderr)
+
+
+def asked(command: str, file: Path) -> dict[str, Any]:
+    """Return the only file of what `hugealign COMMAND --json FILE` answers."""
+    (found,) = json.loads(run(HUGEALIGN, command, "--json", file).stdout)["files"]
+    return dict(found)
+
+
+def three(program: Program) -> dict[str, Path]:
+    """Make and return the linked file, BOLT's of it, and that one fixed."""
+    data = program.directory / "full.fdata"
+    if not data.exists():
+        raise SystemExit(f"{data} is not there; first: python -m tests.bench.peers --program {program.name}")
+    linked = program.directory / "whole"
+    command, _ = builds.link(program, linked.name, *LINKERS["lld"], "-Wl,-q", wrapper=(str(HUGEALIGN),))
+    builds.made(program, command, linked)
+    bolted, fixed = linked.with_name("whole.bolt"), linked.with_name("whole.fixed")
+    builds.made(
+        program, [str(builds.BOLT), linked.name, *_RECIPE, f"-data={data.name}", "-o", bolted.name], bolted, data
+    )
+    builds.made(program, [str(HUGEALIGN), "fix", "-o", fixed.name, bolted.name], fixed, bolted)
+    return {"linked by hugealign": linked, "by BOLT": bolted, "by fix": fixed}
+
+
+def measure(program: Program) -> bool:
+    """Print the lines of *program*; return whether its files all do the same."""
+    reference, same = did(program, program.directory / "plain.lld"), True
+    for title, file in three(program).items():
+        found = asked("verify", file)
+        rules = ", ".join(sorted({one["id"] for one in found["findings"]})) or "--"
+        warmed = asked("warm", file)
+        work = did(program, file)
+        different = [name for name, one in reference.items() if work[name] != one]
+        same = same and not different
+        seen = live.look(file, program.test, program.directory, warm=True)
+        cells = (
+            *(program.name, title, found["coverage"]["windows"], rules),
+            *(f"{warmed['windows_huge']} of {warmed['windows']}", "--" if seen.why else str(seen.huge // (PAGE >> 10))),
+            f"{len(work) - len(different)} of {len(work)}",
+        )
+        print(f"| {' | '.join(map(str, cells))} |", flush=True)
+        for name in different:
+            print(f"{program.name}, {title}: {name} is different from the plain link", file=sys.stderr)
+    return same
+
+
+def main() -> int:
+    """Print the table; return 1 if a file behaves differently."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.bench.bolted", description=(__doc__ or "").partition("\n")[0]
+    )
+    parser.add_argument("programs", nargs="*", choices=(*_NAMES, []), help="default: all")
+    print("| program | file | windows | `verify` finds | huge in the cache | at the end of a run | the same output |")
+    print("|---|---|--:|---|--:|--:|--:|")
+    same = [measure(PROGRAMS[name]()) for name in parser.parse_args().programs or _NAMES]  # all, also behind a failure
+    return int(not all(same))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
