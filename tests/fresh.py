@@ -4,7 +4,8 @@ README.md and docs/install.md are typed first, in a clone of this checkout, with
 others.  Then come the packages of the table in docs/install.md, QEMU as docs/trace.md builds it where the package takes
 no plugins, and with them the blocks of all pages, typed by
 tests/build/test_manual.py, test_samples.py and tests/live/test_tour.py.  What is printed is kept below build/fresh, to
-be read.  A release that has been typed at this commit is left out.  As root, with a network.
+be read.  A release that has been typed at this commit is left out.  With --tests the README's other command is typed
+too, `make test`, which takes half an hour.  As root, with a network.
 """
 
 import argparse
@@ -91,8 +92,8 @@ def needed() -> list[str]:
     return sorted({name for row in rows for name in re.findall(r"`([a-z][a-z0-9.+-]+)`", row)})
 
 
-def typed(release: str) -> dict[str, Any]:
-    """Type everything in a fresh *release*; return the record of it."""
+def typed(release: str, tests: bool) -> dict[str, Any]:
+    """Type everything in a fresh *release*, with *tests* also the command that runs them; return the record of it."""
     fresh = Fresh(release)
     found: dict[str, str] = {}
 
@@ -103,6 +104,8 @@ def typed(release: str) -> dict[str, Any]:
         raise debian.UnavailableError(f"{release}: see {fresh.log}")
     fresh.types("a clone", f"git clone -q /srv/hugealign.git {_CLONE}", "/root")
     note("README.md: make demo", fresh.types("README.md: make demo", "make demo"))
+    if tests:
+        note("README.md: make test", fresh.types("README.md: make test", "make test"))
     for block in blocks(INSTALL):
         note(str(block), fresh.types(str(block), block.commands))
     packages = " ".join([*needed(), *_TYPIST.split()])
@@ -195,12 +198,13 @@ def main() -> int:
     """Run from the command line; return 1 if something that was typed failed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--release", choices=RELEASES, action="append", help="this one, also if it was typed before")
+    parser.add_argument("--tests", action="store_true", help="also `make test`, half an hour for each release")
     args = parser.parse_args()
     for release in args.release or RELEASES:
         if not args.release and load().get(release, {}).get("commit") == head():
             continue
         try:
-            record = typed(release)
+            record = typed(release, args.tests)
         except debian.UnavailableError as why:
             print(why, file=sys.stderr)
             return 3
