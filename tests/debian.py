@@ -15,9 +15,11 @@ SECONDS = 1800  # what a download may take
 
 #: Enters the directory $1, and runs /root/script there by the shell.  Mounts and processes end with it.
 _ENTER = """
+mount --bind "$1" "$1" || exit 1  # a root that the mount table knows, as findmnt asks it
 mount -t proc proc "$1/proc" && mount --rbind /sys "$1/sys" && mount -t tmpfs -o mode=755 tmpfs "$1/dev" || exit 1
 mkdir "$1/dev/pts" && mount -t devpts -o newinstance,ptmxmode=0666 devpts "$1/dev/pts" || exit 1
 mkdir -m 1777 "$1/dev/shm" && ln -s /proc/self/fd "$1/dev/fd" && ln -s pts/ptmx "$1/dev/ptmx" || exit 1
+ln -s fd/0 "$1/dev/stdin" && ln -s fd/1 "$1/dev/stdout" && ln -s fd/2 "$1/dev/stderr" || exit 1
 for node in null zero full random urandom tty; do
     : >"$1/dev/$node" && mount --bind "/dev/$node" "$1/dev/$node" || exit 1
 done

@@ -29,7 +29,7 @@ INSTALL = ROOT / "docs" / "install.md"
 TRACE = ROOT / "docs" / "trace.md"
 RELEASES = {"bookworm": "Debian 12", "trixie": "Debian 13"}
 _PLACE = ROOT / "build" / "fresh"
-_CLONE = "/root/hugealign"
+_CLONE = "/srv/hugealign"  # where other users can read it
 _CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 #: What a reader of the README has: the means to clone it, and what it says that `make demo` needs.
 _FIRST = "git sudo gcc make python3"

@@ -32,7 +32,7 @@ def test_a_link_imports_nothing_slow() -> None:
 
 def test_fix_and_back(tmp_path: Path) -> None:
     fixed, back = str(tmp_path / "fixed"), str(tmp_path / "back")
-    done = hugealign.fix(PYTHON, hugealign.FixOptions(page_size=1 << 16, output=fixed))
+    done = hugealign.fix(PYTHON, hugealign.FixOptions(level="merge", output=fixed))
     assert (done.action, done.output, done.after) == ("fix", fixed, os.path.getsize(fixed))
     assert done.plan
     assert done.plan.windows > done.plan.windows_before
@@ -41,7 +41,7 @@ def test_fix_and_back(tmp_path: Path) -> None:
     assert subprocess.run([fixed, "-c", "print(1)"], check=True, capture_output=True).stdout == b"1\n"
     assert hugealign.fix(fixed, hugealign.FixOptions(undo=True, output=back)).action == "undo"
     assert Path(back).read_bytes() == Path(PYTHON).read_bytes()
-    dry = hugealign.fix(PYTHON, hugealign.FixOptions(page_size=1 << 16))
+    dry = hugealign.fix(PYTHON, hugealign.FixOptions(level="merge"))
     assert (dry.output, dry.after) == ("", done.after)
 
 

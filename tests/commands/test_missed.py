@@ -13,6 +13,7 @@ import pytest
 
 from hugealign.lab.ran import traced
 from hugealign.profile.goodturing import halving, unseen
+from tests.build.manual import emulates
 from tests.support import HUGEALIGN, run
 
 #: Programs that every machine of these tests has, each with work that takes it through many functions.
@@ -40,8 +41,8 @@ DRAWS = 20
 @pytest.mark.parametrize("name", ["perl", *(pytest.param(n, marks=pytest.mark.matrix) for n in ("cc1", "bash"))])
 def test_what_is_missed_is_what_was_said(name: str, tmp_path: Path) -> None:
     """Of samples drawn from a trace: the interval holds nearly always, the number that halves it within a factor."""
-    if not shutil.which("qemu-x86_64"):
-        pytest.skip("no QEMU")
+    if not emulates():
+        pytest.skip("no QEMU that takes plugins")
     words = [*PROGRAMS[name]]
     if name == "cc1":
         (tmp_path / "main.c").write_text(SOURCE)

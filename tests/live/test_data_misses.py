@@ -1,6 +1,5 @@
 """Loads and stores, traced and simulated: a program whose misses are known beforehand."""
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from hugealign.errors import HugealignError
 from hugealign.lab.data import HUGE
 from hugealign.lab.simulation import DATA_CPUS
 from tests.bench.data import measure
+from tests.build.manual import emulates
 
 PAGES, ROUNDS = 1280, 10  # 5 MiB of constants, ten times over: more pages than any first level has entries
 _SOURCE = """\
@@ -25,8 +25,8 @@ int main(void) {
 
 
 def test_walk_through_constants(tmp_path: Path) -> None:
-    if not shutil.which("qemu-x86_64"):
-        pytest.skip("qemu-x86_64 is not installed")
+    if not emulates():
+        pytest.skip("qemu-x86_64 is missing, or takes no plugins")
     (tmp_path / "walk.c").write_text(_SOURCE)
     subprocess.run(("gcc", "-O1", "walk.c", "-o", "walk"), cwd=tmp_path, check=True)
     try:
