@@ -1,4 +1,4 @@
-"""A fresh Debian: unpacked by mmdebstrap, and entered by chroot, with namespaces of its own.
+"""A fresh Debian: unpacked by mmdebstrap, and entered as a root of its own, with its namespaces.
 
 Packages, their scripts and servers are real in it; kernel and file system are this machine's, and there is no init.
 Needs root, and a network for what is not below build/prebuilt yet.
@@ -23,8 +23,9 @@ ln -s fd/0 "$1/dev/stdin" && ln -s fd/1 "$1/dev/stdout" && ln -s fd/2 "$1/dev/st
 for node in null zero full random urandom tty; do
     : >"$1/dev/$node" && mount --bind "/dev/$node" "$1/dev/$node" || exit 1
 done
-exec chroot "$1" /usr/bin/env -i PATH="$2" HOME=/root DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 \\
-    "$3" -e /root/script
+# No chroot: in a mount namespace below one the kernel names files by paths from above it.
+cd "$1" && pivot_root . . && umount -l . && exec /usr/bin/env -i \\
+    PATH="$2" HOME=/root DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 "$3" -e /root/script
 """
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
