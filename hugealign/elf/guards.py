@@ -71,12 +71,11 @@ def read_guards(fd: int, image: "Image") -> Guards:
     """Return the guards of the file behind *fd*, whose headers are *image*; what cannot be read is not there."""
     entries = _dynamic(fd, image)
     flags, flags_1 = entries.get(_DT_FLAGS, 0), entries.get(_DT_FLAGS_1, 0)
-    relro = _segment(image, PT_GNU_RELRO)
     return Guards(
         writable_text=writable_text(image),
         grown_text=grown_text(image),
         stack=stack(image),
-        relro=relro is not None and relro.p_memsz > 0,
+        relro=_relro(image),
         bind_now=_DT_BIND_NOW in entries or bool(flags & _DF_BIND_NOW or flags_1 & _DF_1_NOW),
         pie=image.e_type == ET_DYN,
         features=_features(fd, image),
@@ -103,6 +102,16 @@ def weaker(ours: Guards, other: Guards) -> str:
 
 def _segment(image: "Image", p_type: int) -> "Segment | None":
     return next((segment for segment in image.segments if segment.p_type == p_type), None)
+
+
+def _relro(image: "Image") -> bool:
+    """Return whether PT_GNU_RELRO holds anything; wild makes one of padding alone for a program without such data."""
+    segment = _segment(image, PT_GNU_RELRO)
+    if segment is None or not segment.p_memsz:
+        return False
+    start, end = segment.p_vaddr, segment.p_vaddr + segment.p_memsz
+    inside = [s for s in image.sections if s.sh_size and start <= s.sh_addr < end]
+    return not inside or any(section.name != ".relro_padding" for section in inside)
 
 
 def _dynamic(fd: int, image: "Image") -> dict[int, int]:

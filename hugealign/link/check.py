@@ -1,6 +1,6 @@
 """Holding the output of a laid-out link against what it promises: the layout, and every guard of the plain link."""
 
-from hugealign.elf.guards import STACK_GUARDED, Guards
+from hugealign.elf.guards import Guards
 from hugealign.elf.image import Image
 from hugealign.elf.relocatable import UNREADABLE, members, opened, section_names
 from hugealign.link.command import Command
@@ -16,11 +16,12 @@ def doubtful(guards: "Guards", image: "Image", command: "Command") -> bool:
     """Return whether the output lacks a guard that the plain link might have, so that it has to be looked at.
 
     What our additions cannot change is not asked: a plain link costs as much as ours.  The pad decides about the stack
-    only where no other input has a ``.note.GNU-stack`` (``bfd_elf_size_dynamic_sections`` in bfd/elflink.c).
+    only where no other input has a ``.note.GNU-stack`` (``bfd_elf_size_dynamic_sections`` in bfd/elflink.c): an older
+    GNU ld then makes it executable for the silent ones, one configured with ``--disable-default-execstack`` for none.
     """
     if guards.writable_text or guards.grown_text:
         return True
-    if guards.stack != STACK_GUARDED and "execstack" not in command.z and not _says_of_the_stack(command):
+    if not {"execstack", "noexecstack"}.intersection(command.z) and not _says_of_the_stack(command):
         return True
     if not guards.relro and "norelro" not in command.z and any(s.name in _RELRO for s in image.sections):
         return True

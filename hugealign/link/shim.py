@@ -151,7 +151,7 @@ def _guarded(job: Job, recipe: Recipe, attempt: Attempt, voice: Voice, quiet: bo
     reference = found[1]
     bare = recipe.without(stack_note=True)
     reason = weaker(attempt.guards, reference)
-    again = laid_out(job, bare if reason else recipe)
+    again = laid_out(job, bare if reason or attempt.guards.stack != reference.stack else recipe)
     if again.guards and again.run.status == 0 and not weaker(again.guards, reference):
         return again
     run = plain(job, capture=True)

@@ -8,13 +8,22 @@ from pathlib import Path
 import pytest
 
 from tests.corpus import SOURCES, Case
-from tests.link import newer, test_corpus, test_layout, test_order, test_rodata, test_situations, test_small
+from tests.link import (
+    newer,
+    test_corpus,
+    test_guards,
+    test_layout,
+    test_order,
+    test_rodata,
+    test_situations,
+    test_small,
+)
 from tests.support import Toolchain
 
 pytestmark = pytest.mark.matrix
 
 # Every test of these modules that takes a toolchain is a test here too, with the fixture `toolchain` below.
-for module in (test_layout, test_order, test_rodata, test_situations, test_small):
+for module in (test_guards, test_layout, test_order, test_rodata, test_situations, test_small):
     for name, function in vars(module).items():
         if name.startswith("test_") and "toolchain" in inspect.signature(function).parameters:
             globals()[name] = function
