@@ -5,7 +5,7 @@ others.  Then come the packages of the table in docs/install.md, QEMU as docs/tr
 no plugins, and with them the blocks of all pages, typed by
 tests/build/test_manual.py, test_samples.py and tests/live/test_tour.py.  What is printed is kept below build/fresh, to
 be read.  A release that has been typed at this commit is left out.  With --tests the README's other command is typed
-too, `make test`, which takes half an hour.  As root, with a network.
+too, `make test`, which takes a quarter of an hour.  As root, with a network.
 """
 
 import argparse
@@ -198,7 +198,7 @@ def main() -> int:
     """Run from the command line; return 1 if something that was typed failed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--release", choices=RELEASES, action="append", help="this one, also if it was typed before")
-    parser.add_argument("--tests", action="store_true", help="also `make test`, half an hour for each release")
+    parser.add_argument("--tests", action="store_true", help="also `make test`, a quarter of an hour for each release")
     args = parser.parse_args()
     for release in args.release or RELEASES:
         if not args.release and load().get(release, {}).get("commit") == head():

@@ -12,18 +12,17 @@ import argparse
 import json
 import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tests.bench.peers import builds, live
 from tests.bench.peers.program import LINKERS, Program
 from tests.bench.peers.programs import PROGRAMS
-from tests.support import HUGEALIGN, LLVM, PAGE, ROOT, environment, run
+from tests.support import HUGEALIGN, PAGE, ROOT, environment, run
 
 _NAMES = ("clang", "sqlite", "script")
-_RECIPE = ("-reorder-functions=cdsort", "-reorder-blocks=ext-tsp", "-split-functions", "-split-all-cold", "-split-eh")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,25 +36,30 @@ class Work:
 def did(program: Program, file: Path) -> dict[str, Work]:
     """Return what *file*, a build of *program*, does, by the name of the work."""
     if program.name != "clang":
-        return {name: ran(file, arguments, program.directory) for name, arguments in runs(program).items()}
+        runs = {"train": program.train, "test": program.test}
+        return {name: ran(file, arguments, program.directory) for name, arguments in runs.items()}
     found = {}
-    with tempfile.TemporaryDirectory() as place:
-        for source in sorted((ROOT / "tests" / "corpus" / "cxx").glob("*.cc")):
-            text = Path(place, "source.ii")
-            words = [f"{LLVM['lld19']}/clang++", "-std=c++20", "-E", "-P", str(source), "-o", str(text)]
-            subprocess.run(words, check=True, env=environment())
-            target = Path(place, "source.o")
-            arguments = [*program.train[:-1], str(text)]  # its last word is the source
-            arguments[arguments.index("/dev/null")] = str(target)
-            done = ran(file, tuple(arguments), program.directory)
-            found[source.name] = Work(done.status, done.output + (target.read_bytes() if target.exists() else b""))
-            target.unlink(missing_ok=True)
+    target = program.directory / "source.o"
+    for source in preprocessed(program.directory / "cxx"):
+        target.unlink(missing_ok=True)
+        arguments = [*program.train[:-1], str(source)]  # its last word is the source
+        arguments[arguments.index("/dev/null")] = str(target)
+        done = ran(file, tuple(arguments), program.directory)
+        found[source.name] = Work(done.status, done.output + (target.read_bytes() if target.exists() else b""))
     return found
 
 
-def runs(program: Program) -> dict[str, tuple[str, ...]]:
-    """Return the arguments of the two runs."""
-    return {"train": program.train, "test": program.test}
+@cache
+def preprocessed(directory: Path) -> tuple[Path, ...]:
+    """Return the programs of tests/corpus/cxx in *directory*, preprocessed by clang-19 and sorted by name."""
+    directory.mkdir(exist_ok=True)
+    texts = []
+    for source in sorted((ROOT / "tests" / "corpus" / "cxx").glob("*.cc")):
+        text = directory / f"{source.stem}.ii"
+        words = ["clang++-19", "-std=c++20", "-E", "-P", str(source), "-o", str(text)]
+        subprocess.run(words, check=True, env=environment())
+        texts.append(text)
+    return tuple(texts)
 
 
 def ran(file: Path, arguments: tuple[str, ...], directory: Path) -> Work:
@@ -80,9 +84,8 @@ def three(program: Program) -> dict[str, Path]:
     command, _ = builds.link(program, linked.name, *LINKERS["lld"], "-Wl,-q", wrapper=(str(HUGEALIGN),))
     builds.made(program, command, linked)
     bolted, fixed = linked.with_name("whole.bolt"), linked.with_name("whole.fixed")
-    builds.made(
-        program, [str(builds.BOLT), linked.name, *_RECIPE, f"-data={data.name}", "-o", bolted.name], bolted, data
-    )
+    words = [*builds.BOLT_BLOCKS, f"-data={data.name}", "-o", bolted.name]
+    builds.made(program, [str(builds.BOLT), linked.name, *words], bolted, data)
     builds.made(program, [str(HUGEALIGN), "fix", "-o", fixed.name, bolted.name], fixed, bolted)
     return {"linked by hugealign": linked, "by BOLT": bolted, "by fix": fixed}
 
@@ -114,7 +117,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.bench.bolted", description=(__doc__ or "").partition("\n")[0]
     )
-    parser.add_argument("programs", nargs="*", choices=(*_NAMES, []), help="default: all")
+    # Before Python 3.12 choices are held against the empty list, too.
+    parser.add_argument("programs", nargs="*", choices=(*_NAMES, []), metavar="|".join(_NAMES), help="default: all")
     print("| program | file | windows | `verify` finds | huge in the cache | at the end of a run | the same output |")
     print("|---|---|--:|---|--:|--:|--:|")
     same = [measure(PROGRAMS[name]()) for name in parser.parse_args().programs or _NAMES]  # all, also behind a failure

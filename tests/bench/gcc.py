@@ -16,7 +16,6 @@ both options are named, since -fauto-profile switches each on again behind -fno-
 import argparse
 import struct
 import subprocess
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,7 +23,6 @@ from hugealign.elf.symbols import read_functions
 from hugealign.lab.files import find
 from hugealign.lab.geometry import geometry
 from hugealign.lab.placement import original
-from hugealign.lab.simulate import simulate
 from hugealign.lab.tracefile import Trace, open_trace
 from hugealign.processor.table import CPUS
 from tests.bench.peers import figures, heldout, profiles
@@ -122,8 +120,8 @@ def measure(name: str) -> None:
     counting = heldout.units(directory, "counting.", files, (*plain, "-fprofile-generate"), "gcc")
     linked("counting", counting, "-fprofile-generate")
     subprocess.run(["./counting", *train], cwd=directory, check=True, capture_output=True)
-    for counts in directory.glob("counting*.gcda"):  # gcc looks for them by the name of the object
-        counts.rename(counts.with_name(counts.name.replace("counting.", "fprofile-use.", 1)))
+    for counted in directory.glob("counting*.gcda"):  # gcc looks for them by the name of the object
+        counted.rename(counted.with_name(counted.name.replace("counting.", "fprofile-use.", 1)))
     for way, more in (("-fauto-profile", f"-fauto-profile={profile}"), ("-fprofile-use", "-fprofile-use")):
         objects = heldout.units(directory, f"{way[1:]}.", files, (*plain, more, "-Wno-missing-profile"), "gcc")
         builds.append(linked(way[1:], objects))
@@ -134,16 +132,10 @@ def measure(name: str) -> None:
         trace = traced(directory, build, test, build)
         file = find(trace.description.files, str(directory / build))
         cpus = [geometry(cpu) for cpu in CPUS if cpu.name in _PROCESSORS]
-        placement = original(trace, file, build)
-        draws = figures.drawn(trace, file, placement, 0)
-        done = simulate(trace, [(draw, _BUDGETS) for draw in draws], cpus)
-        misses = Counter[tuple[str, int]]()
-        for row in done.rows:
-            misses[row.cpu, row.windows] += row.misses
-        for cpu in cpus:
-            totals = [misses[cpu.name, min(count, placement.windows)] for count in _BUDGETS]
-            cells = [f"{round(one / len(draws)):,}" for one in totals]
-            print(f"| {name} | {build} | {cpu.name} | {' | '.join(cells)} |", flush=True)
+        draws = figures.drawn(trace, file, original(trace, file, build), 0)
+        misses, _ = figures.missed(draws, trace, _BUDGETS, cpus)
+        for processor, counts in misses.items():
+            print(f"| {name} | {build} | {processor} | {' | '.join(f'{count:,}' for count in counts)} |", flush=True)
 
 
 def main() -> None:

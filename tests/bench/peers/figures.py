@@ -3,7 +3,7 @@
 import random
 from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from hugealign.elf.image import Image
@@ -12,6 +12,7 @@ from hugealign.elf.windows import text_windows
 from hugealign.lab.geometry import Geometry, geometry
 from hugealign.lab.placement import WINDOW, Placement, original
 from hugealign.lab.relinked import moves, relinked
+from hugealign.lab.simulate import simulate
 from hugealign.lab.tracefile import Trace
 from hugealign.processor.table import CPUS
 from tests.bench.peers.builds import Build
@@ -116,6 +117,23 @@ def drawn(trace: Trace, file: int, placement: Placement, text: int) -> list[Plac
             addresses = array("Q", (address + (aside[number] if number else 0) for address, (_, number, _, _) in rows))
         placements.append(replace(placement, name=str(draw), addresses=addresses))
     return placements
+
+
+def missed(
+    draws: Sequence[Placement], trace: Trace, budgets: Sequence[int], cpus: Iterable[Geometry]
+) -> tuple[dict[str, list[int]], int]:
+    """Return the misses of each of *cpus* at each of *budgets*, the mean of all *draws*, and the instructions that ran.
+
+    A budget of more windows than the placement has is that of all of them.
+    """
+    done = simulate(trace, [(draw, budgets) for draw in draws], list(cpus))
+    misses = Counter[tuple[str, int]]()
+    for row in done.rows:
+        misses[row.cpu, row.windows] += row.misses
+    most = draws[0].windows
+    names = dict.fromkeys(row.cpu for row in done.rows)
+    means = {name: [round(misses[name, min(n, most)] / len(draws)) for n in budgets] for name in names}
+    return means, done.instructions
 
 
 def by_window(trace: Trace, file: int) -> Counter[int]:

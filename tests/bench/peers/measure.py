@@ -13,7 +13,6 @@ from typing import Any
 from hugealign.elf.symbols import Functions, read_functions
 from hugealign.lab.files import find
 from hugealign.lab.ran import profile
-from hugealign.lab.simulate import simulate
 from hugealign.lab.tracefile import Trace, open_trace
 from tests.bench import timing
 from tests.bench.peers import builds, figures, live, profiles
@@ -145,16 +144,8 @@ def _simulated(
     row = _row(program, build, found)
     budgets = _budgets(program, build)
     draws = figures.drawn(trace, file, found.placement, before.text)
-    done = simulate(trace, [(draw, budgets) for draw in draws], list(cpus.values()))
-    misses = Counter[tuple[str, int]]()
-    for one in done.rows:
-        misses[one.cpu, one.windows] += one.misses
-    most = found.placement.windows
-    row["misses"] = {
-        title: {str(n): round(misses[cpu.name, min(n, most)] / len(draws)) for n in budgets}
-        for title, cpu in cpus.items()
-    }
-    row["instructions"] = done.instructions
+    misses, row["instructions"] = figures.missed(draws, trace, budgets, cpus.values())
+    row["misses"] = {title: dict(zip(map(str, budgets), misses[cpu.name], strict=True)) for title, cpu in cpus.items()}
     return row
 
 
