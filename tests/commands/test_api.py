@@ -75,10 +75,10 @@ def test_order(tmp_path: Path) -> None:
 
 
 def test_processes() -> None:
-    seen = hugealign.processes([str(os.getpid()), "no such program"])
+    seen = hugealign.processes([str(os.getpid()), "zqzqzqzq"])
     (verdict,) = seen.verdicts
     assert verdict.process.pid == os.getpid()
-    assert seen.errors == (("no such program", "no process is named no such program"),)
+    assert seen.errors == (("zqzqzqzq", "no process is named zqzqzqzq"),)
 
 
 def test_warm_and_cool(tmp_path: Path) -> None:
