@@ -17,6 +17,12 @@ MAIN = "unsigned big_sum(void);\nint main(void) { return big_sum() != 3000u * 29
 EVEN_IF_SMALL: Settings = {"HUGEALIGN_MIN_TEXT": "0", "HUGEALIGN_PAD_THRESHOLD": "0"}
 
 
+def linker_features() -> list[str]:
+    """The words that make rustc 1.90 and newer look for a linker as gcc does; older ones do not know them."""
+    version = run("rustc", "--version", check=True).stdout.split()[1]
+    return ["-Clinker-features=-lld"] if tuple(map(int, version.split(".")[:2])) >= (1, 90) else []
+
+
 def need(*tools: str) -> None:
     """Skip the test unless all *tools* are installed."""
     for tool in tools:

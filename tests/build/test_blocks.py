@@ -13,8 +13,8 @@ import pytest
 from hugealign import orderfile
 from hugealign.elf.blockmap import read_blocks
 from hugealign.elf.symbols import read_functions
-from tests.build.projects import EVEN_IF_SMALL, Settings
-from tests.support import HUGEALIGN, LLVM, run
+from tests.build.projects import EVEN_IF_SMALL, Settings, linker_features, need
+from tests.support import BIN, HUGEALIGN, LLVM, run
 
 #: By compiler: what has it write the map.
 MAPS = {"clang-14": "-fbasic-block-sections=labels", "clang-19": "-fbasic-block-address-map"}
@@ -206,6 +206,50 @@ def test_link_time_optimisation(compiler: str, lto: str, tmp_path: Path) -> None
     program = work.build("divided", profile="order")
     assert work.run(program) == expected
     assert parts(program)
+
+
+RUST = """\
+use std::collections::HashMap;
+fn work(n: u64) -> Result<u64, String> {
+    let (mut seen, mut sum) = (HashMap::new(), 0);
+    for i in 0..n {
+        *seen.entry(i % 97).or_insert(0) += i;
+        if i % 1000 == 999 { sum += seen[&(i % 97)]; }
+        if i == 123456 { return Err(format!("too far: {i}")); }
+    }
+    Ok(sum)
+}
+fn main() {
+    println!("{:?} {:?}", work(5000), work(200000));
+    let caught = std::panic::catch_unwind(|| vec![1][std::env::args().count() + 5]);
+    println!("{}", caught.is_err());
+}
+"""
+
+
+def test_rust(tmp_path: Path) -> None:
+    """rustc leaves its code to the LLD that comes with it, which makes the map, and then divides."""
+    need("rustc", "clang")
+    root = run("rustc", "--print", "sysroot", check=True).stdout.strip()
+    host = next(line for line in run("rustc", "-vV").stdout.splitlines() if line.startswith("host: ")).split()[1]
+    lld = Path(root, "lib", "rustlib", host, "bin", "gcc-ld")
+    if not lld.is_dir():
+        pytest.skip("this rustc comes without an LLD")
+    (tmp_path / "main.rs").write_text(RUST)
+    settings: Settings = {**EVEN_IF_SMALL, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+
+    def built(name: str, *words: str, **more: str) -> Path:
+        rust = ("rustc", "-O", "-Clinker-plugin-lto", f"-Clinker={BIN}/hugealign-clang", *linker_features())
+        front = (*rust, "-Clink-arg=-fuse-ld=lld", f"-Clink-arg=-B{lld}")
+        run(*front, *words, "main.rs", "-o", name, cwd=tmp_path, check=True, **settings, **more)
+        return tmp_path / name
+
+    plain = built("plain", "-Clink-arg=-Wl,--lto-basic-block-address-map")
+    work = Work(tmp_path, "clang-19", none="")
+    assert any(entry.blocks for entry in work.order(plain, 5).entries)
+    program = built("divided", HUGEALIGN_PROFILE=str(tmp_path / "order"))
+    assert parts(program)
+    assert run(program).stdout == run(plain).stdout != ""
 
 
 def test_what_has_no_such_list(tmp_path: Path) -> None:

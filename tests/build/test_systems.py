@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.build.projects import MAIN, Settings, laid_out, need, program, quiet, write
+from tests.build.projects import MAIN, Settings, laid_out, linker_features, need, program, quiet, write
 from tests.link.bulk import bulk_source
 from tests.support import run
 
@@ -165,12 +165,6 @@ fn main() {
     println!("cargo:rerun-if-changed=bulk.s");
 }
 """
-
-
-def linker_features() -> list[str]:
-    """The words that make rustc 1.90 and newer look for a linker as gcc does; older ones do not know them."""
-    version = run("rustc", "--version", check=True).stdout.split()[1]
-    return ["-Clinker-features=-lld"] if tuple(map(int, version.split(".")[:2])) >= (1, 90) else []
 
 
 @pytest.mark.parametrize("linker", ["hugealign-gcc", "hugealign-clang", "build"])
