@@ -241,7 +241,7 @@ def test_rust(tmp_path: Path) -> None:
     def built(name: str, *words: str, **more: str) -> Path:
         rust = ("rustc", "-O", "-Clinker-plugin-lto", f"-Clinker={BIN}/hugealign-clang", *linker_features())
         front = (*rust, "-Clink-arg=-fuse-ld=lld", f"-Clink-arg=-B{lld}")
-        run(*front, *words, "main.rs", "-o", name, cwd=tmp_path, check=True, **settings, **more)
+        run(*front, *words, "main.rs", "-o", name, cwd=tmp_path, check=True, **{**settings, **more})
         return tmp_path / name
 
     plain = built("plain", "-Clink-arg=-Wl,--lto-basic-block-address-map")
