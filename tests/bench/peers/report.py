@@ -22,7 +22,7 @@ and [clang](peers/clang.md), 70 MiB. The others were only judged:
 |---|---|--:|
 | [sqlite](peers/sqlite.md) | C, clang 19 | 1.0 MiB |
 | [gawk](peers/gawk.md) | C, clang 19 | 0.5 MiB |
-| [script](peers/script.md) | Rust, rustc | 2.8 MiB |
+| [script](peers/script.md) | Rust 1.86, its bitcode by clang 19 | 2.7 MiB |
 | [backends](peers/backends.md) | C++, Debian's build of LLVM 14 | 39 MiB |
 | [lowering](peers/lowering.md) | C++, Debian's build of MLIR 19 | 67 MiB |
 
