@@ -23,8 +23,8 @@ FIRST = """\
 #include <cstdio>
 #include <stdexcept>
 #include <string>
-int second(int);
-static int same(int x) { return x > 2 ? x * 3 : x - 7; }
+int second(int), loops(int);
+__attribute__((noinline)) static int same(int x) { return x > 2 ? loops(x) * 3 : second(x + 3) - 7; }
 __attribute__((noinline)) int thrown(int x) {
     if (x % 3 == 0) throw std::runtime_error("three");
     if (x % 5 == 0) throw x;
@@ -60,7 +60,11 @@ int main() {
         printf("%d %d %d %d %d\\n", caught(x), jumps(x), computed(x), loops(x), same(x) + second(x));
 }
 """
-SECOND = "static int same(int x) { return x > 4 ? x * 5 : x - 9; }\nint second(int x) { return x % 2 ? same(x) : 4; }\n"
+SECOND = """\
+int loops(int);
+__attribute__((noinline)) static int same(int x) { return x > 4 ? loops(x) * 5 : x - 9; }
+int second(int x) { return x % 2 ? same(x) : 4; }
+"""
 GOTO = """\
 #include <stdio.h>
 __attribute__((noinline)) int asm_goto(int x) {
@@ -78,6 +82,7 @@ class Work:
     def __init__(self, directory: Path, compiler: str, *flags: str, **sources: str) -> None:
         self.directory, self.compiler, self.flags = directory, compiler, flags
         self.settings: Settings = {**EVEN_IF_SMALL, "XDG_CACHE_HOME": str(directory / "cache")}
+        self.report = ""
         self.sources = sources or {"first.cc": FIRST, "second.cc": SECOND}
         for name, text in self.sources.items():
             (directory / name).write_text(text)
@@ -111,7 +116,7 @@ class Work:
                 lines += [f"S {block.address:x} 10000000" for block in ran]
         (self.directory / "profile").write_text("\n".join(lines) + "\n")
         words = ("--type", "preaggregated", "profile", "-b", program.name, "--itlb-2m", "8", "-o", "order")
-        self.run(HUGEALIGN, "order", "--blocks", *words)
+        self.report = self.run(HUGEALIGN, "order", "--blocks", *words)
         return orderfile.load(str(self.directory / "order"))
 
 
@@ -136,6 +141,8 @@ def test_divided_functions_do_the_same(compiler: str, tmp_path: Path) -> None:
     divided = {entry.name for entry in order.entries if entry.blocks}
     assert {"_Z6caughti", "_Z5jumpsi", "_Z8computedi"} <= divided
     assert not any("same" in name for name in divided)
+    assert sum("same" in entry.name for entry in order.entries) == 2
+    assert re.search(r"\n2 functions kept whole, \d+ B: others have the same names\n", work.report), work.report
     program = work.build("divided", profile="order")
     assert work.run(program) == expected
     assert parts(program) <= divided
@@ -146,6 +153,16 @@ def test_divided_functions_do_the_same(compiler: str, tmp_path: Path) -> None:
     assert all(addresses[f"{name}.cold"] > hot for name in parts(program))
     (made,) = (tmp_path / "cache" / "hugealign").glob("*.list")
     assert re.fullmatch(r"(?:![^!\n]+\n!!0(?: \d+)*\n)+", made.read_text())
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_local_functions_with_names_of_their_own(compiler: str, tmp_path: Path) -> None:
+    work = Work(tmp_path, compiler, "-funique-internal-linkage-names")
+    plain = work.build("plain", MAPS[compiler])
+    order = work.order(plain, 6)
+    assert sum("same" in entry.name and bool(entry.blocks) for entry in order.entries) == 2
+    assert "kept whole" not in work.report
+    assert work.run(work.build("divided", profile="order")) == work.run(plain)
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
