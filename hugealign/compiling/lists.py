@@ -33,11 +33,11 @@ def listed(entries: Iterable[Entry]) -> Iterator[str]:
 
     The form is the first, ``!f/alias`` and ``!!0 4 2``, which every clang since 12 reads, the newest too
     (llvm/lib/CodeGen/BasicBlockSectionsProfileReader.cpp).  What would be an error there is left out: names that have a
-    meaning, or that two functions have.
+    meaning, and those that came before: functions of one name have the same blocks (ordering/blocks.py).
     """
     said: set[str] = set()
     for entry in entries:
-        if not entry.blocks or not sayable(entry.name) or entry.name in said or entry.file:
+        if not entry.blocks or not sayable(entry.name) or entry.name in said:
             continue
         names = [entry.name, *(alias for alias in entry.aliases if sayable(alias) and alias not in said)]
         said.update(names)

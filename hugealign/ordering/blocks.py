@@ -5,7 +5,7 @@ and the others into one of its own, which no order names.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hugealign.compiling.lists import sayable
@@ -135,17 +135,53 @@ def laid(flow: Flow, blocks: Mapping[int, Sequence[Block]], functions: Functions
     chosen = [one for one in counted if _enough(one, flow)]
     stays = [_stays(one) for one in chosen]
     graphs = [_graph(one, kept) for one, kept in zip(chosen, stays, strict=True)]
+    told = {
+        one.index: tuple(one.blocks[kept[place]].number for place in order)
+        for one, kept, order in zip(chosen, stays, orders(graphs), strict=True)
+    }
+    undivided = {
+        index
+        for index in matched.samples
+        if index not in told and len(blocks.get(functions.starts[index], ())) != 1  # a single block always stays
+    }
+    agreed = _agreed(told, functions, matched, undivided if flow.complete else None)
     found: dict[int, Laid] = {}
-    for one, kept, order in zip(chosen, stays, orders(graphs), strict=True):
+    for one in chosen:
+        if one.index not in agreed:
+            continue
+        numbers, by_number = agreed[one.index], {block.number: block for block in one.blocks}
         start, at, pieces = functions.starts[one.index], 0, []
-        for place in order:
-            block = one.blocks[kept[place]]
-            pieces.append((block.address - start, block.size, at))
-            at += block.size
-        numbers = tuple(one.blocks[kept[place]].number for place in order)
+        for number in numbers:
+            block = by_number.get(number)
+            if block is not None:
+                pieces.append((block.address - start, block.size, at))
+                at += block.size
         leaves = max(0, functions.sizes[one.index] - at)
         found[one.index] = Laid(numbers, at, tuple(sorted(pieces)), leaves, len(functions) + len(found))
     return found
+
+
+def _agreed(
+    told: Mapping[int, tuple[int, ...]], functions: Functions, matched: Matched, undivided: Container[int] | None
+) -> dict[int, tuple[int, ...]]:
+    """Return the numbers of the blocks that stay, for functions of one name the same; without those that stay whole.
+
+    Clang's list tells functions by their names.  Copies that a compiler made in several units differ by what it inlined
+    in each, so all keep the numbers that ran in any, in the order that is best for the hottest.  All stay whole if one
+    of them is *undivided*, or if the record is not complete, which is None: one could be hot that was not seen.
+    """
+    groups: dict[str, list[int]] = {}
+    for index in sorted(told, key=lambda index: -matched.samples[index]):
+        groups.setdefault(functions.names[index], []).append(index)
+    agreed: dict[int, tuple[int, ...]] = {}
+    for name, indices in groups.items():
+        alike = set(functions.by_name[name])
+        if len(alike) > 1 and (undivided is None or any(index in undivided for index in alike)):
+            continue
+        numbers = tuple(dict.fromkeys(number for index in indices for number in told[index]))
+        if len(numbers) <= _LIST_LIMIT:
+            agreed.update(dict.fromkeys(indices, numbers))
+    return agreed
 
 
 def divided(functions: Functions, laid: Mapping[int, Laid]) -> Functions:
@@ -164,10 +200,7 @@ def divided(functions: Functions, laid: Mapping[int, Laid]) -> Functions:
 def _candidates(
     blocks: Mapping[int, Sequence[Block]], functions: Functions, matched: Matched
 ) -> Iterator[tuple[int, Sequence[Block]]]:
-    """Yield the functions that ran, with their blocks, if these are what the file has, and the compiler can be told.
-
-    A name that several functions have would be one too many in its list.
-    """
+    """Yield the functions that ran, with their blocks, if these are what the file has, and the compiler can be told."""
     for index in sorted(matched.samples):
         name, start, end = (
             functions.names[index],
@@ -178,7 +211,7 @@ def _candidates(
         if (
             1 < len(found) <= _LIST_LIMIT
             and sayable(name)
-            and len(functions.by_name.get(name, ())) == 1
+            and name in functions.by_name
             and found[0].number == 0
             and all(start <= block.address and block.address + block.size <= end for block in found)
         ):

@@ -21,6 +21,7 @@ def compose(
     """Return the order file of *plan*; *header* says what it was made from, *laid* has the blocks of functions."""
     aliases = _aliases(functions, {placed.index for placed in plan.placed})
     seen: set[tuple[str, str, int]] = set()
+    parts = {one.part for one in laid.values()}
     entries = []
     for placed in plan.placed:
         index = placed.index
@@ -37,8 +38,9 @@ def compose(
             tuple(aliases.get(index, ())),
             laid[index].numbers if index in laid else (),
         )
-        # Locals of one name from files of one name cannot be told apart: one line stands for all of them.
-        if shared:
+        # Locals of one name from files of one name cannot be told apart, nor can what leaves functions of one name: one
+        # line stands for all of them.
+        if shared or index in parts:
             if entry.key in seen:
                 continue
             seen.add(entry.key)
@@ -47,11 +49,8 @@ def compose(
     there = {placed.index for placed in plan.placed}
     last = plan.placed[-1].window if plan.placed else 1
     apart = [laid[placed.index] for placed in plan.placed if placed.index in laid]
-    entries += [
-        Entry(functions.names[one.part], kind=FILL, window=last)
-        for one in apart
-        if one.leaves and one.part not in there
-    ]
+    names = dict.fromkeys(functions.names[one.part] for one in apart if one.leaves and one.part not in there)
+    entries += [Entry(name, kind=FILL, window=last) for name in names if (name, "", 0) not in seen]
     return OrderFile(dict(header), entries)
 
 

@@ -13,6 +13,7 @@ import pytest
 from hugealign import orderfile
 from hugealign.elf.blockmap import read_blocks
 from hugealign.elf.symbols import read_functions
+from tests.build.manual import emulates
 from tests.build.projects import EVEN_IF_SMALL, Settings, linker_features, need
 from tests.support import BIN, HUGEALIGN, LLVM, run
 
@@ -153,6 +154,28 @@ def test_divided_functions_do_the_same(compiler: str, tmp_path: Path) -> None:
     assert all(addresses[f"{name}.cold"] > hot for name in parts(program))
     (made,) = (tmp_path / "cache" / "hugealign").glob("*.list")
     assert re.fullmatch(r"(?:![^!\n]+\n!!0(?: \d+)*\n)+", made.read_text())
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_local_functions_of_one_name(compiler: str, tmp_path: Path) -> None:
+    """A trace knows what each of them does; both keep the blocks that ran in one, and are divided."""
+    if not emulates():
+        pytest.skip("QEMU takes no plugins here")
+    work = Work(tmp_path, compiler)
+    plain = work.build("plain", MAPS[compiler])
+    work.run(HUGEALIGN, "trace", "-o", "trace", "--", plain)
+    report = work.run(HUGEALIGN, "order", "--blocks", "--trace", "trace", "-b", plain, "--cpu", "zen3", "-o", "order")
+    assert "kept whole" not in report
+    entries = orderfile.load(str(tmp_path / "order")).entries
+    (name,) = {entry.name for entry in entries if "same" in entry.name and entry.file}
+    local = [entry for entry in entries if entry.name == name]
+    assert sorted(entry.file for entry in local) == ["first.cc", "second.cc"]
+    assert len({entry.blocks for entry in local}) == 1
+    assert local[0].blocks
+    program = work.build("divided", profile="order")
+    assert work.run(program) == work.run(plain)
+    (made,) = (tmp_path / "cache" / "hugealign").glob("*.list")
+    assert made.read_text().count(f"!{name}\n") == 1
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)

@@ -72,7 +72,6 @@ def test_all_landing_pads_stay_or_none() -> None:
 @pytest.mark.parametrize(
     ("names", "found"),
     [
-        (("f", "f"), MAP),  # of two functions of one name the list would have both
         (("a b", "g"), MAP),
         (("f", "g"), MAP[1:]),  # the entry is missing
         (("f", "g"), [*MAP, Block(9, 0x1038, 16, False)]),  # of another build: it reaches behind the function
@@ -81,6 +80,44 @@ def test_all_landing_pads_stay_or_none() -> None:
 )
 def test_left_whole(names: tuple[str, str], found: list[Block]) -> None:
     assert not laid(flow((0x1000, 0x1010)), {0x1000: found}, functions(*names), Matched({0: 1}))
+
+
+def test_functions_of_one_name_keep_the_same() -> None:
+    """Clang's list does not tell them apart: what ran in one stays in the other, first what is best for the hottest."""
+    names, both, runs = functions("f", "f"), {0x1000: MAP, 0x1040: OTHER}, [(0x1010, 0x1020), (0x1040, 0x1050)]
+    found = laid(flow((0x1000, 0x1010), *runs), both, names, Matched({0: 1, 1: 2}))
+    assert {index: (one.numbers, one.size) for index, one in found.items()} == {0: ((0, 1, 2), 48), 1: ((0, 1, 2), 16)}
+    hotter = laid(flow((0x1000, 0x1010), *runs), both, names, Matched({0: 2, 1: 1}))
+    assert {one.numbers for one in hotter.values()} == {(0, 2, 1)}
+    alone = laid(flow((0x1000, 0x1010)), {0x1000: MAP}, names, Matched({0: 1}))
+    assert alone[0].numbers == (0,)  # what did not run may be divided
+    single = laid(flow((0x1000, 0x1010)), {0x1000: MAP, 0x1040: OTHER[:1]}, names, Matched({0: 1, 1: 1}))
+    assert list(single) == [0]  # a single block stays anyhow
+
+
+def test_functions_of_one_name_stay_whole() -> None:
+    """If one of them ran and has no map, or could have run without being seen."""
+    names = functions("f", "f")
+    assert not laid(flow((0x1000, 0x1010)), {0x1000: MAP}, names, Matched({0: 1, 1: 1}))
+    seen = Flow()
+    seen.run(0x1000, 0x1001, 1_000_000)
+    assert not laid(seen, {0x1000: MAP}, names, Matched({0: 1_000_000}))
+    assert laid(seen, {0x1000: MAP}, functions("f", "g"), Matched({0: 1_000_000}))
+
+
+def test_one_line_for_what_leaves_functions_of_one_name() -> None:
+    found = functions("f", "f")
+    found.files[:] = ["a.c", "b.c"]
+    more = [*OTHER, Block(2, 0x1050, 12, False)]
+    found.sizes[1] = 0x1C
+    matched = Matched({0: 2, 1: 1})
+    both = laid(flow((0x1000, 0x1010), (0x1040, 0x1044)), {0x1000: MAP, 0x1040: more}, found, matched)
+    small = replace(divided(found, both), text=1 << 20)
+    for parts in ({0: 2, 1: 3}, {}):
+        plan = of_sorted(Problem(matched, small, WindowRoom(4096, 1), parts=parts), Sorted([0, 1]))
+        entries = compose(plan, matched, small, {}, both).entries
+        assert [(entry.name, entry.file) for entry in entries if entry.blocks] == [("f", "a.c"), ("f", "b.c")]
+        assert [entry.name for entry in entries if not entry.blocks] == ["f.cold"]
 
 
 def test_samples_have_to_be_enough() -> None:
