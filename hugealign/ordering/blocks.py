@@ -144,7 +144,7 @@ def laid(flow: Flow, blocks: Mapping[int, Sequence[Block]], functions: Functions
         for index in matched.samples
         if index not in told and len(blocks.get(functions.starts[index], ())) != 1  # a single block always stays
     }
-    agreed = _agreed(told, functions, matched, undivided if flow.complete else None)
+    agreed = _agreed(told, functions, undivided if flow.complete else None)
     found: dict[int, Laid] = {}
     for one in chosen:
         if one.index not in agreed:
@@ -162,23 +162,26 @@ def laid(flow: Flow, blocks: Mapping[int, Sequence[Block]], functions: Functions
 
 
 def _agreed(
-    told: Mapping[int, tuple[int, ...]], functions: Functions, matched: Matched, undivided: Container[int] | None
+    told: Mapping[int, tuple[int, ...]], functions: Functions, undivided: Container[int] | None
 ) -> dict[int, tuple[int, ...]]:
     """Return the numbers of the blocks that stay, for functions of one name the same; without those that stay whole.
 
     Clang's list tells functions by their names.  Copies that a compiler made in several units differ by what it inlined
-    in each, so all keep the numbers that ran in any, in the order that is best for the hottest.  All stay whole if one
-    of them is *undivided*, or if the record is not complete, which is None: one could be hot that was not seen.
+    in each, so all keep the numbers that ran in any.  These are in their own order, as near to the compiler's as a number
+    tells, since one's jumps say nothing of another's.  All stay whole if one of them is *undivided*, or if the record is
+    not complete, which is None: one could be hot that was not seen.
     """
     groups: dict[str, list[int]] = {}
-    for index in sorted(told, key=lambda index: -matched.samples[index]):
+    for index in told:
         groups.setdefault(functions.names[index], []).append(index)
     agreed: dict[int, tuple[int, ...]] = {}
     for name, indices in groups.items():
         alike = set(functions.by_name[name])
         if len(alike) > 1 and (undivided is None or any(index in undivided for index in alike)):
             continue
-        numbers = tuple(dict.fromkeys(number for index in indices for number in told[index]))
+        numbers = told[indices[0]]
+        if len(indices) > 1:
+            numbers = (0, *sorted({number for index in indices for number in told[index]} - {0}))
         if len(numbers) <= _LIST_LIMIT:
             agreed.update(dict.fromkeys(indices, numbers))
     return agreed
