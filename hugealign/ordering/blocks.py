@@ -167,8 +167,8 @@ def _agreed(
     """Return the numbers of the blocks that stay, for functions of one name the same; without those that stay whole.
 
     Clang's list tells functions by their names.  Copies that a compiler made in several units differ by what it inlined
-    in each, so all keep the numbers that ran in any.  Those come in their own order, which is near the compiler's, since
-    one's jumps say nothing of another's.  All stay whole if one of them is *undivided*, or if the record is not
+    in each, so all keep the numbers that ran in any.  Those come in their own order, which is near the compiler's: the
+    jumps of one say nothing of another's.  All stay whole if one of them is *undivided*, or if the record is not
     complete, which is None: one could be hot that was not seen.
     """
     groups: dict[str, list[int]] = {}
