@@ -1,8 +1,8 @@
 """Programs that hugealign was never tuned to: it is only judged by them.
 
 Their second runs have little in common with the first.  No rule of `hugealign order` was chosen by them but two
-(docs/order.md): by SQLite, how many samples it takes to divide a function; by the Rust program, in which order functions
-of one name keep their blocks.
+(docs/order.md): by SQLite, how many samples it takes to divide a function; by the Rust program, in which order
+functions of one name keep their blocks.
 """
 
 import os
