@@ -68,6 +68,10 @@ class Functions:
         index = bisect_right(self.starts, address) - 1
         return index if index >= 0 and address < self.starts[index] + self.sizes[index] else -1
 
+    def having(self, name: str) -> set[int]:
+        """Return the functions that have *name*: several, if it is that of local ones."""
+        return set(self.by_name.get(name, ()))
+
     def is_build(self, build_id: str) -> bool:
         """Whether *build_id*, hexadecimal, is that of this file; perf before 5.12 makes all of them 20 bytes long."""
         ours = self.build_id

@@ -5,7 +5,7 @@ and the others into one of its own, which no order names.
 """
 
 from bisect import bisect_right
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hugealign.compiling.lists import sayable
@@ -139,12 +139,11 @@ def laid(flow: Flow, blocks: Mapping[int, Sequence[Block]], functions: Functions
         one.index: tuple(one.blocks[kept[place]].number for place in order)
         for one, kept, order in zip(chosen, stays, orders(graphs), strict=True)
     }
-    undivided = {
-        index
-        for index in matched.samples
-        if index not in told and len(blocks.get(functions.starts[index], ())) != 1  # a single block always stays
-    }
-    agreed = _agreed(told, functions, undivided if flow.complete else None)
+    undivided = None
+    if flow.complete:  # a single block always stays
+        others = (index for index in matched.samples if index not in told)
+        undivided = {index for index in others if len(blocks.get(functions.starts[index], ())) != 1}
+    agreed = _agreed(told, functions, undivided)
     found: dict[int, Laid] = {}
     for one in chosen:
         if one.index not in agreed:
@@ -162,7 +161,7 @@ def laid(flow: Flow, blocks: Mapping[int, Sequence[Block]], functions: Functions
 
 
 def _agreed(
-    told: Mapping[int, tuple[int, ...]], functions: Functions, undivided: Container[int] | None
+    told: Mapping[int, tuple[int, ...]], functions: Functions, undivided: set[int] | None
 ) -> dict[int, tuple[int, ...]]:
     """Return the numbers of the blocks that stay, for functions of one name the same; without those that stay whole.
 
@@ -176,8 +175,8 @@ def _agreed(
         groups.setdefault(functions.names[index], []).append(index)
     agreed: dict[int, tuple[int, ...]] = {}
     for name, indices in groups.items():
-        alike = set(functions.by_name[name])
-        if len(alike) > 1 and (undivided is None or any(index in undivided for index in alike)):
+        alike = functions.having(name)
+        if len(alike) > 1 and (undivided is None or alike & undivided):
             continue
         numbers = told[indices[0]]
         if len(indices) > 1:

@@ -26,8 +26,7 @@ def compose(
     for placed in plan.placed:
         index = placed.index
         name = functions.names[index]
-        named = functions.by_name.get(name, ())
-        shared = len(named) > 1 and len(set(named)) > 1
+        shared = len(functions.having(name)) > 1
         entry = Entry(
             name,
             functions.files[index] if shared else "",

@@ -71,7 +71,7 @@ def _lines(order: Order) -> Iterator[str]:
         stay = sum(one.size for one in order.blocks.values())
         yield f"{len(order.blocks)} functions divided: {format_size(stay)} of their blocks ran"
         whole = (index for index in matched.samples if index not in order.blocks)
-        if shared := [i for i in whole if len(ran.functions.by_name.get(ran.functions.names[i], ())) > 1]:
+        if shared := [i for i in whole if len(ran.functions.having(ran.functions.names[i])) > 1]:
             size = format_size(sum(ran.functions.sizes[i] for i in shared))
             yield f"{counted(len(shared), 'function')} kept whole, {size}: others have the same names"
 

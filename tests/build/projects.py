@@ -17,6 +17,11 @@ MAIN = "unsigned big_sum(void);\nint main(void) { return big_sum() != 3000u * 29
 EVEN_IF_SMALL: Settings = {"HUGEALIGN_MIN_TEXT": "0", "HUGEALIGN_PAD_THRESHOLD": "0"}
 
 
+def rust_host() -> str:
+    """The triple that rustc builds for by itself."""
+    return next(line for line in run("rustc", "-vV").stdout.splitlines() if line.startswith("host: ")).split()[1]
+
+
 def linker_features() -> list[str]:
     """The words that make rustc 1.90 and newer look for a linker as gcc does; older ones do not know them."""
     version = run("rustc", "--version", check=True).stdout.split()[1]

@@ -14,7 +14,7 @@ from hugealign import orderfile
 from hugealign.elf.blockmap import read_blocks
 from hugealign.elf.symbols import read_functions
 from tests.build.manual import emulates
-from tests.build.projects import EVEN_IF_SMALL, Settings, linker_features, need
+from tests.build.projects import EVEN_IF_SMALL, Settings, linker_features, need, rust_host
 from tests.support import BIN, HUGEALIGN, LLVM, run
 
 #: By compiler: what has it write the map.
@@ -271,8 +271,7 @@ def test_rust(tmp_path: Path) -> None:
     """rustc leaves its code to the LLD that comes with it, which makes the map, and then divides."""
     need("rustc", "clang")
     root = run("rustc", "--print", "sysroot", check=True).stdout.strip()
-    host = next(line for line in run("rustc", "-vV").stdout.splitlines() if line.startswith("host: ")).split()[1]
-    lld = Path(root, "lib", "rustlib", host, "bin", "gcc-ld")
+    lld = Path(root, "lib", "rustlib", rust_host(), "bin", "gcc-ld")
     if not lld.is_dir():
         pytest.skip("this rustc comes without an LLD")
     (tmp_path / "main.rs").write_text(RUST)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.build.projects import MAIN, Settings, laid_out, linker_features, need, program, quiet, write
+from tests.build.projects import MAIN, Settings, laid_out, linker_features, need, program, quiet, rust_host, write
 from tests.link.bulk import bulk_source
 from tests.support import run
 
@@ -188,9 +188,8 @@ def test_rustc_with_the_linker_that_gcc_has(bulk: Path, tmp_path: Path) -> None:
 def cargo(tmp_path: Path) -> Settings:
     """The settings of a cargo that keeps out of the user's files, but for the toolchain."""
     need("cargo", "rustc", "gcc")
-    host = next(line for line in run("rustc", "-vV").stdout.splitlines() if line.startswith("host: ")).split()[1]
     return {
-        f"CARGO_TARGET_{host.upper().replace('-', '_')}_LINKER": "hugealign-gcc",
+        f"CARGO_TARGET_{rust_host().upper().replace('-', '_')}_LINKER": "hugealign-gcc",
         "CARGO_TARGET_DIR": str(tmp_path / "target"),
     }
 

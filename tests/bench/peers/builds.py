@@ -18,7 +18,7 @@ from tests.support import HUGEALIGN, ROOT, environment
 
 BOLT = Path("/usr/lib/llvm-19/bin/llvm-bolt")  # from /usr/bin it looks for its runtime libraries in the wrong place
 MAX_PAGE = "-Wl,-z,max-page-size=0x200000"
-#: BOLT's README, "Step 3: Optimize with BOLT", with the order of functions that its documents recommend now.
+#: As in BOLT's README, "Step 3: Optimize with BOLT".
 BOLT_BLOCKS = (
     *("-reorder-functions=cdsort", "-reorder-blocks=ext-tsp"),
     *("-split-functions", "-split-all-cold", "-split-eh"),

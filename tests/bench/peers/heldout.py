@@ -5,11 +5,14 @@ Their second runs have little in common with the first.  No rule of `hugealign o
 functions of one name keep their blocks.
 """
 
+import io
 import os
 import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+
+from elftools.elf.elffile import ELFFile
 
 from tests.bench.peers.program import WORK, Program, compiled, printed, unpacked
 from tests.configure import sources
@@ -60,6 +63,15 @@ def gawk_units(directory: Path) -> tuple[list[Path], tuple[str, ...]]:
     return [*files, *(tree / "support" / f"{name}.c" for name in parts)], (*words, f"-I{tree}", f"-I{tree}/support")
 
 
+def _bitcode(path: Path) -> bytes:
+    """Return the bitcode that the object at *path* is, or has with it; nothing if there is none."""
+    data = path.read_bytes()
+    if not data.startswith(_BITCODE):
+        section = ELFFile(io.BytesIO(data)).get_section_by_name(".llvmbc")
+        data = section.data() if section else b""
+    return data if data.startswith(_BITCODE) else b""
+
+
 def script_units(directory: Path) -> tuple[list[Path], tuple[str, ...]]:
     """Return the bitcode of all crates of Rhai and of Rust's own library, and the flags that clang needs for it.
 
@@ -82,13 +94,9 @@ def script_units(directory: Path) -> tuple[list[Path], tuple[str, ...]]:
     subprocess.run(["ar", "x", str(archive)], cwd=members, check=True)
     units, rest = [], []
     for path in sorted(members.iterdir()):
-        unit = path.with_suffix(".bc")
-        shutil.copyfile(path, unit)
-        if unit.read_bytes()[:4] != _BITCODE:
-            words = ["objcopy", f"--dump-section=.llvmbc={unit}", str(path)]
-            subprocess.run(words, check=False, capture_output=True)  # fails where there is no such section
-        if unit.read_bytes()[:4] == _BITCODE:
-            units.append(unit)
+        if bitcode := _bitcode(path):
+            units.append(path.with_suffix(".bc"))
+            units[-1].write_bytes(bitcode)
         else:
             rest.append(str(path.relative_to(directory)))
     (directory / "rest.a").unlink(missing_ok=True)
