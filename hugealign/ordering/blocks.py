@@ -215,6 +215,7 @@ def _candidates(
             and sayable(name)
             and name in functions.by_name
             and found[0].number == 0
+            and len({block.number for block in found}) == len(found)
             and all(start <= block.address and block.address + block.size <= end for block in found)
         ):
             yield index, found

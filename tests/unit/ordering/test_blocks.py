@@ -76,6 +76,7 @@ def test_all_landing_pads_stay_or_none() -> None:
         (("f", "g"), MAP[1:]),  # the entry is missing
         (("f", "g"), [*MAP, Block(9, 0x1038, 16, False)]),  # of another build: it reaches behind the function
         (("f", "g"), MAP[:1]),
+        (("f", "g"), [*MAP[:2], Block(2, 0x1020, 16, False)]),  # an order file with a number twice would be refused
     ],
 )
 def test_left_whole(names: tuple[str, str], found: list[Block]) -> None:
