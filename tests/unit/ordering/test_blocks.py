@@ -104,7 +104,9 @@ def test_functions_of_one_name_stay_whole() -> None:
     assert laid(seen, {0x1000: MAP}, functions("f", "g"), Matched({0: 1_000_000}))
 
 
-def test_one_line_for_what_leaves_functions_of_one_name() -> None:
+def test_one_line_for_what_leaves_functions_of_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether it has a place, behind them, or none, or one of them only."""
+    monkeypatch.setattr(knapsack, "likely", lambda *_: {})
     found = functions("f", "f")
     found.files[:] = ["a.c", "b.c"]
     more = [*OTHER, Block(2, 0x1050, 12, False)]
@@ -112,8 +114,10 @@ def test_one_line_for_what_leaves_functions_of_one_name() -> None:
     matched = Matched({0: 2, 1: 1})
     both = laid(flow((0x1000, 0x1010), (0x1040, 0x1044)), {0x1000: MAP, 0x1040: more}, found, matched)
     small = replace(divided(found, both), text=1 << 20)
-    for parts in ({0: 2, 1: 3}, {}):
-        plan = of_sorted(Problem(matched, small, WindowRoom(4096, 1), parts=parts), Sorted([0, 1]))
+    for parts in ({0: 2, 1: 3}, {0: 2}, {}):
+        problem = Problem(matched, small, WindowRoom(4096, 1), fill=Calls("/nowhere", found), parts=parts)
+        plan = of_sorted(problem, Sorted([0, 1]))
+        assert {2, 3} & {placed.index for placed in plan.placed} == set(parts.values())
         entries = compose(plan, matched, small, {}, both).entries
         assert [(entry.name, entry.file) for entry in entries if entry.blocks] == [("f", "a.c"), ("f", "b.c")]
         assert [entry.name for entry in entries if not entry.blocks] == ["f.cold"]
