@@ -2,7 +2,8 @@ r"""The order file ``hugealign.order/1``: one symbol per line, in the order that
 
 ``name``, then ``key=value`` fields after tabs: ``file`` the source file of a local symbol whose name others have too,
 ``samples``, ``kind`` (``cold`` or ``fill``; without it the function is hot), ``blocks`` (of a function that is divided:
-the numbers of the basic blocks that stay, in order, as in ``0.4.2``).  A line with ``of`` is another name of the
+the numbers of the basic blocks that stay, in order, as in ``0.4.2``), ``unit`` (of such a one, if others have its name:
+the compilation unit, as debug information has it).  A line with ``of`` is another name of the
 function before, since a section can bear any of them.  ``@401136`` is a function without a name, by its address.
 ``# key: value`` before the first symbol says what the order was made from, ``# window: 2`` further down where a window
 begins; any other line that begins with ``#`` is a comment.
@@ -44,8 +45,9 @@ class Entry:
     """One function: *name*, or *address* if it is empty; *file* if the name is not enough; its other names *aliases*.
 
     *window* is the number of the window that it begins in, from 1; 0 if the file does not say.  *blocks* are numbers
-    of the blocks that stay, the entry first, if it is to be divided.  Not frozen: there are half a million of them in
-    a large program, and making each would take three times as long.
+    of the blocks that stay, the entry first, if it is to be divided; *unit* is the name of its compilation unit, if that
+    tells it from others.  Not frozen: there are half a million of them in a large program, and making each would take
+    three times as long.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Entry:
     address: int = 0
     aliases: tuple[str, ...] = ()
     blocks: tuple[int, ...] = ()
+    unit: str = ""
 
     @property
     def key(self) -> tuple[str, str, int]:
@@ -93,6 +96,8 @@ def _lines(order: OrderFile) -> Iterator[str]:
             line += f"\tsamples={entry.samples}"
         if entry.blocks:
             line += f"\tblocks={'.'.join(map(str, entry.blocks))}"
+        if entry.unit:
+            line += f"\tunit={escape(entry.unit)}"
         yield line + kind
         for alias in entry.aliases if entry.name else ():
             yield f"{_name(alias)}\tof={_name(entry.name)}{kind}"
@@ -193,6 +198,7 @@ def _entry(line: str, window: int, number: int) -> tuple[Entry, str | None]:
     )
     if "blocks" in fields:
         entry.blocks = _blocks(fields["blocks"], number)
+        entry.unit = unescape(fields.get("unit", ""))
     return entry, unescape(fields["of"]) if "of" in fields else None
 
 

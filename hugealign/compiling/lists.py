@@ -28,20 +28,65 @@ def sayable(name: str) -> bool:
     return name.isprintable() and bool(name) and name[0] not in "!@#" and not {" ", "/"} & set(name)
 
 
+def sayable_unit(unit: str) -> bool:
+    """Whether clang's list can have the name of a unit: a blank would end it there."""
+    return unit.isprintable() and bool(unit) and " " not in unit
+
+
+def together(orders: Iterable[Sequence[int]]) -> tuple[int, ...]:
+    """Return the one list of numbers for functions that are not told apart: what stays in any stays in all.
+
+    Those of several come in their own order, which is near the compiler's: the jumps of one say nothing of another's.
+    """
+    found = list(dict.fromkeys(map(tuple, orders)))
+    return found[0] if len(found) == 1 else (0, *sorted({number for one in found for number in one} - {0}))
+
+
 def listed(entries: Iterable[Entry]) -> Iterator[str]:
     """Yield the lines for the functions that are to be divided.
 
     The form is the first, ``!f/alias`` and ``!!0 4 2``, which every clang since 12 reads, the newest too
     (llvm/lib/CodeGen/BasicBlockSectionsProfileReader.cpp).  What would be an error there is left out: names that have a
-    meaning, and those that came before: functions of one name have the same blocks (ordering/blocks.py).
+    meaning, and those that came before.  Functions of one name are not told apart (`together`).
     """
-    said: set[str] = set()
+    named: dict[str, list[Entry]] = {}
     for entry in entries:
-        if not entry.blocks or not sayable(entry.name) or entry.name in said:
+        if entry.blocks and sayable(entry.name):
+            named.setdefault(entry.name, []).append(entry)
+    said: set[str] = set()
+    for name, alike in named.items():
+        if name not in said:
+            names = _names(alike[0], said)
+            yield f"!{'/'.join(names)}\n!!{' '.join(map(str, together(one.blocks for one in alike)))}\n"
+
+
+def listed_by_unit(entries: Iterable[Entry]) -> Iterator[str]:
+    """Yield the same in the second form, of clang since 17, which tells functions of one name by their units.
+
+    ``m unit`` says that the next function is of the unit of that name in debug information: in others, and in code
+    without such information, it is passed over.
+    """
+    yield "v1\n"
+    alone = {entry.name for entry in entries if entry.blocks and not entry.unit}
+    said: set[str] = set()
+    units: set[tuple[str, str]] = set()
+    for entry in entries:
+        name, unit = entry.name, entry.unit
+        if not entry.blocks or not sayable(name) or name in said or (name, unit) in units:
             continue
-        names = [entry.name, *(alias for alias in entry.aliases if sayable(alias) and alias not in said)]
-        said.update(names)
-        yield f"!{'/'.join(dict.fromkeys(names))}\n!!{' '.join(map(str, entry.blocks))}\n"
+        if unit and (name in alone or not sayable_unit(unit)):
+            continue
+        units.add((name, unit))
+        front = f"m {unit}\n" if unit else ""
+        names = [name] if unit else _names(entry, said)
+        yield f"{front}f {' '.join(names)}\nc {' '.join(map(str, entry.blocks))}\n"
+
+
+def _names(entry: Entry, said: set[str]) -> list[str]:
+    """Return the names of a function that were not *said*, and note that they are now."""
+    names = [entry.name, *(alias for alias in entry.aliases if sayable(alias) and alias not in said)]
+    said.update(names)
+    return list(dict.fromkeys(names))
 
 
 def main(words: Sequence[str]) -> int:
@@ -50,14 +95,17 @@ def main(words: Sequence[str]) -> int:
         return 2
     index, order, compiler, *target = words
     try:
-        text = "".join(listed(orderfile.load(order).entries)).encode("utf-8", "surrogateescape")
-        name = f"blocks-{hashlib.sha256(text).hexdigest()[:24]}.list"
+        entries = orderfile.load(order).entries
+        forms = (listed_by_unit, listed) if any(entry.unit for entry in entries) else (listed,)
         with using(cache()) as directory:
-            place = f"/proc/self/fd/{directory}"
-            replacing.write(f"{place}/{name}", text, 0o600)
-            path = f"{os.path.dirname(index)}/{name}"
-            good = bool(text) and _takes(compiler, path, target)
-            replacing.write(f"{place}/{os.path.basename(index)}", os.fsencode(f"{path if good else ''}\n"), 0o600)
+            place, good = f"/proc/self/fd/{directory}", ""
+            for form in forms:
+                text = "".join(form(entries)).encode("utf-8", "surrogateescape")
+                path = f"{os.path.dirname(index)}/blocks-{hashlib.sha256(text).hexdigest()[:24]}.list"
+                if text and not good:
+                    replacing.write(f"{place}/{os.path.basename(path)}", text, 0o600)
+                    good = path if _takes(compiler, path, target) else ""
+            replacing.write(f"{place}/{os.path.basename(index)}", os.fsencode(f"{good}\n"), 0o600)
     except (HugealignError, OSError, ValueError) as error:
         print(f"hugealign: warning: compiled without blocks: {printable(str(error))}", file=sys.stderr)
         return 1

@@ -47,7 +47,7 @@ def order_of_trace(
     flow = Flow() if blocks else None
     found = traced(trace, binary, force=force, warn=warn, progress=progress, flow=flow)
     whole = found.ran
-    ran, laid = (whole, None) if flow is None else of_blocks(whole, flow)
+    ran, laid = (whole, None) if flow is None else of_blocks(whole, flow, warn)
     problem = Problem(ran.matched, ran.functions, WindowRoom(WINDOW, budget.windows), parts=parts(laid))
     sequence = sort(ran.matched, ran.functions)
     misses = _simulated(found, laid, problem, sequence, processors, budget, progress)

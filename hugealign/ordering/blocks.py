@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from hugealign.compiling.lists import sayable
+from hugealign.compiling.lists import sayable, sayable_unit, together
 from hugealign.elf.blockmap import Block
 from hugealign.elf.symbols import Functions
 from hugealign.ordering.exttsp import FlowGraph, orders
@@ -19,6 +19,7 @@ from hugealign.profile.model import Flow
 _ENOUGH = 10_000
 _NOWHERE = (1 << 64) - 1  # an address that is aligned to nothing
 _LIST_LIMIT = 1 << 16  # blocks of one function
+_NO_UNITS: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,8 @@ class Laid:
     """The blocks of one function that stay: their *numbers* in order, *size* in bytes of all of them.
 
     *pieces* are sorted: where each lies now, counted from the function's start, its bytes, and where it will lie.
-    *leaves* are the bytes of what leaves, *part* is the index of that as a function of its own.
+    *leaves* are the bytes of what leaves, *part* is the index of that as a function of its own.  *unit* is the name of the
+    compilation unit, if that tells the function from others of its name.
     """
 
     numbers: tuple[int, ...]
@@ -34,6 +36,7 @@ class Laid:
     pieces: tuple[tuple[int, int, int], ...]
     leaves: int = 0
     part: int = -1
+    unit: str = ""
 
     def at(self, offset: int) -> int | None:
         """Return where the byte at *offset* of the function will lie, None if it is not among what stays."""
@@ -119,10 +122,22 @@ class _Places:
             one[0].follow(one[1], other[1], count)
 
 
-def laid(flow: Flow, blocks: Mapping[int, Sequence[Block]], functions: Functions, matched: Matched) -> dict[int, Laid]:
+def share_names(blocks: Mapping[int, Sequence[Block]], functions: Functions, matched: Matched) -> bool:
+    """Whether functions that could be divided have names that others have."""
+    candidates = _candidates(blocks, functions, matched)
+    return any(len(functions.having(functions.names[index])) > 1 for index, _ in candidates)
+
+
+def laid(
+    flow: Flow,
+    blocks: Mapping[int, Sequence[Block]],
+    functions: Functions,
+    matched: Matched,
+    units: Mapping[str, str] = _NO_UNITS,
+) -> dict[int, Laid]:
     """Return the order of the blocks of those functions that *flow* says enough of, by index.
 
-    *blocks* are those of the functions by their addresses.
+    *blocks* are those of the functions by their addresses, *units* the names of compilation units by their files.
     """
     counted = [_Counted(index, found) for index, found in _candidates(blocks, functions, matched)]
     places = _Places(counted)
@@ -143,7 +158,8 @@ def laid(flow: Flow, blocks: Mapping[int, Sequence[Block]], functions: Functions
     if flow.complete:  # a single block always stays
         others = (index for index in matched.samples if index not in told)
         undivided = {index for index in others if len(blocks.get(functions.starts[index], ())) != 1}
-    agreed = _agreed(told, functions, undivided)
+    apart = _apart(told, functions, units)
+    agreed = _agreed(told, functions, undivided, apart)
     found: dict[int, Laid] = {}
     for one in chosen:
         if one.index not in agreed:
@@ -156,33 +172,50 @@ def laid(flow: Flow, blocks: Mapping[int, Sequence[Block]], functions: Functions
                 pieces.append((block.address - start, block.size, at))
                 at += block.size
         leaves = max(0, functions.sizes[one.index] - at)
-        found[one.index] = Laid(numbers, at, tuple(sorted(pieces)), leaves, len(functions) + len(found))
+        part = len(functions) + len(found)
+        found[one.index] = Laid(numbers, at, tuple(sorted(pieces)), leaves, part, apart.get(one.index, ""))
     return found
 
 
-def _agreed(
-    told: Mapping[int, tuple[int, ...]], functions: Functions, undivided: set[int] | None
-) -> dict[int, tuple[int, ...]]:
-    """Return the numbers of the blocks that stay, for functions of one name the same; without those that stay whole.
+def _apart(told: Mapping[int, tuple[int, ...]], functions: Functions, units: Mapping[str, str]) -> dict[int, str]:
+    """Return the units of the functions that have to be told from others of their names, if all of a name have one."""
+    found: dict[int, str] = {}
+    for name, indices in _by_name(told, functions).items():
+        named = {index: units.get(functions.files[index], "") for index in indices}
+        if len(functions.having(name)) > 1 and all(map(sayable_unit, named.values())):
+            found.update(named)
+    return found
 
-    Clang's list tells functions by their names.  Copies that a compiler made in several units differ by what it inlined
-    in each, so all keep the numbers that ran in any.  Those come in their own order, which is near the compiler's: the
-    jumps of one say nothing of another's.  All stay whole if one of them is *undivided*, or if the record is not
-    complete, which is None: one could be hot that was not seen.
-    """
+
+def _by_name(told: Mapping[int, tuple[int, ...]], functions: Functions) -> dict[str, list[int]]:
     groups: dict[str, list[int]] = {}
     for index in told:
         groups.setdefault(functions.names[index], []).append(index)
+    return groups
+
+
+def _agreed(
+    told: Mapping[int, tuple[int, ...]], functions: Functions, undivided: set[int] | None, apart: Mapping[int, str]
+) -> dict[int, tuple[int, ...]]:
+    """Return the numbers of the blocks that stay, for functions of one name the same; without those that stay whole.
+
+    Clang's list tells functions by their names, and, where they have a unit, *apart*.  Copies that a compiler made in
+    several units differ by what it inlined in each, so those that are not told apart keep the numbers that ran in any.
+    All of them stay whole if one of them is *undivided*, or if the record is not complete, which is None: one could be
+    hot that was not seen.
+    """
     agreed: dict[int, tuple[int, ...]] = {}
-    for name, indices in groups.items():
-        alike = functions.having(name)
-        if len(alike) > 1 and (undivided is None or alike & undivided):
+    for name, indices in _by_name(told, functions).items():
+        alike: dict[str, list[int]] = {}
+        for index in indices:
+            alike.setdefault(apart.get(index, ""), []).append(index)
+        others = functions.having(name)
+        if "" in alike and len(others) > 1 and (undivided is None or others & undivided):
             continue
-        numbers = told[indices[0]]
-        if len(indices) > 1:
-            numbers = (0, *sorted({number for index in indices for number in told[index]} - {0}))
-        if len(numbers) <= _LIST_LIMIT:
-            agreed.update(dict.fromkeys(indices, numbers))
+        for same in alike.values():
+            numbers = together(told[index] for index in same)
+            if len(numbers) <= _LIST_LIMIT:
+                agreed.update(dict.fromkeys(same, numbers))
     return agreed
 
 

@@ -36,6 +36,7 @@ def compose(
             functions.starts[index],
             tuple(aliases.get(index, ())),
             laid[index].numbers if index in laid else (),
+            laid[index].unit if index in laid else "",
         )
         # Locals of one name from files of one name cannot be told apart, nor can what leaves functions of one name: one
         # line stands for all of them.

@@ -37,6 +37,7 @@ def as_json(made: OrderFile) -> str:
             "kind": entry.kind,
             "window": entry.window,
             **({"blocks": list(entry.blocks)} if entry.blocks else {}),
+            **({"unit": entry.unit} if entry.unit else {}),
         }
         for entry in made.entries
     ]

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 
 from hugealign.elf.blockmap import read_blocks
 from hugealign.elf.calls import Calls
+from hugealign.elf.compileunits import read_units
 from hugealign.errors import HugealignError
 from hugealign.orderfile import OrderFile
-from hugealign.ordering.blocks import Laid, divided, laid
+from hugealign.ordering.blocks import Laid, divided, laid, share_names
 from hugealign.ordering.budget import Budget, budget_of
 from hugealign.ordering.compose import compose
 from hugealign.ordering.misses import Misses
@@ -101,7 +102,7 @@ def order(
     )
     check_evidence(ran, budget, force, warn)
     progress(f"laying out {len(ran.matched.samples):,} functions")
-    return of_ran(ran, page_size, budget, fill=fill, flow=flow)
+    return of_ran(ran, page_size, budget, fill=fill, flow=flow, warn=warn)
 
 
 def check_evidence(ran: Ran, budget: Budget, force: bool, warn: Callable[[str], None]) -> None:
@@ -116,21 +117,30 @@ def check_evidence(ran: Ran, budget: Budget, force: bool, warn: Callable[[str], 
     warn(f"{told}; record for longer")
 
 
-def of_ran(ran: Ran, page_size: int, budget: Budget, *, fill: bool, flow: Flow | None = None) -> Order:
+def of_ran(
+    ran: Ran,
+    page_size: int,
+    budget: Budget,
+    *,
+    fill: bool,
+    flow: Flow | None = None,
+    warn: Callable[[str], None] = silent,
+) -> Order:
     """Return the order of what *ran*; with *flow*, of the blocks that it knows, too.  Raises HugealignError."""
     calls = Calls(ran.binary, ran.functions)
     found = None
     if flow is not None:
-        ran, found = of_blocks(ran, flow)
+        ran, found = of_blocks(ran, flow, warn)
     room = WindowRoom(page_size, budget.windows)
     problem = Problem(ran.matched, ran.functions, room, calls, calls if fill else None, parts(found))
     return Order(ran, budget, plan(problem), blocks=found)
 
 
-def of_blocks(ran: Ran, flow: Flow) -> tuple[Ran, dict[int, Laid]]:
+def of_blocks(ran: Ran, flow: Flow, warn: Callable[[str], None]) -> tuple[Ran, dict[int, Laid]]:
     """Return what *ran* when functions are as small as the blocks of theirs that stay, and those blocks.
 
-    Raises HugealignError for a file whose map of blocks cannot be read, and one that has none.
+    Debug information tells functions of one name apart; *warn* is told if it cannot be read.  Raises HugealignError for
+    a file whose map of blocks cannot be read, and one that has none.
     """
     functions, matched = ran.functions, ran.matched
     blocks = read_blocks(ran.binary, {functions.starts[index] for index in matched.samples})
@@ -139,7 +149,13 @@ def of_blocks(ran: Ran, flow: Flow) -> tuple[Ran, dict[int, Laid]]:
             f"{printable(ran.binary)}: has no map of blocks; compile it once with clang -fbasic-block-address-map "
             "(before clang 19: -fbasic-block-sections=labels)"
         )
-    found = laid(flow, blocks, functions, matched)
+    units: dict[str, str] = {}
+    if share_names(blocks, functions, matched):
+        try:
+            units = read_units(ran.binary)
+        except HugealignError as error:
+            warn(f"{error}; functions of one name are not told apart")
+    found = laid(flow, blocks, functions, matched, units)
     arcs: dict[tuple[int, int, int | None], int] = {}
     for (caller, callee, offset), count in matched.arcs.items():
         moved = found[caller].at(offset) if caller in found and offset is not None else offset

@@ -227,17 +227,31 @@ def script(
     return _before_text(_list(order, choices, (b"*(" + _OWN, b")\n"), statements))
 
 
-def script_of_local(
-    order: LinkOrder, objects: "Mapping[tuple[bytes, bytes], list[tuple[bytes, bytes]]]", names: set[bytes]
-) -> bytes:
-    """Return a script for lld that places the hot functions of *names* before all in its list, and the mark there."""
-    places = [
-        place
-        for index in sorted(order.sources)
-        if index < order.hot and order.names[index] in names
-        for place in objects[order.names[index], order.sources[index]]
-    ]
-    return _before_text(b"".join(_statement(*place) for place in [(b"", _OWN + _START), *places]))
+def script_of_front(
+    order: LinkOrder,
+    choices: "Choices",
+    objects: "Mapping[tuple[bytes, bytes], list[tuple[bytes, bytes]]]",
+    apart: set[bytes],
+    most: int,
+) -> "tuple[bytes, set[bytes]]":
+    """Return a script for lld that places hot functions before all in its list, and the mark there; and their names.
+
+    They are those whose names are in *apart*, by their objects, and so that these keep their place in the order, the
+    first *most* of all.
+    """
+    locals_ = [index for index in order.sources if index < order.hot and order.names[index] in apart]
+    last = min(most, max(locals_, default=-1) + 1)
+    strange = choices.strange(order.names[:last])
+    statements, placed = [_statement(b"", _OWN + _START)], set(apart)
+    for index in sorted({*range(last), *locals_}):
+        name = order.names[index]
+        if name in apart:
+            places = objects[name, order.sources[index]] if index in order.sources else []
+        else:
+            placed.add(name)
+            places = [(b"", section) for section in (choices.of(name) if name in strange else [_OWN + name])]
+        statements += [_statement(*place) for place in places]
+    return _before_text(b"".join(statements)), placed
 
 
 def _statement(file: bytes, section: bytes) -> bytes:
@@ -299,10 +313,13 @@ class Choices:
         """
         found = [text.partition(b"\0")[0] for text in table.split(_OWN)[1:]]
         self.count += len(found)
-        for name in self.copies.keys() & set(found) if self.copies else ():
-            self.copies[name] += 1
+        special = [rest for rest in found if rest[:1] in _INITIALS and rest.startswith(_PREFIXES)]
+        if self.copies:  # one object has one of them: clang puts those whose blocks it divides into .text.hot.NAME
+            own = {rest.partition(b".")[2] for rest in special if not rest.startswith(_SELDOM_PREFIXES)}
+            for name in self.copies.keys() & own.union(found):
+                self.copies[name] += 1
         self._missing.difference_update(found)
-        self._special.update([rest for rest in found if rest[:1] in _INITIALS and rest.startswith(_PREFIXES)])
+        self._special.update(special)
 
     def strange(self, names: list[bytes]) -> set[bytes]:
         """Return those of *names* that have not just the one section ``.text.NAME``, or mean more than themselves."""

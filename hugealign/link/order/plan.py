@@ -69,7 +69,8 @@ class OrderedLink(Record):
             where = self._where_local(sections)
             apart = where.apart(self.order) if where else set()
             if where and apart:
-                text = dialects.script_of_local(self.order, where.objects, apart)
+                most = _COMPARISONS // max(1, where.choices.count)
+                text, apart = dialects.script_of_front(self.order, where.choices, where.objects, apart, most)
                 options += ["-T", memory.file("local", text, self.job.settings.profile)]
             text = self._symbols(apart)
         elif form == linkers.SECTIONS:

@@ -24,8 +24,9 @@ _CXX = ("g++", "-std=c++17", "-O1", "-fno-rtti", "-ffunction-sections")
 
 
 def units(directory: Path, prefix: str, files: list[Path], flags: tuple[str, ...], *compiler: str) -> tuple[str, ...]:
-    """Compile C *files* in *directory* with *flags* to objects whose names begin with *prefix*; return those."""
+    """Compile *files* in *directory* with *flags* to objects whose paths there begin with *prefix*; return those."""
     made = [f"{prefix}{path.stem}.o" for path in files]
+    (directory / f"{prefix}_").parent.mkdir(exist_ok=True)
     for path, target in zip(files, made, strict=True):
         words = [*compiler, "-w", "-O2", "-fPIE", "-ffunction-sections", *flags, "-c", str(path), "-o", target]
         subprocess.run(words, cwd=directory, check=True, env=environment())
@@ -87,7 +88,10 @@ def script_units(directory: Path) -> tuple[list[Path], tuple[str, ...]]:
         shutil.copytree(_HERE / "script", crate, dirs_exist_ok=True)
         place = ["--manifest-path", str(crate / "Cargo.toml"), "--target-dir", str(directory / "target")]
         words = ["cargo", f"+{RUST}", "build", "--release", *place, "--target", host]  # flags are then for it alone
-        subprocess.run(words, check=True, env={**os.environ, "RUSTFLAGS": "-Clinker-plugin-lto"})
+        # Lines for perf and backtraces, as programs are shipped.  The seed is for hashes, else drawn for each build.
+        flags = "-Clinker-plugin-lto -Cdebuginfo=line-tables-only"
+        settings = {"RUSTFLAGS": flags, "CONST_RANDOM_SEED": "1"}
+        subprocess.run(words, check=True, env=os.environ | settings)
     members = directory / "members"
     shutil.rmtree(members, ignore_errors=True)
     members.mkdir()
@@ -118,8 +122,9 @@ def _by_clang(
     files, flags = found(directory)
 
     def divided(order: Path) -> tuple[str, ...]:
+        # In a directory: an object is told from others by its name (docs/ordering.md).
         front = (str(HUGEALIGN), f"--profile={order}", "clang-19")
-        return (*units(directory, "divided.", files, flags, *front), *libraries)
+        return (*units(directory, "divided/", files, flags, *front), *libraries)
 
     words = units(directory, "", files, (*flags, "-fbasic-block-address-map"), "clang-19")
     train, test = runs

@@ -1,0 +1,89 @@
+"""The names that compilation units have in debug information, by the source file that symbols are listed under.
+
+Local functions of one name are told apart by the file of the symbol table (STT_FILE), which has no directories.  A
+compiler tells them apart by the unit's name as DWARF has it (DW_AT_name of DW_TAG_compile_unit; DWARF 5, section
+3.1.1): clang by what it was given, ``src/a.c``, rustc by ``src/lib.rs/@/name.hash-cgu.07``, whose end is the file.
+"""
+
+import importlib
+import os
+import site
+from types import ModuleType
+from typing import Any
+
+from hugealign.errors import HugealignError
+from hugealign.units import printable
+
+#: What has units and their names.  The rest, most of it, is not read.
+_SECTIONS = ("info", "abbrev", "str", "line_str", "str_offsets", "addr")
+_MOST = 1 << 28  # bytes of those sections: they are read into memory
+_MOST_UNITS = 1 << 18
+
+
+def read_units(path: str | os.PathLike[str]) -> dict[str, str]:
+    """Return the names of the units of the file at *path*, by their last parts; none of those that several have.
+
+    A file without debug information has none.  Raises HugealignError, which names the file, if the information cannot
+    be read, or pyelftools, which reads it, is not installed.
+    """
+    try:
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as stream:
+            return _units(_elftools(), stream)
+    except HugealignError as error:
+        raise HugealignError(f"{printable(os.fspath(path))}: {error}") from None
+    except OSError as error:
+        raise HugealignError(f"{printable(os.fspath(path))}: {error.strerror}") from None
+
+
+def _elftools() -> ModuleType:
+    """Return pyelftools' reader, which lies where the tool, run without installed packages, does not look."""
+    name = "elftools.elf.elffile"
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        site.main()
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        told = "its debug information needs pyelftools, which is not installed"
+        raise HugealignError(f"{told} (pip install pyelftools, or Debian: apt install python3-pyelftools)") from None
+
+
+def _units(elftools: Any, stream: Any) -> dict[str, str]:
+    wanted = {f".debug_{name}" for name in _SECTIONS}
+
+    class Units(elftools.ELFFile):  # type: ignore[misc]
+        """The file without the sections that say nothing of units."""
+
+        def get_section_by_name(self, name: str) -> Any:
+            if name.startswith((".debug_", ".eh_frame")) and name not in wanted:
+                return None
+            return super().get_section_by_name(name)
+
+    found: dict[str, set[tuple[str, str]]] = {}
+    try:
+        file = Units(stream)
+        if not file.get_section_by_name(".debug_info"):
+            return {}
+        size = sum(section.data_size for section in file.iter_sections() if section.name in wanted)
+        if size > _MOST:
+            raise HugealignError(f"{size >> 20} MiB of debug information: at most {_MOST >> 20} are read")
+        for number, unit in enumerate(file.get_dwarf_info(relocate_dwarf_sections=False).iter_CUs()):
+            if number == _MOST_UNITS:
+                raise HugealignError(f"more than {_MOST_UNITS} compilation units: no program has as many")
+            top = unit.get_top_DIE()
+            name, directory = (_text(top, key) for key in ("DW_AT_name", "DW_AT_comp_dir"))
+            if top.tag == "DW_TAG_compile_unit" and name:
+                found.setdefault(name.rpartition("/")[2], set()).add((name, directory))
+    except HugealignError:
+        raise
+    except Exception:  # noqa: BLE001 - of a damaged file the library raises anything, from AssertionError to zlib.error
+        raise HugealignError("its debug information cannot be read") from None
+    # A unit whose functions others have inlined is there several times (link-time optimisation).
+    return {file: next(iter(names))[0] for file, names in found.items() if len(names) == 1}
+
+
+def _text(entry: Any, key: str) -> str:
+    attribute = entry.attributes.get(key)
+    value = attribute.value if attribute else b""
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else ""
