@@ -45,9 +45,9 @@ class Entry:
     """One function: *name*, or *address* if it is empty; *file* if the name is not enough; its other names *aliases*.
 
     *window* is the number of the window that it begins in, from 1; 0 if the file does not say.  *blocks* are numbers
-    of the blocks that stay, the entry first, if it is to be divided; *unit* is the name of its compilation unit, if that
-    tells it from others.  Not frozen: there are half a million of them in a large program, and making each would take
-    three times as long.
+    of the blocks that stay, the entry first, if it is to be divided; *unit* is its compilation unit, if that tells it
+    from others.  Not frozen: there are half a million of them in a large program, and making each would take three
+    times as long.
     """
 
     name: str

@@ -96,16 +96,24 @@ def main(words: Sequence[str]) -> int:
     index, order, compiler, *target = words
     try:
         entries = orderfile.load(order).entries
-        forms = (listed_by_unit, listed) if any(entry.unit for entry in entries) else (listed,)
         with using(cache()) as directory:
-            place, good = f"/proc/self/fd/{directory}", ""
-            for form in forms:
-                text = "".join(form(entries)).encode("utf-8", "surrogateescape")
-                path = f"{os.path.dirname(index)}/blocks-{hashlib.sha256(text).hexdigest()[:24]}.list"
-                if text and not good:
-                    replacing.write(f"{place}/{os.path.basename(path)}", text, 0o600)
-                    good = path if _takes(compiler, path, target) else ""
-            replacing.write(f"{place}/{os.path.basename(index)}", os.fsencode(f"{good}\n"), 0o600)
+
+            def written(text: str) -> str:
+                """Put a list into our cache, and return its path."""
+                data = text.encode("utf-8", "surrogateescape")
+                name = f"blocks-{hashlib.sha256(data).hexdigest()[:24]}.list"
+                replacing.write(f"/proc/self/fd/{directory}/{name}", data, 0o600)
+                return f"{os.path.dirname(index)}/{name}"
+
+            def taken(text: str) -> bool:
+                return bool(text) and _takes(compiler, written(text), target)
+
+            # Older ones read nothing of the second form, without a word; others know that this is none.
+            by_unit = any(entry.unit for entry in entries) and not taken("v1\n?\n")
+            forms = (listed_by_unit, listed) if by_unit else (listed,)
+            good = next((text for text in ("".join(form(entries)) for form in forms) if taken(text)), "")
+            path = written(good) if good else ""
+            replacing.write(f"/proc/self/fd/{directory}/{os.path.basename(index)}", os.fsencode(f"{path}\n"), 0o600)
     except (HugealignError, OSError, ValueError) as error:
         print(f"hugealign: warning: compiled without blocks: {printable(str(error))}", file=sys.stderr)
         return 1

@@ -65,12 +65,9 @@ def _units(elftools: Any, stream: Any) -> dict[str, str]:
         file = Units(stream)
         if not file.get_section_by_name(".debug_info"):
             return {}
-        size = sum(section.data_size for section in file.iter_sections() if section.name in wanted)
-        if size > _MOST:
-            raise HugealignError(f"{size >> 20} MiB of debug information: at most {_MOST >> 20} are read")
+        _check(sum(section.data_size for section in file.iter_sections() if section.name in wanted), _MOST, "bytes")
         for number, unit in enumerate(file.get_dwarf_info(relocate_dwarf_sections=False).iter_CUs()):
-            if number == _MOST_UNITS:
-                raise HugealignError(f"more than {_MOST_UNITS} compilation units: no program has as many")
+            _check(number, _MOST_UNITS, "compilation units")
             top = unit.get_top_DIE()
             name, directory = (_text(top, key) for key in ("DW_AT_name", "DW_AT_comp_dir"))
             if top.tag == "DW_TAG_compile_unit" and name:
@@ -81,6 +78,11 @@ def _units(elftools: Any, stream: Any) -> dict[str, str]:
         raise HugealignError("its debug information cannot be read") from None
     # A unit whose functions others have inlined is there several times (link-time optimisation).
     return {file: next(iter(names))[0] for file, names in found.items() if len(names) == 1}
+
+
+def _check(count: int, most: int, what: str) -> None:
+    if count > most:
+        raise HugealignError(f"its debug information has more than {most:,} {what}, which are not read")
 
 
 def _text(entry: Any, key: str) -> str:

@@ -27,7 +27,7 @@ class Laid:
     """The blocks of one function that stay: their *numbers* in order, *size* in bytes of all of them.
 
     *pieces* are sorted: where each lies now, counted from the function's start, its bytes, and where it will lie.
-    *leaves* are the bytes of what leaves, *part* is the index of that as a function of its own.  *unit* is the name of the
+    *leaves* are the bytes of what leaves, *part* is the index of that as a function of its own.  *unit* is the
     compilation unit, if that tells the function from others of its name.
     """
 

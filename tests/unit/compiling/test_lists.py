@@ -2,7 +2,7 @@
 
 import pytest
 
-from hugealign.compiling.lists import listed
+from hugealign.compiling.lists import listed, listed_by_unit
 from hugealign.orderfile import Entry
 
 
@@ -30,3 +30,35 @@ def test_no_name_twice() -> None:
         "!f/g\n!!0 1\n!h\n!!0\n"
     )
     assert text(Entry("f", "a.c", blocks=(0,)), Entry("f", "b.c", blocks=(0,))) == "!f\n!!0\n"
+
+
+def test_functions_of_one_name_without_units() -> None:
+    """What stays in one stays in the other, in the order of the numbers; the first form knows no units."""
+    both = (Entry("f", "a.c", blocks=(0, 7, 2), unit="a.c"), Entry("f", "b.c", blocks=(0, 3), unit="d/b.c"))
+    assert text(*both) == "!f\n!!0 2 3 7\n"
+
+
+def test_functions_of_one_name_by_units() -> None:
+    both = (Entry("f", "a.c", blocks=(0, 7, 2), unit="a.c"), Entry("f", "b.c", blocks=(0, 3), unit="d/b.c"))
+    other = Entry("g", blocks=(0,), aliases=("h",))
+    assert "".join(listed_by_unit([*both, other])) == "v1\nm a.c\nf f\nc 0 7 2\nm d/b.c\nf f\nc 0 3\nf g h\nc 0\n"
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        (Entry("f", blocks=(0, 1), unit="a b"),),
+        (Entry("f", blocks=(0, 1), unit="a\nv1"),),
+        (Entry("f", blocks=(0, 1), unit="\udc80"),),
+        (Entry("a b", blocks=(0, 1), unit="a.c"),),
+    ],
+)
+def test_units_that_mean_something_there(entries: tuple[Entry, ...]) -> None:
+    assert "".join(listed_by_unit(entries)) == "v1\n"
+
+
+def test_no_unit_twice() -> None:
+    """Which would be an error; and a function that is in any unit is in each."""
+    twice = (Entry("f", "a.c", blocks=(0, 1), unit="a.c"), Entry("f", "a.c", blocks=(0,), unit="a.c"))
+    assert "".join(listed_by_unit(twice)) == "v1\nm a.c\nf f\nc 0 1\n"
+    assert "".join(listed_by_unit([*twice, Entry("f", blocks=(0, 9))])) == "v1\nf f\nc 0 9\n"

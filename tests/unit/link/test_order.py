@@ -148,11 +148,16 @@ def test_local_functions_apart_for_lld() -> None:
     found.objects = {(b"g", b"a.c"): [(b"a.o", G)]}
     found.choices.add(table(F, G, H))
     assert found.apart(ORDER) == set()  # there is no other
-    found.choices.add(table(G))
+    found.choices.add(table(b".text.hot.g", b".text.unlikely.g"))  # where clang puts what it divides
     assert found.apart(ORDER) == {b"g"}
     assert found.apart(ORDER.changed(hot=1)) == set()
-    script = dialects.script_of_local(ORDER, found.objects, {b"g"})
-    assert script.decode().split("\n")[4:-4] == ["*(.text.__hugealign_hot_start)", "*a.o(.text.g)"]
+    start = "*(.text.__hugealign_hot_start)"
+    script, placed = dialects.script_of_front(ORDER, found.choices, found.objects, {b"g"}, 9)
+    assert script.decode().split("\n")[4:-4] == [start, "*(.text.f)", "*a.o(.text.g)"]  # in its place
+    assert placed == {b"f", b"g"}
+    script, placed = dialects.script_of_front(ORDER, found.choices, found.objects, {b"g"}, 0)
+    assert script.decode().split("\n")[4:-4] == [start, "*a.o(.text.g)"]
+    assert placed == {b"g"}
     assert dialects.symbols(ORDER, apart={b"g"}) == b"__hugealign_hot_start\nf\n__hugealign_hot_end\nh\n"
     found.objects = {(b"g", b"a.c"): [(b"we ird.o", G)]}
     assert found.apart(ORDER) == set()

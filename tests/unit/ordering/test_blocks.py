@@ -9,7 +9,7 @@ from hugealign.elf.calls import Calls
 from hugealign.elf.symbols import Functions
 from hugealign.orderfile import FILL, HOT
 from hugealign.ordering import blocks, exttsp, knapsack
-from hugealign.ordering.blocks import divided, laid
+from hugealign.ordering.blocks import divided, laid, share_names
 from hugealign.ordering.compose import compose
 from hugealign.ordering.problem import Problem, of_sorted
 from hugealign.ordering.sorting import Sorted
@@ -102,6 +102,29 @@ def test_functions_of_one_name_stay_whole() -> None:
     seen.run(0x1000, 0x1001, 1_000_000)
     assert not laid(seen, {0x1000: MAP}, names, Matched({0: 1_000_000}))
     assert laid(seen, {0x1000: MAP}, functions("f", "g"), Matched({0: 1_000_000}))
+
+
+def test_functions_of_one_name_are_told_apart_by_units() -> None:
+    """Each by its own record, even where the record of others is not complete; all of a name, or none."""
+    names, both = functions("f", "f"), {0x1000: MAP, 0x1040: OTHER}
+    names.files[:] = ["a.c", "b.c"]
+    assert share_names(both, names, Matched({0: 1, 1: 2}))
+    assert not share_names(both, functions("f", "g"), Matched({0: 1, 1: 2}))
+    seen, matched = flow((0x1000, 0x1010), (0x1010, 0x1020), (0x1040, 0x1044)), Matched({0: 1, 1: 2})
+    units = {"a.c": "src/a.c", "b.c": "src/b.c"}
+    found = laid(seen, both, names, matched, units)
+    assert {index: (one.numbers, one.unit) for index, one in found.items()} == {
+        0: ((0, 2), "src/a.c"),
+        1: ((0,), "src/b.c"),
+    }
+    for less in ({"a.c": "src/a.c"}, {"a.c": "src/a.c", "b.c": "b c"}, {}):
+        assert [(one.numbers, one.unit) for one in laid(seen, both, names, matched, less).values()] == [
+            ((0, 2), "")
+        ] * 2
+    few = Flow()
+    few.run(0x1000, 0x1001, 1_000_000)
+    alone = laid(few, {0x1000: MAP}, names, Matched({0: 1_000_000}), units)
+    assert [(one.numbers, one.unit) for one in alone.values()] == [((0,), "src/a.c")]
 
 
 def test_one_line_for_what_leaves_functions_of_one_name(monkeypatch: pytest.MonkeyPatch) -> None:

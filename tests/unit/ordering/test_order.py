@@ -585,9 +585,10 @@ def test_functions_of_absurd_size() -> None:
 
 def test_blocks_of_an_order_file() -> None:
     """They come back as they were written, and what is no list of blocks is refused with its line."""
-    entries = [Entry("f", samples=3, blocks=(0, 7, 2)), Entry("g")]
+    entries = [Entry("f", samples=3, blocks=(0, 7, 2)), Entry("g"), Entry("h", "a", blocks=(0,), unit="d/a\t=b")]
     text = orderfile.write(OrderFile({"a": "b"}, entries))
     assert "f\tsamples=3\tblocks=0.7.2\n" in text
+    assert "h\tfile=a\tblocks=0\tunit=d/a\\t=b\n" in text
     assert orderfile.parse(text.encode().split(b"\n")).entries == entries
     for wrong in ("", "1.2", "0.2.2", "0.-1", "0.", "0.4294967296", "0,1"):
         with pytest.raises(orderfile.OrderFileError, match="line 2: "):
