@@ -200,6 +200,32 @@ def test_local_functions_by_their_units(compiler: str, tmp_path: Path) -> None:
         assert all(f"m {entry.unit}\nf {name}\nc {' '.join(map(str, entry.blocks))}\n" in made for entry in local)
 
 
+@pytest.mark.parametrize("debug", ["-g0", "-g1"])
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_what_did_not_run_is_not_placed(compiler: str, debug: str, tmp_path: Path) -> None:
+    """Of three local functions of one name two ran: clang puts them into .text.hot., and LLD leaves the third."""
+    if not emulates():
+        pytest.skip("QEMU takes no plugins here")
+    third = SECOND.replace("second", "third").replace("x * 5", "x * 11")
+    main = "int second(int);\nint third(int);\nint loops(int x) { return x + 1; }\n"
+    main += "__attribute__((noinline)) static int same(int x) { return x > 1 ? loops(x) * 7 : x - 2; }\n"
+    main += "int main(int n, char **v) { return (n > 5 ? third(n) : same(n) + second(n + 2)) != 19 && v; }\n"
+    sources = {"first.cc": main, "second.cc": SECOND.replace("x > 4", "x > 2"), "third.cc": third}
+    work = Work(tmp_path, compiler, debug, **sources)
+    plain = work.build("plain", MAPS[compiler])
+    work.run(HUGEALIGN, "trace", "-o", "trace", "--", plain)
+    work.run(
+        HUGEALIGN, "order", "--blocks", "--trace", "trace", "-b", plain, "--cpu", "zen3", "--no-fill", "-o", "order"
+    )
+    program = work.build("divided", profile="order")
+    work.run(program)
+    lines = run("nm", program, check=True).stdout.splitlines()
+    places = [int(line.split()[0], 16) for line in lines if line.endswith(" _ZL4samei")]
+    (end,) = (int(line.split()[0], 16) for line in lines if line.endswith(" __hugealign_hot_end"))
+    assert (len(places), sum(place < end for place in places)) == (3, 2)
+    assert "_ZL4samei" in parts(program)
+
+
 def _used(path: Path) -> bool:
     """Whether an index names the list: one that the compiler does not take lies beside it."""
     return any(str(path) in index.read_text() for index in path.parent.glob("blocks*") if index.suffix != ".list")

@@ -237,7 +237,7 @@ def script_of_front(
     """Return a script for lld that places hot functions before all in its list, and the mark there; and their names.
 
     They are those whose names are in *apart*, by their objects, and so that these keep their place in the order, the
-    first *most* of all.
+    first *most* of all.  What has no section of its own is left to the list, by which lld moves the piece it lies in.
     """
     locals_ = [index for index in order.sources if index < order.hot and order.names[index] in apart]
     last = min(most, max(locals_, default=-1) + 1)
@@ -248,8 +248,9 @@ def script_of_front(
         if name in apart:
             places = objects[name, order.sources[index]] if index in order.sources else []
         else:
-            placed.add(name)
             places = [(b"", section) for section in (choices.of(name) if name in strange else [_OWN + name])]
+        if places:
+            placed.add(name)
         statements += [_statement(*place) for place in places]
     return _before_text(b"".join(statements)), placed
 

@@ -158,6 +158,10 @@ def test_local_functions_apart_for_lld() -> None:
     script, placed = dialects.script_of_front(ORDER, found.choices, found.objects, {b"g"}, 0)
     assert script.decode().split("\n")[4:-4] == [start, "*a.o(.text.g)"]
     assert placed == {b"g"}
+    whole = ORDER.changed(names=[b"in_one_piece", b"g", b"h"])
+    script, placed = dialects.script_of_front(whole, choices_of(whole.names, table(G, H)), found.objects, {b"g"}, 9)
+    assert script.decode().split("\n")[4:-4] == [start, "*a.o(.text.g)"]
+    assert placed == {b"g"}
     assert dialects.symbols(ORDER, apart={b"g"}) == b"__hugealign_hot_start\nf\n__hugealign_hot_end\nh\n"
     found.objects = {(b"g", b"a.c"): [(b"we ird.o", G)]}
     assert found.apart(ORDER) == set()
