@@ -91,11 +91,6 @@ HOT = "alpha"  # the last that is not there to fill room
 LOCAL = "_ZL5twicei"  # in another source file, too
 
 
-def in_place(linker: str) -> tuple[str, ...]:
-    """PLACED; before all others lld has the local function, which its list cannot tell from the other of that name."""
-    return (LOCAL, *(name for name in PLACED if name != LOCAL)) if linker.startswith("lld") else PLACED
-
-
 @pytest.fixture(scope="session")
 def profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An order file."""
@@ -161,8 +156,7 @@ def test_listed_functions_lie_first(
     done = run(HUGEALIGN, f"--profile={profile}", *words, "-o", ordered)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     # libm.a is a script for the linker, so that there is no telling what is among the inputs.
-    listed = PLACED if mode == "static" else in_place(toolchain.linker)
-    kept = tuple(name for name in listed if name != "unused_two" or name in symbols(ordered))
+    kept = tuple(name for name in PLACED if name != "unused_two" or name in symbols(ordered))
     exact = toolchain.linker != "gold"
     # .init and .plt may lead; gold's text segment begins with read-only data.
     lies_first(ordered, kept, 4096 if exact else 1 << 20)
@@ -170,7 +164,7 @@ def test_listed_functions_lie_first(
     note, found = note_of(ordered), symbols(ordered)
     assert note is not None
     assert (note.page_size, note.windows, note.padded, len(note.profile)) == (2 << 20, 1, True, 20)
-    assert note.hot_start == found[listed[0]][0]
+    assert note.hot_start == found[PLACED[0]][0]
     assert found[HOT][0] < note.hot_end <= found["thrower"][0]
     # Functions of libraries are called from all over, through these: in a huge window too, however few there are.
     stubs = [s for s in read_file(str(ordered)).sections if s.name.startswith(".plt")]
@@ -277,7 +271,7 @@ def test_identical_code_folding(
     run(HUGEALIGN, f"--profile={profile}", "g++", *words, check=True)
     note, found = note_of(tmp_path / "out"), symbols(tmp_path / "out")
     assert note is not None
-    assert note.hot_start == found[in_place(toolchain.linker)[0]][0]
+    assert note.hot_start == found[PLACED[0]][0]
     assert found[HOT][0] < note.hot_end <= found["thrower"][0]
     assert run(tmp_path / "out").stdout == OUTPUT
 
