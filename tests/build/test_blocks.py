@@ -15,7 +15,7 @@ from hugealign.elf.blockmap import read_blocks
 from hugealign.elf.symbols import read_functions
 from tests.build.manual import emulates
 from tests.build.projects import EVEN_IF_SMALL, Settings, linker_features, need, rust_host
-from tests.support import BIN, HUGEALIGN, LLVM, run
+from tests.support import BIN, HUGEALIGN, LLVM, ROOT, run
 
 #: By compiler: what has it write the map.
 MAPS = {"clang-14": "-fbasic-block-sections=labels", "clang-19": "-fbasic-block-address-map"}
@@ -121,6 +121,14 @@ class Work:
         return orderfile.load(str(self.directory / "order"))
 
 
+@pytest.fixture
+def reads_units() -> None:
+    """Skip where the Python that runs hugealign has no pyelftools."""
+    find = f". {ROOT}/hugealign/sh/python.sh && find_python {ROOT}/hugealign && \"$python\" -c 'import elftools'"
+    if run("sh", "-c", find).returncode:
+        pytest.skip("no pyelftools for the Python that runs hugealign")
+
+
 def symbols(program: Path) -> dict[str, int]:
     lines = run("nm", "--defined-only", program, check=True).stdout.splitlines()
     return {name: int(address, 16) for address, _, name in (line.split(" ", 2) for line in lines)}
@@ -178,6 +186,7 @@ def test_local_functions_of_one_name(compiler: str, tmp_path: Path) -> None:
     assert made.read_text().count(f"!{name}\n") == 1
 
 
+@pytest.mark.usefixtures("reads_units")
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_local_functions_by_their_units(compiler: str, tmp_path: Path) -> None:
     """Debug information tells them apart where the list does; clang 14 passes over such a list without a word."""
@@ -200,6 +209,7 @@ def test_local_functions_by_their_units(compiler: str, tmp_path: Path) -> None:
         assert all(f"m {entry.unit}\nf {name}\nc {' '.join(map(str, entry.blocks))}\n" in made for entry in local)
 
 
+@pytest.mark.usefixtures("reads_units")
 @pytest.mark.parametrize("debug", ["-g0", "-g1"])
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_what_did_not_run_is_not_placed(compiler: str, debug: str, tmp_path: Path) -> None:
