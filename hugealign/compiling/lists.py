@@ -61,10 +61,10 @@ def listed(entries: Iterable[Entry]) -> Iterator[str]:
 
 
 def listed_by_unit(entries: Iterable[Entry]) -> Iterator[str]:
-    """Yield the same in the second form, of clang since 17, which tells functions of one name by their units.
+    """Yield the same in the second form, which tells functions of one name by their units.
 
-    ``m unit`` says that the next function is of the unit of that name in debug information: in others, and in code
-    without such information, it is passed over.
+    It came in September 2023 (llvm-project, pull request 65506).  ``m unit`` says that the next function is of the unit
+    of that name in debug information: in others, and in code without such information, it is passed over.
     """
     yield "v1\n"
     alone = {entry.name for entry in entries if entry.blocks and not entry.unit}
@@ -98,21 +98,18 @@ def main(words: Sequence[str]) -> int:
         entries = orderfile.load(order).entries
         with using(cache()) as directory:
 
-            def written(text: str) -> str:
-                """Put a list into our cache, and return its path."""
+            def taken(text: str) -> str:
+                """Put a list into our cache, and return its path if the compiler takes it."""
                 data = text.encode("utf-8", "surrogateescape")
                 name = f"blocks-{hashlib.sha256(data).hexdigest()[:24]}.list"
                 replacing.write(f"/proc/self/fd/{directory}/{name}", data, 0o600)
-                return f"{os.path.dirname(index)}/{name}"
+                path = f"{os.path.dirname(index)}/{name}"
+                return path if data and _takes(compiler, path, target) else ""
 
-            def taken(text: str) -> bool:
-                return bool(text) and _takes(compiler, written(text), target)
-
-            # Older ones read nothing of the second form, without a word; others know that this is none.
+            # Clang 14 reads nothing of the second form, without a word; one that knows it refuses what is none.
             by_unit = any(entry.unit for entry in entries) and not taken("v1\n?\n")
             forms = (listed_by_unit, listed) if by_unit else (listed,)
-            good = next((text for text in ("".join(form(entries)) for form in forms) if taken(text)), "")
-            path = written(good) if good else ""
+            path = next(filter(None, (taken("".join(form(entries))) for form in forms)), "")
             replacing.write(f"/proc/self/fd/{directory}/{os.path.basename(index)}", os.fsencode(f"{path}\n"), 0o600)
     except (HugealignError, OSError, ValueError) as error:
         print(f"hugealign: warning: compiled without blocks: {printable(str(error))}", file=sys.stderr)

@@ -123,9 +123,9 @@ class _Places:
 
 
 def share_names(blocks: Mapping[int, Sequence[Block]], functions: Functions, matched: Matched) -> bool:
-    """Whether functions that could be divided have names that others have."""
-    candidates = _candidates(blocks, functions, matched)
-    return any(len(functions.having(functions.names[index])) > 1 for index, _ in candidates)
+    """Whether functions that ran, and have more than one block, have names that others have."""
+    several = (index for index in matched.samples if len(blocks.get(functions.starts[index], ())) > 1)
+    return any(len(functions.having(functions.names[index])) > 1 for index in several)
 
 
 def laid(
@@ -158,8 +158,11 @@ def laid(
     if flow.complete:  # a single block always stays
         others = (index for index in matched.samples if index not in told)
         undivided = {index for index in others if len(blocks.get(functions.starts[index], ())) != 1}
-    apart = _apart(told, functions, units)
-    agreed = _agreed(told, functions, undivided, apart)
+    groups: dict[str, list[int]] = {}
+    for index in told:
+        groups.setdefault(functions.names[index], []).append(index)
+    apart = _apart(groups, functions, units)
+    agreed = _agreed(told, groups, functions, undivided, apart)
     found: dict[int, Laid] = {}
     for one in chosen:
         if one.index not in agreed:
@@ -177,25 +180,25 @@ def laid(
     return found
 
 
-def _apart(told: Mapping[int, tuple[int, ...]], functions: Functions, units: Mapping[str, str]) -> dict[int, str]:
-    """Return the units of the functions that have to be told from others of their names, if all of a name have one."""
+def _apart(groups: Mapping[str, list[int]], functions: Functions, units: Mapping[str, str]) -> dict[int, str]:
+    """Return the units of the functions that have to be told from others of their names, if all of a name have one.
+
+    *groups* are functions by their names.
+    """
     found: dict[int, str] = {}
-    for name, indices in _by_name(told, functions).items():
+    for name, indices in groups.items():
         named = {index: units.get(functions.files[index], "") for index in indices}
         if len(functions.having(name)) > 1 and all(map(sayable_unit, named.values())):
             found.update(named)
     return found
 
 
-def _by_name(told: Mapping[int, tuple[int, ...]], functions: Functions) -> dict[str, list[int]]:
-    groups: dict[str, list[int]] = {}
-    for index in told:
-        groups.setdefault(functions.names[index], []).append(index)
-    return groups
-
-
 def _agreed(
-    told: Mapping[int, tuple[int, ...]], functions: Functions, undivided: set[int] | None, apart: Mapping[int, str]
+    told: Mapping[int, tuple[int, ...]],
+    groups: Mapping[str, list[int]],
+    functions: Functions,
+    undivided: set[int] | None,
+    apart: Mapping[int, str],
 ) -> dict[int, tuple[int, ...]]:
     """Return the numbers of the blocks that stay, for functions of one name the same; without those that stay whole.
 
@@ -205,7 +208,7 @@ def _agreed(
     hot that was not seen.
     """
     agreed: dict[int, tuple[int, ...]] = {}
-    for name, indices in _by_name(told, functions).items():
+    for name, indices in groups.items():
         alike: dict[str, list[int]] = {}
         for index in indices:
             alike.setdefault(apart.get(index, ""), []).append(index)
