@@ -7,6 +7,7 @@ it, or lies near it, since compilers and linkers keep together what was written 
 
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
+from math import frexp
 
 from hugealign.elf.calls import Calls
 from hugealign.elf.symbols import Functions
@@ -52,6 +53,16 @@ def likely(functions: Functions, ran: Iterable[int], room: int, usual: int, call
     The densest come first, each with how likely it runs.
     """
     return _chosen(functions, [], dict.fromkeys(ran), 1.0, room, _sizes(functions, usual), calls)
+
+
+def by_density(functions: Functions, likely: Mapping[int, float], usual: int) -> list[int]:
+    """Return the functions *likely* to run by powers of eight of that per byte, and in the linker's order within each.
+
+    On small pages the small ones among them would otherwise each take a page of their own.  Finer steps tear apart
+    neighbours, which run together; with coarser ones too much lies between what runs.
+    """
+    size = _sizes(functions, usual)
+    return sorted(likely, key=lambda index: (-((frexp(likely[index] / size[index])[1] - 1) // 3), index))
 
 
 def _sizes(functions: Functions, usual: int) -> list[int]:

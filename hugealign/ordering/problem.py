@@ -59,7 +59,7 @@ def of_sorted(problem: Problem, order: Sorted, count: int | None = None) -> Wind
         # Where all is to be huge, the order is for the day when it is not: the kernel may have no huge page left.
         whole = count is None and windows_of(functions.text, room.page_size) <= room.windows
         selected = _select(problem, order, 0 if whole else most, end, usual)
-        kinds = _filled(problem, order, kinds, selected)
+        kinds = _filled(problem, order, kinds, selected, usual)
         ends = ends_of(kinds, functions, usual)
     return laid_out(kinds, ends, problem.matched, functions, room, needed, count)
 
@@ -73,7 +73,10 @@ class _Selected:
 
 
 def _select(problem: Problem, order: Sorted, space: int, end: int, usual: int) -> _Selected:
-    """Choose for the first *space* bytes, 0 if no window is huge; what ran reaches to *end*."""
+    """Choose for the first *space* bytes, 0 if no window is huge; what ran reaches to *end*.
+
+    If none is, as many bytes are chosen as ran: behind them the densest of what else may run share pages.
+    """
     matched, functions, fill = problem.matched, problem.functions, problem.fill
     if end > space > 0:
         worth = sorting.worth(order.hot, matched, functions)
@@ -82,15 +85,16 @@ def _select(problem: Problem, order: Sorted, space: int, end: int, usual: int) -
     if not fill:
         return _Selected(None, {})
     apart = sum(functions.sizes[part] for part in problem.parts.values())
-    left = max(0, space - end - apart) if space else unseen.room(matched, functions)
+    left = max(0, space - end - apart) if space else max(end, unseen.room(matched, functions))
     return _Selected(None, knapsack.likely(functions, matched.samples, left, usual, fill))
 
 
-def _filled(problem: Problem, order: Sorted, kinds: Kinds, selected: _Selected) -> Kinds:
+def _filled(problem: Problem, order: Sorted, kinds: Kinds, selected: _Selected, usual: int) -> Kinds:
     """Return the functions that ran, *kinds*, and what is likely to run, those inside of the huge windows first.
 
     On either side of that border they are in one order, in which functions that call each other are beside each other.
-    The likeliest lie among those that ran, as many as the profile seems to have missed, and the rest behind.
+    The likeliest lie among those that ran, as many as the profile seems to have missed, and the rest behind, the
+    densest first.
     """
     matched, functions, likely = problem.matched, problem.functions, selected.likely
     among = unseen.within(likely, unseen.room(matched, functions), functions) if problem.fill else {}
@@ -98,7 +102,8 @@ def _filled(problem: Problem, order: Sorted, kinds: Kinds, selected: _Selected) 
         kinds = [(index, FILL if index in among else HOT) for index in mixed] + [(index, COLD) for index in order.cold]
     else:
         among = {}
-    kinds = [*kinds, *((index, FILL) for index in sorted(likely) if index not in among)]
+    rest = {index: chance for index, chance in likely.items() if index not in among}
+    kinds = [*kinds, *((index, FILL) for index in knapsack.by_density(functions, rest, usual))]
     inside = selected.inside
     # What leaves functions that ran is likelier to run than others, and lies before these where there is room.
     apart = [(problem.parts[index], FILL) for index, _ in kinds if index in problem.parts] if problem.fill else []

@@ -26,6 +26,7 @@ from hugealign.lab.placement import original
 from hugealign.lab.tracefile import Trace, open_trace
 from hugealign.processor.table import CPUS
 from tests.bench.peers import figures, heldout, profiles
+from tests.bench.peers.units import units
 from tests.support import HUGEALIGN, ROOT, environment, run
 from tests.traces import executed
 
@@ -111,19 +112,19 @@ def measure(name: str) -> None:
         subprocess.run(command, cwd=directory, check=True, env=environment())
         return target
 
-    objects = heldout.units(directory, "plain.", files, plain, "gcc")
+    objects = units(directory, "plain.", files, plain, "gcc")
     builds = [linked("plain", objects)]
     learned = traced(directory, "plain", train, "plain.train")
     first = ordered(directory, "plain", learned)
     builds.append(linked("plain, order", objects, order=first))
     profile = auto_profile(learned, directory / "plain", directory / "auto.gcov")
-    counting = heldout.units(directory, "counting.", files, (*plain, "-fprofile-generate"), "gcc")
+    counting = units(directory, "counting.", files, (*plain, "-fprofile-generate"), "gcc")
     linked("counting", counting, "-fprofile-generate")
     subprocess.run(["./counting", *train], cwd=directory, check=True, capture_output=True)
     for counted in directory.glob("counting*.gcda"):  # gcc looks for them by the name of the object
         counted.rename(counted.with_name(counted.name.replace("counting.", "fprofile-use.", 1)))
     for way, more in (("-fauto-profile", f"-fauto-profile={profile}"), ("-fprofile-use", "-fprofile-use")):
-        objects = heldout.units(directory, f"{way[1:]}.", files, (*plain, more, "-Wno-missing-profile"), "gcc")
+        objects = units(directory, f"{way[1:]}.", files, (*plain, more, "-Wno-missing-profile"), "gcc")
         builds.append(linked(way[1:], objects))
         builds.append(linked(f"{way[1:]}, order", objects, order=first))
         own = ordered(directory, way[1:], traced(directory, way[1:], train, f"{way[1:]}.train"))

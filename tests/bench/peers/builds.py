@@ -1,8 +1,6 @@
 """Every way that a program is built: by the linkers alone, by the peers, by hugealign."""
 
 import dataclasses
-import hashlib
-import json
 import re
 import subprocess
 from collections.abc import Iterator
@@ -13,8 +11,8 @@ from hugealign.elf.symbols import Functions
 from tests.bench import timing
 from tests.bench.peers import profiles
 from tests.bench.peers.profiles import Learned
-from tests.bench.peers.program import LINKERS, Program
-from tests.support import HUGEALIGN, ROOT, environment
+from tests.bench.peers.program import LINKERS, Program, fingerprint, record, recorded
+from tests.support import HUGEALIGN, environment
 
 BOLT = Path("/usr/lib/llvm-19/bin/llvm-bolt")  # from /usr/bin it looks for its runtime libraries in the wrong place
 MAX_PAGE = "-Wl,-z,max-page-size=0x200000"
@@ -59,20 +57,10 @@ def made(program: Program, command: list[str], path: Path, reads: Path | None = 
     What the same command made before, of the same objects and file that it *reads*, is kept: so a run that was
     interrupted goes on.
     """
-    record = path.with_name(f"{path.name}.made")
     inputs = [program.directory / word for word in program.words if word.endswith(".o")] + ([reads] if reads else [])
-    if str(HUGEALIGN) in command:  # it may have changed since
-        inputs += sorted(
-            path
-            for tree in ("hugealign", "ld-scripts")
-            for path in (ROOT / tree).rglob("*.*")
-            if path.suffix in (".py", ".sh", ".ld")
-        )
-    key = [*command, *(hashlib.sha256(one.read_bytes()).hexdigest() for one in inputs)]
-    if path.exists() and record.exists():
-        kept = json.loads(record.read_text())
-        if kept["command"] == key:
-            return float(kept["seconds"])
+    mark = fingerprint(command, inputs)
+    if kept := recorded(path, mark):
+        return float(kept["seconds"])
     path.unlink(missing_ok=True)
     try:
         with path.with_name(f"{path.name}.said").open("w") as said:
@@ -82,7 +70,7 @@ def made(program: Program, command: list[str], path: Path, reads: Path | None = 
             command, cwd=program.directory, env=environment(), capture_output=True, text=True, check=False
         )
         raise SystemExit(f"{' '.join(command)[:2000]}\n{done.stderr[-2000:]}") from None
-    record.write_text(json.dumps({"command": key, "seconds": seconds}))
+    record(path, mark, seconds=seconds)
     return seconds
 
 

@@ -14,23 +14,15 @@ from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
 
+from tests.bench.peers import llvm
 from tests.bench.peers.program import WORK, Program, compiled, printed, unpacked
+from tests.bench.peers.units import divisible
 from tests.configure import sources
-from tests.support import HUGEALIGN, ROOT, environment
+from tests.support import ROOT
 
 _HERE = Path(__file__).parent
 RUST, _BITCODE = "1.86.0", b"BC\xc0\xde"
 _CXX = ("g++", "-std=c++17", "-O1", "-fno-rtti", "-ffunction-sections")
-
-
-def units(directory: Path, prefix: str, files: list[Path], flags: tuple[str, ...], *compiler: str) -> tuple[str, ...]:
-    """Compile *files* in *directory* with *flags* to objects whose paths there begin with *prefix*; return those."""
-    made = [f"{prefix}{path.stem}.o" for path in files]
-    (directory / f"{prefix}_").parent.mkdir(exist_ok=True)
-    for path, target in zip(files, made, strict=True):
-        words = [*compiler, "-w", "-O2", "-fPIE", "-ffunction-sections", *flags, "-c", str(path), "-o", target]
-        subprocess.run(words, cwd=directory, check=True, env=environment())
-    return tuple(made)
 
 
 def _scripts(directory: Path, program: str, suffix: str) -> None:
@@ -116,31 +108,24 @@ def _by_clang(
     runs: tuple[tuple[str, ...], tuple[str, ...]],
     budgets: tuple[int, ...] = (0, 1, 2),
 ) -> Program:
-    """Return a program compiled by clang with the map of blocks, and so that blocks can be divided."""
+    """Return a program of what is *found* and *libraries*, whose blocks can be divided."""
     directory = WORK / name
     directory.mkdir(parents=True, exist_ok=True)
     files, flags = found(directory)
-
-    def divided(order: Path) -> tuple[str, ...]:
-        # In a directory: an object is told from others by its name (docs/ordering.md).
-        front = (str(HUGEALIGN), f"--profile={order}", "clang-19")
-        return (*units(directory, "divided/", files, flags, *front), *libraries)
-
-    words = units(directory, "", files, (*flags, "-fbasic-block-address-map"), "clang-19")
     train, test = runs
-    return Program(
+    plain = Program(
         name,
         f"{about}, compiled by clang 19 at -O2.",
         directory,
         "gcc",
-        (*words, *libraries),
+        libraries,
         train,
         test,
         train,
         budgets,
         large=True,
-        divided=divided,
     )
+    return divisible(plain, files, flags)
 
 
 def _sqlite() -> Program:
@@ -172,30 +157,31 @@ def _script() -> Program:
 
 
 def _backends() -> Program:
-    """LLVM 14's code generators for all processors, out of the archives of Debian's package."""
+    """LLVM 14's code generators for all processors, out of the archives of Debian's package but for what ran."""
     directory = WORK / "backends"
     directory.mkdir(parents=True, exist_ok=True)
-    llvm = Path("/usr/lib/llvm-14")
-    made = compiled(_HERE / "backends.cc", directory / "backends.o", *_CXX, f"-I{llvm}/include")
+    prefix = Path("/usr/lib/llvm-14")
+    made = compiled(_HERE / "backends.cc", directory / "backends.o", *_CXX, f"-I{prefix}/include")
     for name in ("containers", "variant"):
         front = ["clang-14", "-std=c++20", "-O1", "-Xclang", "-disable-llvm-passes", "-emit-llvm"]
         source = ROOT / "tests" / "corpus" / "cxx" / f"{name}.cc"
         subprocess.run([*front, "-c", str(source), "-o", f"{name}.bc"], cwd=directory, check=True)
-    config = [str(llvm / "bin" / "llvm-config"), "--link-static"]
+    config = [str(prefix / "bin" / "llvm-config"), "--link-static"]
     libraries = printed([*config, "--libs", "all-targets", "irreader", "ipo", "codegen"])
-    return Program(
+    program = Program(
         "backends",
-        "LLVM 14's optimizer and code generators for nineteen processors (C++, by Debian's gcc; "
-        "`tests/bench/peers/backends.cc`). Learned from a file for AArch64, judged by another for PowerPC.",
+        "LLVM 14's optimizer and code generators for nineteen processors (C++; `tests/bench/peers/backends.cc`), "
+        f"{llvm.ABOUT}. Learned from a file for AArch64, judged by another for PowerPC.",
         directory,
         "g++",
-        (made, f"-L{llvm}/lib", *libraries, *printed([*config, "--system-libs"])),
+        (made, f"-L{prefix}/lib", *libraries, *printed([*config, "--system-libs"])),
         ("aarch64-linux-gnu", "containers.bc"),
         ("powerpc64le-linux-gnu", "variant.bc"),
         ("aarch64-linux-gnu", "containers.bc"),
         (0, 1, 2, 4, 8, 16),
         large=True,
     )
+    return llvm.compiled_again(program, llvm.LLVM_14)
 
 
 _LOWER = (
@@ -212,12 +198,12 @@ _OFFLOAD = (
 
 
 def _lowering() -> Program:
-    """MLIR 19's optimizer, out of the archives of Debian's packages."""
+    """MLIR 19's optimizer, out of the archives of Debian's packages but for what ran."""
     directory = WORK / "lowering"
     directory.mkdir(parents=True, exist_ok=True)
-    llvm, packages = Path("/usr/lib/llvm-19"), ("libmlir-19-dev", "libpolly-19-dev")
+    prefix, packages = Path("/usr/lib/llvm-19"), ("libmlir-19-dev", "libpolly-19-dev")
     root = unpacked(directory, packages, "usr/lib/llvm-19/lib/libPolly.a") / "usr/lib/llvm-19"
-    include = (f"-I{root}/include", f"-I{llvm}/include")
+    include = (f"-I{root}/include", f"-I{prefix}/include")
     made = compiled(_HERE / "lowering.cc", directory / "lowering.o", *_CXX, *include)
     for name, count in (("train", 80), ("test", 60)):
         once = (_HERE / f"lowering-{name}.mlir").read_text()
@@ -228,20 +214,20 @@ def _lowering() -> Program:
         for path in sorted((root / "lib").glob("libMLIR*.a"))
         if not any(word in path.name for word in unused)
     ]
-    config = [str(llvm / "bin" / "llvm-config"), "--link-static"]
+    config = [str(prefix / "bin" / "llvm-config"), "--link-static"]
     components = ("x86", "amdgpu", "nvptx", "irreader", "passes", "frontendopenmp", "coroutines", "lto")
     # The two that are installed without their development packages.
     installed = {"-lzstd": "-l:libzstd.so.1", "-lxml2": "-l:libxml2.so.2"}
     words = (
-        *(made, "-Wl,--start-group", *archives, "-Wl,--end-group", f"-L{llvm}/lib"),
+        *(made, "-Wl,--start-group", *archives, "-Wl,--end-group", f"-L{prefix}/lib"),
         *(f"-L{os.path.relpath(root / 'lib', directory)}", *printed([*config, "--libs", *components])),
         *(installed.get(word, word) for word in printed([*config, "--system-libs"])),
     )
-    return Program(
+    program = Program(
         "lowering",
-        "MLIR 19's optimizer, with all of its dialects (C++, by Debian's clang; `tests/bench/peers/lowering.cc`). "
-        "Learned from products of matrices, lowered to LLVM's dialect, judged by other operations on tensors, lowered "
-        "for a GPU.",
+        "MLIR 19's optimizer, with all of its dialects (C++; `tests/bench/peers/lowering.cc`), "
+        f"{llvm.ABOUT}. Learned from products of matrices, lowered to LLVM's dialect, judged by other operations on "
+        "tensors, lowered for a GPU.",
         directory,
         "g++",
         words,
@@ -251,6 +237,7 @@ def _lowering() -> Program:
         (0, 1, 4, 8, 16),
         large=True,
     )
+    return llvm.compiled_again(program, llvm.LLVM_19)
 
 
 PROGRAMS: dict[str, Callable[[], Program]] = {

@@ -1,11 +1,14 @@
 """What a program of the comparison is, and what all of them are made with."""
 
+import hashlib
+import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from tests.support import LLVM, ROOT
+from tests.support import HUGEALIGN, LLVM, ROOT
 
 WORK = ROOT / "build" / "bench" / "peers"
 LLD = ("-fuse-ld=lld", f"-B{LLVM['lld19']}")
@@ -53,3 +56,30 @@ def compiled(source: Path, target: Path, *words: str) -> str:
     if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
         subprocess.run([*words, "-c", str(source), "-o", target.name], cwd=target.parent, check=True)
     return target.name
+
+
+def fingerprint(command: Sequence[str], inputs: Iterable[Path]) -> list[str]:
+    """Return what tells a *command* and its *inputs* from others; hugealign's own files are inputs where it runs."""
+    files = list(inputs)
+    if str(HUGEALIGN) in command:
+        files += sorted(
+            path
+            for tree in ("hugealign", "ld-scripts")
+            for path in (ROOT / tree).rglob("*.*")
+            if path.suffix in (".py", ".sh", ".ld")
+        )
+    return [*command, *(hashlib.sha256(one.read_bytes()).hexdigest() for one in files)]
+
+
+def recorded(path: Path, mark: list[str]) -> dict[str, Any] | None:
+    """Return what was noted when *path* was made, None if it is not there or was made otherwise than *mark* says."""
+    record = path.with_name(f"{path.name}.made")
+    if not path.exists() or not record.exists():
+        return None
+    kept: dict[str, Any] = json.loads(record.read_text())
+    return kept if kept["command"] == mark else None
+
+
+def record(path: Path, mark: list[str], **noted: object) -> None:
+    """Note how *path* was made."""
+    path.with_name(f"{path.name}.made").write_text(json.dumps({"command": mark, **noted}))

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench.peers import generated, heldout
+from tests.bench.peers import generated, heldout, llvm
 from tests.bench.peers.program import WORK, Program, compiled, printed, unpacked
 from tests.support import ROOT
 
@@ -50,7 +50,7 @@ def _generated() -> Program:
 
 
 def _clang() -> Program:
-    """Clang, out of the archives of Debian's packages: nothing of it is compiled but its `main`."""
+    """Clang, out of the archives of Debian's packages but for what ran."""
     directory = WORK / "clang"
     directory.mkdir(parents=True, exist_ok=True)
     root = unpacked(directory, _DEBS, "usr/lib/llvm-19/lib/libPolly.a") / "usr/lib/llvm-19"
@@ -70,10 +70,10 @@ def _clang() -> Program:
         *("compiler.o", "-Wl,--start-group", *archives, "-Wl,--end-group"),
         *(f"-L{_LLVM}/lib", f"-L{os.path.relpath(root / 'lib', directory)}", *libraries, *system),
     )
-    return Program(
+    program = Program(
         "clang",
-        "Clang 19, linked from the static libraries of Debian's packages (`tests/bench/peers/programs.py`). Learned "
-        "from compiling `tests/corpus/cxx/containers.cc` at -O2, judged by `variant.cc`.",
+        f"Clang 19, {llvm.ABOUT}. Learned from compiling `tests/corpus/cxx/containers.cc` at -O2, judged by "
+        "`variant.cc`.",
         directory,
         "g++",
         words,
@@ -83,6 +83,7 @@ def _clang() -> Program:
         (0, 1, 2, 4, 6, 8, 12, 16),
         large=True,
     )
+    return llvm.compiled_again(program, llvm.LLVM_19)
 
 
 PROGRAMS: dict[str, Callable[[], Program]] = {"generated": _generated, "clang": _clang, **heldout.PROGRAMS}

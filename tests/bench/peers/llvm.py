@@ -1,0 +1,186 @@
+"""What ran of LLVM's archives, compiled again from Debian's sources, so that its blocks can be divided.
+
+An archive of Debian's holds machine code.  Those of its members that hold nearly all that is called in the first run
+are compiled here, once to optimized bitcode; of that clang makes objects with the map of blocks, and divided ones.
+They stand in the link before the archives, whose members of the same symbols are then not asked for.
+"""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from hugealign.elf.symbols import read_functions
+from hugealign.lab.files import find
+from hugealign.lab.ran import profile
+from tests.bench.peers import builds, measure
+from tests.bench.peers.program import WORK, Program, fingerprint, record, recorded
+from tests.bench.peers.units import divisible
+from tests.configure import sources
+
+_SHARE = 0.999  # of all calls of the first run: what the members that are compiled again are called
+_MEMBER = re.compile(r"/lib([^/]+)\.a\(([^()]+)\)$")
+_SECTION = re.compile(r"^ (?:\.text\S*)?\s*0x([0-9a-f]{16})\s+0x([0-9a-f]+) (\S.*)$")
+_DEFINED = re.compile(r"; ([\w-]+\.o):\S+ first defined here")
+_OBJECT = re.compile(r"CMakeFiles/(?:obj\.)?([^/]+)\.dir/")
+_GENERATED = re.compile(r"^(\S+\.(?:inc|def|gen|h)): CUSTOM_COMMAND$", re.MULTILINE)
+_OPTIONS = (
+    *("-GNinja", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"),
+    *("-DCMAKE_C_COMPILER=clang-19", "-DCMAKE_CXX_COMPILER=clang++-19"),
+    # As Debian's rules have it: the objects are linked with Debian's.
+    *("-DLLVM_ENABLE_RTTI=ON", "-DLLVM_ENABLE_PIC=ON", "-DLLVM_ENABLE_DUMP=ON"),
+    *(f"-DLLVM_INCLUDE_{what}=OFF" for what in ("TESTS", "EXAMPLES", "BENCHMARKS", "DOCS")),
+    *(f"-DLLVM_ENABLE_{what}=OFF" for what in ("LIBXML2", "Z3_SOLVER", "CURL")),
+)
+
+ABOUT = (
+    "linked from Debian's archives; what is called the most in the first run is compiled from the same sources by clang "
+    "19 at -O2 (`tests/bench/peers/llvm.py`)"
+)
+Member = tuple[str, str]  # of an archive: the library's name, and its own
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Debian's source *package* of an LLVM *release*, and how it is configured: *projects*, *targets*.
+
+    *generates* are patterns of ninja's targets that write the headers.
+    """
+
+    release: int
+    projects: str
+    targets: str
+    generates: tuple[str, ...]
+
+    @property
+    def package(self) -> str:
+        """The source package's name."""
+        return f"llvm-toolchain-{self.release}"
+
+    @property
+    def directory(self) -> Path:
+        """Where it is unpacked, configured and compiled."""
+        return WORK / self.package
+
+
+LLVM_14 = Source(14, "", "all")
+LLVM_19 = Source(19, "clang;mlir", "X86;AMDGPU;NVPTX")
+
+
+def compiled_again(program: Program, source: Source) -> Program:
+    """Return *program* with those members of its archives compiled anew that are called the most."""
+    files, clashing = bitcode(source, called(program)), {""}
+    while clashing:
+        again = divisible(program, files, ("-x", "ir", "-Xclang", "-disable-llvm-passes"))
+        clashing = _clashing(again)
+        files = [path for path in files if f"{path.stem}.o" not in clashing]
+    return again
+
+
+def _clashing(program: Program) -> set[str]:
+    """Return the objects whose member of an archive is asked for all the same, for a symbol that only it has."""
+    command, path = builds.link(program, "fits", "-fuse-ld=bfd")
+    done = subprocess.run(command, cwd=program.directory, capture_output=True, text=True, check=False)
+    found = set(_DEFINED.findall(done.stderr))
+    if done.returncode and not found:
+        raise SystemExit(done.stderr[-2000:])
+    path.unlink(missing_ok=True)
+    return found
+
+
+def called(program: Program) -> list[Member]:
+    """Return the members of archives that are called the most in the first run of *program*, as Debian compiled it.
+
+    They are those with `_SHARE` of all calls, the most called first.
+    """
+    command, path = builds.link(program, "debian", "-fuse-ld=bfd", "-Wl,-Map=debian.map")
+    builds.made(program, command, path)
+    sections = sorted(_sections(path.with_suffix(".map")))
+    starts = [address for address, _, _ in sections]
+    functions = read_functions(path)
+    trace = measure.traced(program, path, program.train, "debian")
+    ran, _ = profile(trace, find(trace.description.files, str(path)), functions)
+    calls = Counter[str]()
+    for (_, callee, _), times in ran.arcs.items():
+        at = bisect_right(starts, functions.starts[callee]) - 1
+        address, size, place = sections[at]
+        if functions.starts[callee] < address + size:
+            calls[place] += times
+    found, left = [], calls.total() * (1 - _SHARE)
+    for place, times in reversed(calls.most_common()):
+        left -= times
+        if left < 0 and (member := _MEMBER.search(place)):
+            found.append((member[1], member[2]))
+    return found[::-1]
+
+
+def _sections(path: Path) -> Iterator[tuple[int, int, str]]:
+    """Yield what GNU ld's map at *path* says of the inputs' sections: address, size and file."""
+    with path.open(errors="replace") as lines:
+        for line in lines:
+            found = _SECTION.match(line)
+            if found and int(found[2], 16):
+                yield int(found[1], 16), int(found[2], 16), found[3].strip()
+
+
+def bitcode(source: Source, wanted: list[Member]) -> list[Path]:
+    """Return the optimized bitcode of those members *wanted* whose source Debian's package has."""
+    commands = _commands(_configured(source))
+    place = source.directory / "bitcode"
+    place.mkdir(exist_ok=True)
+    jobs = {place / f"{library}-{Path(name).stem.removesuffix('.cpp')}.bc": (library, name) for library, name in wanted}
+
+    def make(target: Path) -> Path | None:
+        found = commands.get(jobs[target])
+        if found is None:  # a target that is not built by default, for example
+            return None
+        words, inside = found
+        argv = [*words, "-O2", "-w", "-emit-llvm", "-o", str(target)]
+        mark = fingerprint(argv, [])
+        if recorded(target, mark) is None:
+            subprocess.run(argv, cwd=inside, check=True)
+            record(target, mark)
+        return target
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return [path for path in pool.map(make, jobs) if path]
+
+
+def _configured(source: Source) -> Path:
+    """Return where *source* is configured, with all headers that are written by programs."""
+    sources(WORK, [source.package])
+    build = source.directory / "configured"
+    if not (build / "generated").exists():
+        tree = source.directory / "tree"
+        # Debian's patches, some of which add members to classes.
+        subprocess.run(["dpkg-source", "--before-build", tree], check=True, stdout=subprocess.DEVNULL)
+        which = (f"-DLLVM_ENABLE_PROJECTS={source.projects}", f"-DLLVM_TARGETS_TO_BUILD={source.targets}")
+        tablegen = f"-DLLVM_TABLEGEN=/usr/lib/llvm-{source.release}/bin/llvm-tblgen"
+        command = ["cmake", *_OPTIONS, *which, tablegen, "-B", str(build), "-S", str(tree / "llvm")]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        listed = ["ninja", "-C", str(build), "-t", "targets", "all"]
+        every = subprocess.run(listed, check=True, capture_output=True, text=True).stdout
+        headers = sorted(set(_GENERATED.findall(every)))
+        subprocess.run(["ninja", "-C", str(build), *headers], check=True, stdout=subprocess.DEVNULL)
+        (build / "generated").touch()
+    return build
+
+
+def _commands(build: Path) -> dict[Member, tuple[list[str], str]]:
+    """Return how each member is compiled, without output and level of optimization; and in which directory."""
+    found: dict[Member, tuple[list[str], str]] = {}
+    for command in json.loads((build / "compile_commands.json").read_text()):
+        words = shlex.split(command["command"])
+        at = words.index("-o")
+        library = _OBJECT.search(words[at + 1])
+        if library:
+            rest = [word for word in (*words[:at], *words[at + 2 :]) if word != "-O3"]
+            found.setdefault((library[1], Path(words[at + 1]).name), (rest, command["directory"]))
+    return found

@@ -1,0 +1,49 @@
+"""The files of a program, compiled each by itself: with clang's map of blocks, and divided by an order."""
+
+import dataclasses
+import os
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tests.bench.peers.program import Program, fingerprint, record, recorded
+from tests.support import HUGEALIGN, environment
+
+
+def units(
+    directory: Path,
+    prefix: str,
+    files: list[Path],
+    flags: tuple[str, ...],
+    *compiler: str,
+    reads: tuple[Path, ...] | None = None,
+) -> tuple[str, ...]:
+    """Compile *files* in *directory* with *flags* to objects whose paths there begin with *prefix*; return those.
+
+    What was made before of the same files, and of what else it *reads*, is kept; with None, nothing is.
+    """
+    made = [f"{prefix}{path.stem}.o" for path in files]
+    (directory / f"{prefix}_").parent.mkdir(exist_ok=True)
+
+    def make(path: Path, target: str) -> None:
+        words = [*compiler, "-w", "-O2", "-fPIE", "-ffunction-sections", *flags, "-c", str(path), "-o", target]
+        mark = fingerprint(words, (path, *(reads or ())))
+        if reads is None or recorded(directory / target, mark) is None:
+            subprocess.run(words, cwd=directory, check=True, env=environment())
+            record(directory / target, mark)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(make, files, made))
+    return tuple(made)
+
+
+def divisible(program: Program, files: list[Path], flags: tuple[str, ...]) -> Program:
+    """Return *program* with *files* before all that it links, compiled by clang so that blocks can be divided."""
+
+    def divided(order: Path) -> tuple[str, ...]:
+        # In a directory: an object is told from others by its name (docs/ordering.md).
+        front = (str(HUGEALIGN), f"--profile={order}", "clang-19")
+        return (*units(program.directory, "divided/", files, flags, *front, reads=(order,)), *program.words)
+
+    words = units(program.directory, "", files, (*flags, "-fbasic-block-address-map"), "clang-19", reads=())
+    return dataclasses.replace(program, words=(*words, *program.words), divided=divided)
