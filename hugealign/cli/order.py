@@ -43,7 +43,8 @@ that call what it saw, are called by it, or lie beside it.
 
 With --trace, the trace is replayed under the order, and the number of windows
 that misses least is taken.  --cpu may then be repeated, and may also describe
-a TLB: 4k=128/8,2m=8,l2=1536/12.
+a TLB: 4k=128/8,2m=8,l2=1536/12.  With --itlb-2m nothing is simulated: the trace
+is a profile of all that ran.
 
 With --drift, the report says what share of the heat the leading windows of
 ORDER still hold, and what those of a new order would; with --trace in misses,
@@ -158,15 +159,14 @@ def _from_trace(args: argparse.Namespace) -> int:
         raise UsageError("order --trace: takes no PROFILE and no --type")
     if parse_page_size(args.page_size, "--page-size") != PAGE_SIZE:
         raise UsageError("order --trace: simulates pages of 2M only")
-    if args.itlb_2m is not None:
-        raise UsageError("order --trace: simulates all of the TLB: --cpu NAME, or --cpu 4k=128/8,2m=8, not --itlb-2m")
-    here = None if args.cpu else budget_of(reserve=profiled.reserve(args))
-    if here and not here.cpu:
+    given = args.itlb_2m is not None
+    here = None if args.cpu else profiled.budget(args) if given else budget_of(reserve=profiled.reserve(args))
+    if here and not here.cpu and not given:
         raise UsageError("order --trace: no source gives the TLB of this machine's processor; name one (--cpu)")
     with Progress("hugealign: order") as progress:
         made = order_of_trace(
             args.trace,
-            [here.cpu] if here else args.cpu,
+            args.cpu or ([here.cpu] if here and here.cpu else []),
             args.binary,
             budget=here,
             reserve=profiled.reserve(args),

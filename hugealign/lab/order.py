@@ -1,4 +1,7 @@
-"""`hugealign order --trace` as a function: the number of huge windows is the one that misses least in a simulation."""
+"""`hugealign order --trace` as a function: the number of huge windows is the one that misses least in a simulation.
+
+Without a processor nothing is simulated, and it is the one of a profile.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -9,7 +12,7 @@ from hugealign.lab.placement import WINDOW, ordered
 from hugealign.lab.ran import Traced, traced
 from hugealign.lab.simulate import simulate, without
 from hugealign.ordering.blocks import Laid
-from hugealign.ordering.budget import Budget, of_entries
+from hugealign.ordering.budget import Budget, budget_of, of_entries
 from hugealign.ordering.misses import Misses
 from hugealign.ordering.order import Order, of_blocks, parts
 from hugealign.ordering.problem import Problem, of_sorted
@@ -38,21 +41,22 @@ def order_of_trace(
     """Return the order that the *trace* gives the functions of *binary*, by default the program that was traced.
 
     *cpus* are names of processors, or geometries such as ``4k=128/8,2m=8``; *reserve* of their entries are left to
-    others, and the *budget* is by default that of the smallest.  `hugealign.ordering.order` has the other parameters.
-    Raises HugealignError.
+    others, and the *budget* is by default that of the smallest.  Without any, nothing is simulated: as many windows are
+    to be huge as what ran needs, within the budget.  `hugealign.ordering.order` has the other parameters.  Raises
+    HugealignError.
     """
     processors = [named(word) for word in dict.fromkeys(cpus)]
     budgets = [of_entries(_entries(cpu), reserve, printable(cpu.name)) for cpu in processors]
-    budget = budget or min(budgets, key=lambda budget: budget.windows)
+    budget = budget or (min(budgets, key=lambda budget: budget.windows) if budgets else budget_of(reserve=reserve))
     flow = Flow() if blocks else None
     found = traced(trace, binary, force=force, warn=warn, progress=progress, flow=flow)
     whole = found.ran
     ran, laid = (whole, None) if flow is None else of_blocks(whole, flow, warn)
     problem = Problem(ran.matched, ran.functions, WindowRoom(WINDOW, budget.windows), parts=parts(laid))
     sequence = sort(ran.matched, ran.functions)
-    misses = _simulated(found, laid, problem, sequence, processors, budget, progress)
+    misses = _simulated(found, laid, problem, sequence, processors, budget, progress) if processors else None
     filled = replace(problem, fill=Calls(ran.binary, whole.functions) if fill else None)
-    return Order(ran, budget, of_sorted(filled, sequence, misses.chosen), misses, laid)
+    return Order(ran, budget, of_sorted(filled, sequence, misses and misses.chosen), misses, laid)
 
 
 def _entries(cpu: Geometry) -> int:

@@ -72,20 +72,34 @@ class _Places:
     """All blocks of the functions in question, by address."""
 
     def __init__(self, counted: Sequence[_Counted]) -> None:
-        rows = sorted((block.address, n, k) for n, one in enumerate(counted) for k, block in enumerate(one.blocks))
+        # Of blocks at one address all but the last are empty.
+        rows = sorted(
+            (block.address, block.size, n, k) for n, one in enumerate(counted) for k, block in enumerate(one.blocks)
+        )
         self.starts = [row[0] for row in rows]
-        self.rows = rows
+        self.rows = [row[2:] for row in rows]
         self.counted = counted
 
     def at(self, address: int) -> tuple[_Counted, int, int] | None:
-        """Return the function and the place of the block that *address* lies in, and its number among all."""
+        """Return the function and the place of the block that *address* lies in, and its number among all.
+
+        Before a block may lie what aligns it, and is no block's: whoever runs into that runs into the block.
+        """
         at = bisect_right(self.starts, address) - 1
         if at < 0:
             return None
-        _, n, k = self.rows[at]
+        n, k = self.rows[at]
         one = self.counted[n]
-        block = one.blocks[k]
-        return (one, k, at) if address < block.address + block.size else None
+        if address < one.blocks[k].address + one.blocks[k].size:
+            return one, k, at
+        if at + 1 < len(self.rows) and self.rows[at + 1][0] == n:
+            return one, self.rows[at + 1][1], at + 1
+        return None
+
+    def begun_at(self, address: int) -> tuple[_Counted, int, int] | None:
+        """Return the same for a block that begins at *address*, or behind what aligns it there."""
+        found = self.at(address)
+        return found if found and address <= found[0].blocks[found[1]].address else None
 
     def run(self, start: int, end: int, count: int) -> None:
         """Count what a piece of code runs through."""
@@ -93,13 +107,13 @@ class _Places:
         if found is None:
             return
         one, k, at = found
-        if one.blocks[k].address == start:
+        if start <= one.blocks[k].address:
             one.begun[k] = one.begun.get(k, 0) + count
         else:
             one.entered[k] = max(one.entered.get(k, 0), count)
         while at + 1 < len(self.starts) and self.starts[at + 1] < end:
             at += 1
-            _, n, following = self.rows[at]
+            n, following = self.rows[at]
             if self.counted[n] is not one:
                 return
             one.follow(k, following, count)
@@ -108,14 +122,14 @@ class _Places:
 
     def jump(self, source: int, target: int, count: int) -> None:
         """Count a jump within a function, which leads to the beginning of a block."""
-        one, other = self.at(source), self.at(target)
-        if one and other and one[0] is other[0] and other[0].blocks[other[1]].address == target:
+        one, other = self.at(source), self.begun_at(target)
+        if one and other and one[0] is other[0]:
             one[0].follow(one[1], other[1], count)
 
     def back(self, address: int, count: int) -> None:
         """Count a return: the block that it goes to lies behind one that ends with the call."""
-        other = self.at(address)
-        if other is None or other[0].blocks[other[1]].address != address or other[0].blocks[other[1]].landing_pad:
+        other = self.begun_at(address)
+        if other is None or other[0].blocks[other[1]].landing_pad:
             return
         one = self.at(address - 1)
         if one and one[0] is other[0]:
@@ -167,16 +181,27 @@ def laid(
     for one in chosen:
         if one.index not in agreed:
             continue
-        numbers, by_number = agreed[one.index], {block.number: block for block in one.blocks}
+        numbers, ranges = agreed[one.index], _ranges(one.blocks)
         start, at, pieces = functions.starts[one.index], 0, []
         for number in numbers:
-            block = by_number.get(number)
-            if block is not None:
-                pieces.append((block.address - start, block.size, at))
-                at += block.size
+            if number in ranges:
+                begin, end = ranges[number]
+                pieces.append((begin - start, end - begin, at))
+                at += end - begin
         leaves = max(0, functions.sizes[one.index] - at)
         part = len(functions) + len(found)
         found[one.index] = Laid(numbers, at, tuple(sorted(pieces)), leaves, part, apart.get(one.index, ""))
+    return found
+
+
+def _ranges(blocks: Sequence[Block]) -> dict[int, tuple[int, int]]:
+    """Return from where to where each of the blocks of a function reaches, with what lies before it to align it."""
+    found: dict[int, tuple[int, int]] = {}
+    behind = None
+    for block in sorted(blocks, key=lambda block: (block.address, block.size)):
+        end = block.address + block.size
+        found[block.number] = (block.address if behind is None else min(behind, block.address)), end
+        behind = end if behind is None else max(behind, end)
     return found
 
 

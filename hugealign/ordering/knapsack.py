@@ -55,6 +55,21 @@ def likely(functions: Functions, ran: Iterable[int], room: int, usual: int, call
     return _chosen(functions, [], dict.fromkeys(ran), 1.0, room, _sizes(functions, usual), calls)
 
 
+def smallest(functions: Functions, parts: Iterable[int], room: int) -> set[int]:
+    """Return the smallest of *parts*, which leave functions that ran, as many as fit into *room* bytes.
+
+    Per byte they are the likeliest to run: of those of at most 64 bytes over ten times as many a kilobyte did, in the
+    second run of docs/results/peers.md's backends, as of those of a kilobyte and more.
+    """
+    found = set()
+    for part in sorted(parts, key=functions.sizes.__getitem__):
+        room -= functions.sizes[part]
+        if room < 0:
+            break
+        found.add(part)
+    return found
+
+
 def by_density(functions: Functions, likely: Mapping[int, float], usual: int) -> list[int]:
     """Return the functions *likely* to run by powers of eight of that per byte, and in the linker's order within each.
 

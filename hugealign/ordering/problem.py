@@ -14,6 +14,7 @@ from hugealign.ordering.windows import Kinds, WindowPlan, WindowRoom, ends_of, l
 from hugealign.profile.match import Matched
 
 _LIMIT = 1 << 16  # windows: 128 GiB of functions
+_BEHIND = 2  # one byte of what may run behind so many of what ran, where no page is huge
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +67,20 @@ def of_sorted(problem: Problem, order: Sorted, count: int | None = None) -> Wind
 
 @dataclass(frozen=True, slots=True)
 class _Selected:
-    """The functions *inside* of the huge windows, None where no border divides them; and those *likely* to run."""
+    """The functions *inside* of the huge windows, None where no border divides them; and those *likely* to run.
+
+    *room* is what those that ran leave of the huge windows, in bytes.
+    """
 
     inside: Container[int] | None
     likely: Mapping[int, float]
+    room: int = 0
 
 
 def _select(problem: Problem, order: Sorted, space: int, end: int, usual: int) -> _Selected:
     """Choose for the first *space* bytes, 0 if no window is huge; what ran reaches to *end*.
 
-    If none is, as many bytes are chosen as ran: behind them the densest of what else may run share pages.
+    If none is, half as many bytes are chosen as ran: behind them the densest of what else may run share pages.
     """
     matched, functions, fill = problem.matched, problem.functions, problem.fill
     if end > space > 0:
@@ -84,9 +89,10 @@ def _select(problem: Problem, order: Sorted, space: int, end: int, usual: int) -
         return _Selected(inside, {index: chance for index, chance in inside.items() if index not in matched.samples})
     if not fill:
         return _Selected(None, {})
+    room = max(0, space - end)
     apart = sum(functions.sizes[part] for part in problem.parts.values())
-    left = max(0, space - end - apart) if space else max(end, unseen.room(matched, functions))
-    return _Selected(None, knapsack.likely(functions, matched.samples, left, usual, fill))
+    left = max(0, room - apart) if space else max(end // _BEHIND, unseen.room(matched, functions))
+    return _Selected(None, knapsack.likely(functions, matched.samples, left, usual, fill), room)
 
 
 def _filled(problem: Problem, order: Sorted, kinds: Kinds, selected: _Selected, usual: int) -> Kinds:
@@ -106,7 +112,9 @@ def _filled(problem: Problem, order: Sorted, kinds: Kinds, selected: _Selected, 
     kinds = [*kinds, *((index, FILL) for index in knapsack.by_density(functions, rest, usual))]
     inside = selected.inside
     # What leaves functions that ran is likelier to run than others, and lies before these where there is room.
-    apart = [(problem.parts[index], FILL) for index, _ in kinds if index in problem.parts] if problem.fill else []
+    leaving = [problem.parts[index] for index, _ in kinds if index in problem.parts] if problem.fill else []
+    near = knapsack.smallest(functions, leaving, selected.room)
+    apart = [(part, FILL) for part in sorted(leaving, key=lambda part: part not in near)]
     if inside is None:
         last = max((at for at, (index, _) in enumerate(kinds, 1) if index in problem.parts), default=0)
         return [*kinds[:last], *apart, *kinds[last:]]

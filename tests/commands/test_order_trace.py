@@ -174,6 +174,17 @@ def test_a_program_without_symbols(program: Path, tmp_path: Path) -> None:
     assert not any(entry.name for entry in entries)
 
 
+def test_without_a_processor_nothing_is_simulated(program: Path, tmp_path: Path) -> None:
+    """As of any profile: all windows if the text has no more than --itlb-2m says, else those that what ran needs."""
+    trace = _traced(program, tmp_path / "t", [0, 3, 6])
+    for entries, windows in ((0, 0), (1, 1), (99, 13)):
+        words = ["order", "--trace", trace, "--itlb-2m", entries, "--reserve", 0, "-o", tmp_path / "order"]
+        done = run(HUGEALIGN, *words, check=True)
+        assert "misses" not in done.stdout
+        assert "as given by --itlb-2m" in done.stdout
+        assert orderfile.load(str(tmp_path / "order")).header["windows"] == str(windows)
+
+
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [
@@ -182,7 +193,7 @@ def test_a_program_without_symbols(program: Path, tmp_path: Path) -> None:
         (["--trace", "t", "t"], 2, "takes no PROFILE"),
         (["--trace", "t", "--type=fdata"], 2, "takes no PROFILE and no --type"),
         (["--trace", "t", "--page-size=64K"], 2, "simulates pages of 2M only"),
-        (["--trace", "t", "--itlb-2m=8"], 2, "not --itlb-2m"),
+        (["--trace", "t", "--itlb-2m=x"], 2, "--itlb-2m: not a number"),
         (["--trace", "t", "--cpu=nosuch"], 2, "unknown CPU"),
         (["--trace", "t", "--cpu=kunpeng920"], 2, "no source gives"),
         (["--trace", "t", "--cpu=4k=3"], 2, "needs 4k= and 2m="),

@@ -160,19 +160,25 @@ def _accepted(said: str) -> str:
 
 
 def divided(program: Program, before: Path, train: Path) -> Iterator[Build]:
-    """Yield hugealign's with blocks, of the trace *train* of *before*, if the program can be compiled again."""
+    """Yield hugealign's with blocks, for each budget of windows, if the program can be compiled again.
+
+    It learns from the trace *train* of *before*.  Which blocks stay does not depend on the budget.
+    """
     if program.divided is None:
         return
     linker = "lld" if program.large else "bfd"
-    order = program.directory / "blocks.order"
-    words = ["order", "--blocks", "--trace", train.name, "-b", str(before), "-o", order.name]
-    seconds = made(program, [str(HUGEALIGN), *words, "--cpu", "skylake", "--reserve", "0"], order, train)
-    again = dataclasses.replace(program, words=program.divided(order))
-    wrapper = (str(HUGEALIGN), f"--profile={order}")
-    command, path = link(again, "hugealign.blocks", *LINKERS[linker], wrapper=wrapper)
-    seconds += made(again, command, path, order)
-    how = "`hugealign order --blocks --trace`, `hugealign --profile clang-19`; seconds without compiling"
-    yield Build("hugealign, blocks", how, path, seconds, True, "full", rewritten=True)
+    again = None
+    for budget in program.budgets:
+        order = program.directory / f"blocks.{budget}.order"
+        words = ["order", "--blocks", "--trace", train.name, "-b", str(before), "-o", order.name]
+        words += ["--itlb-2m", str(budget), "--reserve", "0"]
+        seconds = made(program, [str(HUGEALIGN), *words], order, train)
+        again = again or dataclasses.replace(program, words=program.divided(order))
+        wrapper = (str(HUGEALIGN), f"--profile={order}")
+        command, path = link(again, f"hugealign.blocks.{budget}", *LINKERS[linker], wrapper=wrapper)
+        seconds += made(again, command, path, order)
+        how = "`hugealign order --blocks --trace`, `hugealign --profile clang-19`; seconds without compiling"
+        yield Build("hugealign, blocks", how, path, seconds, True, "full", rewritten=True, budget=budget)
 
 
 def ours(program: Program, before: Path, functions: Functions, learned: list[Learned]) -> Iterator[Build]:

@@ -49,15 +49,11 @@ Member = tuple[str, str]  # of an archive: the library's name, and its own
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Debian's source *package* of an LLVM *release*, and how it is configured: *projects*, *targets*.
-
-    *generates* are patterns of ninja's targets that write the headers.
-    """
+    """Debian's source *package* of an LLVM *release*, and how it is configured: *projects*, *targets*."""
 
     release: int
     projects: str
     targets: str
-    generates: tuple[str, ...]
 
     @property
     def package(self) -> str:

@@ -56,6 +56,46 @@ def test_a_run_through_blocks_counts_them_all() -> None:
     assert found[0].numbers == (0, 2, 1)
 
 
+#: As MAP, but that four bytes align what is at 0x1024.
+ALIGNED = [*MAP[:2], Block(1, 0x1024, 12, False), MAP[3]]
+
+
+@pytest.mark.parametrize("way", ["run", "jump", "return"])
+def test_who_comes_to_what_aligns_a_block_comes_to_the_block(way: str) -> None:
+    """A recorder may have a piece of code of its own begin there."""
+    seen = flow((0x1000, 0x1010), (0x1020, 0x1030))
+    if way == "jump":
+        seen.jump(0x100F, 0x1020, 10)
+    if way == "return":
+        seen.back(0x1020, 10)
+        seen.run(0x1010, 0x1020, 10)
+    found = laid(seen, {0x1000: ALIGNED}, functions("f", "g"), Matched({0: 1}))[0]
+    assert 1 in found.numbers
+    counted = blocks._Counted(0, ALIGNED)
+    places = blocks._Places([counted])
+    places.run(0x1020, 0x1030, 7)
+    places.jump(0x100F, 0x1020, 3)
+    places.back(0x1020, 2)
+    assert (counted.begun, counted.entered, counted.jumps) == ({2: 7}, {}, {(0, 2): 3, (1, 2): 2})
+
+
+def test_of_blocks_at_one_address_all_but_the_last_are_empty() -> None:
+    """Whatever their numbers."""
+    for number in (3, 0):
+        found = [Block(2, 0x1010, 16, False), Block(1, 0x1020, 16, False)]
+        found.insert(number, Block(number, 0x1020, 0, False))
+        one = blocks._Counted(0, found)
+        blocks._Places([one]).run(0x1020, 0x1030, 7)
+        assert {found[place].number for place in one.begun} == {1}
+
+
+def test_what_aligns_a_block_moves_with_it() -> None:
+    found = laid(flow((0x1000, 0x1010), (0x1024, 0x1030)), {0x1000: ALIGNED}, functions("f", "g"), Matched({0: 1}))[0]
+    assert (found.numbers, found.size) == ((0, 1), 32)
+    assert [found.at(offset) for offset in (0x1F, 0x20, 0x24, 0x2F, 0x30)] == [None, 16, 20, 31, None]
+    assert found.leaves == 0x38 - 32
+
+
 def test_a_run_ends_with_its_function() -> None:
     found = laid(flow((0x1020, 0x1050)), {0x1000: MAP, 0x1040: OTHER}, functions("f", "g"), Matched({0: 1, 1: 1}))
     assert set(found) == {0}
@@ -179,3 +219,20 @@ def test_what_leaves_lies_behind_the_last_divided_function(monkeypatch: pytest.M
     assert [(entry.name, entry.blocks) for entry in order.entries] == [("f", (0,)), ("f.cold", ()), ("g", ())]
     bare = of_sorted(Problem(matched, small, WindowRoom(4096, 1), parts={0: 2}), Sorted([0, 1]))
     assert [entry.name for entry in compose(bare, matched, small, {}, one).entries] == ["f", "g", "f.cold"]
+
+
+def test_the_smallest_of_what_leaves_gets_the_room_of_the_huge_windows() -> None:
+    """Elsewhere it lies in the order of the functions."""
+    sizes = [100, 100, 100, 3000, 40, 900]
+    program = Functions([n << 12 for n in range(6)], sizes, ["a", "b", "c", "a.cold", "b.cold", "c.cold"], [""] * 6, {})
+    matched = Matched({0: 9, 1: 8, 2: 7}, {(0, 1, None): 9}, complete=True)
+    fill, parts = Calls("/nowhere", program), {0: 3, 1: 4, 2: 5}
+
+    def behind(windows: int, size: int) -> list[int]:
+        problem = Problem(matched, replace(program, text=1 << 20), WindowRoom(size, windows), fill=fill, parts=parts)
+        return [placed.index for placed in of_sorted(problem, Sorted([0, 1, 2])).placed][3:]
+
+    assert behind(1, 8192) == [3, 4, 5]  # all have room
+    assert behind(1, 2048) == [4, 5, 3]
+    assert behind(1, 512) == [4, 3, 5]
+    assert behind(0, 4096) == [3, 4, 5]

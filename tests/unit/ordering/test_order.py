@@ -157,9 +157,26 @@ def test_what_is_likely_lies_beside_what_calls_it() -> None:
         assert abs(place[300] - place[10]) == abs(place[150] - place[390]) == 1
         assert {placed.kind for placed in plan.placed if placed.index in (300, 150)} == {FILL}
         assert plan.count == limit
-        # Twelve of that size are taken for likely to have been missed; the rest of a window is filled behind.
+        # Twelve of that size are taken for likely to have been missed; the rest of a window is filled behind.  Without
+        # one there is nothing behind: twelve are more than half of those that ran.
         behind = [placed.index for placed in plan.placed][5 + 12 :]
-        assert (len(behind), behind) == (PAGE // 512 * limit - 17 * limit, sorted(behind))
+        assert len(behind) == PAGE // 512 * limit - 17 * limit
+
+
+def test_what_fills_lies_by_powers_of_eight_of_its_density() -> None:
+    """What lies beside or is called by what ran, small first; neighbours of about one size and chance stay together."""
+    functions = program([64, 64, 1024, 64, 64, 64, 64])
+    chances = {5: 0.25, 1: 0.2, 2: 0.9, 3: 0.14, 6: 0.01, 4: 0.2}
+    assert knapsack.by_density(functions, chances, 16) == [1, 3, 4, 5, 2, 6]
+    assert knapsack.by_density(functions, {index: 1.0 for index in chances}, 16) == [1, 3, 4, 5, 6, 2]
+
+
+def test_the_smallest_fit() -> None:
+    functions = program([64, 16, 1024, 32])
+    assert [knapsack.smallest(functions, [0, 1, 2, 3], room) for room in (0, 47, 48, 112, 9999)] == [
+        *(set(), {1}, {1, 3}, {0, 1, 3}),
+        {0, 1, 2, 3},
+    ]
 
 
 def test_an_order_of_text_that_is_all_to_be_huge_is_that_for_small_pages() -> None:
@@ -196,10 +213,15 @@ def test_functions_that_were_all_seen_often_tell_of_no_others() -> None:
         assert found.unseen.share == 0
 
 
-def test_where_nothing_is_huge_complete_profiles_leave_all_others_where_they_are() -> None:
+def test_where_nothing_is_huge_half_as_much_as_ran_lies_behind_it() -> None:
+    """Of a complete profile nothing is missed, and so nothing lies among what ran."""
     functions = program([512] * 400 + [PAGE * 2])
-    ran = matched({10: 5000, 200: 2000, 390: 1}, {(10, 390, None): 7})
-    assert [placed.index for placed in planned(functions, ran, 0, {10: [300]}).placed] == [*sort(ran, functions).hot]
+    ran = Matched(dict.fromkeys(range(10, 200, 20), 5000), {(10, 30, None): 7}, complete=True)
+    placed = planned(functions, ran, 0, {10: [300]}).placed
+    assert [one.index for one in placed[:10]] == [*sort(ran, functions).hot]
+    assert {one.kind for one in placed[10:]} == {FILL}
+    assert len(placed) == 10 + 10 // 2
+    assert 300 in {one.index for one in placed[10:]}
 
 
 # The windows.
