@@ -80,7 +80,8 @@ class _Selected:
 def _select(problem: Problem, order: Sorted, space: int, end: int, usual: int) -> _Selected:
     """Choose for the first *space* bytes, 0 if no window is huge; what ran reaches to *end*.
 
-    If none is, half as many bytes are chosen as ran: behind them the densest of what else may run share pages.
+    If none is, what the profile has missed gets room; if it is complete, and neighbours do not run together, half as
+    many bytes are chosen as ran: behind them the densest of what else may run share pages.
     """
     matched, functions, fill = problem.matched, problem.functions, problem.fill
     if end > space > 0:
@@ -91,7 +92,11 @@ def _select(problem: Problem, order: Sorted, space: int, end: int, usual: int) -
         return _Selected(None, {})
     room = max(0, space - end)
     apart = sum(functions.sizes[part] for part in problem.parts.values())
-    left = max(0, room - apart) if space else max(end // _BEHIND, unseen.room(matched, functions))
+    if space:
+        left = max(0, room - apart)
+    else:
+        scattered = unseen.scattered(matched, len(functions) - len(problem.parts))
+        left = end // _BEHIND if scattered else unseen.room(matched, functions)
     return _Selected(None, knapsack.likely(functions, matched.samples, left, usual, fill), room)
 
 

@@ -28,6 +28,8 @@ _MOST_MISSED = 4
 _SHARE = 0.5
 #: One in so many of the functions that ran has to be at an end of a call for calls to be known.
 _THROUGHOUT = 8
+#: Neighbours run together if the next to one that ran did so this many times as often as any.
+_TOGETHER = 2
 _SCALE = 1000  # weights are whole numbers
 
 
@@ -75,6 +77,17 @@ def room(matched: Matched, functions: Functions) -> int:
     twice = sum(count == 2 * least for count in matched.samples.values())
     missed = min((len(once) - 1) / (2 * (twice + 1)), _MOST_MISSED)
     return int(_LIKELY * missed * sum(functions.sizes[index] for index in once))
+
+
+def scattered(matched: Matched, count: int) -> bool:
+    """Say whether what ran, all of which is known, lies about anywhere among the *count* functions.
+
+    If a function beside one that ran did not run much more often than any other, a place beside others that may run is
+    better for it.  Where neighbours run together, it would lack in their pages.
+    """
+    ran = matched.samples.keys()
+    beside = sum(index + 1 in ran for index in ran)
+    return not incomplete(matched) and beside * count < _TOGETHER * len(ran) ** 2
 
 
 def within(likely: Mapping[int, float], room: int, functions: Functions) -> dict[int, float]:

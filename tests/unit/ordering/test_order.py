@@ -214,7 +214,7 @@ def test_functions_that_were_all_seen_often_tell_of_no_others() -> None:
 
 
 def test_where_nothing_is_huge_half_as_much_as_ran_lies_behind_it() -> None:
-    """Of a complete profile nothing is missed, and so nothing lies among what ran."""
+    """If neighbours do not run together.  Of a complete profile nothing is missed, and so nothing lies among what ran."""
     functions = program([512] * 400 + [PAGE * 2])
     ran = Matched(dict.fromkeys(range(10, 200, 20), 5000), {(10, 30, None): 7}, complete=True)
     placed = planned(functions, ran, 0, {10: [300]}).placed
@@ -222,6 +222,19 @@ def test_where_nothing_is_huge_half_as_much_as_ran_lies_behind_it() -> None:
     assert {one.kind for one in placed[10:]} == {FILL}
     assert len(placed) == 10 + 10 // 2
     assert 300 in {one.index for one in placed[10:]}
+    together = Matched(dict.fromkeys(range(10, 20), 5000), {(10, 13, None): 7}, complete=True)
+    assert {one.kind for one in planned(functions, together, 0, {10: [300]}).placed} == {HOT}
+
+
+def test_whether_neighbours_run_together() -> None:
+    """Of 100 functions 20 ran: 4 of those beside would by chance, and 8 are twice as many."""
+    for pairs, scattered in ((7, True), (8, False)):
+        ran = [n for pair in range(pairs) for n in (5 * pair, 5 * pair + 1)]
+        ran += range(95, 95 - 2 * (20 - len(ran)), -2)
+        assert len(set(ran)) == 20
+        found = Matched(dict.fromkeys(ran, 9), {(0, 1, None): 7}, complete=True)
+        assert unseen.scattered(found, 100) == scattered
+        assert not unseen.scattered(matched(dict.fromkeys(ran, 1)), 100)
 
 
 # The windows.
