@@ -56,7 +56,7 @@ def order_of_trace(
     sequence = sort(ran.matched, ran.functions)
     misses = _simulated(found, laid, problem, sequence, processors, budget, progress) if processors else None
     filled = replace(problem, fill=Calls(ran.binary, whole.functions) if fill else None)
-    return Order(ran, budget, of_sorted(filled, sequence, misses and misses.chosen), misses, laid)
+    return Order(ran, budget, of_sorted(filled, sequence, misses.chosen if misses else None), misses, laid)
 
 
 def _entries(cpu: Geometry) -> int:

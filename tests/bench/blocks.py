@@ -1,42 +1,75 @@
-"""What blocks cost: ``python -m tests.bench.blocks``.  `order --blocks` of a trace, compiling with its list, linking.
+"""What blocks cost: ``python -m tests.bench.blocks [gawk|clang]``.
 
-gawk, as `tests.bench.peers` compiles and traces it, which has to have run: plain, and divided.
+`order --blocks` of a trace, compiling with its list, linking in its order: with LLD, plain and divided, in turn.  The
+programs are those of `tests.bench.peers`, which has to have run.  Of clang, a few sources are compiled.
 """
 
+import argparse
+import os
 import resource
 from functools import partial
+from pathlib import Path
 
-from tests.bench.peers.heldout import gawk_units
-from tests.bench.peers.program import LLD, WORK
-from tests.bench.timing import HEADER, cost, in_turn, show
+from tests.bench.peers import heldout, llvm
+from tests.bench.peers.program import LLD, Program
+from tests.bench.peers.programs import PROGRAMS
+from tests.bench.timing import HEADER, Cost, cost, in_turn, show
 from tests.support import HUGEALIGN
 
 ROUNDS = 7
+_SOURCES = 6  # of clang: at even distances among those that are called the most
+
+Command = tuple[list[str], Path]
+
+
+def gawk(program: Program) -> list[Command]:
+    """Return the command that compiles all of gawk, as long as no list is named."""
+    files, flags = heldout.gawk_units(program.directory)
+    return [(["clang-19", "-w", "-O2", "-fPIE", *flags, "-c", *map(str, files)], program.directory / "timed")]
+
+
+def clang(program: Program) -> list[Command]:
+    """Return the commands that compile a few of clang's sources."""
+    members = [word.removesuffix(".o") for word in program.words if word.endswith(".o") and "-" in word]
+    known = {llvm.stem(member): found for member, found in llvm.commands(llvm.LLVM_19).items()}
+    step = len(members) // _SOURCES
+    chosen = [known[member] for member in members[step // 2 :: step][:_SOURCES]]
+    return [([*words, "-O2", "-w", "-o", os.devnull], Path(place)) for words, place in chosen]
+
+
+COMPILED = {"gawk": gawk, "clang": clang}
 
 
 def main() -> None:
     """Time all three in turn with what they are held against, and print."""
-    directory = WORK / "gawk"
-    files, flags = gawk_units(directory)
-    order = directory / "timed.blocks.order"
-    words = ["order", "--blocks", "--trace", "train.trace", "-b", "plain.bfd", "-o", order.name, "--cpu", "skylake"]
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.blocks")
+    parser.add_argument("program", nargs="?", default="gawk", choices=COMPILED)
+    program = PROGRAMS[parser.parse_args().program]()
+    directory, order = program.directory, program.directory / "timed.blocks.order"
+    (directory / "timed").mkdir(exist_ok=True)
+    print(f"load {os.getloadavg()[0]:.1f}")
+    words = ["order", "--blocks", "--trace", "train.trace", "-b", "plain.bfd", "-o", order.name, "--itlb-2m", "8"]
     spent = cost([str(HUGEALIGN), *words], directory)
     memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10
     print(f"order --blocks: {spent.wall:.1f} s, {spent.cpu:.1f} s of processor time, {memory} MiB")
-    front: tuple[str, ...] = (str(HUGEALIGN), f"--profile={order}")
-    compiler = ("clang-19", "-w", "-O2", "-fPIE", *flags, "-c", *map(str, files))
-    objects = [f"{path.stem}.o" for path in files]
-    ways = {}
-    for name, before, flag in (("plain", (), ["-ffunction-sections"]), ("divided", front, [])):
-        place = directory / f"timed.{name}"
-        place.mkdir(exist_ok=True)
-        link = [*before, "gcc", *LLD, *objects, "-lm", "-ldl", "-o", "out"]
-        ways[name] = partial(cost, [*before, *compiler, *flag], place), partial(cost, link, place)
+    front = [str(HUGEALIGN), f"--profile={order}"]
+    assert program.divided is not None
+    parts = program.divided(order)
     print(HEADER)
-    for title, number in (("compile gawk with a list of blocks", 0), ("link gawk in an order of blocks", 1)):
-        costs = in_turn([way[number] for way in ways.values()], ROUNDS)
+    commands = COMPILED[program.name](program)
+    compiles = [partial(_all, commands, [], ["-ffunction-sections"]), partial(_all, commands, front, [])]
+    plain = [program.driver, *LLD, *program.words, "-o", "timed.out"]
+    divided = [*front, program.driver, *LLD, *parts, "-o", "timed.out"]
+    links = [partial(cost, plain, directory), partial(cost, divided, directory)]
+    for title, ways in ((f"compile {program.name} with a list of blocks", compiles), (f"link {program.name}", links)):
+        costs = in_turn(ways, ROUNDS)
         show(title, *([one.wall * 1000 for one in those] for those in costs))
         show("  processor time", *([one.cpu * 1000 for one in those] for those in costs))
+
+
+def _all(commands: list[Command], before: list[str], flag: list[str]) -> Cost:
+    spent = [cost([*before, *words, *flag], place) for words, place in commands]
+    return Cost(sum(one.wall for one in spent), sum(one.cpu for one in spent))
 
 
 if __name__ == "__main__":

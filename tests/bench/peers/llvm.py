@@ -41,8 +41,8 @@ _OPTIONS = (
 )
 
 ABOUT = (
-    "linked from Debian's archives; what is called the most in the first run is compiled from the same sources by clang "
-    "19 at -O2 (`tests/bench/peers/llvm.py`)"
+    "linked from Debian's archives; what is called the most in the first run is compiled from the same sources by "
+    "clang 19 at -O2 (`tests/bench/peers/llvm.py`)"
 )
 Member = tuple[str, str]  # of an archive: the library's name, and its own
 
@@ -128,13 +128,13 @@ def _sections(path: Path) -> Iterator[tuple[int, int, str]]:
 
 def bitcode(source: Source, wanted: list[Member]) -> list[Path]:
     """Return the optimized bitcode of those members *wanted* whose source Debian's package has."""
-    commands = _commands(_configured(source))
+    known = commands(source)
     place = source.directory / "bitcode"
     place.mkdir(exist_ok=True)
-    jobs = {place / f"{library}-{Path(name).stem.removesuffix('.cpp')}.bc": (library, name) for library, name in wanted}
+    jobs = {place / f"{stem(member)}.bc": member for member in wanted}
 
     def make(target: Path) -> Path | None:
-        found = commands.get(jobs[target])
+        found = known.get(jobs[target])
         if found is None:  # a target that is not built by default, for example
             return None
         words, inside = found
@@ -169,10 +169,16 @@ def _configured(source: Source) -> Path:
     return build
 
 
-def _commands(build: Path) -> dict[Member, tuple[list[str], str]]:
+def stem(member: Member) -> str:
+    """Return the name of a member's files here, without what tells their kinds apart."""
+    library, name = member
+    return f"{library}-{Path(name).stem.removesuffix('.cpp')}"
+
+
+def commands(source: Source) -> dict[Member, tuple[list[str], str]]:
     """Return how each member is compiled, without output and level of optimization; and in which directory."""
     found: dict[Member, tuple[list[str], str]] = {}
-    for command in json.loads((build / "compile_commands.json").read_text()):
+    for command in json.loads((_configured(source) / "compile_commands.json").read_text()):
         words = shlex.split(command["command"])
         at = words.index("-o")
         library = _OBJECT.search(words[at + 1])

@@ -168,7 +168,7 @@ def test_what_fills_lies_by_powers_of_eight_of_its_density() -> None:
     functions = program([64, 64, 1024, 64, 64, 64, 64])
     chances = {5: 0.25, 1: 0.2, 2: 0.9, 3: 0.14, 6: 0.01, 4: 0.2}
     assert knapsack.by_density(functions, chances, 16) == [1, 3, 4, 5, 2, 6]
-    assert knapsack.by_density(functions, {index: 1.0 for index in chances}, 16) == [1, 3, 4, 5, 6, 2]
+    assert knapsack.by_density(functions, dict.fromkeys(chances, 1.0), 16) == [1, 3, 4, 5, 6, 2]
 
 
 def test_the_smallest_fit() -> None:
@@ -214,7 +214,7 @@ def test_functions_that_were_all_seen_often_tell_of_no_others() -> None:
 
 
 def test_where_nothing_is_huge_half_as_much_as_ran_lies_behind_it() -> None:
-    """If neighbours do not run together.  Of a complete profile nothing is missed, and so nothing lies among what ran."""
+    """If neighbours do not run together.  A complete profile missed nothing, and so nothing lies among what ran."""
     functions = program([512] * 400 + [PAGE * 2])
     ran = Matched(dict.fromkeys(range(10, 200, 20), 5000), {(10, 30, None): 7}, complete=True)
     placed = planned(functions, ran, 0, {10: [300]}).placed
