@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from hugealign.elf.symbols import Functions
-from tests.bench.peers import builds, live, profiles, report
+from tests.bench.peers import builds, live, llvm, profiles, report
+from tests.bench.peers.program import fingerprint, record, recorded
+from tests.support import HUGEALIGN
 
 SMAPS = """\
 555500000000-555500001000 r--p 00000000 fe:00 1 /p/program
@@ -152,3 +154,58 @@ def test_bolt_is_heard() -> None:
         builds._accepted(SAID + stale)
     with pytest.raises(SystemExit, match="no profile"):
         builds._accepted("BOLT-INFO: nothing\n")
+
+
+def test_what_was_made_is_kept_while_command_and_inputs_are_the_same(tmp_path: Path) -> None:
+    source, made = tmp_path / "source", tmp_path / "made"
+    source.write_text("one")
+    mark = fingerprint(["compile"], [source])
+    assert recorded(made, mark) is None  # it is not there
+    record(made, mark, seconds=2.5)
+    assert recorded(made, mark) is None
+    made.touch()
+    assert recorded(made, mark) == {"command": mark, "seconds": 2.5}
+    assert recorded(made, fingerprint(["compile", "-g"], [source])) is None
+    source.write_text("two")
+    assert recorded(made, fingerprint(["compile"], [source])) is None
+
+
+def test_our_own_files_are_inputs_of_our_command() -> None:
+    assert len(fingerprint([str(HUGEALIGN), "gcc"], [])) > 100
+    assert fingerprint(["gcc"], []) == ["gcc"]
+
+
+MAP = """\
+ .text          0x0000000000401000       0x25 /usr/lib/crt1.o
+ .text._ZN4llvm5Value7getNameEv
+                0x0000000000401030       0x1f /usr/lib/llvm-14/lib/libLLVMCore.a(Value.cpp.o)
+ .text.empty    0x0000000000401050        0x0 a.o
+                0x0000000000401030                llvm::Value::getName()
+ .rodata        0x0000000000501000        0x8 b.o
+"""
+
+
+def test_a_map_says_where_sections_come_from(tmp_path: Path) -> None:
+    (tmp_path / "map").write_text(MAP)
+    found = list(llvm._sections(tmp_path / "map"))
+    assert found == [
+        (0x401000, 0x25, "/usr/lib/crt1.o"),
+        (0x401030, 0x1F, "/usr/lib/llvm-14/lib/libLLVMCore.a(Value.cpp.o)"),
+    ]
+    member = llvm._MEMBER.search(found[1][2])
+    assert member
+    assert member.groups() == ("LLVMCore", "Value.cpp.o")
+    assert llvm.stem(("LLVMCore", "Value.cpp.o")) == "LLVMCore-Value"
+    assert not llvm._MEMBER.search(found[0][2])
+
+
+def test_whose_member_is_asked_for_all_the_same() -> None:
+    said = (
+        "/usr/bin/ld.bfd: /usr/lib/llvm-14/lib/libLLVMCore.a(Dominators.cpp.o): in function `f()':\n(.text._Z1fv+0x0): "
+        "multiple definition of `f()'; LLVMCore-Dominators.o:Dominators.cpp:(.text._Z1fv+0x0): first defined here\n"
+    )
+    assert llvm._DEFINED.findall(said) == ["LLVMCore-Dominators.o"]
+    assert llvm._GENERATED.findall("a/X.inc: CUSTOM_COMMAND\nb/y.o: CXX_COMPILER\nc/z.h: CUSTOM_COMMAND\n") == [
+        "a/X.inc",
+        "c/z.h",
+    ]
