@@ -172,18 +172,35 @@ def _counts(document: dict[str, Any]) -> list[str]:
     """Return in how many cases a peer misses less: with huge windows and without, and those that divide functions."""
     cells = ("a window or more: cases", "in which one misses less", "no window: cases", "in which one misses less")
     lines = [f"| a case is a processor and a budget | {' | '.join(cells)} |", "|---|--:|--:|--:|--:|"]
+    cpus = document["cpus"]
     for title, learned, blocks in (
         *((f"peers that keep functions whole, {name}", name, False) for name in document["sampled"]),
         ("BOLT's blocks, full, against whole functions", "full", True),
     ):
-        every, worse = {True: 0, False: 0}, {True: 0, False: 0}
-        for cpu in document["cpus"]:
-            found = violations(document, cpu, learned, blocks)
-            for budget in _ours(series(document, cpu), learned):
-                every[budget > 0] += 1
-                worse[budget > 0] += budget in found
-        lines.append(f"| {title} | {every[True]} | {worse[True]} | {every[False]} | {worse[False]} |")
+        every = [budget for cpu in cpus for budget in _ours(series(document, cpu), learned)]
+        worse = [budget for cpu in cpus for budget in violations(document, cpu, learned, blocks)]
+        lines.append(_counted(title, every, worse))
+    both = [(budget, *misses) for cpu in cpus for budget, misses in _both(document, cpu).items()]
+    if both:
+        worse = [budget for budget, ours, theirs in both if theirs < ours]
+        lines.append(_counted("BOLT's blocks, full, against hugealign's", [budget for budget, *_ in both], worse))
     return [*lines, ""]
+
+
+def _counted(title: str, every: list[int], worse: list[int]) -> str:
+    cells = [sum((n > 0) == windows for n in budgets) for windows in (True, False) for budgets in (every, worse)]
+    return f"| {title} | {' | '.join(map(str, cells))} |"
+
+
+def _both(document: dict[str, Any], cpu: str) -> dict[int, tuple[int, int]]:
+    """Return the misses of hugealign's blocks and of BOLT's within every budget; nothing where one is not there."""
+    found = series(document, cpu)
+    lines = [
+        next((line for (name, *_), line in found.items() if name == title), {}) for title in (_OUR_BLOCKS, _BLOCKS)
+    ]
+    if not all(lines):
+        return {}
+    return {budget: (_least(lines[0], budget), _least(lines[1], budget)) for budget in document["budgets"]}
 
 
 def _goal(document: dict[str, Any]) -> list[str]:
@@ -214,20 +231,14 @@ def _goal(document: dict[str, Any]) -> list[str]:
 
 def _blocks(document: dict[str, Any]) -> list[str]:
     """Return the table of both tools' blocks, if there are ours: the misses of each within every budget."""
-    titles = {row["title"] for row in document["rows"]}
-    if not {_BLOCKS, _OUR_BLOCKS} <= titles:
-        return []
     budgets = document["budgets"]
     lines = ["Blocks, from the full profile: misses of hugealign's, of BOLT's, and of hugealign's whole functions:", ""]
     lines += [f"| processors | {' | '.join(map(str, budgets))} |", f"|---|{'---|' * len(budgets)}"]
     for cpu in document["cpus"]:
-        found = series(document, cpu)
-        three = [
-            next(line for (title, _, _, _), line in found.items() if title == wanted)
-            for wanted in (_OUR_BLOCKS, _BLOCKS)
-        ]
-        three.append(_ours(found, "full"))
-        cells = (", ".join(f"{_least(line, budget):,}" for line in three) for budget in budgets)
+        both, whole = _both(document, cpu), _ours(series(document, cpu), "full")
+        if not both or not whole:
+            return []
+        cells = (f"{both[n][0]:,}, {both[n][1]:,}, {_least(whole, n):,}" for n in budgets)
         lines.append(f"| {cpu} | {' | '.join(cells)} |")
     return [*lines, ""]
 
