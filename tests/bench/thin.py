@@ -1,13 +1,15 @@
 """How few samples are worse than none: ``python -m tests.bench.thin [PROGRAM]...``.
 
 Orders of few samples against the linker's order, in misses of another run: the least and the most of DRAWS draws, on
-two processors.  The programs and traces are those of `tests.bench.peers`, which has to have run.  Layouts are
-simulated, not linked.  It prints the table of docs/order.md.
+two processors.  In a small program each is the mean of several places of its libraries.  Programs, traces and places
+are those of `tests.bench.peers`, which has to have run.  Layouts are simulated, not linked.  It prints the table of
+docs/order.md.
 """
 
 import argparse
 import random
 from collections import Counter
+from dataclasses import replace
 
 from hugealign.elf.calls import Calls
 from hugealign.elf.symbols import read_functions
@@ -19,6 +21,7 @@ from hugealign.lab.tracefile import open_trace
 from hugealign.ordering.problem import Problem, plan
 from hugealign.ordering.windows import WindowRoom
 from hugealign.profile.match import Matched
+from tests.bench.peers.figures import drawn
 from tests.bench.peers.measure import spots_of
 from tests.bench.peers.program import WORK
 from tests.bench.peers.programs import PROGRAMS
@@ -45,18 +48,25 @@ def main() -> None:
         file = find(test.description.files, binary)
         calls = Calls(binary, functions)
         spots = spots_of(train, find(train.description.files, binary), functions)
-        places, weights = list(spots), list(spots.values())
+        where, weights = list(spots), list(spots.values())
         layouts: list[tuple[Placement, list[int]]] = [(original(test, file, "linked"), list(COUNTS))]
         for samples in SAMPLES:
             for draw in range(DRAWS):
                 chance = random.Random(samples * DRAWS + draw)
-                drawn = Counter(index for index, _ in chance.choices(places, weights, k=samples))
-                ran = Matched(dict(drawn), {}, samples, samples)
+                sampled = Counter(index for index, _ in chance.choices(where, weights, k=samples))
+                ran = Matched(dict(sampled), {}, samples, samples)
                 for count in COUNTS:
                     problem = Problem(ran, functions, WindowRoom(WINDOW, count), calls, calls)
                     order = [placed.index for placed in plan(problem).placed]
                     layouts.append((ordered(test, file, f"{samples} {draw}", functions, order), [count]))
-        misses = {(row.layout, row.cpu, row.windows): row.misses for row in simulate(test, layouts, cpus).rows}
+        places = [
+            (replace(place, name=layout.name), counts)
+            for layout, counts in layouts
+            for place in drawn(test, file, layout, functions.text)
+        ]
+        misses = Counter[tuple[str, str, int]]()
+        for row in simulate(test, places, cpus).rows:
+            misses[row.layout, row.cpu, row.windows] += row.misses
         for samples in SAMPLES:
             cells = []
             for cpu in cpus:
