@@ -28,6 +28,7 @@ _SIGNED = struct.Struct("<IIQQQI")
 BLOCKS = "_HUGEALIGN_BLOCKS"
 _NAMED = 5  # objects, in a message
 _LOCAL, _COMPARISONS = 500, 4_000_000  # functions in a script for lld, and its work with them: 0.1 s
+_FEW = 100  # of so many hot functions one that may be one of several: looking for all sections costs more than it gains
 _OTHERS = "use -fuse-ld=lld or -fuse-ld=bfd"
 
 
@@ -145,10 +146,10 @@ class OrderedLink(Record):
         """Return the *sections* of the inputs if some hot functions may be one of several of their name, but not many.
 
         Of a name in its list lld places all local functions.  So the few that ran get a script, of which lld compares
-        each statement with each section, in 20 ns.
+        each statement with each section, in 20 ns.  Where they are next to none of what ran, lld may place them all.
         """
         count = sum(index < self.order.hot for index in self.order.sources)
-        if not 0 < count <= _LOCAL:
+        if not self.order.hot < count * _FEW or count > _LOCAL:
             return None
         sections = sections or self._sections()
         return sections if sections.complete and count * sections.choices.count <= _COMPARISONS else None
