@@ -8,7 +8,7 @@ from hugealign.elf.blockmap import Block
 from hugealign.elf.calls import Calls
 from hugealign.elf.symbols import Functions
 from hugealign.orderfile import FILL, HOT
-from hugealign.ordering import blocks, exttsp, knapsack
+from hugealign.ordering import blocks, exttsp, knapsack, unseen
 from hugealign.ordering.blocks import divided, laid, share_names
 from hugealign.ordering.compose import compose
 from hugealign.ordering.problem import Problem, of_sorted
@@ -221,7 +221,7 @@ def test_what_leaves_lies_behind_the_last_divided_function(monkeypatch: pytest.M
     assert [entry.name for entry in compose(bare, matched, small, {}, one).entries] == ["f", "g", "f.cold"]
 
 
-def test_the_smallest_of_what_leaves_gets_the_room_of_the_huge_windows() -> None:
+def test_the_smallest_of_what_leaves_gets_the_room_of_the_huge_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Elsewhere it lies in the order of the functions."""
     sizes = [100, 100, 100, 3000, 40, 900]
     program = Functions([n << 12 for n in range(6)], sizes, ["a", "b", "c", "a.cold", "b.cold", "c.cold"], [""] * 6, {})
@@ -235,4 +235,7 @@ def test_the_smallest_of_what_leaves_gets_the_room_of_the_huge_windows() -> None
     assert behind(1, 8192) == [3, 4, 5]  # all have room
     assert behind(1, 2048) == [4, 5, 3]
     assert behind(1, 512) == [4, 3, 5]
+    asked: list[int] = []
+    monkeypatch.setattr(unseen, "scattered", lambda _, count: bool(asked.append(count)))
     assert behind(0, 4096) == [3, 4, 5]
+    assert asked == [3]  # whether neighbours run together is a question of functions
