@@ -15,7 +15,7 @@ from hugealign.errors import HugealignError
 from hugealign.units import printable
 
 #: What has units and their names.  The rest, most of it, is not read.
-_SECTIONS = ("info", "abbrev", "str", "line_str", "str_offsets", "addr")
+_SECTIONS = ("info", "abbrev", "str", "line_str", "str_offsets", "addr", "rnglists")
 _MOST = 1 << 28  # bytes of those sections: they are read into memory
 _MOST_UNITS = 1 << 18
 

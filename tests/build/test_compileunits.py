@@ -36,7 +36,9 @@ def built(directory: Path, *flags: str, compiler: str = "gcc") -> Path:
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
-@pytest.mark.parametrize("flags", [("-g",), ("-g1", "-gdwarf-4"), ("-g", "-gdwarf-5"), ("-g", "-gz")])
+@pytest.mark.parametrize(
+    "flags", [("-g",), ("-g1", "-gdwarf-4"), ("-g", "-gdwarf-5"), ("-g", "-gz"), ("-g1", "-ffunction-sections")]
+)
 def test_files_of_one_name(compiler: str, flags: tuple[str, ...], sources: Path) -> None:
     """a.c is in two directories, and is none that could be meant."""
     found = read_units(built(sources, *flags, compiler=compiler))
