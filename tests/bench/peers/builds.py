@@ -57,7 +57,8 @@ def made(program: Program, command: list[str], path: Path, reads: Path | None = 
     What the same command made before, of the same objects and file that it *reads*, is kept: so a run that was
     interrupted goes on.
     """
-    inputs = [program.directory / word for word in program.words if word.endswith(".o")] + ([reads] if reads else [])
+    inputs = [program.directory / word for word in program.words if word.endswith(".o") or "archives/lib" in word]
+    inputs += [reads] if reads else []
     mark = fingerprint(command, inputs)
     if kept := recorded(path, mark):
         return float(kept["seconds"])

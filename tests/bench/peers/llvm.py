@@ -2,19 +2,20 @@
 
 An archive of Debian's holds machine code.  Those of its members that hold nearly all that is called in the first run
 are compiled here, once to optimized bitcode; of that clang makes objects with the map of blocks, and divided ones.
-They stand in the link before the archives, whose members of the same symbols are then not asked for.
+They replace those members in copies of the archives.
 """
 
+import dataclasses
 import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 from hugealign.elf.symbols import read_functions
@@ -22,8 +23,9 @@ from hugealign.lab.files import find
 from hugealign.lab.ran import profile
 from tests.bench.peers import builds, measure
 from tests.bench.peers.program import WORK, Program, fingerprint, record, recorded
-from tests.bench.peers.units import divisible
+from tests.bench.peers.units import divisible, units
 from tests.configure import sources
+from tests.support import HUGEALIGN
 
 _SHARE = 0.999  # of all calls of the first run: what the members that are compiled again are called
 _MEMBER = re.compile(r"/lib([^/]+)\.a\(([^()]+)\)$")
@@ -44,10 +46,11 @@ ABOUT = (
     "linked from Debian's archives; what is called the most in the first run is compiled from the same sources by "
     "clang 19 at -O2 (`tests/bench/peers/llvm.py`)"
 )
+_FLAGS = ("-x", "ir", "-Xclang", "-disable-llvm-passes")
 Member = tuple[str, str]  # of an archive: the library's name, and its own
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Source:
     """Debian's source *package* of an LLVM *release*, and how it is configured: *projects*, *targets*."""
 
@@ -71,17 +74,61 @@ LLVM_19 = Source(19, "clang;mlir", "X86;AMDGPU;NVPTX")
 
 
 def compiled_again(program: Program, source: Source) -> Program:
-    """Return *program* with those members of its archives compiled anew that are called the most."""
-    files, clashing = bitcode(source, called(program)), {""}
+    """Return *program* with those members of its archives compiled anew that are called the most.
+
+    They stand where they stood in their archives, so that the linker's order is that of Debian's.
+    """
+    members = bitcode(source, called(program))
+    clashing = {""}
     while clashing:
-        again = divisible(program, files, ("-x", "ir", "-Xclang", "-disable-llvm-passes"))
-        clashing = _clashing(again)
-        files = [path for path in files if f"{path.stem}.o" not in clashing]
-    return again
+        clashing = _clashing(divisible(program, list(members), _FLAGS))
+        members = {path: member for path, member in members.items() if f"{path.stem}.o" not in clashing}
+
+    def words(place: str, made: tuple[str, ...]) -> tuple[str, ...]:
+        return _with_archives(program, place, dict(zip(made, members.values(), strict=True)))
+
+    def divided(order: Path) -> tuple[str, ...]:
+        front = (str(HUGEALIGN), f"--profile={order}", "clang-19")
+        made = units(program.directory, "divided/", list(members), _FLAGS, *front, reads=(order,))
+        return words("divided/archives", made)
+
+    flags = (*_FLAGS, "-fbasic-block-address-map")
+    mapped = units(program.directory, "", list(members), flags, "clang-19", reads=())
+    return dataclasses.replace(program, words=words("archives", mapped), divided=divided)
+
+
+def _with_archives(program: Program, place: str, members: dict[str, Member]) -> tuple[str, ...]:
+    """Return the words of *program* with copies of its archives, below *place*, in which objects replace *members*."""
+    libraries: dict[str, list[tuple[str, str]]] = {}
+    for made, (library, name) in members.items():
+        libraries.setdefault(library, []).append((made, name))
+    directory, words = program.directory, list(program.words)
+    searched = [directory / word[2:] for word in words if word.startswith("-L")]
+    for library, replaced in libraries.items():
+        file = f"lib{library}.a"
+        at = next(n for n, word in enumerate(words) if word == f"-l{library}" or word.endswith(f"/{file}"))
+        paths = [directory / words[at], *(path / file for path in searched)]
+        original = next(path for path in paths if path.is_file())
+        words[at] = f"{place}/{file}"
+        target = directory / words[at]
+        mark = fingerprint(["ar", "r", str(original)], [directory / made for made, _ in replaced])
+        if recorded(target, mark) is None:
+            own = directory / place / library
+            shutil.rmtree(own, ignore_errors=True)
+            own.mkdir(parents=True)
+            for made, name in replaced:  # the member's name is the file's
+                (own / name).symlink_to(directory / made)
+            shutil.copyfile(original, target)
+            subprocess.run(["ar", "r", target, *(own / name for _, name in replaced)], check=True)
+            record(target, mark)
+    return tuple(words)
 
 
 def _clashing(program: Program) -> set[str]:
-    """Return the objects whose member of an archive is asked for all the same, for a symbol that only it has."""
+    """Return the objects whose member of an archive is asked for all the same, for a symbol that only it has.
+
+    *program* links the objects before the archives.
+    """
     command, path = builds.link(program, "fits", "-fuse-ld=bfd")
     done = subprocess.run(command, cwd=program.directory, capture_output=True, text=True, check=False)
     found = set(_DEFINED.findall(done.stderr))
@@ -126,7 +173,7 @@ def _sections(path: Path) -> Iterator[tuple[int, int, str]]:
                 yield int(found[1], 16), int(found[2], 16), found[3].strip()
 
 
-def bitcode(source: Source, wanted: list[Member]) -> list[Path]:
+def bitcode(source: Source, wanted: list[Member]) -> dict[Path, Member]:
     """Return the optimized bitcode of those members *wanted* whose source Debian's package has."""
     known = commands(source)
     place = source.directory / "bitcode"
@@ -146,7 +193,7 @@ def bitcode(source: Source, wanted: list[Member]) -> list[Path]:
         return target
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return [path for path in pool.map(make, jobs) if path]
+        return {path: jobs[path] for path in pool.map(make, jobs) if path}
 
 
 def _configured(source: Source) -> Path:
