@@ -58,7 +58,7 @@ def main() -> None:
                 for count in COUNTS:
                     problem = Problem(ran, functions, WindowRoom(WINDOW, count), calls, calls)
                     order = [placed.index for placed in plan(problem).placed]
-                    layouts.append((ordered(test, file, f"{samples} {draw}", functions, order), [count]))
+                    layouts.append((ordered(test, file, f"{samples} {draw} {count}", functions, order), [count]))
         places = [
             (replace(place, name=layout.name), counts)
             for layout, counts in layouts
@@ -73,7 +73,7 @@ def main() -> None:
                 for count in COUNTS:
                     huge = min(count, layouts[0][0].windows)
                     linked = max(1, misses["linked", cpu.name, huge])
-                    found = [misses[f"{samples} {draw}", cpu.name, huge] for draw in range(DRAWS)]
+                    found = [misses[f"{samples} {draw} {count}", cpu.name, huge] for draw in range(DRAWS)]
                     cells.append(f"{min(found) / linked:.2f} to {max(found) / linked:.2f}")
             print(f"| {program} | {samples} | {' | '.join(cells)} |", flush=True)
 
