@@ -174,9 +174,7 @@ def test_few_local_functions_are_not_looked_for_by_lld(monkeypatch: pytest.Monke
         order = LinkOrder([b"f%d" % number for number in range(hot)], hot, {7: b"a.c"})
         link = OrderedLink(order, linkers.SYMBOLS, linkers.named("lld"), job_of(["-o", "out"]))
         assert bool(link._where_local(None)) == looks
-        assert not OrderedLink(order.changed(sources={}), linkers.SYMBOLS, linkers.named("lld"), link.job)._where_local(
-            None
-        )
+        assert not link.changed(order=order.changed(sources={}))._where_local(None)
 
 
 def test_lists() -> None:

@@ -158,7 +158,7 @@ def test_what_is_likely_lies_beside_what_calls_it() -> None:
         assert {placed.kind for placed in plan.placed if placed.index in (300, 150)} == {FILL}
         assert plan.count == limit
         # Twelve of that size are taken for likely to have been missed; the rest of a window is filled behind.  Without
-        # one there is nothing behind: twelve are more than half of those that ran.
+        # one there is nothing behind, since the profile is not complete.
         behind = [placed.index for placed in plan.placed][5 + 12 :]
         assert len(behind) == PAGE // 512 * limit - 17 * limit
 
