@@ -51,7 +51,10 @@ def archived(release: str) -> Path:
         BUILD.mkdir(parents=True, exist_ok=True)
         made = archive.with_name("new.tar")
         words = ["mmdebstrap", "--variant=minbase", release, str(made)]
-        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=SECONDS)
+        try:
+            done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=SECONDS)
+        except FileNotFoundError:
+            raise UnavailableError(f"{release}: mmdebstrap is not installed; `make test-fresh` installs it") from None
         if done.returncode:
             raise UnavailableError(f"{release}: {done.stderr.strip().rpartition(chr(10))[2]}")
         made.rename(archive)

@@ -104,8 +104,7 @@ def _filled(problem: Problem, order: Sorted, kinds: Kinds, selected: _Selected, 
     """Return the functions that ran, *kinds*, and what is likely to run, those inside of the huge windows first.
 
     On either side of that border they are in one order, in which functions that call each other are beside each other.
-    The likeliest lie among those that ran, as many as the profile seems to have missed, and the rest behind, the
-    densest first.
+    The likeliest lie among those that ran, as many as the profile seems to have missed, and the rest behind.
     """
     matched, functions, likely = problem.matched, problem.functions, selected.likely
     among = unseen.within(likely, unseen.room(matched, functions), functions) if problem.fill else {}
@@ -114,14 +113,20 @@ def _filled(problem: Problem, order: Sorted, kinds: Kinds, selected: _Selected, 
     else:
         among = {}
     rest = {index: chance for index, chance in likely.items() if index not in among}
-    kinds = [*kinds, *((index, FILL) for index in knapsack.by_density(functions, rest, usual))]
     inside = selected.inside
-    # What leaves functions that ran is likelier to run than others, and lies before these where there is room.
     leaving = [problem.parts[index] for index, _ in kinds if index in problem.parts] if problem.fill else []
-    near = knapsack.smallest(functions, leaving, selected.room)
-    apart = [(part, FILL) for part in sorted(leaving, key=lambda part: part not in near)]
-    if inside is None:
-        last = max((at for at, (index, _) in enumerate(kinds, 1) if index in problem.parts), default=0)
-        return [*kinds[:last], *apart, *kinds[last:]]
-    within = [one for one in kinds if one[0] in inside]
-    return [*within, *(one for one in kinds if one[0] not in inside), *apart]
+    if inside is not None:
+        kinds = [*kinds, *((index, FILL) for index in sorted(rest))]
+        within = [one for one in kinds if one[0] in inside]
+        behind = [one for one in kinds if one[0] not in inside]
+        return [*within, *behind, *((part, FILL) for part in leaving)]
+    if not selected.room:
+        # What leaves functions that ran is likelier to run than others, and lies before these.
+        return [*kinds, *((index, FILL) for index in (*leaving, *knapsack.by_density(functions, rest, usual)))]
+    fitting = knapsack.smallest(functions, leaving, selected.room)
+    near = knapsack.smallest(functions, fitting, selected.room % problem.room.page_size)
+    # The rest of what is huge, of which the processor may hold less at a time: neighbours, in one window, run together.
+    owner = {part: index for index, part in problem.parts.items()}
+    beside = sorted([*(fitting - near), *rest], key=lambda index: owner.get(index, index))
+    ends = [part for part in leaving if part in near], beside, [part for part in leaving if part not in fitting]
+    return [*kinds, *((index, FILL) for some in ends for index in some)]

@@ -1,8 +1,8 @@
 """What ran of LLVM's archives, compiled again from Debian's sources, so that its blocks can be divided.
 
-An archive of Debian's holds machine code.  Those of its members that hold nearly all that is called in the first run
-are compiled here, once to optimized bitcode; of that clang makes objects with the map of blocks, and divided ones.
-They replace those members in copies of the archives.
+An archive of Debian's holds machine code.  Those of its members that hold nearly all that runs in the first run are
+compiled here, once to optimized bitcode; of that clang makes objects with the map of blocks, and divided ones.  They
+replace those members in copies of the archives.
 """
 
 import dataclasses
@@ -27,7 +27,8 @@ from tests.bench.peers.units import divisible, units
 from tests.configure import sources
 from tests.support import HUGEALIGN
 
-_SHARE = 0.999  # of all calls of the first run: what the members that are compiled again are called
+# Of the first run: what the members that are compiled again have.
+_CALLED, _BYTES = 0.999, 0.98
 _MEMBER = re.compile(r"/lib([^/]+)\.a\(([^()]+)\)$")
 _SECTION = re.compile(r"^ (?:\.text\S*)?\s*0x([0-9a-f]{16})\s+0x([0-9a-f]+) (\S.*)$")
 _DEFINED = re.compile(r"; ([\w-]+\.o):\S+ first defined here")
@@ -43,8 +44,8 @@ _OPTIONS = (
 )
 
 ABOUT = (
-    "linked from Debian's archives; what is called the most in the first run is compiled from the same sources by "
-    "clang 19 at -O2 (`tests/bench/peers/llvm.py`)"
+    "linked from Debian's archives; nearly all that runs in the first run is compiled from the same sources "
+    "by clang 19 at -O2 (`tests/bench/peers/llvm.py`)"
 )
 _FLAGS = ("-x", "ir", "-Xclang", "-disable-llvm-passes")
 Member = tuple[str, str]  # of an archive: the library's name, and its own
@@ -74,18 +75,21 @@ LLVM_19 = Source(19, "clang;mlir", "X86;AMDGPU;NVPTX")
 
 
 def compiled_again(program: Program, source: Source) -> Program:
-    """Return *program* with those members of its archives compiled anew that are called the most.
+    """Return *program* with those members of its archives compiled anew that `ran`.
 
-    They stand where they stood in their archives, so that the linker's order is that of Debian's.
+    They stand where they stood in their archives, so that the linker's order is that of Debian's.  Polly is left out:
+    what is compiled again does not call it.  GNU ld takes nothing of it then, but LLD a template's static member, for
+    which any archive would do, and with it 9,474 functions, some of which run at every start.
     """
-    members = bitcode(source, called(program))
+    members = bitcode(source, ran(program))
     clashing = {""}
     while clashing:
         clashing = _clashing(divisible(program, list(members), _FLAGS))
         members = {path: member for path, member in members.items() if f"{path.stem}.o" not in clashing}
 
     def words(place: str, made: tuple[str, ...]) -> tuple[str, ...]:
-        return _with_archives(program, place, dict(zip(made, members.values(), strict=True)))
+        found = _with_archives(program, place, dict(zip(made, members.values(), strict=True)))
+        return tuple(word for word in found if not word.startswith("-lPolly"))
 
     def divided(order: Path) -> tuple[str, ...]:
         front = (str(HUGEALIGN), f"--profile={order}", "clang-19")
@@ -138,10 +142,10 @@ def _clashing(program: Program) -> set[str]:
     return found
 
 
-def called(program: Program) -> list[Member]:
-    """Return the members of archives that are called the most in the first run of *program*, as Debian compiled it.
+def ran(program: Program) -> list[Member]:
+    """Return the members of archives that run in the first run of *program*, as Debian compiled it.
 
-    They are those with `_SHARE` of all calls, the most called first.
+    They are the fewest with `_CALLED` of all calls, and the fewest with `_BYTES` of the functions that ran.
     """
     command, path = builds.link(program, "debian", "-fuse-ld=bfd", "-Wl,-Map=debian.map")
     builds.made(program, command, path)
@@ -149,19 +153,31 @@ def called(program: Program) -> list[Member]:
     starts = [address for address, _, _ in sections]
     functions = read_functions(path)
     trace = measure.traced(program, path, program.train, "debian")
-    ran, _ = profile(trace, find(trace.description.files, str(path)), functions)
-    calls = Counter[str]()
-    for (_, callee, _), times in ran.arcs.items():
-        at = bisect_right(starts, functions.starts[callee]) - 1
-        address, size, place = sections[at]
-        if functions.starts[callee] < address + size:
-            calls[place] += times
-    found, left = [], calls.total() * (1 - _SHARE)
-    for place, times in reversed(calls.most_common()):
-        left -= times
-        if left < 0 and (member := _MEMBER.search(place)):
-            found.append((member[1], member[2]))
-    return found[::-1]
+    matched, _ = profile(trace, find(trace.description.files, str(path)), functions)
+    calls, sizes = Counter[str](), Counter[str]()
+
+    def count(counted: Counter[str], index: int, much: int) -> None:
+        address, size, place = sections[bisect_right(starts, functions.starts[index]) - 1]
+        if functions.starts[index] < address + size:
+            counted[place] += much
+
+    for (_, callee, _), times in matched.arcs.items():
+        count(calls, callee, times)
+    for index in matched.samples:
+        count(sizes, index, functions.sizes[index])
+    places = _most(calls, _CALLED) | _most(sizes, _BYTES)
+    return sorted((found[1], found[2]) for found in map(_MEMBER.search, places) if found)
+
+
+def _most(counted: Counter[str], share: float) -> set[str]:
+    """Return the fewest of the *counted* that have that *share* of all."""
+    found, left = set(), counted.total() * share
+    for place, count in counted.most_common():
+        if left <= 0:
+            break
+        left -= count
+        found.add(place)
+    return found
 
 
 def _sections(path: Path) -> Iterator[tuple[int, int, str]]:

@@ -197,7 +197,7 @@ def test_samples_have_to_be_enough() -> None:
         assert bool(found) == enough
 
 
-def test_what_leaves_lies_behind_the_last_divided_function(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_leaves_lies_behind_what_ran(monkeypatch: pytest.MonkeyPatch) -> None:
     """As functions of their own, before what is only likely; that gets the room that they leave."""
     found = functions("f", "g")
     one = laid(flow((0x1000, 0x1010)), {0x1000: MAP}, found, Matched({0: 100, 1: 5}))
@@ -213,10 +213,10 @@ def test_what_leaves_lies_behind_the_last_divided_function(monkeypatch: pytest.M
     matched = Matched({0: 100, 1: 5}, {(0, 1, None): 9}, complete=True)
     problem = Problem(matched, small, WindowRoom(4096, 1), fill=Calls("/nowhere", found), parts={0: 2})
     made = of_sorted(problem, Sorted([0, 1]))
-    assert [(placed.index, placed.kind) for placed in made.placed] == [(0, HOT), (2, FILL), (1, HOT)]
+    assert [(placed.index, placed.kind) for placed in made.placed] == [(0, HOT), (1, HOT), (2, FILL)]
     assert rooms == [4096 - 32 - 0x28]
     order = compose(made, matched, small, {}, one)
-    assert [(entry.name, entry.blocks) for entry in order.entries] == [("f", (0,)), ("f.cold", ()), ("g", ())]
+    assert [(entry.name, entry.blocks) for entry in order.entries] == [("f", (0,)), ("g", ()), ("f.cold", ())]
     bare = of_sorted(Problem(matched, small, WindowRoom(4096, 1), parts={0: 2}), Sorted([0, 1]))
     assert [entry.name for entry in compose(bare, matched, small, {}, one).entries] == ["f", "g", "f.cold"]
 
@@ -238,3 +238,22 @@ def test_the_smallest_of_what_leaves_gets_the_room_of_the_huge_windows(monkeypat
     # Whether neighbours run together is a question of functions.
     monkeypatch.setattr(unseen, "scattered", lambda _, count: {3: False}[count])
     assert behind(0, 4096) == [3, 4, 5]
+
+
+def test_huge_windows_are_filled_in_the_linker_s_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind the last window of what ran, that is: this is filled up with the smallest of what leaves functions."""
+    sizes = [100, 100, 200, 100, 800, 40, 900]
+    names = ["a", "b", "unseen", "c", "a.cold", "b.cold", "c.cold"]
+    program = Functions([n << 12 for n in range(7)], sizes, names, [""] * 7, {})
+    matched = Matched({0: 9, 1: 8, 3: 7}, {(0, 1, None): 9}, complete=True)
+    monkeypatch.setattr(knapsack, "likely", lambda *_: {2: 0.5})
+    fill, parts = Calls("/nowhere", program), {0: 4, 1: 5, 3: 6}
+
+    def behind(windows: int) -> list[str]:
+        problem = Problem(matched, replace(program, text=1 << 20), WindowRoom(1024, windows), fill=fill, parts=parts)
+        return [names[placed.index] for placed in of_sorted(problem, Sorted([3, 1, 0])).placed][3:]
+
+    assert behind(3) == ["b.cold", "a.cold", "unseen", "c.cold"]
+    assert behind(2) == ["b.cold", "a.cold", "unseen", "c.cold"]
+    monkeypatch.setattr(unseen, "scattered", lambda *_: True)
+    assert behind(0) == ["c.cold", "b.cold", "a.cold", "unseen"]
