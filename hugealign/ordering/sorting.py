@@ -74,11 +74,20 @@ def worth(hot: Sequence[int], matched: Matched, functions: Functions) -> dict[in
 
 
 def _by_calls(hot: list[int], matched: Matched, functions: Functions) -> list[int]:
-    """Sort by CDSort, with samples scaled to the unit of the arcs: instruction counts would drown the calls."""
+    """Sort by CDSort, each function as hot as often as it is entered: its page is looked up then, however long it runs.
+
+    Those that no call is known of, as callbacks, have their samples, in the unit of the calls.
+    """
     number = {index: at for at, index in enumerate(hot)}
     arcs = unseen.seen(matched, number)
     calls, samples = sum(arc.weight for arc in arcs), sum(matched.samples[index] for index in hot)
-    counts = [-(-matched.samples[index] * calls // samples) if samples else 0 for index in hot]
+    entered = Counter[int]()
+    for arc in arcs:
+        if arc.caller != arc.callee:
+            entered[arc.callee] += arc.weight
+    counts = [
+        entered[at] or (-(-matched.samples[index] * calls // samples) if samples else 0) for at, index in enumerate(hot)
+    ]
     return [hot[at] for at in cdsort([functions.sizes[index] for index in hot], counts, arcs)]
 
 

@@ -9,19 +9,18 @@ docs/order.md.
 import argparse
 import random
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 
 from hugealign.elf.calls import Calls
 from hugealign.elf.symbols import read_functions
 from hugealign.lab.files import find
-from hugealign.lab.geometry import named
+from hugealign.lab.geometry import Geometry, named
 from hugealign.lab.placement import WINDOW, Placement, ordered, original
-from hugealign.lab.simulate import simulate
 from hugealign.lab.tracefile import open_trace
 from hugealign.ordering.problem import Problem, plan
 from hugealign.ordering.windows import WindowRoom
 from hugealign.profile.match import Matched
-from tests.bench.peers.figures import drawn
+from tests.bench.peers.figures import drawn, missed
 from tests.bench.peers.measure import spots_of
 from tests.bench.peers.program import WORK
 from tests.bench.peers.programs import PROGRAMS
@@ -42,40 +41,39 @@ def main() -> None:
     print(f"| program | samples | {' | '.join(titles)} |")
     print(f"|---|--:|{'---|' * len(titles)}")
     for program in wanted:
-        binary = str(WORK / program / "plain.bfd")
-        train, test = (open_trace(str(WORK / program / f"{name}.trace")) for name in ("train", "test"))
-        functions = read_functions(binary)
-        file = find(test.description.files, binary)
-        calls = Calls(binary, functions)
-        spots = spots_of(train, find(train.description.files, binary), functions)
-        where, weights = list(spots), list(spots.values())
-        layouts: list[tuple[Placement, list[int]]] = [(original(test, file, "linked"), list(COUNTS))]
-        for samples in SAMPLES:
-            for draw in range(DRAWS):
-                chance = random.Random(samples * DRAWS + draw)
-                sampled = Counter(index for index, _ in chance.choices(where, weights, k=samples))
-                ran = Matched(dict(sampled), {}, samples, samples)
-                for count in COUNTS:
-                    problem = Problem(ran, functions, WindowRoom(WINDOW, count), calls, calls)
-                    order = [placed.index for placed in plan(problem).placed]
-                    layouts.append((ordered(test, file, f"{samples} {draw} {count}", functions, order), [count]))
-        places = [
-            (replace(place, name=layout.name), counts)
-            for layout, counts in layouts
-            for place in drawn(test, file, layout, functions.text)
-        ]
-        misses = Counter[tuple[str, str, int]]()
-        for row in simulate(test, places, cpus).rows:
-            misses[row.layout, row.cpu, row.windows] += row.misses
-        for samples in SAMPLES:
-            cells = []
-            for cpu in cpus:
-                for count in COUNTS:
-                    huge = min(count, layouts[0][0].windows)
-                    linked = max(1, misses["linked", cpu.name, huge])
-                    found = [misses[f"{samples} {draw} {count}", cpu.name, huge] for draw in range(DRAWS)]
-                    cells.append(f"{min(found) / linked:.2f} to {max(found) / linked:.2f}")
-            print(f"| {program} | {samples} | {' | '.join(cells)} |", flush=True)
+        for row in _rows(program, cpus):
+            print(row, flush=True)
+
+
+def _rows(program: str, cpus: Sequence[Geometry]) -> Iterator[str]:
+    """Yield a row for each number of samples."""
+    binary = str(WORK / program / "plain.bfd")
+    train, test = (open_trace(str(WORK / program / f"{name}.trace")) for name in ("train", "test"))
+    functions = read_functions(binary)
+    file = find(test.description.files, binary)
+    calls = Calls(binary, functions)
+    spots = spots_of(train, find(train.description.files, binary), functions)
+    where, weights = list(spots), list(spots.values())
+
+    def misses(layout: Placement, count: int) -> list[int]:
+        found, _ = missed(drawn(test, file, layout, functions.text), test, [count], cpus)
+        return [found[cpu.name][0] for cpu in cpus]
+
+    linked = [misses(original(test, file), count) for count in COUNTS]
+    for samples in SAMPLES:
+        ratios: list[list[float]] = [[] for _ in range(len(cpus) * len(COUNTS))]
+        for draw in range(DRAWS):
+            chance = random.Random(samples * DRAWS + draw)
+            sampled = Counter(index for index, _ in chance.choices(where, weights, k=samples))
+            ran = Matched(dict(sampled), {}, samples, samples)
+            for at, count in enumerate(COUNTS):
+                problem = Problem(ran, functions, WindowRoom(WINDOW, count), calls, calls)
+                order = [placed.index for placed in plan(problem).placed]
+                found = misses(ordered(test, file, "ordered", functions, order), count)
+                for cpu, times in enumerate(found):
+                    ratios[cpu * len(COUNTS) + at].append(times / max(1, linked[at][cpu]))
+        cells = [f"{min(found):.2f} to {max(found):.2f}" for found in ratios]
+        yield f"| {program} | {samples} | {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":

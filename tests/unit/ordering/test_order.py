@@ -83,6 +83,13 @@ def test_samples_in_another_unit_do_not_drown_the_calls() -> None:
     assert orders[0] == orders[1]
 
 
+def test_a_function_is_as_hot_as_often_as_it_is_entered() -> None:
+    """Not as long as it runs; where no call is known, as for a callback, that has to do."""
+    functions = program([100, 1000, 1000, 1000, 100])
+    ran = Matched({0: 90_000, 1: 10, 2: 10, 3: 50_000, 4: 10}, {(1, 2, None): 100, (4, 0, None): 1}, complete=True)
+    assert [set(sort(ran, functions).hot[at : at + 2]) for at in (0, 3)] == [{1, 2}, {0, 4}]
+
+
 def test_cold_parts_go_to_the_end_in_the_order_of_their_functions() -> None:
     functions = program([64] * 5, ["a.cold", "a", "b.cold.3", "b", "orphan.cold"])
     ran = matched({0: 5, 1: 2, 2: 9, 3: 8, 4: 1})
