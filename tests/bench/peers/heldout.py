@@ -2,8 +2,9 @@
 
 Their second runs have little in common with the first.  These rules of `hugealign order` were chosen by them
 (docs/order.md): by SQLite, how many samples it takes to divide a function; by the Rust program, in which order
-functions of one name keep their blocks; by it and lowering, what lies behind what ran where no page is huge.  Of the
-parts that leave functions, backends showed that the smallest run the most; clang, that it helps.
+functions of one name keep their blocks; by it and lowering, what lies behind what ran where no page is huge; by
+backends and lowering, in which order huge windows are filled.  Of the parts that leave functions, backends showed that
+the smallest run the most; clang, that it helps.
 """
 
 import io
