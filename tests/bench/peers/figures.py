@@ -18,7 +18,7 @@ from hugealign.processor.table import CPUS
 from tests.bench.peers.builds import Build
 from tests.traces import executed
 
-_DRAWS, _FEW_DRAWS, _SMALL = 32, 8, 4 << 20
+_DRAWS, _FEW_DRAWS, _SMALL = 32, 4, 4 << 20
 _SETS = 32  # of 4 KiB pages, at most: what of a page's number decides which pages share a set
 _ASIDE = 1 << 20  # where windows are put side by side, in windows: far behind any text
 

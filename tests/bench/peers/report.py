@@ -62,7 +62,7 @@ what they made is traced itself.
 - Windows **that ran** hold any code of the second run, **99.9 %** of them so much of its instructions; **can** be huge,
   by the file's layout. **Live**: after the file was evicted from the page cache, `hugealign warm` for hugealign's, one
   run for the others; libhugetlbfs with hugetlb pages reserved; nobody calls madvise but BOLT's own start-up code.
-- Misses are means of 8 runs of the simulation, of 32 in a program of up to 4 MiB of text, between which its libraries
+- Misses are means of 4 runs of the simulation, of 32 in a program of up to 4 MiB of text, between which its libraries
   lie at other pages, the same for all builds: the kernel draws them for each process, and where a table has sets, it is
   that which decides whether a program that nearly fits misses hundreds or tens of thousands of times. Each library lies
   in all parts of the sets equally often (a Latin hypercube), so that 32 runs tell SQLite's misses to 0.1 %.
