@@ -1,6 +1,6 @@
 """From what ran to windows: sort, select, fill, lay out, each a value that the next takes.  Pure, but for `Calls`."""
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hugealign.elf.calls import Calls
@@ -113,20 +113,28 @@ def _filled(problem: Problem, order: Sorted, kinds: Kinds, selected: _Selected, 
     else:
         among = {}
     rest = {index: chance for index, chance in likely.items() if index not in among}
-    inside = selected.inside
     leaving = [problem.parts[index] for index, _ in kinds if index in problem.parts] if problem.fill else []
-    if inside is not None:
+    if selected.inside is not None:
         kinds = [*kinds, *((index, FILL) for index in sorted(rest))]
-        within = [one for one in kinds if one[0] in inside]
-        behind = [one for one in kinds if one[0] not in inside]
+        within = [one for one in kinds if one[0] in selected.inside]
+        behind = [one for one in kinds if one[0] not in selected.inside]
         return [*within, *behind, *((part, FILL) for part in leaving)]
-    if not selected.room:
-        # What leaves functions that ran is likelier to run than others, and lies before these.
-        return [*kinds, *((index, FILL) for index in (*leaving, *knapsack.by_density(functions, rest, usual)))]
-    fitting = knapsack.smallest(functions, leaving, selected.room)
-    near = knapsack.smallest(functions, fitting, selected.room % problem.room.page_size)
-    # The rest of what is huge, of which the processor may hold less at a time: neighbours, in one window, run together.
+    if selected.room:
+        following = _following(problem, leaving, rest, selected.room)
+    else:  # what leaves functions that ran is likelier to run than others
+        following = [*leaving, *knapsack.by_density(functions, rest, usual)]
+    return [*kinds, *((index, FILL) for index in following)]
+
+
+def _following(problem: Problem, leaving: Sequence[int], rest: Iterable[int], room: int) -> list[int]:
+    """Return, in order, what is *leaving* functions that ran and the *rest*, which is likely to run.
+
+    That is behind what ran, which leaves *room* bytes of the huge windows.  The smallest of what leaves fills the last
+    window of what ran.  The others follow in the linker's order: the processor may hold fewer windows than are huge,
+    and neighbours, which run together, are in one.  Of what leaves, the largest may have no room, and is last.
+    """
+    fitting = knapsack.smallest(problem.functions, leaving, room)
+    near = knapsack.smallest(problem.functions, fitting, room % problem.room.page_size)
     owner = {part: index for index, part in problem.parts.items()}
     beside = sorted([*(fitting - near), *rest], key=lambda index: owner.get(index, index))
-    ends = [part for part in leaving if part in near], beside, [part for part in leaving if part not in fitting]
-    return [*kinds, *((index, FILL) for some in ends for index in some)]
+    return [*(part for part in leaving if part in near), *beside, *(part for part in leaving if part not in fitting)]
