@@ -21,8 +21,8 @@ from hugealign.progress import silent
 from hugealign.settings import PAGE_SIZE
 from hugealign.units import printable
 
-#: Of 3 to 30 samples some orders missed up to 6 % more than the linker's on small pages alone, of 100 at most 1 %, but
-#: for pages that share a set; with a huge window none missed more (docs/order.md, tests/bench/thin.py).
+#: Of 3 samples some orders missed up to 31 % more than the linker's on small pages alone, of 10 to 1,000 at most 4 %, and
+#: 82 % where pages happen to share a set; with a huge window none missed more (docs/order.md, tests/bench/thin.py).
 FEW = 100
 
 
