@@ -25,7 +25,7 @@ Command = tuple[list[str], Path]
 def gawk(program: Program) -> list[Command]:
     """Return the command that compiles all of gawk, as long as no list is named."""
     files, flags = heldout.gawk_units(program.directory)
-    return [(["clang-19", "-w", "-O2", "-fPIE", *flags, "-c", *map(str, files)], program.directory / "timed")]
+    return [(["clang-19", "-w", "-O2", "-fPIE", *flags, "-c", *map(str, files)], program.directory / "timed.units")]
 
 
 def clang(program: Program) -> list[Command]:
@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument("program", nargs="?", default="gawk", choices=COMPILED)
     program = PROGRAMS[parser.parse_args().program]()
     directory, order = program.directory, program.directory / "timed.blocks.order"
-    (directory / "timed").mkdir(exist_ok=True)
+    (directory / "timed.units").mkdir(exist_ok=True)
     print(f"load {os.getloadavg()[0]:.1f}")
     words = ["order", "--blocks", "--trace", "train.trace", "-b", "plain.bfd", "-o", order.name, "--itlb-2m", "8"]
     spent = cost([str(HUGEALIGN), *words], directory)
