@@ -21,8 +21,8 @@ from hugealign.progress import silent
 from hugealign.settings import PAGE_SIZE
 from hugealign.units import printable
 
-#: Of 3 samples some orders missed up to 31 % more than the linker's on small pages alone, of 10 to 1,000 at most 4 %, and
-#: 82 % where pages happen to share a set; with a huge window none missed more (docs/order.md, tests/bench/thin.py).
+#: Of 3 samples some orders missed up to 31 % more than the linker's on small pages alone, of 10 to 1,000 at most 4 %,
+#: and 82 % where pages happen to share a set; with a huge window none did (docs/order.md, tests/bench/thin.py).
 FEW = 100
 
 

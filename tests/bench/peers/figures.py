@@ -110,7 +110,7 @@ def drawn(trace: Trace, file: int, placement: Placement, text: int) -> list[Plac
     hugealign and BOLT, with errors of 1,113 and 905; 32 of these 5,306 to 5,314 and 7,917 to 7,924.
     """
     count = _DRAWS if text <= _SMALL else _FEW_DRAWS
-    places = [_spread(count, number) for number in range(len(trace.description.files))]
+    places = [spread(count, number) for number in range(len(trace.description.files))]
     places[file] = [0] * count
     placements = []
     for draw in range(count):
@@ -121,7 +121,7 @@ def drawn(trace: Trace, file: int, placement: Placement, text: int) -> list[Plac
     return placements
 
 
-def _spread(count: int, seed: int) -> list[int]:
+def spread(count: int, seed: int) -> list[int]:
     """Return *count* pages in any order, one of each part of as many among which the sets are divided evenly."""
     pages = random.Random(seed)
     parts = list(range(count))

@@ -165,11 +165,11 @@ def ran(program: Program) -> list[Member]:
         count(calls, callee, times)
     for index in matched.samples:
         count(sizes, index, functions.sizes[index])
-    places = _most(calls, _CALLED) | _most(sizes, _BYTES)
+    places = most(calls, _CALLED) | most(sizes, _BYTES)
     return sorted((found[1], found[2]) for found in map(_MEMBER.search, places) if found)
 
 
-def _most(counted: Counter[str], share: float) -> set[str]:
+def most(counted: Counter[str], share: float) -> set[str]:
     """Return the fewest of the *counted* that have that *share* of all."""
     found, left = set(), counted.total() * share
     for place, count in counted.most_common():

@@ -1,12 +1,13 @@
 """The comparison with the peers: what it reads of a process, what it draws, and whether it owns up to a lost goal."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hugealign.elf.symbols import Functions
-from tests.bench.peers import builds, live, llvm, profiles, report
+from tests.bench.peers import builds, figures, live, llvm, profiles, report
 from tests.bench.peers.program import fingerprint, record, recorded
 from tests.support import HUGEALIGN
 
@@ -220,3 +221,17 @@ def test_whose_member_is_asked_for_all_the_same() -> None:
         "a/X.inc",
         "c/z.h",
     ]
+
+
+def test_the_fewest_members_with_a_share_are_compiled_again() -> None:
+    counted = Counter(a=90, b=8, c=2)
+    assert [llvm.most(counted, share) for share in (0.5, 0.9, 0.98, 1.0)] == [{"a"}, {"a"}, {"a", "b"}, {"a", "b", "c"}]
+
+
+@pytest.mark.parametrize("count", [4, 32])
+def test_libraries_lie_in_all_parts_of_the_sets_equally_often(count: int) -> None:
+    """Each at other times: else all would lie beside each other in the same way."""
+    places = [figures.spread(count, number) for number in range(1, 5)]
+    for those in places:
+        assert sorted(page * count // 32 for page in those) == list(range(count))
+    assert len({tuple(page * count // 32 for page in those) for those in places}) > 1
