@@ -55,11 +55,11 @@ def _rows(program: str, cpus: Sequence[Geometry]) -> Iterator[str]:
     spots = spots_of(train, find(train.description.files, binary), functions)
     where, weights = list(spots), list(spots.values())
 
-    def misses(layout: Placement, count: int) -> list[int]:
-        found, _ = missed(drawn(test, file, layout, functions.text), test, [count], cpus)
-        return [found[cpu.name][0] for cpu in cpus]
+    def misses(layout: Placement, counts: Sequence[int]) -> list[list[int]]:
+        found, _ = missed(drawn(test, file, layout, functions.text), test, counts, cpus)
+        return [found[cpu.name] for cpu in cpus]
 
-    linked = [misses(original(test, file), count) for count in COUNTS]
+    linked = misses(original(test, file), COUNTS)
     for samples in SAMPLES:
         ratios: list[list[float]] = [[] for _ in range(len(cpus) * len(COUNTS))]
         for draw in range(DRAWS):
@@ -69,9 +69,9 @@ def _rows(program: str, cpus: Sequence[Geometry]) -> Iterator[str]:
             for at, count in enumerate(COUNTS):
                 problem = Problem(ran, functions, WindowRoom(WINDOW, count), calls, calls)
                 order = [placed.index for placed in plan(problem).placed]
-                found = misses(ordered(test, file, "ordered", functions, order), count)
-                for cpu, times in enumerate(found):
-                    ratios[cpu * len(COUNTS) + at].append(times / max(1, linked[at][cpu]))
+                found = misses(ordered(test, file, "ordered", functions, order), [count])
+                for cpu, (times,) in enumerate(found):
+                    ratios[cpu * len(COUNTS) + at].append(times / max(1, linked[cpu][at]))
         cells = [f"{min(found):.2f} to {max(found):.2f}" for found in ratios]
         yield f"| {program} | {samples} | {' | '.join(cells)} |"
 
