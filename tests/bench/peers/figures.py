@@ -3,8 +3,10 @@
 import random
 from array import array
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TypeVar
 
 from hugealign.elf.image import Image
 from hugealign.elf.symbols import Functions, read_functions
@@ -18,8 +20,10 @@ from hugealign.processor.table import CPUS
 from tests.bench.peers.builds import Build
 from tests.traces import executed
 
+_Key = TypeVar("_Key")
 _DRAWS, _FEW_DRAWS, _SMALL = 32, 4, 4 << 20
 _SETS = 32  # of 4 KiB pages, at most: what of a page's number decides which pages share a set
+_NEARLY_ALL = Fraction(999, 1000)
 _ASIDE = 1 << 20  # where windows are put side by side, in windows: far behind any text
 
 
@@ -76,15 +80,20 @@ def lies(
             if start is not None and index in samples:
                 heat[start // WINDOW] += samples[index]
     windows = _mappable(after.image, build.title == "libhugetlbfs")
-    total, sum_, most = sum(warm.values()), 0, 0
-    for count in sorted(warm.values(), reverse=True):
-        if sum_ * 1000 >= total * 999:
-            break
-        sum_ += count
-        most += 1
     if not build.ours:
         placement = _hottest_first(trace, file, placement, sorted(windows, key=lambda w: (-heat[w], w)))
-    return Lies(placement, len(warm), most, len(windows))
+    return Lies(placement, len(warm), len(most(warm, _NEARLY_ALL)), len(windows))
+
+
+def most(counted: Mapping[_Key, int], share: Fraction) -> set[_Key]:
+    """Return the fewest of the *counted* that have that *share* of all."""
+    found, left = set(), sum(counted.values()) * share
+    for key in sorted(counted, key=lambda key: -counted[key]):
+        if left <= 0:
+            break
+        left -= counted[key]
+        found.add(key)
+    return found
 
 
 def _mappable(image: Image, all_of_it: bool) -> list[int]:

@@ -16,19 +16,21 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 from pathlib import Path
 
 from hugealign.elf.symbols import read_functions
 from hugealign.lab.files import find
 from hugealign.lab.ran import profile
 from tests.bench.peers import builds, measure
+from tests.bench.peers.figures import most
 from tests.bench.peers.program import WORK, Program, fingerprint, record, recorded
 from tests.bench.peers.units import divisible, units
 from tests.configure import sources
 from tests.support import HUGEALIGN
 
 # Of the first run: what the members that are compiled again have.
-_CALLED, _BYTES = 0.999, 0.98
+_CALLED, _BYTES = Fraction(999, 1000), Fraction(98, 100)
 _MEMBER = re.compile(r"/lib([^/]+)\.a\(([^()]+)\)$")
 _SECTION = re.compile(r"^ (?:\.text\S*)?\s*0x([0-9a-f]{16})\s+0x([0-9a-f]+) (\S.*)$")
 _DEFINED = re.compile(r"; ([\w-]+\.o):\S+ first defined here")
@@ -167,17 +169,6 @@ def ran(program: Program) -> list[Member]:
         count(sizes, index, functions.sizes[index])
     places = most(calls, _CALLED) | most(sizes, _BYTES)
     return sorted((found[1], found[2]) for found in map(_MEMBER.search, places) if found)
-
-
-def most(counted: Counter[str], share: float) -> set[str]:
-    """Return the fewest of the *counted* that have that *share* of all."""
-    found, left = set(), counted.total() * share
-    for place, count in counted.most_common():
-        if left <= 0:
-            break
-        left -= count
-        found.add(place)
-    return found
 
 
 def _sections(path: Path) -> Iterator[tuple[int, int, str]]:

@@ -1,6 +1,7 @@
 """The comparison with the peers: what it reads of a process, what it draws, and whether it owns up to a lost goal."""
 
 from collections import Counter
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -225,7 +226,8 @@ def test_whose_member_is_asked_for_all_the_same() -> None:
 
 def test_the_fewest_members_with_a_share_are_compiled_again() -> None:
     counted = Counter(a=90, b=8, c=2)
-    assert [llvm.most(counted, share) for share in (0.5, 0.9, 0.98, 1.0)] == [{"a"}, {"a"}, {"a", "b"}, {"a", "b", "c"}]
+    shares = (Fraction(n, 100) for n in (50, 90, 98, 100))
+    assert [figures.most(counted, share) for share in shares] == [{"a"}, {"a"}, {"a", "b"}, {"a", "b", "c"}]
 
 
 @pytest.mark.parametrize("count", [4, 32])
