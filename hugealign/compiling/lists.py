@@ -19,6 +19,8 @@ from hugealign.native import cache
 from hugealign.orderfile import Entry
 from hugealign.units import printable
 
+#: What sh/launch.sh has clang align functions to, in place of 16, where it gives it a list: what ran is denser.
+ALIGNMENT = 8
 _SECONDS = 60
 _ARGUMENTS = 3
 
@@ -118,9 +120,9 @@ def main(words: Sequence[str]) -> int:
 
 
 def _takes(compiler: str, path: str, target: Sequence[str]) -> bool:
-    """Whether the compiler takes the list at *path* for that target, without a word."""
-    option = f"-fbasic-block-sections=list={path}"
-    command = [compiler, *target, option, *"-x c -c /dev/null -o /dev/null".split()]
+    """Whether the compiler takes the list at *path* for that target, and what sh/launch.sh says with it, quietly."""
+    options = f"-fbasic-block-sections=list={path}", "-mllvm", f"-align-all-functions={ALIGNMENT.bit_length() - 1}"
+    command = [compiler, *target, *options, *"-x c -c /dev/null -o /dev/null".split()]
     with suppress(subprocess.TimeoutExpired):
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False)
         return not done.returncode and not done.stderr

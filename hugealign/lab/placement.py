@@ -73,7 +73,7 @@ def ordered(
     order = [index + shift if index >= len(functions) else index for index in order]
     sequence = list(dict.fromkeys((*order, *leaving, *range(len(starts)))))
     all_starts, all_sizes = [*starts, *(1 for _ in leaving)], [*sizes, *leaving.values()]
-    placed = place(all_starts, all_sizes, sequence, end, alignment(functions))
+    placed = place(all_starts, all_sizes, sequence, end, alignment(functions, divided=bool(laid)))
     end = placed[-1] + all_sizes[sequence[-1]]
     moved = dict(zip(sequence, placed, strict=True))
     addresses = array("Q")

@@ -3,12 +3,16 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from hugealign.compiling.lists import ALIGNMENT
 from hugealign.elf.symbols import Functions
 from hugealign.elf.windows import align_up
 
 
-def alignment(functions: Functions) -> int:
-    """Return what the compiler aligned functions to: most lie on it, and more than would by chance (half lie on 2)."""
+def alignment(functions: Functions, *, divided: bool = False) -> int:
+    """Return what the compiler aligned functions to: most lie on it, and more than would by chance (half lie on 2).
+
+    If they are to be *divided*, clang compiles them once more, aligned to no more than `ALIGNMENT`.
+    """
     rests = Counter(
         start % 16
         for index, (start, name) in enumerate(zip(functions.starts, functions.names, strict=True))
@@ -16,7 +20,7 @@ def alignment(functions: Functions) -> int:
     )
     for candidate in (16, 8, 4, 2):
         if sum(rests[rest] for rest in range(0, 16, candidate)) * 8 > rests.total() * 5:
-            return candidate
+            return min(candidate, ALIGNMENT) if divided else candidate
     return 1
 
 

@@ -49,7 +49,7 @@ def of_sorted(problem: Problem, order: Sorted, count: int | None = None) -> Wind
     """
     functions, room = problem.functions, problem.room
     kinds: Kinds = [(index, HOT) for index in order.hot] + [(index, COLD) for index in order.cold]
-    usual = alignment(functions)
+    usual = alignment(functions, divided=bool(problem.parts))
     ends = ends_of(kinds, functions, usual)
     end = ends[-1] if ends else functions.lead
     needed = windows_of(end, room.page_size)

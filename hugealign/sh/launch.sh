@@ -314,8 +314,12 @@ if [ -n "$profile" ] && [ "$does" != nothing ] && usable_profile "$profile"; the
 # blocks: '*/:*) find_blocks "$1" '' "$@" ;;
     esac
 fi
+aligned= # a power of two
 if [ -n "$blocks" ]; then
     sections=-ffunction-sections # of those that are not divided
+    # Clang aligns functions to 16 bytes, a hot one loses half of that.  Its option, which LLVM 14 refuses if it is there
+    # twice, leaves what the source or -falign-functions asks for; of what -Os packs it would make more.
+    case " $* " in *align-all-functions* | *' -Os '* | *' -Oz '* | *' @'* | *' --config'*) ;; *) aligned=3 ;; esac
 elif [ -n "$profile" ] && [ "$does" != nothing ]; then
     if [ "${HUGEALIGN_PLUGIN-}" != 0 ] && [ -f "$profile" ] && [ -r "$profile" ]; then
         case ${1##*/} in
@@ -376,7 +380,8 @@ case ${1##*/} in
                 --end-no-unused-arguments "$@"
         fi
         exec "$cache" "$compiler" ${sections:+"$sections"} ${blocks:+--start-no-unused-arguments} \
-            ${blocks:+"-fbasic-block-sections=list=$blocks"} ${blocks:+--end-no-unused-arguments} "$@"
+            ${blocks:+"-fbasic-block-sections=list=$blocks"} ${aligned:+-mllvm "-align-all-functions=$aligned"} \
+            ${blocks:+--end-no-unused-arguments} "$@"
         ;;
 esac
 case $front in
@@ -393,6 +398,8 @@ shims=
 [ "$does" != link ] || shims=-B$package/libexec/
 [ -z "$plugin" ] || exec "$compiler" ${shims:+"$shims"} --start-no-unused-arguments "-fpass-plugin=$plugin" \
     -Wno-error=backend-plugin --end-no-unused-arguments "$@"
-[ -z "$blocks" ] || [ -z "$shims" ] || export _HUGEALIGN_BLOCKS="$blocks" # for link-time optimisation
+# For link-time optimisation.
+[ -z "$blocks" ] || [ -z "$shims" ] || export _HUGEALIGN_BLOCKS="$blocks" _HUGEALIGN_ALIGNED="$aligned"
 exec "$compiler" ${shims:+"$shims"} ${sections:+"$sections"} ${blocks:+--start-no-unused-arguments} \
-    ${blocks:+"-fbasic-block-sections=list=$blocks"} ${blocks:+--end-no-unused-arguments} "$@"
+    ${blocks:+"-fbasic-block-sections=list=$blocks"} ${aligned:+-mllvm "-align-all-functions=$aligned"} \
+    ${blocks:+--end-no-unused-arguments} "$@"

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from hugealign import orderfile
+from hugealign.compiling.lists import ALIGNMENT
 from hugealign.elf.blockmap import read_blocks
 from hugealign.elf.symbols import read_functions
 from tests.build.manual import emulates
 from tests.build.projects import EVEN_IF_SMALL, Settings, linker_features, need, rust_host
-from tests.support import BIN, HUGEALIGN, LLVM, ROOT, run
+from tests.support import BIN, HUGEALIGN, LLVM, ROOT, Elf, run
 
 #: By compiler: what has it write the map.
 MAPS = {"clang-14": "-fbasic-block-sections=labels", "clang-19": "-fbasic-block-address-map"}
@@ -309,6 +310,44 @@ def test_link_time_optimisation(compiler: str, lto: str, tmp_path: Path) -> None
     program = work.build("divided", profile="order")
     assert work.run(program) == expected
     assert parts(program)
+    divided = [address for name, address in symbols(program).items() if name in parts(program)]
+    assert {address % 16 for address in divided} == {0, 8}
+    own = work.build("own", "--start-no-unused-arguments", "-Wl,-mllvm,-align-all-functions=6", profile="order")
+    assert work.run(own) == expected
+    assert all(address % 64 == 0 for name, address in symbols(own).items() if name in parts(own))
+
+
+ALIGNED = """\
+int g(int);
+int f(int x) { if (x > 3) return g(x) * 2; return g(x + 1) - 3; }
+__attribute__((aligned(64))) int h(int x) { return x; }
+"""
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_what_is_compiled_with_blocks_is_aligned_to_less(compiler: str, tmp_path: Path) -> None:
+    """Not below what the source, or an option of the user's, asks for; and nothing that -Os packs becomes larger."""
+    entries = [orderfile.Entry("f", blocks=(0, 2))]
+    (tmp_path / "order").write_text(orderfile.write(orderfile.OrderFile({"blocks": "of 1"}, entries)))
+    (tmp_path / "one.c").write_text(ALIGNED)
+    (tmp_path / "words").write_text("-mllvm -align-all-functions=5\n")
+    settings: Settings = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+
+    def aligned(*words: str, front: tuple[object, ...] = (HUGEALIGN, "--profile=order")) -> list[int]:
+        command = (*front, compiler, *words, "-c", "one.c", "-o", "one.o")
+        assert run(*command, cwd=tmp_path, check=True, **settings).stderr == ""
+        sections = Elf(tmp_path / "one.o").sections
+        hot = sections.get(".text.hot.f") or sections[".text.f"]  # newer ones say which of a function's sections is hot
+        return [hot["sh_addralign"], sections[".text.h"]["sh_addralign"]]
+
+    plain = ("-O2", "-ffunction-sections")
+    assert aligned(*plain, front=()) == [16, 64]
+    assert aligned("-O2") == [ALIGNMENT, 64]
+    assert aligned("-O2", "-falign-functions=32") == [32, 64]
+    assert aligned("-O2", "-mllvm", "-align-all-functions=5") == [32, 64]
+    assert aligned("-O2", "@words") == [32, 64]
+    for small in ("-Os", "-Oz"):
+        assert aligned(small) == aligned(small, "-ffunction-sections", front=()) == [1, 64]
 
 
 RUST = """\

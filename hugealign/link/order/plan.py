@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 #: version, flags, page_size, hot_start, hot_end, windows: what is written when the link is done, in one piece.
 _SIGNED = struct.Struct("<IIQQQI")
-#: What sh/launch.sh sets to the list that the compiler gets.
-BLOCKS = "_HUGEALIGN_BLOCKS"
+#: What sh/launch.sh sets to the list that the compiler gets, and to the power of two that it aligns functions to.
+BLOCKS, ALIGNED = "_HUGEALIGN_BLOCKS", "_HUGEALIGN_ALIGNED"
 _NAMED = 5  # objects, in a message
 _LOCAL, _COMPARISONS = 500, 4_000_000  # functions in a script for lld, and its work with them: 0.1 s
 _FEW = 100  # of so many hot functions one that may be one of several: looking for all sections costs more than it gains
@@ -95,10 +95,15 @@ class OrderedLink(Record):
         return listed.find(self.job.real) or ""
 
     def _blocks(self) -> list[str]:
-        """Return lld's option for the list of blocks, which the launcher names: for link-time optimisation."""
-        path, option = os.environ.get(BLOCKS, ""), "--lto-basic-block-sections="
-        told = any(option[2:] in word for word in self.job.words)
-        return [option + path] if path and self.linker.name == "lld" and not told else []
+        """Return lld's options for the blocks, as the launcher has them for clang: for link-time optimisation."""
+        path, option, align = os.environ.get(BLOCKS, ""), "--lto-basic-block-sections=", "-align-all-functions="
+        if not path or self.linker.name != "lld":
+            return []
+        power, words = os.environ.get(ALIGNED, ""), self.job.words
+        options = [] if any(option[2:] in word for word in words) else [option + path]
+        if options and power and not any(align in word for word in words):
+            options += ["-mllvm", align + power]
+        return options
 
     def _copies(
         self,

@@ -242,7 +242,7 @@ def test_the_smallest_of_what_leaves_gets_the_room_of_the_huge_windows(monkeypat
 
 def test_huge_windows_are_filled_in_the_linker_s_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind the last window of what ran, that is: this is filled up with the smallest of what leaves functions."""
-    sizes = [100, 100, 200, 100, 900, 40, 800]
+    sizes = [100, 100, 200, 100, 960, 40, 800]
     names = ["a", "b", "unseen", "c", "a.cold", "b.cold", "c.cold"]
     program = Functions([n << 12 for n in range(7)], sizes, names, [""] * 7, {})
     matched = Matched({0: 9, 1: 8, 3: 7}, {(0, 1, None): 9}, complete=True)
