@@ -4,7 +4,8 @@ Their second runs have little in common with the first.  These rules of `hugeali
 (docs/order.md): by SQLite, how many samples it takes to divide a function; by the Rust program, in which order
 functions of one name keep their blocks; by it and lowering, what lies behind what ran where no page is huge; by
 backends and lowering, in which order huge windows are filled.  Of the parts that leave functions, backends showed that
-the smallest run the most; clang, that it helps.
+the smallest run the most; clang, that it helps.  That divided functions are aligned to 8 bytes was chosen with all
+figures at hand: 4 are some percent better in clang and gawk, and worse in lowering, SQLite and the Rust program.
 """
 
 import io

@@ -16,7 +16,7 @@ differ in some blocks, and so do the samples drawn from them); bytes on huge pag
 machine's, which each page names.
 
 By these two, cc1plus and two servers the rules of `order` were chosen: [generated](peers/generated.md), 26 MiB of text,
-and [clang](peers/clang.md), 70 MiB. The others were only judged, but for five rules that were chosen by some of them
+and [clang](peers/clang.md), 70 MiB. The others were only judged, but for six rules that were chosen by some of them
 (`tests/bench/peers/heldout.py` names which):
 
 | program | written in, compiled by | text |
