@@ -45,6 +45,7 @@ def test_table_of_the_choice() -> None:
 def test_alignment_is_that_of_most(starts: list[int], found: int) -> None:
     functions = Functions(starts, [1] * len(starts), ["f"] * len(starts), [""] * len(starts), {})
     assert alignment(functions) == found
+    assert alignment(functions, divided=True) == min(found, 8)
 
 
 def test_functions_are_no_further_apart_than_the_compiler_put_them() -> None:
