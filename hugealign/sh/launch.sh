@@ -280,6 +280,7 @@ for word do
                     [ -n "$profile" ] || break
                     ;;
                 -fuse-ld=/* | --ld-path=*/*) linker=$word ;;
+                -fembed-bitcode | -fembed-bitcode=all | -fembed-bitcode=bitcode) profile= ;; # clang refuses sections with it
                 -E | -M | -MM | -fsyntax-only | -cc1* | -'###' | -print-* | --print-* | -dump* | --version | --help)
                     does=nothing
                     break

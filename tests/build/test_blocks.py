@@ -350,6 +350,19 @@ def test_what_is_compiled_with_blocks_is_aligned_to_less(compiler: str, tmp_path
         assert aligned(small) == aligned(small, "-ffunction-sections", front=()) == [1, 64]
 
 
+@pytest.mark.parametrize("kind", ["", "=all", "=bitcode", "=marker", "=off", "-marker"])
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_clang_refuses_sections_with_bitcode(compiler: str, kind: str, tmp_path: Path) -> None:
+    """In an object with its bitcode: then it is compiled as without a profile."""
+    entries = [orderfile.Entry("f", blocks=(0, 2))]
+    (tmp_path / "one.c").write_text(ALIGNED)
+    for header in ({"blocks": "of 1"}, {}):
+        (tmp_path / "order").write_text(orderfile.write(orderfile.OrderFile(header, entries)))
+        command = (HUGEALIGN, "--profile=order", compiler, "-O2", f"-fembed-bitcode{kind}", "-c", "one.c")
+        done = run(*command, cwd=tmp_path, check=True, XDG_CACHE_HOME=str(tmp_path / "cache"))
+        assert done.stderr == ""
+
+
 RUST = """\
 use std::collections::HashMap;
 fn work(n: u64) -> Result<u64, String> {
