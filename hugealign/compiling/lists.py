@@ -10,7 +10,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 
 from hugealign import orderfile, replacing
 from hugealign.descriptors import using
@@ -21,6 +20,7 @@ from hugealign.units import printable
 
 #: What sh/launch.sh has clang align functions to, in place of 16, where it gives it a list: what ran is denser.
 ALIGNMENT = 8
+_LESS = "-mllvm", f"-align-all-functions={ALIGNMENT.bit_length() - 1}"  # the words for that
 _SECONDS = 60
 _ARGUMENTS = 3
 
@@ -120,10 +120,23 @@ def main(words: Sequence[str]) -> int:
 
 
 def _takes(compiler: str, path: str, target: Sequence[str]) -> bool:
-    """Whether the compiler takes the list at *path* for that target, and what sh/launch.sh says with it, quietly."""
-    options = f"-fbasic-block-sections=list={path}", "-mllvm", f"-align-all-functions={ALIGNMENT.bit_length() - 1}"
+    """Whether the compiler takes the list at *path* for that target, and what sh/launch.sh says with it, quietly.
+
+    Raises HugealignError if it cannot compile without these either: that is not for us to remember.
+    """
+    tried = _compiled(compiler, target, f"-fbasic-block-sections=list={path}", *_LESS)
+    if not tried.returncode and not tried.stderr:
+        return True
+    alone = _compiled(compiler, target)
+    if alone.returncode:
+        raise HugealignError(f"{compiler} did not compile an empty file")
+    return not tried.returncode and tried.stderr == alone.stderr
+
+
+def _compiled(compiler: str, target: Sequence[str], *options: str) -> subprocess.CompletedProcess[bytes]:
+    """Return what came of compiling an empty file."""
     command = [compiler, *target, *options, *"-x c -c /dev/null -o /dev/null".split()]
-    with suppress(subprocess.TimeoutExpired):
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False)
-        return not done.returncode and not done.stderr
-    return False
+    try:
+        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        raise HugealignError(f"{compiler} was not done with an empty file after {_SECONDS} seconds") from None

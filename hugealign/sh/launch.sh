@@ -112,6 +112,8 @@ sys.exit(main(sys.argv[2:]))' "${package%/*}" "$index" "$profile" "$compiler" $t
     fi
     # What others have left there is not for us to use.
     { [ -O "$index" ] && read -r blocks <"$index" && [ -O "$blocks" ] && [ -r "$blocks" ]; } || blocks=
+    [ -n "$blocks" ] || [ "${HUGEALIGN_DEBUG-}" != 1 ] ||
+        printf 'hugealign: debug: compiled without blocks: there is no list of them that this compiler takes\n' >&2
 }
 
 # find_plugin COMPILER [CACHE]: set $plugin to the pass plugin that was built for exactly this compiler, else to nothing.

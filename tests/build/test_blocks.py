@@ -350,6 +350,25 @@ def test_what_is_compiled_with_blocks_is_aligned_to_less(compiler: str, tmp_path
         assert aligned(small) == aligned(small, "-ffunction-sections", front=()) == [1, 64]
 
 
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_a_compiler_that_fails_once_is_tried_again(compiler: str, tmp_path: Path) -> None:
+    """With the list or without: that is not remembered, and not passed over in silence.  What it always says is none."""
+    entries = [orderfile.Entry("f", blocks=(0, 2))]
+    (tmp_path / "order").write_text(orderfile.write(orderfile.OrderFile({"blocks": "of 1"}, entries)))
+    (tmp_path / "one.c").write_text(ALIGNED)
+    front = tmp_path / "clang"
+    front.write_text(f'#!/bin/sh\ncase $* in *"$BROKEN") exit 1;; esac\necho hm >&2\nexec {compiler} "$@"\n')
+    front.chmod(0o755)
+    settings: Settings = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    command = (HUGEALIGN, "--profile=order", "./clang", "-O2", "-c", "one.c", "-o", "one.o")
+    done = run(*command, cwd=tmp_path, check=True, BROKEN="/dev/null", **settings)
+    assert done.stderr.startswith("hugealign: warning: compiled without blocks: ")
+    assert done.stderr.count("\n") == 2
+    assert ".text.split.f" not in Elf(tmp_path / "one.o").sections
+    assert run(*command, cwd=tmp_path, check=True, BROKEN="none", **settings).stderr == "hm\n"
+    assert ".text.split.f" in Elf(tmp_path / "one.o").sections
+
+
 @pytest.mark.parametrize("kind", ["", "=all", "=bitcode", "=marker", "=off", "-marker"])
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_clang_refuses_sections_with_bitcode(compiler: str, kind: str, tmp_path: Path) -> None:
