@@ -6,7 +6,6 @@ programs are those of `tests.bench.peers`, which has to have run.  Of clang, a f
 
 import argparse
 import os
-import resource
 from functools import partial
 from pathlib import Path
 
@@ -50,8 +49,7 @@ def main() -> None:
     print(f"load {os.getloadavg()[0]:.1f}")
     words = ["order", "--blocks", "--trace", "train.trace", "-b", "plain.bfd", "-o", order.name, "--itlb-2m", "8"]
     spent = cost([str(HUGEALIGN), *words], directory)
-    memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10
-    print(f"order --blocks: {spent.wall:.1f} s, {spent.cpu:.1f} s of processor time, {memory} MiB")
+    print(f"order --blocks: {spent.wall:.1f} s, {spent.cpu:.1f} s of processor time, {spent.memory} MiB")
     front = [str(HUGEALIGN), f"--profile={order}"]
     assert program.divided is not None
     parts = program.divided(order)

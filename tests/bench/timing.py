@@ -72,10 +72,14 @@ def _within(angle: float, freedom: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a command took: seconds on the clock, and of processor time, with all that it started and waited for."""
+    """What a command took: seconds on the clock, and of processor time, with all that it started and waited for.
+
+    *memory*: MiB that the largest process of these had at once.
+    """
 
     wall: float
     cpu: float
+    memory: int = 0
 
 
 def cost(
@@ -96,7 +100,7 @@ def cost(
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, list(argv))
-    return Cost(wall, used.ru_utime + used.ru_stime)
+    return Cost(wall, used.ru_utime + used.ru_stime, used.ru_maxrss >> 10)
 
 
 Timed = Callable[[], Cost]

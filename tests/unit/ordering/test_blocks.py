@@ -257,3 +257,16 @@ def test_huge_windows_are_filled_in_the_linker_s_order(monkeypatch: pytest.Monke
     assert behind(2) == ["b.cold", "unseen", "c.cold", "a.cold"]  # which has no room
     monkeypatch.setattr(unseen, "scattered", lambda *_: True)
     assert behind(0) == ["c.cold", "b.cold", "a.cold", "unseen"]
+
+
+def test_windows_are_counted_with_what_divided_functions_are_aligned_to() -> None:
+    """Clang aligns them to less when they are compiled with a list."""
+    count = 160
+    program = Functions([n * 32 for n in range(1, count + 1)], [24] * count, ["f"] * count, [""] * count, {})
+    matched = Matched(dict.fromkeys(range(count), 1))
+
+    def needed(parts: dict[int, int]) -> int:
+        return of_sorted(Problem(matched, program, WindowRoom(4096, 4), parts=parts), Sorted(list(range(count)))).needed
+
+    assert needed({}) == 2  # 32 bytes each
+    assert needed({0: count - 1}) == 1  # 24

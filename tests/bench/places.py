@@ -1,0 +1,79 @@
+"""What a page's boundaries decide: ``python -m tests.bench.places [PROGRAM]...``.
+
+Where no page is huge, what a build misses depends on where its code happens to lie within a page: each change of the
+program in front of it moves it.  So one build is one draw.  This simulates the builds of `tests.bench.peers`, which
+has to have run, for a full profile and no window, with the program's code at eight places 512 bytes apart; the
+libraries lie as they do there.  It prints, for each processor, the mean of all eight, the least and the most.
+"""
+
+import argparse
+from array import array
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from hugealign.elf.symbols import read_functions
+from hugealign.lab.files import find
+from hugealign.lab.placement import Placement
+from hugealign.lab.ran import profile
+from hugealign.lab.tracefile import Trace
+from tests.bench.peers import builds, figures, profiles
+from tests.bench.peers.builds import Build
+from tests.bench.peers.measure import bolted, lain, traced
+from tests.bench.peers.program import WORK, Program
+from tests.bench.peers.programs import PROGRAMS
+
+PLACES = 8
+_STEP = 4096 // PLACES  # 16 and more bytes that functions are aligned to divide it
+_OURS = ("hugealign, blocks", "hugealign, bfd, order, fill", "hugealign, lld, order, fill")
+_THEIRS = ("BOLT, blocks", "BOLT, cdsort", "lld, cdsort", "lld, hfsort", "lld, list", "gold, list")
+
+
+def main() -> None:
+    """Simulate, and print the table."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.places")
+    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="default: all that have been traced")
+    wanted = parser.parse_args().programs or [name for name in PROGRAMS if (WORK / name / "test.trace").exists()]
+    names = [title.split(",")[0] for title in figures.processors()]
+    print(f"| program | build | {' | '.join(names)} |")
+    print(f"|---|---|{'---|' * len(names)}")
+    for name in wanted:
+        for row in _rows(PROGRAMS[name]()):
+            print(row, flush=True)
+
+
+def _rows(program: Program) -> Iterator[str]:
+    """Yield a row for each build."""
+    base = program.directory / "plain.bfd"
+    before = read_functions(base)
+    train, test = (traced(program, base, words, name) for name, words in (("train", program.train), ("test", program.test)))
+    ran, _ = profile(train, find(train.description.files, str(base)), before)
+    alone = replace(program, budgets=(0,))
+    learned = [profiles.full(ran)]
+    found: list[Build] = [*builds.orders(alone, before, learned), *builds.ours(alone, base, before, learned)]
+    found += [*builds.divided(alone, base, Path(train.path)), *bolted(alone, before, learned)]
+    for build in found:
+        if build.title in _OURS + _THEIRS:
+            trace = traced(program, build.path, program.test, build.path.name) if build.rewritten else test
+            file, lies = lain(program, build, trace, before, ran.samples)
+            cells = _cells(trace, file, lies.placement, before.text)
+            yield f"| {program.name} | {build.title} | {' | '.join(cells)} |"
+
+
+def _cells(trace: Trace, file: int, placement: Placement, text: int) -> Iterator[str]:
+    """Yield a cell for each processor."""
+    cpus = figures.processors().values()
+    numbers = [number for _, number, _, _ in trace.block_rows()]
+    found = []
+    for place in range(PLACES):
+        pairs = zip(placement.addresses, numbers, strict=True)
+        moved = array("Q", (address + place * _STEP if number == file else address for address, number in pairs))
+        draws = figures.drawn(trace, file, replace(placement, addresses=moved), text)
+        found.append(figures.missed(draws, trace, (0,), cpus)[0])
+    for cpu in cpus:
+        misses = [one[cpu.name][0] for one in found]
+        yield f"{sum(misses) / PLACES:,.0f} ({min(misses):,} to {max(misses):,})"
+
+
+if __name__ == "__main__":
+    main()
