@@ -3,9 +3,10 @@
 Each program of tests/bench/peers is linked by `hugealign` with its relocations (``-Wl,-q``).  BOLT rewrites it by the
 recipe of its README, with the branches that ``python -m tests.bench.peers --program NAME`` took from a run before.
 What it made goes through `fix`, `verify` and `warm`.  The three files then do the same work: clang compiles every
-program of tests/corpus/cxx, the others make their two runs.  It prints the windows of each, what `verify` finds, and
-those that the kernel has mapped huge at the end of a run, which clang's `main` waits at; it fails if an output or a
-status differs.
+program of tests/corpus/cxx, PostgreSQL passes its tests, the others make their two runs.  It prints the windows of
+each, what `verify` finds, and those that the kernel has mapped huge at the end of a run, which clang's `main` waits at,
+and in PostgreSQL's process that waits for clients; it fails if an output or a status differs, or a test fails.
+PostgreSQL (`tests.bench.postgres`) needs no run before.
 """
 
 import argparse
@@ -17,12 +18,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tests.bench import postgres
 from tests.bench.peers import builds, live
 from tests.bench.peers.program import LINKERS, Program
 from tests.bench.peers.programs import PROGRAMS
 from tests.support import HUGEALIGN, PAGE, ROOT, environment, run
 
-_NAMES = ("clang", "sqlite", "script")
+_NAMES = ("clang", "postgres", "sqlite", "script")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,26 +92,37 @@ def three(program: Program) -> dict[str, Path]:
     return {"linked by hugealign": linked, "by BOLT": bolted, "by fix": fixed}
 
 
+def row(name: str, title: str, file: Path, mapped: str, same: str) -> str:
+    """Return the row of *file*, warmed: what `verify` and `warm` say of it, what is *mapped*, and is the *same*."""
+    found = asked("verify", file)
+    rules = ", ".join(sorted({one["id"] for one in found["findings"]})) or "--"
+    warmed = asked("warm", file)
+    huge = f"{warmed['windows_huge']} of {warmed['windows']}"
+    return f"| {' | '.join((name, title, str(found['coverage']['windows']), rules, huge, mapped, same))} |"
+
+
 def measure(program: Program) -> bool:
     """Print the lines of *program*; return whether its files all do the same."""
     reference, same = did(program, program.directory / "plain.lld"), True
     for title, file in three(program).items():
-        found = asked("verify", file)
-        rules = ", ".join(sorted({one["id"] for one in found["findings"]})) or "--"
-        warmed = asked("warm", file)
+        run(HUGEALIGN, "warm", file)
         work = did(program, file)
         different = [name for name, one in reference.items() if work[name] != one]
         same = same and not different
         seen = live.look(file, program.test, program.directory, warm=True)
-        cells = (
-            *(program.name, title, found["coverage"]["windows"], rules),
-            *(f"{warmed['windows_huge']} of {warmed['windows']}", "--" if seen.why else str(seen.huge // (PAGE >> 10))),
-            f"{len(work) - len(different)} of {len(work)}",
-        )
-        print(f"| {' | '.join(map(str, cells))} |", flush=True)
+        mapped = "--" if seen.why else str(seen.huge // (PAGE >> 10))
+        print(row(program.name, title, file, mapped, f"{len(work) - len(different)} of {len(work)}"), flush=True)
         for name in different:
             print(f"{program.name}, {title}: {name} is different from the plain link", file=sys.stderr)
     return same
+
+
+def measure_postgres() -> bool:
+    """Print the lines of PostgreSQL; ends if a test fails."""
+    for title, file in postgres.three().items():
+        passed = postgres.tested(file)
+        print(row("postgres", title, file, str(postgres.alive()), passed), flush=True)
+    return True
 
 
 def main() -> int:
@@ -121,7 +134,9 @@ def main() -> int:
     parser.add_argument("programs", nargs="*", choices=(*_NAMES, []), metavar="|".join(_NAMES), help="default: all")
     print("| program | file | windows | `verify` finds | huge in the cache | at the end of a run | the same output |")
     print("|---|---|--:|---|--:|--:|--:|")
-    same = [measure(PROGRAMS[name]()) for name in parser.parse_args().programs or _NAMES]  # all, also behind a failure
+    # All, also behind a failure.
+    names = parser.parse_args().programs or _NAMES
+    same = [measure_postgres() if name == "postgres" else measure(PROGRAMS[name]()) for name in names]
     return int(not all(same))
 
 

@@ -1,17 +1,20 @@
-"""What a page's boundaries decide: ``python -m tests.bench.places [PROGRAM]...``.
+"""What a page's boundaries decide: ``python -m tests.bench.places [--write FILE] [PROGRAM]...``.
 
 Where no page is huge, what a build misses depends on where its code happens to lie within a page: each change of the
 program in front of it moves it.  So one build is one draw.  This simulates the builds of `tests.bench.peers`, which
 has to have run, for a full profile and no window, with the program's code at eight places 512 bytes apart; the
-libraries lie as they do there.  It prints, for each processor, the mean of all eight, the least and the most.
+libraries lie as they do there.  It prints, for each processor, the mean of all eight, the least and the most, or
+writes a page of it.
 """
 
 import argparse
+import datetime as dt
 from array import array
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from hugealign import replacing
 from hugealign.elf.symbols import read_functions
 from hugealign.lab.files import find
 from hugealign.lab.placement import Placement
@@ -19,34 +22,51 @@ from hugealign.lab.ran import profile
 from hugealign.lab.tracefile import Trace
 from tests.bench.peers import builds, figures, profiles
 from tests.bench.peers.builds import Build
-from tests.bench.peers.measure import bolted, lain, traced
+from tests.bench.peers.measure import bolted, lain, machine, traced
 from tests.bench.peers.program import WORK, Program
 from tests.bench.peers.programs import PROGRAMS
 
 PLACES = 8
-_STEP = 4096 // PLACES  # 16 and more bytes that functions are aligned to divide it
+_STEP = 4096 // PLACES  # 16 bytes, which functions are aligned to, divide it
 _OURS = ("hugealign, blocks", "hugealign, bfd, order, fill", "hugealign, lld, order, fill")
 _THEIRS = ("BOLT, blocks", "BOLT, cdsort", "lld, cdsort", "lld, hfsort", "lld, list", "gold, list")
 
 
 def main() -> None:
-    """Simulate, and print the table."""
+    """Simulate, and print the table or write the page."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.places")
+    parser.add_argument("--write", type=Path, metavar="FILE")
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="default: all that have been traced")
-    wanted = parser.parse_args().programs or [name for name in PROGRAMS if (WORK / name / "test.trace").exists()]
+    args = parser.parse_args()
+    wanted = args.programs or [name for name in PROGRAMS if (WORK / name / "test.trace").exists()]
     names = [title.split(",")[0] for title in figures.processors()]
-    print(f"| program | build | {' | '.join(names)} |")
-    print(f"|---|---|{'---|' * len(names)}")
+    lines = [f"| program | build | {' | '.join(names)} |", f"|---|---|{'---|' * len(names)}"]
     for name in wanted:
-        for row in _rows(PROGRAMS[name]()):
-            print(row, flush=True)
+        lines += _rows(PROGRAMS[name]())
+    table = "\n".join(lines)
+    if args.write is None:
+        print(table)
+        return
+    day = dt.datetime.now(tz=dt.UTC).date().isoformat()
+    said = f"Written by `python -m tests.bench.places {' '.join(['--write', str(args.write), *args.programs])}`"
+    text = f"# One build, eight places within a page\n\n{said} on {day}: {machine()}.\n\n{_ABOUT}\n{table}\n"
+    replacing.write(str(args.write), text.encode(), 0o644)
+
+
+_ABOUT = f"""\
+Without a huge window, what a build misses depends on where in a page its code happens to lie, and each change of the
+program moves it: [peers.md](peers.md) has one of these places. Here are the same builds, from the full profile, at
+{PLACES} places {_STEP} bytes apart: simulated misses of the second run, the mean, the least and the most. A processor
+stands for all that have its first level.
+"""
 
 
 def _rows(program: Program) -> Iterator[str]:
     """Yield a row for each build."""
     base = program.directory / "plain.bfd"
     before = read_functions(base)
-    train, test = (traced(program, base, words, name) for name, words in (("train", program.train), ("test", program.test)))
+    train = traced(program, base, program.train, "train")
+    test = traced(program, base, program.test, "test")
     ran, _ = profile(train, find(train.description.files, str(base)), before)
     alone = replace(program, budgets=(0,))
     learned = [profiles.full(ran)]

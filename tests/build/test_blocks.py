@@ -352,7 +352,7 @@ def test_what_is_compiled_with_blocks_is_aligned_to_less(compiler: str, tmp_path
 
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_a_compiler_that_fails_once_is_tried_again(compiler: str, tmp_path: Path) -> None:
-    """With the list or without: that is not remembered, and not passed over in silence.  What it always says is none."""
+    """With the list or without: that is not remembered, and said.  What it always says is no failure."""
     entries = [orderfile.Entry("f", blocks=(0, 2))]
     (tmp_path / "order").write_text(orderfile.write(orderfile.OrderFile({"blocks": "of 1"}, entries)))
     (tmp_path / "one.c").write_text(ALIGNED)

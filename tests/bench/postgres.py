@@ -1,0 +1,105 @@
+"""PostgreSQL, linked by `hugealign`, rewritten by BOLT, made whole by `fix`: for ``python -m tests.bench.bolted``.
+
+Debian's source, ``./configure CC="hugealign gcc"`` and the two flags that BOLT's README asks for: relocations, and no
+split functions of GCC's.  The profile is what perf samples without branches, of any machine then, while the regression
+suite runs, for ``perf2bolt -nl``.  Each of the three servers is warmed, passes the whole suite, and is looked at when
+it is alive.  As root, which PostgreSQL refuses, all of that runs as `nobody`.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from tests.bench.peers import builds
+from tests.bench.peers.program import WORK
+from tests.configure import sources
+from tests.support import HUGEALIGN, environment, run
+
+_NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+_CFLAGS = "CFLAGS=-O2 -fno-reorder-blocks-and-partition"
+#: BOLT finds no way for the interpreter's computed gotos into this one, ends, and says so.
+_SKIPPED = "-skip-funcs=ExecInterpExpr.*"
+
+DIRECTORY = WORK / "postgres"
+_BUILD = DIRECTORY / "build"
+_BIN = _BUILD / "tmp_install" / "usr" / "local" / "pgsql" / "bin"
+
+
+def _as_user(*words: object, front: tuple[str, ...] = ()) -> str:
+    """Run a command in the build directory, as a user whom PostgreSQL takes, and return what it printed."""
+    user = _NOBODY if os.geteuid() == 0 else ()
+    argv = [*front, *user, *map(str, words)]
+    env = environment(HOME=str(_BUILD))
+    done = subprocess.run(
+        argv, cwd=_BUILD, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"{' '.join(argv)}: status {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return done.stdout + done.stderr
+
+
+def _built() -> None:
+    """Build PostgreSQL, unless it is."""
+    _BUILD.mkdir(parents=True, exist_ok=True)
+    sources(DIRECTORY, ["postgresql-15"])
+    if os.geteuid() == 0:
+        shutil.chown(_BUILD, "nobody")
+    tree = DIRECTORY / "postgresql-15" / "tree"
+    if not (_BUILD / "config.status").exists():
+        words = ("--without-readline", "--without-zlib", _CFLAGS, "LDFLAGS=-Wl,--emit-relocs", f"CC={HUGEALIGN} gcc")
+        _as_user(tree / "configure", *words)
+    _as_user("make", "-s", f"-j{os.cpu_count()}")
+
+
+def three() -> dict[str, Path]:
+    """Make and return the linked server, BOLT's of it, and that one fixed."""
+    _built()
+    linked, bolted, fixed = (DIRECTORY / name for name in ("linked", "bolted", "fixed"))
+    data, samples = DIRECTORY / "samples.fdata", DIRECTORY / "samples.perf"
+    shutil.copyfile(_BUILD / "src" / "backend" / "postgres", linked)
+    front = ("perf", "record", "-q", "-e", "cpu-clock", "-o", str(samples), "--")
+    _passed(_as_user("make", "-s", "check", front=front))  # of a copy, which perf2bolt knows by its build ID
+    run(builds.BOLT.with_name("perf2bolt"), linked, "-nl", "-p", samples, "-o", data, check=True)
+    words = [*builds.BOLT_BLOCKS, _SKIPPED, f"-data={data}", "-o", bolted]
+    run(builds.BOLT, linked, *words, check=True)
+    run(HUGEALIGN, "fix", "-o", fixed, bolted, check=True)
+    return {"linked by hugealign": linked, "by BOLT": bolted, "by fix": fixed}
+
+
+def _passed(said: str) -> str:
+    """Return how many tests passed, all of them, as the suite *said*."""
+    found = re.search(r"All (\d+) tests passed", said)
+    if found is None:
+        raise SystemExit(f"the regression suite says nothing of tests that passed:\n{said[-2000:]}")
+    return f"{found[1]} of {found[1]} tests"
+
+
+def tested(server: Path) -> str:
+    """Return how many tests of the regression suite *server* passes, warmed before; ends if it is not all."""
+    installed = _BIN / "postgres"
+    beside = installed.with_name("postgres.new")
+    shutil.copyfile(server, beside)
+    beside.chmod(0o755)
+    beside.replace(installed)
+    run(HUGEALIGN, "warm", installed, check=True)
+    return _passed(_as_user("make", "-s", "check", "NO_TEMP_INSTALL=yes"))
+
+
+def alive() -> int:
+    """Return the windows that are huge in the installed server, which has answered a query."""
+    data = _BUILD / "data"
+    shutil.rmtree(data, ignore_errors=True)
+    _as_user(_BIN / "initdb", "-D", data, "--no-sync")
+    run(HUGEALIGN, "warm", _BIN / "postgres", check=True)
+    options = f"-c listen_addresses='' -k {_BUILD}"
+    _as_user(_BIN / "pg_ctl", "-D", data, "-o", options, "-l", _BUILD / "server.log", "-w", "start")
+    try:
+        _as_user(_BIN / "psql", "-h", _BUILD, "-c", "select count(*) from pg_class a, pg_class b", "postgres")
+        process = (data / "postmaster.pid").read_text(encoding="ascii").split()[0]
+        (seen,) = json.loads(run(HUGEALIGN, "ps", "--json", process).stdout)["processes"]
+        return int(seen["windows_huge"])
+    finally:
+        _as_user(_BIN / "pg_ctl", "-D", data, "-m", "immediate", "stop")
