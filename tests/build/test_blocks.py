@@ -437,6 +437,8 @@ def test_what_has_no_such_list(tmp_path: Path) -> None:
         command = (HUGEALIGN, "--profile=order", *words, "-O2", "-c", "one.c", "-o", "one.o")
         done = run(*command, cwd=tmp_path, check=True, **settings)
         assert done.stderr == "", words
+        said = run(*command, cwd=tmp_path, check=True, HUGEALIGN_DEBUG="1", **settings).stderr
+        assert ("compiled without blocks" in said) == (words[0] != "gcc"), words
 
 
 @pytest.mark.skipif("clang-19" not in COMPILERS, reason="no clang-19")
