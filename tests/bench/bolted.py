@@ -92,26 +92,29 @@ def three(program: Program) -> dict[str, Path]:
     return {"linked by hugealign": linked, "by BOLT": bolted, "by fix": fixed}
 
 
-def row(name: str, title: str, file: Path, mapped: str, same: str) -> str:
-    """Return the row of *file*, warmed: what `verify` and `warm` say of it, what is *mapped*, and is the *same*."""
-    found = asked("verify", file)
+def ready(file: Path) -> tuple[str, str, str]:
+    """Warm *file* and return its windows, what `verify` finds, and how many of the windows are huge now."""
+    found, warmed = asked("verify", file), asked("warm", file)
     rules = ", ".join(sorted({one["id"] for one in found["findings"]})) or "--"
-    warmed = asked("warm", file)
-    huge = f"{warmed['windows_huge']} of {warmed['windows']}"
-    return f"| {' | '.join((name, title, str(found['coverage']['windows']), rules, huge, mapped, same))} |"
+    return str(found["coverage"]["windows"]), rules, f"{warmed['windows_huge']} of {warmed['windows']}"
+
+
+def show(*cells: str) -> None:
+    """Print a row of the table."""
+    print(f"| {' | '.join(cells)} |", flush=True)
 
 
 def measure(program: Program) -> bool:
     """Print the lines of *program*; return whether its files all do the same."""
     reference, same = did(program, program.directory / "plain.lld"), True
     for title, file in three(program).items():
-        run(HUGEALIGN, "warm", file)
+        cells = ready(file)
         work = did(program, file)
         different = [name for name, one in reference.items() if work[name] != one]
         same = same and not different
         seen = live.look(file, program.test, program.directory, warm=True)
         mapped = "--" if seen.why else str(seen.huge // (PAGE >> 10))
-        print(row(program.name, title, file, mapped, f"{len(work) - len(different)} of {len(work)}"), flush=True)
+        show(program.name, title, *cells, mapped, f"{len(work) - len(different)} of {len(work)}")
         for name in different:
             print(f"{program.name}, {title}: {name} is different from the plain link", file=sys.stderr)
     return same
@@ -120,8 +123,8 @@ def measure(program: Program) -> bool:
 def measure_postgres() -> bool:
     """Print the lines of PostgreSQL; ends if a test fails."""
     for title, file in postgres.three().items():
-        passed = postgres.tested(file)
-        print(row("postgres", title, file, str(postgres.alive()), passed), flush=True)
+        cells, passed = ready(file), postgres.tested(file)
+        show("postgres", title, *cells, str(postgres.alive()), passed)
     return True
 
 

@@ -22,14 +22,16 @@ from hugealign.lab.ran import profile
 from hugealign.lab.tracefile import Trace
 from tests.bench.peers import builds, figures, profiles
 from tests.bench.peers.builds import Build
-from tests.bench.peers.measure import bolted, lain, machine, traced
+from tests.bench.peers.measure import bolted, machine, traced
 from tests.bench.peers.program import WORK, Program
 from tests.bench.peers.programs import PROGRAMS
 
 PLACES = 8
 _STEP = 4096 // PLACES  # 16 bytes, which functions are aligned to, divide it
-_OURS = ("hugealign, blocks", "hugealign, bfd, order, fill", "hugealign, lld, order, fill")
-_THEIRS = ("BOLT, blocks", "BOLT, cdsort", "lld, cdsort", "lld, hfsort", "lld, list", "gold, list")
+_TITLES = (
+    *("hugealign, blocks", "hugealign, bfd, order, fill", "hugealign, lld, order, fill"),
+    *("BOLT, blocks", "BOLT, cdsort", "lld, cdsort", "lld, hfsort", "lld, list", "gold, list"),
+)
 
 
 def main() -> None:
@@ -48,7 +50,7 @@ def main() -> None:
         print(table)
         return
     day = dt.datetime.now(tz=dt.UTC).date().isoformat()
-    said = f"Written by `python -m tests.bench.places {' '.join(['--write', str(args.write), *args.programs])}`"
+    said = f"Written by `python -m tests.bench.places --write {' '.join([str(args.write), *args.programs])}`"
     text = f"# One build, eight places within a page\n\n{said} on {day}: {machine()}.\n\n{_ABOUT}\n{table}\n"
     replacing.write(str(args.write), text.encode(), 0o644)
 
@@ -73,9 +75,11 @@ def _rows(program: Program) -> Iterator[str]:
     found: list[Build] = [*builds.orders(alone, before, learned), *builds.ours(alone, base, before, learned)]
     found += [*builds.divided(alone, base, Path(train.path)), *bolted(alone, before, learned)]
     for build in found:
-        if build.title in _OURS + _THEIRS:
+        if build.title in _TITLES:
             trace = traced(program, build.path, program.test, build.path.name) if build.rewritten else test
-            file, lies = lain(program, build, trace, before, ran.samples)
+            file = find(trace.description.files, str(build.path)) if build.rewritten else trace.description.program
+            # Which windows are the hottest matters to nobody here.
+            lies = figures.lies(build, trace, file, before, ran.samples, None)
             cells = _cells(trace, file, lies.placement, before.text)
             yield f"| {program.name} | {build.title} | {' | '.join(cells)} |"
 

@@ -18,19 +18,20 @@ from tests.bench.peers.program import WORK
 from tests.configure import sources
 from tests.support import HUGEALIGN, environment, run
 
-_NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+_NOBODY = 65534
+_AS_NOBODY = ("setpriv", f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups")
 _CFLAGS = "CFLAGS=-O2 -fno-reorder-blocks-and-partition"
 #: BOLT finds no way for the interpreter's computed gotos into this one, ends, and says so.
 _SKIPPED = "-skip-funcs=ExecInterpExpr.*"
 
-DIRECTORY = WORK / "postgres"
-_BUILD = DIRECTORY / "build"
+_DIRECTORY = WORK / "postgres"
+_BUILD = _DIRECTORY / "build"
 _BIN = _BUILD / "tmp_install" / "usr" / "local" / "pgsql" / "bin"
 
 
 def _as_user(*words: object, front: tuple[str, ...] = ()) -> str:
     """Run a command in the build directory, as a user whom PostgreSQL takes, and return what it printed."""
-    user = _NOBODY if os.geteuid() == 0 else ()
+    user = _AS_NOBODY if os.geteuid() == 0 else ()
     argv = [*front, *user, *map(str, words)]
     env = environment(HOME=str(_BUILD))
     done = subprocess.run(
@@ -44,10 +45,10 @@ def _as_user(*words: object, front: tuple[str, ...] = ()) -> str:
 def _built() -> None:
     """Build PostgreSQL, unless it is."""
     _BUILD.mkdir(parents=True, exist_ok=True)
-    sources(DIRECTORY, ["postgresql-15"])
+    sources(_DIRECTORY, ["postgresql-15"])
     if os.geteuid() == 0:
-        shutil.chown(_BUILD, "nobody")
-    tree = DIRECTORY / "postgresql-15" / "tree"
+        shutil.chown(_BUILD, _NOBODY)
+    tree = _DIRECTORY / "postgresql-15" / "tree"
     if not (_BUILD / "config.status").exists():
         words = ("--without-readline", "--without-zlib", _CFLAGS, "LDFLAGS=-Wl,--emit-relocs", f"CC={HUGEALIGN} gcc")
         _as_user(tree / "configure", *words)
@@ -57,8 +58,8 @@ def _built() -> None:
 def three() -> dict[str, Path]:
     """Make and return the linked server, BOLT's of it, and that one fixed."""
     _built()
-    linked, bolted, fixed = (DIRECTORY / name for name in ("linked", "bolted", "fixed"))
-    data, samples = DIRECTORY / "samples.fdata", DIRECTORY / "samples.perf"
+    linked, bolted, fixed = (_DIRECTORY / name for name in ("linked", "bolted", "fixed"))
+    data, samples = _DIRECTORY / "samples.fdata", _DIRECTORY / "samples.perf"
     shutil.copyfile(_BUILD / "src" / "backend" / "postgres", linked)
     front = ("perf", "record", "-q", "-e", "cpu-clock", "-o", str(samples), "--")
     _passed(_as_user("make", "-s", "check", front=front))  # of a copy, which perf2bolt knows by its build ID

@@ -134,26 +134,19 @@ def _simulated(
     """Return where the code of a build lies, what it misses at each budget, and what it has when it runs."""
     say(" ".join(filter(None, (build.title, build.learned, "" if build.budget is None else str(build.budget)))))
     cpus = figures.processors()
-    file, found = lain(program, build, trace, before, samples)
-    row = _row(program, build, found)
-    budgets = _budgets(program, build)
-    draws = figures.drawn(trace, file, found.placement, before.text)
-    misses, row["instructions"] = figures.missed(draws, trace, budgets, cpus.values())
-    row["misses"] = {title: dict(zip(map(str, budgets), misses[cpu.name], strict=True)) for title, cpu in cpus.items()}
-    return row
-
-
-def lain(
-    program: Program, build: Build, trace: Trace, before: Functions, samples: dict[int, int]
-) -> tuple[int, figures.Lies]:
-    """Return the number of the file of *build* in *trace*, and where its code lies."""
     file = find(trace.description.files, str(build.path)) if build.rewritten else trace.description.program
     learned = None
     if build.rewritten and not build.ours:  # its windows, too, are chosen by the first run
         first = traced(program, build.path, program.train, f"{build.path.name}.train")
         learned = figures.by_window(first, find(first.description.files, str(build.path)))
         Path(first.path).unlink()
-    return file, figures.lies(build, trace, file, before, samples, learned)
+    found = figures.lies(build, trace, file, before, samples, learned)
+    row = _row(program, build, found)
+    budgets = _budgets(program, build)
+    draws = figures.drawn(trace, file, found.placement, before.text)
+    misses, row["instructions"] = figures.missed(draws, trace, budgets, cpus.values())
+    row["misses"] = {title: dict(zip(map(str, budgets), misses[cpu.name], strict=True)) for title, cpu in cpus.items()}
+    return row
 
 
 def _budgets(program: Program, build: Build) -> tuple[int, ...]:
