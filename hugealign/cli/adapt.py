@@ -14,25 +14,25 @@ from hugealign.progress import Progress
 from hugealign.units import printable
 
 EPILOG = """\
-Samples for some seconds where the processes run, then has the kernel collapse
-the hottest windows of their code into huge pages: code that a runtime compiled,
-staged copies, and files where the kernel collapses those. Windows that are huge
-already count. While there is room, code without a file that no sample hit is
-made huge, too. If there are more than N, the coldest of those without a file
-are split again. With --interval the windows follow the heat, and a target that
-is started again is found again.
+adapt samples for some seconds where the processes run. Then it has the kernel
+collapse the hottest windows of their code into huge pages: JIT code, staged
+copies, and files where the kernel can collapse them. Windows that are already
+huge count. If there is room left, code without a file that no sample hit becomes
+huge, too. If more than N are huge, adapt splits the coldest of those windows
+again. With --interval the windows follow the heat, and adapt finds a target
+again after a restart.
 
-N=auto is what the processor can keep: its entries for 2 MiB instruction pages,
-less one for others. More huge windows than entries make code slower, not
-faster. Linux 6.1 and root (CAP_SYS_NICE, CAP_SYS_PTRACE) are needed.
+N=auto is as many as the processor can keep: its entries for 2 MiB instruction
+pages, less one for others. More huge windows than entries make code slower, not
+faster. adapt needs Linux 6.1 and root (CAP_SYS_NICE, CAP_SYS_PTRACE).
 
 examples:
   hugealign adapt java                                once, as many as the processor keeps
   hugealign adapt --interval 60 php8.2-fpm.service    again and again
   hugealign adapt --undo java
 
-exit status: 0 done; 1 some windows are not as they were meant to be; 2 wrong
-usage; 3 could not look, or not change anything.
+exit status: 0 done; 1 some windows could not be changed as planned; 2 wrong
+usage; 3 could not look, or could not change anything.
 """
 
 
@@ -45,14 +45,21 @@ def windows(text: str) -> int | None:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``adapt`` to *parser*."""
     add = parser.add_argument
-    add("targets", nargs="+", metavar="PID|NAME|UNIT.service", help="a process, all of a program, or of a service")
+    add(
+        "targets",
+        nargs="+",
+        metavar="PID|NAME|UNIT.service",
+        help="a process, or all processes of a program or of a service",
+    )
     add("--windows", metavar="N", type=windows, help="at most N huge windows for each process (default: auto)")
-    add("--seconds", metavar="SECONDS", type=interval, default=SECONDS, help="sample that long (default: %(default)s)")
-    add("--interval", metavar="SECONDS", type=interval, help="do it again every SECONDS")
-    add("--rate", metavar="N", type=count, default=int(RATE), help="change at most N windows a second (default: 8)")
+    add(
+        "--seconds", metavar="SECONDS", type=interval, default=SECONDS, help="how long to sample (default: %(default)s)"
+    )
+    add("--interval", metavar="SECONDS", type=interval, help="repeat every SECONDS")
+    add("--rate", metavar="N", type=count, default=int(RATE), help="change at most N windows per second (default: 8)")
     add("--undo", action="store_true", help="split the huge windows of code without a file")
     add("-v", "--verbose", action="store_true", help="list all windows that are hot or huge")
-    add("--format", choices=("text", "json"), default="text", help=f"json: schema {report.SCHEMA}; a line each round")
+    add("--format", choices=("text", "json"), default="text", help=f"json: schema {report.SCHEMA}; one line per round")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -7,13 +7,13 @@ from hugealign.errors import HugealignError, UsageError
 from hugealign.units import printable
 
 EPILOG = """\
-Writes two files into /etc/systemd/system for each UNIT: a service that makes the
-text huge before UNIT starts, and a drop-in that makes UNIT wait for it. Where
-the file system keeps huge pages, the text is warmed in place; elsewhere a copy
-in /run/hugealign is bound over the file, in the mount namespace of UNIT only.
-What the package installed stays as it is, and every start looks at it again, so
-an upgrade that restarts UNIT needs nothing more. If anything fails, UNIT starts
-as before.
+adopt writes two files into /etc/systemd/system for each UNIT: a service that
+makes the text huge before UNIT starts, and a drop-in that makes UNIT wait for
+it. Where the file system keeps huge pages, the service warms the text in place.
+Elsewhere it binds a copy in /run/hugealign over the file, in the mount namespace
+of UNIT only. The package's files stay as they are. Every start looks at them
+again, so an upgrade that restarts UNIT needs nothing more. If anything fails,
+UNIT starts as before.
 
 UNIT gets a mount namespace of its own, so nobody else sees what it mounts. Do
 not adopt services that mount for others, such as dockerd.
@@ -32,11 +32,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add = parser.add_argument
     add("units", nargs="+", metavar="UNIT", help="a service, with or without .service")
-    add("--dry-run", action="store_true", help="only print what would be written")
-    add("--undo", action="store_true", help="remove what was written")
-    add("--fix", action="store_true", help="run from a fixed copy where a file has no whole window")
-    add("--libs", action="store_true", help="shared libraries, too; of a running service all that it has loaded")
-    add("--rodata", action="store_true", help="read-only data in whole windows, too")
+    add("--dry-run", action="store_true", help="only print the files that would be written")
+    add("--undo", action="store_true", help="remove the files that adopt wrote")
+    add("--fix", action="store_true", help="run from a fixed copy if a file has no whole window")
+    add("--libs", action="store_true", help="also shared libraries; of a running service, all that it has loaded")
+    add("--rodata", action="store_true", help="also whole windows of read-only data")
     add("--file", metavar="FILE", action="append", default=[], help="another program or library that the service runs")
 
 

@@ -14,11 +14,12 @@ from hugealign.progress import Progress
 PARSER = SplitParser
 USAGE = "hugealign advise [OPTION]... -p PID|NAME\n       hugealign advise [OPTION]... -- CMD [ARG]..."
 EPILOG = """\
-CMD runs to its end, with all that it starts; a process is watched for some
-seconds. Where the processor counts page walks, their share of the cycles
-decides. Elsewhere samples do: which share of the running time is on 4 KiB pages
-beyond those that the processor's first instruction TLB holds. Measured against
-simulated misses in docs/results/advise.md, with the cases where it was wrong.
+advise watches CMD, and all that it starts, until CMD ends; it watches a running
+process for some seconds. Where the processor counts page walks, their share of
+the cycles decides. Elsewhere samples decide: the share of the running time on
+4 KiB pages beyond those that the first instruction TLB holds.
+docs/results/advise.md compares the answers with simulated misses, and lists the
+cases where they were wrong.
 
 examples:
   hugealign advise -p mariadbd
@@ -33,10 +34,15 @@ could not tell; 126 CMD not executable; 127 CMD not found.
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``advise`` to *parser*."""
     add = parser.add_argument
-    add("-p", "--pid", metavar="PID|NAME", help="a process; of several of a name the one that has run the most")
-    add("--seconds", metavar="SECONDS", type=interval, help=f"watch for so long (default: {SECONDS:.0f}; CMD: its end)")
-    add("--frequency", metavar="HZ", type=count, default=FREQUENCY, help="samples a second (default: %(default)s)")
-    add("--cpu", metavar="NAME", help="judge for this processor (default: the one that this machine has)")
+    add("-p", "--pid", metavar="PID|NAME", help="a process; if several have the NAME, the one that has run the most")
+    add(
+        "--seconds",
+        metavar="SECONDS",
+        type=interval,
+        help=f"how long to watch (default: {SECONDS:.0f}; CMD: until it ends)",
+    )
+    add("--frequency", metavar="HZ", type=count, default=FREQUENCY, help="samples per second (default: %(default)s)")
+    add("--cpu", metavar="NAME", help="judge for this processor (default: this machine's)")
     add("-v", "--verbose", action="store_true", help="say what the answer rests on")
     add("--format", choices=("text", "json"), default="text", help=f"json: schema {report.SCHEMA}")
 

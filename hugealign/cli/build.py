@@ -14,17 +14,17 @@ from hugealign.execution import execute
 
 USAGE = "hugealign build [-h] [--] COMMAND [ARGUMENT ...]"
 EPILOG = """\
-COMPILER_PATH leads every gcc and clang that COMMAND runs to the linker shims;
+COMPILER_PATH leads every gcc and clang that COMMAND runs to the linker shims.
 CC and the compilers' arguments stay as they are.  Example:
 
   hugealign build -- make -j8
 
-Some links never look there and stay as they are: those with a -B of the build's
-own to a directory with a linker in it (-B/usr/libexec/mold; rustc 1.90 and
-newer, unless it gets -Clinker-features=-lld) or with clang's --ld-path=, ld run
-by itself, and builds that empty the environment.  CC="hugealign gcc" comes
-before a -B, too.  To ccache COMPILER_PATH means another compiler: the first
-build is not cached.
+Some links never look there and stay as they are: links with a -B to a directory
+that has a linker in it (-B/usr/libexec/mold; rustc 1.90 and newer, unless it
+gets -Clinker-features=-lld), with clang's --ld-path=, or by ld directly, and
+links in builds that empty the environment.  CC="hugealign gcc" also works with a
+-B.  ccache takes a new COMPILER_PATH for another compiler, so the first build
+misses its cache.
 
 exit status: COMMAND's own; 2 wrong usage; 125 hugealign failed; 126 COMMAND
 not executable; 127 COMMAND not found.

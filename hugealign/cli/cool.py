@@ -9,12 +9,11 @@ from hugealign.progress import Progress
 from hugealign.units import printable
 
 EPILOG = """\
-This is the opposite of warm, to compare the two without building again: a
-process that starts afterwards has its text in 4 KiB pages.  It needs no
+cool is the opposite of warm: a process that starts afterwards has its text in
+4 KiB pages, so you can compare the two without a rebuild.  It needs no
 privileges and never writes to the file.  Pages that a process maps stay as they
-are, and so do those of tmpfs.  --rodata takes the windows of what is only read,
-too; a file that was linked with HUGEALIGN_SEGMENTS=text,rodata needs no option
-for them.
+are, and so do those of tmpfs.  --rodata also takes the windows of read-only
+data; a file linked with HUGEALIGN_SEGMENTS=text,rodata needs no option for them.
 
 exit status: 0 no window huge; 1 some still are; 2 wrong usage; 3 could not
 look.
@@ -24,7 +23,7 @@ look.
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``cool`` to *parser*."""
     parser.add_argument("files", nargs="+", metavar="FILE", help="an executable or a shared library")
-    parser.add_argument("--rodata", action="store_true", help="read-only data in whole windows, too")
+    parser.add_argument("--rodata", action="store_true", help="also whole windows of read-only data")
 
 
 def run(args: argparse.Namespace) -> int:

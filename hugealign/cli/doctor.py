@@ -5,9 +5,9 @@ import os
 import sys
 
 EPILOG = """\
-To see whether a file system keeps files in huge folios, it writes a nameless
-file of two windows, which is gone afterwards.  It writes nothing else, and
-needs no privileges.
+To find out whether a file system keeps files in huge folios, doctor writes a
+file of two windows without a name, which is gone afterwards.  It writes nothing
+else, and needs no privileges.
 
 + fine   x in the way, with its fix   - not in the way   ? could not look
 (in Unicode where the terminal has it)
@@ -20,7 +20,7 @@ could not be tried.
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument(
-        "paths", nargs="*", metavar="PATH", help="where programs are to run from (default: the current directory)"
+        "paths", nargs="*", metavar="PATH", help="where programs will run from (default: the current directory)"
     )
     parser.add_argument(
         "--format", choices=("text", "json"), default="text", help="json: schema hugealign.doctor/1 (default: text)"

@@ -16,22 +16,22 @@ EPILOG = """\
 levels, from the least invasive to the most:
   align   only the alignment of the text segment
   shift   the text segment grows to window boundaries; the read-only data in
-          between become executable as well (the default)
+          between become executable (the default)
   merge   all read-only segments beside the text become part of it
 
---segments=text,rodata also aligns the segments that are only readable, and
-moves them in the file where that gives them whole windows (not with align).
-Their heads and tails stay: only a link can pad those.
+--segments=text,rodata also aligns read-only segments, and moves them in the
+file where that gives them whole windows (not with align).  Their heads and
+tails stay: only a link can pad those.
 
-No address changes.  Where the linker packed the file, contents move in it.  The
-output says how much becomes executable.  --undo gives the file back as it was,
-byte for byte.  fix refuses a file that might not run afterwards as it did
-before, or that would lose a protection.
+No address changes.  If the linker packed the file, contents move in it.  fix
+prints how much becomes executable.  --undo restores the file byte for byte.  fix
+refuses a file that might behave differently afterwards, or lose a protection.
 
 --in-place appends new tables and then writes the headers, in a fraction of a
 second.  If contents move, or if the file is in use, has capabilities or is
-set-user-ID, a copy with the same attributes takes its place.  A kill leaves a
-file that runs.  After an error the message says in which state the file is.
+set-user-ID, a copy with the same attributes takes its place.  A kill at any
+moment leaves a file that runs.  An error message says which state the file is
+in.
 
 examples:
   hugealign fix --dry-run /usr/sbin/mariadbd      what it would do
@@ -51,15 +51,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("-o", "--output", metavar="OUT", help="write the result to OUT, with its mode; - is stdout")
     what.add_argument("--in-place", action="store_true", help="change FILE itself")
-    what.add_argument("--dry-run", action="store_true", help="only print what would be done")
+    what.add_argument("--dry-run", action="store_true", help="only print what fix would do")
     what.add_argument("--report", action="store_true", help="rank programs and libraries by what they would gain")
-    parser.add_argument("--undo", action="store_true", help="give back the file as it was before it was fixed")
+    parser.add_argument("--undo", action="store_true", help="restore the file as it was before fix")
     parser.add_argument("--level", choices=_LEVELS, default="shift", help="how much to change (default: shift)")
     parser.add_argument(
         "--segments",
         choices=_SEGMENTS,
         default=_SEGMENTS[0],
-        help="what to make whole: text, or also the windows that lie in read-only data (default: text)",
+        help="what to make whole: text, or also windows of read-only data (default: text)",
     )
     add_page_size(parser.add_argument)
     parser.add_argument(

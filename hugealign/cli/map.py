@@ -35,11 +35,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add = parser.add_argument
     add("file", metavar="FILE", help="the program or library")
-    add(
-        "--profile", action="append", metavar="PROFILE", help="what ran, as `hugealign order` takes it; may be repeated"
-    )
-    add("--trace", metavar="TRACE", help="what ran, as `hugealign trace` recorded it")
-    add("--order", metavar="ORDER", help="an order file; default: the order is made from the profile")
+    add("--profile", action="append", metavar="PROFILE", help="a profile, as for `hugealign order`; may be repeated")
+    add("--trace", metavar="TRACE", help="a recording of `hugealign trace`")
+    add("--order", metavar="ORDER", help="an order file; default: make the order from the profile")
     add("--svg", metavar="OUT", help="write a picture to OUT; - is stdout")
     add("--png", metavar="OUT", help="write a picture to OUT; - is stdout")
     add("--format", choices=("text", "json"), help="print this; default: text, nothing with --svg or --png")

@@ -6,13 +6,13 @@ import sys
 from hugealign.units import printable
 
 EPILOG = """\
-A container engine runs this before the container's first process, as root, at
-the stage createRuntime, with the container's state on standard input. A
-container with the annotation hugealign.text gets a huge copy bound over its
-programs: "auto" for those that its command names, or paths with colons between
-them. With hugealign.fix=true a program without a whole window is fixed in its
-copy. The image stays as it is; containers of one image share the copies, which
-are in /run/hugealign-containers.
+A container engine runs this hook as root before the container's first process,
+at the stage createRuntime, with the container's state on standard input. If the
+container has the annotation hugealign.text, the hook binds huge copies over its
+programs: "auto" means those that its command names, else give paths with colons
+between them. With hugealign.fix=true it fixes the copy of a program without a
+whole window. The image stays as it is. Containers of one image share the copies,
+which are in /run/hugealign-containers.
 
   install -D -m 644 examples/containers/hugealign.json \\
       /etc/containers/oci/hooks.d/hugealign.json
@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--store", metavar="DIR", default=oci.STORE, help=f"where the copies are (default: {oci.STORE})"
     )
-    parser.add_argument("-v", "--verbose", action="store_true", help="say what was staged, too")
+    parser.add_argument("-v", "--verbose", action="store_true", help="also say what was staged")
 
 
 def run(args: argparse.Namespace) -> int:

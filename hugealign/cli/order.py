@@ -29,39 +29,39 @@ examples:
   hugealign order --diff old.order server.order
   hugealign order --drift server.order all.counts -b ./server --threshold 5%
 
-The first bytes of a profile tell its format; gzip and zstd are unpacked: perf.data,
-perf script's text, BOLT fdata, YAML and pre-aggregated, folded stacks,
-callgrind, gprof (gmon.out or its text), AutoFDO text, llvm-profdata (raw,
-indexed, sample), gcda, pprof, OpenTelemetry's profiles, a fleet's counts, a list
-of symbols, an order file.
+A profile may be: perf.data, perf script's text, BOLT fdata, YAML and
+pre-aggregated, folded stacks, callgrind, gprof (gmon.out or its text), AutoFDO
+text, llvm-profdata (raw, indexed, sample), gcda, pprof, OpenTelemetry's
+profiles, a fleet's counts, a list of symbols, an order file.  Its first bytes
+tell which; gzip and zstd are unpacked.
 
-The functions that ran decide how many windows are to be huge: as many as they
-need, but no more than the processor has 2 MiB instruction TLB entries, less
-the reserve.  A text with fewer windows than that is all huge.  Functions that
-probably run, though the profile missed them, fill the room that is left: those
-that call what it saw, are called by it, or lie beside it.
+The order asks for as many huge windows as the functions that ran need, but for
+no more than the processor has 2 MiB instruction TLB entries, less the reserve.
+A text with fewer windows than that is huge as a whole.  Likely functions fill
+the room that is left, though the profile missed them: those that call functions
+it saw, are called by them, or lie beside them.
 
-With --trace, the trace is replayed under the order, and the number of windows
-that misses least is taken.  --cpu may then be repeated, and may also describe
-a TLB: 4k=128/8,2m=8,l2=1536/12.  With --itlb-2m nothing is simulated: the trace
-is a profile of all that ran.
+With --trace, `order` replays the trace under the order and takes the number of
+windows that misses least.  --cpu may then be repeated, and may also describe a
+TLB: 4k=128/8,2m=8,l2=1536/12.  With --itlb-2m it simulates nothing and takes the
+trace as a profile.
 
 With --drift, the report says what share of the heat the leading windows of
-ORDER still hold, and what those of a new order would; with --trace in misses,
-too.
+ORDER still hold, and what share those of a new order would; with --trace in
+misses, too.
 
 exit status: 0 order made (--diff: no difference; --drift: still good); 1 no
-order written, because less than half of the samples are of EXE, or they are too
-few for small pages (--diff: they differ; --drift: out of date); 2 wrong usage;
-3 could not read.
+order written, because less than half of the samples are of EXE, or there are
+too few for small pages (--diff: they differ; --drift: out of date); 2 wrong
+usage; 3 could not read.
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add = parser.add_argument
-    add("profiles", nargs="*", metavar="PROFILE", help="what ran; several are added up")
-    add("--trace", metavar="TRACE", help="what ran, as `hugealign trace` recorded it, instead of profiles")
+    add("profiles", nargs="*", metavar="PROFILE", help="a profile; several are added together")
+    add("--trace", metavar="TRACE", help="a recording of `hugealign trace`, instead of profiles")
     add(
         "-b",
         "--binary",
@@ -80,15 +80,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(
         "--blocks",
         action="store_true",
-        help="divide functions into the blocks that ran and the rest, where EXE has clang's map of blocks",
+        help="split functions into hot and cold blocks; EXE needs clang's map of basic blocks",
     )
     add("--diff", action="store_true", help="compare two order files")
-    add("--drift", metavar="ORDER", help="what this order is still worth to the profiles")
+    add("--drift", metavar="ORDER", help="check how well this order still fits the profiles")
     add(
         "--threshold",
         type=percentage,
         metavar="P",
-        help="--drift: out of date if a new order's windows hold more of the heat by over P %% of all (default: 5)",
+        help="--drift: out of date if the windows of a new order would hold over P %% more of all heat (default: 5)",
     )
     profiled.configure(parser)
 

@@ -13,10 +13,10 @@ by hand:
       -fpass-plugin=$(hugealign plugin path --cc clang-19) -c server.c
   ld.lld-19 --load-pass-plugin=$(hugealign plugin path --cc ld.lld-19) ...
 
-Each LLVM needs a plugin of its own, of exactly its version.  What is built is
-kept in ~/.cache/hugealign/lld-plugin (or in XDG_CACHE_HOME).  "hugealign clang"
-uses it while that clang is the very file that it was built for: after an
-upgrade, build again.  HUGEALIGN_PLUGIN=0 is hugealign without it.
+Each LLVM needs a plugin of its own, for exactly its version.  They are kept in
+~/.cache/hugealign/lld-plugin (or in XDG_CACHE_HOME).  "hugealign clang" uses a
+plugin only with the very clang that it was built for, so build it again after
+an upgrade.  HUGEALIGN_PLUGIN=0 turns it off.
 
 exit status: 0 done; 2 wrong usage; 3 no plugin for this compiler, or not built.
 """
@@ -25,14 +25,14 @@ exit status: 0 done; 2 wrong usage; 3 no plugin for this compiler, or not built.
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the actions."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    build = actions.add_parser("build", help="build the plugin unless that was done, and print its path")
+    build = actions.add_parser("build", help="build the plugin unless it exists, and print its path")
     path = actions.add_parser("path", help="print the plugin's path, for $(...)")
-    actions.add_parser("list", help="print the LLVMs that were found, and their plugins")
+    actions.add_parser("list", help="print all LLVMs found, and their plugins")
     which = build.add_mutually_exclusive_group()
     which.add_argument("--all", action="store_true", help="build it for every LLVM whose headers are installed")
     for options in (which, path):
         options.add_argument(
-            "--cc", default="clang", metavar="TOOL", help="the clang or ld.lld it is for (default: clang)"
+            "--cc", default="clang", metavar="TOOL", help="the clang or ld.lld that it is for (default: clang)"
         )
 
 

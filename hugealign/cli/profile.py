@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def _configure_reduce(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("profiles", nargs="+", metavar="PROFILE", help="what ran: any profile that `hugealign order` reads")
+    add("profiles", nargs="+", metavar="PROFILE", help="any profile that `hugealign order` reads")
     add(
         "-b",
         "--binary",
@@ -45,9 +45,13 @@ def _configure_reduce(parser: argparse.ArgumentParser) -> None:
         help="a program or library that ran; may be repeated (default: all here that the profiles name)",
     )
     add("-o", "--output", metavar="FILE", help="write the counts to FILE, whole or not at all (default: stdout)")
-    add("--blocks", action="store_true", help="count what ran within functions, too, for `order --blocks`")
-    add("--type", metavar="FORMAT", help="do not look: the profiles are of this format")
-    add("--max-unpacked", metavar="SIZE", help="what packed profiles may unpack to (default: as `hugealign order`)")
+    add("--blocks", action="store_true", help="also count blocks within functions, for `order --blocks`")
+    add("--type", metavar="FORMAT", help="the format of the profiles (default: detect it)")
+    add(
+        "--max-unpacked",
+        metavar="SIZE",
+        help="refuse packed profiles that unpack to more (default: as for `hugealign order`)",
+    )
     profiled.add_debuginfo(add)
 
 
@@ -60,10 +64,10 @@ def _configure_merge(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="PATTERN=N",
-        help="files that fit PATTERN (* and ? as in a shell; the first that fits) count N times; 0: not at all",
+        help="count files that match PATTERN N times; 0: not at all (* and ? as in a shell; the first match counts)",
     )
-    add("--cap", metavar="N", help="a build has at most N samples in one file; more are scaled down")
-    add("--median", default="0", metavar="N", help="the median of N groups of files counts, not their sum")
+    add("--cap", metavar="N", help="scale down a build with more than N samples in one file")
+    add("--median", default="0", metavar="N", help="count the median of N groups of files, not their sum")
     add("--keep-going", action="store_true", help="skip files that are damaged, foreign or newer, and name them")
 
 

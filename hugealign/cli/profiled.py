@@ -19,12 +19,12 @@ ENTRIES_LIMIT = 1 << 16
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options of profiles, and those of windows."""
     add = parser.add_argument
-    add("--type", metavar="FORMAT", help="do not look: the profiles are of this format")
-    add("--force", action="store_true", help="go on even if most of the samples are not found, or there are too few")
+    add("--type", metavar="FORMAT", help="the format of the profiles (default: detect it)")
+    add("--force", action="store_true", help="go on even if most samples match nothing, or there are too few")
     add(
         "--max-unpacked",
         metavar="SIZE",
-        help="what packed profiles may unpack to (default: 64M, and 128 times their own size)",
+        help="refuse packed profiles that unpack to more (default: 64M, and 128 times their own size)",
     )
     add_debuginfo(add)
     group = parser.add_argument_group("windows")
@@ -32,11 +32,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_page_size(add)
     which = group.add_mutually_exclusive_group()
     which.add_argument(
-        "--cpu", action="append", metavar="NAME", help="budget for this processor (default: the one that runs this)"
+        "--cpu", action="append", metavar="NAME", help="budget for this processor (default: this machine's)"
     )
-    which.add_argument("--itlb-2m", metavar="N", help="budget for N of its entries; 0: none huge")
-    add("--reserve", default="1", metavar="N", help="entries left to others (default: 1)")
-    add("--no-fill", action="store_true", help="only functions that the profile saw")
+    which.add_argument("--itlb-2m", metavar="N", help="budget for N entries; 0: no huge windows")
+    add("--reserve", default="1", metavar="N", help="entries to leave to others (default: 1)")
+    add("--no-fill", action="store_true", help="order only functions that the profile saw")
 
 
 def add_debuginfo(add: Callable[..., object]) -> None:
@@ -45,8 +45,8 @@ def add_debuginfo(add: Callable[..., object]) -> None:
         "--debuginfo",
         action="append",
         metavar="DIR",
-        help="debug files, by build-id, that name what is stripped; may be repeated (default: /usr/lib/debug, and the "
-        "cache of debuginfod's clients)",
+        help="debug files, by build-id, with the names that strip removed; may be repeated (default: /usr/lib/debug, "
+        "and the cache of debuginfod's clients)",
     )
 
 

@@ -17,19 +17,18 @@ from hugealign.units import parse_page_size
 PARSER = SplitParser
 USAGE = "hugealign ps [OPTION]... PID|NAME...\n       hugealign ps [OPTION]... -- CMD [ARG]..."
 EPILOG = """\
-With -- CMD, CMD is started and looked at every 20 ms until it ends; the last
-look is shown.  Only CMD itself is looked at, not what it starts.
+With -- CMD, ps starts CMD, looks at it every 20 ms until it ends, and shows the
+last look.  It looks only at CMD itself, not at the processes that CMD starts.
 
-exit status: 0 all windows huge (or the coverage asked for; a program that was
-linked in the order of a profile says how many windows it asks for); 1 fewer,
-or none possible; 2 wrong usage; 3 could not look. Read-only data never change
-it.
+exit status: 0 all windows huge (or the coverage that was required; a program
+linked in the order of a profile says how many windows it needs); 1 fewer, or
+none possible; 2 wrong usage; 3 could not look.  Read-only data never change it.
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``ps`` to *parser*."""
-    parser.add_argument("targets", nargs="*", metavar="PID|NAME", help="a process, or all that run a program")
+    parser.add_argument("targets", nargs="*", metavar="PID|NAME", help="a process, or all processes that run a program")
     parser.add_argument("-v", "--verbose", action="store_true", help="show each window, and why it is not huge")
     parser.add_argument("--windows", action="store_true", help=argparse.SUPPRESS)  # until the next release
     parser.add_argument("--libs", action="store_true", help="show shared libraries as well")
@@ -39,22 +38,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--min-coverage",
         metavar="PCT",
         type=percentage,
-        help="ask for PCT per cent of the bytes, not for all windows",
+        help="require PCT per cent of the bytes, not all windows",
     )
     parser.add_argument("--page-size", metavar="SIZE", help="window size (default: the kernel's huge page)")
     times = parser.add_mutually_exclusive_group()
     times.add_argument(
-        "--after", dest="delay", metavar="SECONDS", type=seconds, help="look at CMD once, then, and end it"
+        "--after", dest="delay", metavar="SECONDS", type=seconds, help="look at CMD once, after SECONDS, then end it"
     )
     times.add_argument(
         "--wait",
         metavar="SECONDS",
         type=seconds,
-        help="look again for up to SECONDS, until enough is huge; end CMD",
+        help="retry for up to SECONDS until enough is huge; then end CMD",
     )
-    times.add_argument("--watch", metavar="SECONDS", type=interval, help="look again every SECONDS until they end")
+    times.add_argument(
+        "--watch", metavar="SECONDS", type=interval, help="look again every SECONDS until all processes end"
+    )
     parser.add_argument(
-        "--format", choices=("text", "json"), default="text", help=f"json: schema {report.SCHEMA}; a line each --watch"
+        "--format",
+        choices=("text", "json"),
+        default="text",
+        help=f"json: schema {report.SCHEMA}; one line per look with --watch",
     )
 
 

@@ -22,27 +22,27 @@ USAGE = (
     "                     [--] COMMAND [ARGUMENT ...]"
 )
 EPILOG = """\
-COMMAND is found as the shell finds it. Its text is made huge, and then it takes
-the place of this process, with pid, environment, signals, descriptors and name
-as given. For a script the interpreter's text counts. Whatever goes wrong,
-COMMAND runs. Where not all of its text is huge, one line on stderr says why.
+run finds COMMAND as the shell does and makes its text huge. COMMAND then takes
+the place of this process, with the same pid, environment, signals, descriptors
+and name. For a script, the interpreter's text counts. Whatever goes wrong,
+COMMAND runs. If not all of its text is huge, one line on stderr says why.
 
---how=auto      in place, as `hugealign warm` does it; where this file system
-                keeps no huge pages, by a copy that is mounted over the file
---how=in-place  only as `hugealign warm` does it
---how=stage     only by such a copy
---how=copy      by a copy in memory without a path: for containers that may not
+--how=auto      in place, like `hugealign warm`; where the file system keeps no
+                huge pages, by a copy that is mounted over the file
+--how=in-place  only like `hugealign warm`
+--how=stage     only by a mounted copy
+--how=copy      by a copy in memory without a path, for containers that may not
                 mount. /proc/PID/exe and $ORIGIN then lead nowhere
 
 A staged copy lies on a tmpfs in a mount namespace that only COMMAND and its
 children see. It has the file's path. Root uses the copies of `hugealign stage`
-where there are any. An ordinary user gets a user namespace as well, in which
-sudo and other set-user-ID programs do not work and files of others belong to
-nobody; use --how=in-place for a command that needs them.
+if there are any. An ordinary user also gets a user namespace, in which sudo and
+other set-user-ID programs do not work, and files of other users belong to
+nobody. Use --how=in-place for a command that needs them.
 
-Where the loader of COMMAND is that of glibc 2.44 or newer, GLIBC_TUNABLES gets
-glibc.elf.thp=1 as well, with which the text comes back huge after the kernel
-took it away; a value of your own for it stays.
+If COMMAND uses the loader of glibc 2.44 or newer, run also adds glibc.elf.thp=1
+to GLIBC_TUNABLES: with it the text becomes huge again after the kernel took it
+away. A value of your own for it stays.
 
 Example:
 
@@ -96,12 +96,22 @@ def configure(parser: "argparse.ArgumentParser") -> None:
 
     add = parser.add_argument
     add("-v", "--verbose", action="store_true", help="say on stderr how much of each file is huge")
-    add("--how", choices=_WAYS, default=_WAYS[0], help="the way there (default: auto)")
-    add("--libs", action="store_true", help="the shared libraries, too")
-    add("--fix", action="store_true", help="stage a fixed copy of a file that has no whole window; the file stays")
-    add("--rodata", action="store_true", help="read-only data in whole windows, too")
+    add("--how", choices=_WAYS, default=_WAYS[0], help="how to make it huge (default: auto)")
+    add("--libs", action="store_true", help="also the shared libraries")
+    add(
+        "--fix",
+        action="store_true",
+        help="stage a fixed copy of a file without a whole window; the file stays as it is",
+    )
+    add("--rodata", action="store_true", help="also whole windows of read-only data")
     add("--store", metavar="DIR", default=store.DEFAULT, help=f"look for copies here (default: {store.DEFAULT})")
-    add("--wait", metavar="SECONDS", type=seconds, default=0, help="what khugepaged gets to make it huge in place")
+    add(
+        "--wait",
+        metavar="SECONDS",
+        type=seconds,
+        default=0,
+        help="wait up to SECONDS for khugepaged to make it huge in place",
+    )
     add("words", nargs=argparse.REMAINDER, metavar="COMMAND", help="the command and its arguments")
 
 

@@ -11,22 +11,22 @@ EPILOG = """\
 layouts:
   original     addresses as in the file, the leading N windows of 2 MiB huge
   order:FILE   the functions of an order file first, the others behind them, as
-               `hugealign order` has a linker do it; the leading N windows huge
+               in a link with that order; the leading N windows huge
   elf:FILE     as in FILE, another link of the same objects; the leading N windows huge
   all-4k       as original, with 4 KiB pages
   all-2m       as original, with every window of the text huge
 
-A row is the number of huge windows that misses least; --curve shows every N.
-Libraries are on 4 KiB pages.  Each thread counts as a processor of its own.  With
---from and --until only that part of a thread counts, with empty TLBs at its start;
-threads that never enter the function do not count.  Functions are named as `nm`
-prints them.  Data and the kernel, which share the second level, are not
-simulated: walks are fewer than in life.
+Each row shows the number of huge windows that misses least; --curve shows every
+N.  Libraries are on 4 KiB pages.  Each thread runs on a processor of its own.
+With --from and --until only that part of a thread counts, with empty TLBs at its
+start; threads that never enter the function do not count.  Give functions as
+`nm` prints them.  Data and the kernel, which share the second level, are not
+simulated, so the walks are fewer than on a real machine.
 
-With --data, loads and stores run through the data TLB and, where the processor
-has one second level for both, through that of the code.  A row has nothing on
-2 MiB pages, the text, read-only data, or both, of the program and its libraries,
-laid out as by a link with HUGEALIGN_SEGMENTS=text,rodata.
+With --data, loads and stores go through the data TLB and, on a processor with
+one second level for both, through that of the code.  Each row puts something
+else of the program and its libraries on 2 MiB pages: nothing, the text,
+read-only data, or both, laid out by a link with HUGEALIGN_SEGMENTS=text,rodata.
 
 exit status: 0 done; 2 wrong usage; 3 the trace or another file cannot be used.
 """
@@ -34,7 +34,7 @@ exit status: 0 done; 2 wrong usage; 3 the trace or another file cannot be used.
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("trace", metavar="TRACE", help="what `hugealign trace` wrote")
+    parser.add_argument("trace", metavar="TRACE", help="a recording of `hugealign trace`")
     parser.add_argument("--binary", metavar="EXE", help="lay out this file; default: the program that was traced")
     parser.add_argument(
         "--layout", action="append", metavar="LAYOUT", help="may be repeated; default: original, all-4k and all-2m"
@@ -47,11 +47,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="may be repeated; zen4 and the like, or as 4k=128/8,2m=8,l2=1536/12; "
         "default: skylake, sapphirerapids, zen3, neoverse-n1; with --data skylake, zen5, neoverse-n1",
     )
+    parser.add_argument("--from", dest="first", metavar="FUNCTION", help="count from where a thread first enters it")
     parser.add_argument(
-        "--from", dest="first", metavar="FUNCTION", help="count what runs after a thread first enters it"
+        "--until", dest="last", metavar="FUNCTION", help="stop counting where the thread next enters it"
     )
-    parser.add_argument("--until", dest="last", metavar="FUNCTION", help="and before it next enters this")
-    parser.add_argument("--data", action="store_true", help="code and data, of a trace that was recorded with --data")
+    parser.add_argument("--data", action="store_true", help="code and data, of a trace recorded with --data")
     parser.add_argument("--curve", action="store_true", help="show the misses for every number of huge windows")
     parser.add_argument("--format", choices=("text", "json"), default="text")
 

@@ -9,16 +9,17 @@ from hugealign.progress import Progress
 from hugealign.units import format_size, parse_size, printable
 
 EPILOG = """\
-For file systems that keep no huge pages (ext4 before Linux 6.16, btrfs,
-overlayfs): each FILE is copied to a tmpfs whose files are huge, once for all
+Some file systems keep no huge pages (ext4 before Linux 6.16, btrfs, overlayfs).
+For them stage copies each FILE to a tmpfs with huge files, once for all
 services. The copy of /usr/sbin/mariadbd is then at
 
   /run/hugealign/path/usr/sbin/mariadbd
 
-where a service binds it over the file (`hugealign adopt` writes that down),
-and `hugealign run` finds it. A file that was changed since gets a new copy, and
-the old one goes. Owner, mode, times, capabilities, ACLs and labels are kept, or
-the file is refused. The memory is that of the files, once for the machine.
+A service binds it over the file (`hugealign adopt` writes the unit), and
+`hugealign run` finds it there. If the file has changed since, it gets a new
+copy, and the old one is removed. The copy keeps owner, mode, times,
+capabilities, ACLs and labels, or stage refuses the file. The copies take as much
+memory as the files, once for the machine.
 
 exit status: 0 done; 1 some windows are not huge, or a file has none; 2 wrong
 usage; 3 a file cannot be staged.
@@ -31,13 +32,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     add = parser.add_argument
     add("files", nargs="*", metavar="FILE", help="a program or shared library")
-    add("--list", action="store_true", help="show the copies, and those of files that changed since")
-    add("--drop", action="store_true", help="remove the copies of the files, or all")
-    add("--fix", action="store_true", help="a file without a whole window gets a fixed copy; the file stays as it is")
-    add("--libs", action="store_true", help="the shared libraries that the files need, too")
-    add("--rodata", action="store_true", help="count the windows of read-only data, too: the copy holds them anyhow")
-    add("--max", metavar="SIZE", help="refuse what would make the store larger (default: half of the memory)")
-    add("--store", metavar="DIR", default=store.DEFAULT, help=f"where it is (default: {store.DEFAULT})")
+    add("--list", action="store_true", help="list the copies, and which files have changed since")
+    add("--drop", action="store_true", help="remove the copies of the files, or all copies")
+    add("--fix", action="store_true", help="fix the copy of a file without a whole window; the file stays as it is")
+    add("--libs", action="store_true", help="also the shared libraries that the files need")
+    add("--rodata", action="store_true", help="also count windows of read-only data; the copy has them in any case")
+    add("--max", metavar="SIZE", help="refuse to let the store grow larger (default: half of the memory)")
+    add("--store", metavar="DIR", default=store.DEFAULT, help=f"the store's directory (default: {store.DEFAULT})")
     add("--owner", metavar="NAME", default="", help="link to the copies below for/NAME in the store, not below path")
     add("-q", "--quiet", action="store_true", help="print errors only")
     add("--format", choices=("text", "json"), default="text", help="json: schema hugealign.stage/1")

@@ -12,13 +12,13 @@ from hugealign.units import parse_page_size
 
 EPILOG = """\
 A row is a part of a program: its text, a large library, or code without a file,
-in all of its processes together. HUGE counts the windows that are huge, CAN
-those that can be while the file lies as it does, COULD those after the ACTION.
+over all of its processes. HUGE counts the windows that are huge now, CAN those
+that can be with the file as it is, COULD those that can be after the ACTION.
 CPU% is of one processor, since the previous look; in the first look, since the
-process started. hugealign ps -v PID looks more closely at one process.
+process started. hugealign ps -v PID looks at one process more closely.
 
-On a terminal, without options, the table is drawn again and again, as often as
-1 % of one processor allows; elsewhere it is printed once.
+On a terminal, without options, top redraws the table as often as 1 % of one
+processor allows; elsewhere it prints the table once.
 
 examples:
   hugealign top                                   ^C ends it
@@ -33,18 +33,20 @@ exit status: 0 looked; 2 wrong usage; 3 could not look.
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``top`` to *parser*."""
     times = parser.add_mutually_exclusive_group()
-    times.add_argument("--once", action="store_true", help="look once, and end")
-    times.add_argument("--watch", action="store_true", help="look again and again, each table below the last")
+    times.add_argument("--once", action="store_true", help="look once, then exit")
+    times.add_argument("--watch", action="store_true", help="keep looking; print each table below the last")
     parser.add_argument("--interval", metavar="SECONDS", type=interval, help="seconds between looks")
-    parser.add_argument("--containers", action="store_true", help="tell containers and pods apart")
+    parser.add_argument("--containers", action="store_true", help="list containers and pods separately")
     parser.add_argument("--page-size", metavar="SIZE", help="window size (default: the kernel's huge page)")
     parser.add_argument(
         "--format",
         choices=("text", "json", "prometheus"),
         default="text",
-        help=f"json: schema {report.SCHEMA}, a line each --watch; prometheus: for the textfile collector",
+        help=f"json: schema {report.SCHEMA}, one line per look with --watch; prometheus: for the textfile collector",
     )
-    parser.add_argument("-o", "--output", metavar="FILE", help="write into FILE, whole each time (default: -)")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="write to FILE, replaced as a whole each time (default: -)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

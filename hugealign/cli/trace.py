@@ -11,12 +11,12 @@ _LEAST = 1 << 16  # bytes; a chunk and more
 
 USAGE = "hugealign trace [-h] [-v] [-o FILE] [--limit SIZE] [--data] [--] COMMAND [ARGUMENT ...]"
 EPILOG = """\
-COMMAND runs under QEMU's user-mode emulation, 15 to 25 times slower; it needs
+COMMAND runs under QEMU's user-mode emulation, 15 to 25 times slower.  It needs
 no symbols and no special build, and may be for x86-64 or aarch64.  QEMU must
 support plugins: Debian 12's does, and docs/trace.md builds one that does.
-Threads and forked processes are recorded.  If one becomes another program
-(exec), that one is not recorded, and a line says so.  The file grows by about a
-quarter of a byte per block of code that runs, with --data much faster.  Example:
+trace records threads and forked processes.  It does not record a program that
+one of them executes (exec), and says so.  The file grows by about a quarter of a
+byte per block of code that runs, and much faster with --data.  Example:
 
   hugealign trace -o lua.trace -- lua bench.lua
   hugealign simulate lua.trace
@@ -30,9 +30,9 @@ exit status: COMMAND's own, 128 and the signal's number if a signal ended it;
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options and the command."""
     parser.add_argument("-o", "--output", default="hugealign.trace", metavar="FILE", help="default: hugealign.trace")
-    parser.add_argument("--limit", default="1G", metavar="SIZE", help="record no more than this; default: 1G")
+    parser.add_argument("--limit", default="1G", metavar="SIZE", help="stop recording at this size; default: 1G")
     parser.add_argument(
-        "--data", action="store_true", help="record loads and stores, too: see hugealign simulate --data"
+        "--data", action="store_true", help="also record loads and stores, for hugealign simulate --data"
     )
     parser.add_argument("-v", "--verbose", action="store_true", help="say on stderr what was recorded")
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND", help="the command and its arguments")

@@ -34,9 +34,9 @@ examples:
   hugealign verify --baseline known.json ./server
   hugealign verify build/server -- /usr/bin/server
 
-With -- OLD, each FILE is compared with the OLD in the same place: findings
-gained and lost, coverage and sizes; archives and directories by the names
-inside them.  Without a FILE before it, -- ends the options.
+With -- OLD, each FILE is compared with the OLD in the same position: findings
+gained and lost, coverage and sizes.  Archives and directories are compared by
+the names inside them.  Without a FILE before it, -- ends the options.
 
 exit status: 0 ok (with OLD: not worse); 1 findings at or above --fail-on
 (with OLD: such findings that OLD did not have, or less coverage); 2 wrong
@@ -46,9 +46,9 @@ usage; 3 something could not be checked, and nothing was found.
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    _add_inputs(parser.add_argument_group("what is checked").add_argument)
-    _add_demands(parser.add_argument_group("what is asked of it"))
-    _add_output(parser.add_argument_group("what is printed"))
+    _add_inputs(parser.add_argument_group("what to check").add_argument)
+    _add_demands(parser.add_argument_group("what to require"))
+    _add_output(parser.add_argument_group("what to print"))
 
 
 def _add_inputs(add: "Callable[..., object]") -> None:
@@ -81,7 +81,7 @@ def _add_inputs(add: "Callable[..., object]") -> None:
         "--allow-empty",
         action="store_true",
         default=None,
-        help="archives and directories without a program in them are fine",
+        help="accept archives and directories without a program",
     )
 
 
@@ -102,7 +102,7 @@ def _add_demands(group: "argparse._ArgumentGroup") -> None:
     add(
         "--cpu",
         metavar="NAME",
-        help="say if the text has more windows than this processor has 2 MiB instruction TLB entries (HA016)",
+        help="report text with more windows than this processor has 2 MiB instruction TLB entries (HA016)",
     )
     add("--select", action="append", metavar="IDS", help="only these rules, as HA001,HA004 (default: all)")
     add("--ignore", action="append", metavar="IDS", help="not these rules")
@@ -117,8 +117,8 @@ def _add_demands(group: "argparse._ArgumentGroup") -> None:
     configured.add_argument(
         "--config",
         metavar="FILE",
-        help="take what is not given here from FILE (default: hugealign.toml, or [tool.hugealign] of pyproject.toml, "
-        "in this directory or the nearest above it)",
+        help="read defaults from FILE (default: hugealign.toml, or [tool.hugealign] of pyproject.toml, in this "
+        "directory or the nearest above it)",
     )
     configured.add_argument("--no-config", action="store_true", help="read no such file")
 
@@ -133,7 +133,7 @@ def _add_output(group: "argparse._ArgumentGroup") -> None:
         "-v",
         "--verbose",
         action="store_true",
-        help="text: a table of coverage by file and segment, what is fixed since the baseline, what was passed over",
+        help="text: add a table of coverage by file and segment, what is fixed since the baseline, what was skipped",
     )
     add("--kernels", action="store_true", help="text: say what each known kernel and loader would do with the text")
     add(

@@ -18,37 +18,36 @@ if TYPE_CHECKING:
     from hugealign.pagecache.text import CachedText
 
 EPILOG = """\
-Afterwards every process that maps the text gets huge pages, unchanged, until
-the kernel needs the memory or the file is replaced.  So warm a file after each
-boot and each installation, before the program starts.  It costs the memory
-printed.  It needs no privileges and never writes to the file.  What is huge
-already is left alone, also under a running program.
+Afterwards every process that maps the text gets huge pages, without any change
+to the process, until the kernel needs the memory or somebody replaces the file.
+So warm a file after each boot and each installation, before the program starts.
+warm prints the memory that it costs.  It needs no privileges, never writes to
+the file, and leaves alone what is huge already, even under a running program.
 
-A program that was linked with a profile says how many leading windows have to
-be huge; only these are warmed unless --windows gives another number.
+A program linked with a profile says how many leading windows should be huge.
+warm takes only these unless --windows gives another number.
 
 --libs finds the libraries as the dynamic linker would, and runs nothing.
 Libraries without a whole window are named and do not change the status.
 
---all-text takes every window of the file with text in it.  The windows at head
-and tail of a segment, and those of a segment that is not aligned, are mapped in
-4 KiB pages all the same, but from one piece of memory: fewer faults, and some
-processors keep neighbouring pages in one TLB entry.  A window that the file
-ends in cannot be huge and is left out.
+--all-text takes every window of the file with text in it.  The kernel still maps
+4 KiB pages in the windows at the head and tail of a segment, and in a segment
+that is not aligned.  But these pages come from one piece of memory: that saves
+faults, and some processors keep neighbouring pages in one TLB entry.  The window
+in which the file ends cannot be huge and is left out.
 
---rodata takes the windows of what is only read, too: constants, unwinding
-tables, symbols. They are counted separately, never as text; a file that was
-linked with HUGEALIGN_SEGMENTS=text,rodata needs no option for them. RELRO
-is not among them.
+--rodata also takes the windows of read-only data: constants, unwinding tables,
+symbols, but not RELRO.  They are counted separately, never as text.  A file
+linked with HUGEALIGN_SEGMENTS=text,rodata needs no option for them.
 
 --replace is for a file in use.  It warms a copy with the same owner, mode,
 times, ACLs, capabilities and holes, then renames it over the file.  Running
-processes keep the old file.  It applies to the named files, not to their libraries.
+processes keep the old file.  It replaces the named files, not their libraries.
 
 --wait is for kernels from 5.14 to 6.0 with CONFIG_READ_ONLY_THP_FOR_FS and THP
 "always" or "madvise".  There only khugepaged can make the text huge, and it
-comes by every ten seconds or so.  Before 5.14 it looks at the text of running
-programs alone, so this helps nothing there: see hugealign run.
+runs every ten seconds or so.  It does not help before 5.14, where khugepaged
+looks only at the text of running programs: see hugealign run.
 
 exit status: 0 all windows huge; 1 fewer; 2 wrong usage; 3 could not look.
 """
@@ -57,16 +56,19 @@ exit status: 0 all windows huge; 1 fewer; 2 wrong usage; 3 could not look.
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``warm`` to *parser*."""
     parser.add_argument("files", nargs="+", metavar="FILE", help="an executable or a shared library")
-    parser.add_argument("--libs", action="store_true", help="the shared libraries that the files need, too")
+    parser.add_argument("--libs", action="store_true", help="also the shared libraries that the files need")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--windows", metavar="N", type=count, help="only the leading N windows of each file")
-    which.add_argument("--all-text", action="store_true", help="windows that hold only some text, too")
-    parser.add_argument("--rodata", action="store_true", help="read-only data in whole windows, too")
+    which.add_argument("--all-text", action="store_true", help="also windows that hold only some text")
+    parser.add_argument("--rodata", action="store_true", help="also whole windows of read-only data")
     how = parser.add_mutually_exclusive_group()
-    how.add_argument("--check", action="store_true", help="only measure: nothing is evicted or read")
-    how.add_argument("--replace", action="store_true", help="put a warm copy in the place of a file in use")
+    how.add_argument("--check", action="store_true", help="only measure; evict and read nothing")
+    how.add_argument("--replace", action="store_true", help="replace a file in use by a warm copy")
     parser.add_argument(
-        "--wait", metavar="SECONDS", type=seconds, help="let khugepaged try what we cannot, for that long at most"
+        "--wait",
+        metavar="SECONDS",
+        type=seconds,
+        help="wait up to SECONDS for khugepaged, where only it can make text huge",
     )
     parser.add_argument("--page-size", metavar="SIZE", help="window size (default: the kernel's huge page)")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="json: schema hugealign.warm/1")
