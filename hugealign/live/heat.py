@@ -54,9 +54,9 @@ def _holding(counts: Mapping[Page, int]) -> tuple[int, ...]:
 def beyond(counts: Mapping[Page, int], entries: int) -> Estimate:
     """Return what share of the heat is on pages beyond the *entries* hottest ones.
 
-    The hottest of a sample look hotter than they are, and pages that were not seen are missing.  So one half of the
-    samples says which pages are the hottest, and the other how hot these are; the other way round, and the mean.  That
-    errs to the other side, and the real share lies between both.
+    The hottest pages of a sample look hotter than they are, and pages that were not seen are missing: the plain share
+    is too small.  If one half of the samples says which pages are the hottest, and the other half how hot they are, the
+    share is too large.  The real one lies between both, and their mean is returned.
     """
     total = sum(counts.values())
     if not total:
