@@ -15,7 +15,7 @@ from hugealign.elf.windows import align_up
 
 #: How likely a function runs because one does that is the next to it, or the next but one, and so on, on either side;
 #: and because one does that calls it, or that it calls.  Somebody does call what ran, so that all callers of a function
-#: share that.  tests/bench/filling.py and docs/order.md have what others gave.
+#: share that.  tests/bench/filling.py prints what others give.
 _BESIDE = (0.2, 0.14, 0.1, 0.07)
 _NEAR = [(side * distance, chance) for distance, chance in enumerate(_BESIDE, 1) for side in (-1, 1)]
 _CALLED = _CALLS = 0.25

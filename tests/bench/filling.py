@@ -1,7 +1,8 @@
 """What orders from samples are worth, and what fills windows best: ``python -m tests.bench.filling PROGRAM...``.
 
-It prints the table of docs/order.md.  The programs, traces and samples are those of `tests.bench.peers`, which has to
-have run.  Layouts are simulated, not linked: misses of a Skylake's first-level instruction TLB.
+docs/order.md says what the numbers were chosen by.  The programs, traces and samples are those of
+`tests.bench.peers`, which has to have run.  Layouts are simulated, not
+linked: misses of a Skylake's first-level instruction TLB.
 """
 
 import argparse
