@@ -1,21 +1,22 @@
-"""From what ran inside of functions to the order of their blocks: those that ran, and the rest apart.
+"""The order of a function's blocks: those that ran first, and the rest apart.
 
-A compiler that is told (clang's ``-fbasic-block-sections=list=``) puts the blocks that ran into the function's section,
-and the others into one of its own, which no order names.
+With a list of the blocks that ran, clang (``-fbasic-block-sections=list=``) keeps those in the function's section and
+puts the others into a section of their own, which no order names.
 """
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from hugealign.compiling.lists import sayable, sayable_unit, together
 from hugealign.elf.blockmap import Block
 from hugealign.elf.symbols import Functions
+from hugealign.ordering.counted import Counted, count
 from hugealign.ordering.exttsp import FlowGraph, orders
 from hugealign.profile.match import Matched
 from hugealign.profile.model import Flow
 
-#: Samples of a function, for each of its blocks that was seen once, for the unseen ones to be taken for cold.
+#: Samples that a function needs, per block that was seen once, before its unseen blocks are taken for cold.
 _ENOUGH = 10_000
 _NOWHERE = (1 << 64) - 1  # an address that is aligned to nothing
 _LIST_LIMIT = 1 << 16  # blocks of one function
@@ -24,11 +25,11 @@ _NO_UNITS: Mapping[str, str] = {}
 
 @dataclass(frozen=True, slots=True)
 class Laid:
-    """The blocks of one function that stay: their *numbers* in order, *size* in bytes of all of them.
+    """The blocks of one function that stay: their *numbers* in order, and their total *size* in bytes.
 
-    *pieces* are sorted: where each lies now, counted from the function's start, its bytes, and where it will lie.
-    *leaves* are the bytes of what leaves, *part* is the index of that as a function of its own.  *unit* is the
-    compilation unit, if that tells the function from others of its name.
+    *pieces* are sorted: the present offset of each from the function's start, its bytes, and its future offset.
+    *leaves* is the number of bytes that leave; *part* is their index as a function of their own.  *unit* is the
+    compilation unit, if that tells the function from others of the same name.
     """
 
     numbers: tuple[int, ...]
@@ -39,7 +40,7 @@ class Laid:
     unit: str = ""
 
     def at(self, offset: int) -> int | None:
-        """Return where the byte at *offset* of the function will lie, None if it is not among what stays."""
+        """Return where the byte at *offset* of the function will lie, None if it does not stay."""
         index = bisect_right(self.pieces, offset, key=lambda piece: piece[0]) - 1
         if index < 0:
             return None
@@ -47,97 +48,12 @@ class Laid:
         return to + offset - begin if offset < begin + max(size, 1) else None
 
     def apart(self, offset: int) -> int:
-        """Return how many bytes of what leaves lie before *offset* of the function, which is one of these."""
+        """Return how many of the leaving bytes lie before *offset*, which leaves too."""
         return offset - sum(size for begin, size, _ in self.pieces if begin < offset)
 
 
-@dataclass(slots=True)
-class _Counted:
-    """How often the blocks of one function ran, and which was followed by which, by their places in *blocks*."""
-
-    index: int
-    blocks: Sequence[Block]
-    begun: dict[int, int] = field(default_factory=dict)
-    entered: dict[int, int] = field(default_factory=dict)  # behind their beginning, after a call
-    jumps: dict[tuple[int, int], int] = field(default_factory=dict)
-
-    def follow(self, one: int, other: int, count: int) -> None:
-        self.jumps[one, other] = self.jumps.get((one, other), 0) + count
-
-    def runs(self, place: int) -> int:
-        return max(self.begun.get(place, 0), self.entered.get(place, 0))
-
-
-class _Places:
-    """All blocks of the functions in question, by address."""
-
-    def __init__(self, counted: Sequence[_Counted]) -> None:
-        # Of blocks at one address all but the last are empty.
-        rows = sorted(
-            (block.address, block.size, n, k) for n, one in enumerate(counted) for k, block in enumerate(one.blocks)
-        )
-        self.starts = [row[0] for row in rows]
-        self.rows = [row[2:] for row in rows]
-        self.counted = counted
-
-    def at(self, address: int) -> tuple[_Counted, int, int] | None:
-        """Return the function and the place of the block that *address* lies in, and its number among all.
-
-        Before a block may lie what aligns it, and is no block's: whoever runs into that runs into the block.
-        """
-        at = bisect_right(self.starts, address) - 1
-        if at < 0:
-            return None
-        n, k = self.rows[at]
-        one = self.counted[n]
-        if address < one.blocks[k].address + one.blocks[k].size:
-            return one, k, at
-        if at + 1 < len(self.rows) and self.rows[at + 1][0] == n:
-            return one, self.rows[at + 1][1], at + 1
-        return None
-
-    def begun_at(self, address: int) -> tuple[_Counted, int, int] | None:
-        """Return the same for a block that begins at *address*, or behind what aligns it there."""
-        found = self.at(address)
-        return found if found and address <= found[0].blocks[found[1]].address else None
-
-    def run(self, start: int, end: int, count: int) -> None:
-        """Count what a piece of code runs through."""
-        found = self.at(start)
-        if found is None:
-            return
-        one, k, at = found
-        if start <= one.blocks[k].address:
-            one.begun[k] = one.begun.get(k, 0) + count
-        else:
-            one.entered[k] = max(one.entered.get(k, 0), count)
-        while at + 1 < len(self.starts) and self.starts[at + 1] < end:
-            at += 1
-            n, following = self.rows[at]
-            if self.counted[n] is not one:
-                return
-            one.follow(k, following, count)
-            one.begun[following] = one.begun.get(following, 0) + count
-            k = following
-
-    def jump(self, source: int, target: int, count: int) -> None:
-        """Count a jump within a function, which leads to the beginning of a block."""
-        one, other = self.at(source), self.begun_at(target)
-        if one and other and one[0] is other[0]:
-            one[0].follow(one[1], other[1], count)
-
-    def back(self, address: int, count: int) -> None:
-        """Count a return: the block that it goes to lies behind one that ends with the call."""
-        other = self.begun_at(address)
-        if other is None or other[0].blocks[other[1]].landing_pad:
-            return
-        one = self.at(address - 1)
-        if one and one[0] is other[0]:
-            one[0].follow(one[1], other[1], count)
-
-
 def share_names(blocks: Mapping[int, Sequence[Block]], functions: Functions, matched: Matched) -> bool:
-    """Whether functions that ran, and have more than one block, have names that others have."""
+    """Whether any function that ran and has more than one block shares its name with another."""
     several = (index for index in matched.samples if len(blocks.get(functions.starts[index], ())) > 1)
     return any(len(functions.having(functions.names[index])) > 1 for index in several)
 
@@ -149,18 +65,11 @@ def laid(
     matched: Matched,
     units: Mapping[str, str] = _NO_UNITS,
 ) -> dict[int, Laid]:
-    """Return the order of the blocks of those functions that *flow* says enough of, by index.
+    """Return, by index, the order of the blocks of the functions that *flow* tells enough about.
 
-    *blocks* are those of the functions by their addresses, *units* the names of compilation units by their files.
+    *blocks* are the functions' blocks by address, *units* the names of compilation units by file.
     """
-    counted = [_Counted(index, found) for index, found in _candidates(blocks, functions, matched)]
-    places = _Places(counted)
-    for (start, end), count in flow.runs.items():
-        places.run(start, end, count)
-    for (source, target), count in flow.jumps.items():
-        places.jump(source, target, count)
-    for address, count in flow.returns.items():
-        places.back(address, count)
+    counted = count(flow, list(_candidates(blocks, functions, matched)))
     chosen = [one for one in counted if _enough(one, flow)]
     stays = [_stays(one) for one in chosen]
     graphs = [_graph(one, kept) for one, kept in zip(chosen, stays, strict=True)]
@@ -195,7 +104,7 @@ def laid(
 
 
 def _ranges(blocks: Sequence[Block]) -> dict[int, tuple[int, int]]:
-    """Return from where to where each of the blocks of a function reaches, with what lies before it to align it."""
+    """Return, by number, the range of each block of a function, including the alignment padding before it."""
     found: dict[int, tuple[int, int]] = {}
     behind = None
     for block in sorted(blocks, key=lambda block: (block.address, block.size)):
@@ -206,9 +115,9 @@ def _ranges(blocks: Sequence[Block]) -> dict[int, tuple[int, int]]:
 
 
 def _apart(groups: Mapping[str, list[int]], functions: Functions, units: Mapping[str, str]) -> dict[int, str]:
-    """Return the units of the functions that have to be told from others of their names, if all of a name have one.
+    """Return the units of functions that share their names, if all functions of a name have a unit.
 
-    *groups* are functions by their names.
+    *groups* are functions by name.
     """
     found: dict[int, str] = {}
     for name, indices in groups.items():
@@ -225,12 +134,12 @@ def _agreed(
     undivided: set[int] | None,
     apart: Mapping[int, str],
 ) -> dict[int, tuple[int, ...]]:
-    """Return the numbers of the blocks that stay, for functions of one name the same; without those that stay whole.
+    """Return the numbers of the blocks that stay, the same for all functions of one name; omit functions that stay whole.
 
-    Clang's list tells functions by their names, and, where they have a unit, *apart*.  Copies that a compiler made in
-    several units differ by what it inlined in each, so those that are not told apart keep the numbers that ran in any.
-    All of them stay whole if one of them is *undivided*, or if the record is not complete, which is None: one could be
-    hot that was not seen.
+    Clang's list identifies functions by name, and *apart* ones by name and unit.  Copies that a compiler made in several
+    units differ by what it inlined in each, so copies that cannot be told apart keep the numbers that ran in any.  All
+    of them stay whole if one of them is *undivided*, or if *undivided* is None, for an incomplete record: a copy that
+    was not seen could be hot.
     """
     agreed: dict[int, tuple[int, ...]] = {}
     for name, indices in groups.items():
@@ -248,7 +157,7 @@ def _agreed(
 
 
 def divided(functions: Functions, laid: Mapping[int, Laid]) -> Functions:
-    """Return *functions* as they will be: as small as what stays of them, and behind them the parts that leave."""
+    """Return *functions* as they will be: reduced to the blocks that stay, then the parts that leave."""
     sizes = [laid[index].size if index in laid else size for index, size in enumerate(functions.sizes)]
     names = [f"{functions.names[index]}.cold" for index in laid]
     return replace(
@@ -263,7 +172,7 @@ def divided(functions: Functions, laid: Mapping[int, Laid]) -> Functions:
 def _candidates(
     blocks: Mapping[int, Sequence[Block]], functions: Functions, matched: Matched
 ) -> Iterator[tuple[int, Sequence[Block]]]:
-    """Yield the functions that ran, with their blocks, if these are what the file has, and the compiler can be told."""
+    """Yield the functions that ran, with their blocks, where these fit the file and the compiler's list can say them."""
     for index in sorted(matched.samples):
         name, start, end = (
             functions.names[index],
@@ -282,19 +191,19 @@ def _candidates(
             yield index, found
 
 
-def _enough(one: _Counted, flow: Flow) -> bool:
-    """Whether blocks that were not seen are cold: in a complete record, else where many samples saw few blocks once.
+def _enough(one: Counted, flow: Flow) -> bool:
+    """Whether unseen blocks are cold: in a complete record, or where many samples saw few blocks only once.
 
-    What was never seen runs about as often as what was seen a single time (Good, Biometrika 40, 1953, page 237).
+    Things never seen run about as often as things seen a single time (Good, Biometrika 40, 1953, page 237).
     """
     runs = [one.runs(place) for place in range(len(one.blocks))]
     return any(runs) and (flow.complete or sum(runs) >= _ENOUGH * (1 + sum(count == 1 for count in runs)))
 
 
-def _stays(one: _Counted) -> list[int]:
+def _stays(one: Counted) -> list[int]:
     """Return the places of the blocks that stay, the entry first.
 
-    Landing pads have to lie in one section, so that all of them stay or none.
+    Landing pads have to lie in one section, so all of them stay or none.
     """
     pads = {place for place, block in enumerate(one.blocks) if block.landing_pad}
     if all(one.runs(place) for place in pads):
@@ -302,7 +211,7 @@ def _stays(one: _Counted) -> list[int]:
     return [place for place in range(len(one.blocks)) if not place or (place not in pads and one.runs(place))]
 
 
-def _graph(one: _Counted, stays: Sequence[int]) -> FlowGraph:
+def _graph(one: Counted, stays: Sequence[int]) -> FlowGraph:
     number = {place: at for at, place in enumerate(stays)}
     jumps = {
         (number[source], number[target]): count

@@ -11,6 +11,7 @@ from hugealign.orderfile import FILL, HOT
 from hugealign.ordering import blocks, exttsp, knapsack, unseen
 from hugealign.ordering.blocks import divided, laid, share_names
 from hugealign.ordering.compose import compose
+from hugealign.ordering.counted import count
 from hugealign.ordering.problem import Problem, of_sorted
 from hugealign.ordering.sorting import Sorted
 from hugealign.ordering.windows import WindowRoom
@@ -71,11 +72,11 @@ def test_who_comes_to_what_aligns_a_block_comes_to_the_block(way: str) -> None:
         seen.run(0x1010, 0x1020, 10)
     found = laid(seen, {0x1000: ALIGNED}, functions("f", "g"), Matched({0: 1}))[0]
     assert 1 in found.numbers
-    counted = blocks._Counted(0, ALIGNED)
-    places = blocks._Places([counted])
-    places.run(0x1020, 0x1030, 7)
-    places.jump(0x100F, 0x1020, 3)
-    places.back(0x1020, 2)
+    seen = flow()
+    seen.run(0x1020, 0x1030, 7)
+    seen.jump(0x100F, 0x1020, 3)
+    seen.back(0x1020, 2)
+    (counted,) = count(seen, [(0, ALIGNED)])
     assert (counted.begun, counted.entered, counted.jumps) == ({2: 7}, {}, {(0, 2): 3, (1, 2): 2})
 
 
@@ -84,8 +85,9 @@ def test_of_blocks_at_one_address_all_but_the_last_are_empty() -> None:
     for number in (3, 0):
         found = [Block(2, 0x1010, 16, False), Block(1, 0x1020, 16, False)]
         found.insert(number, Block(number, 0x1020, 0, False))
-        one = blocks._Counted(0, found)
-        blocks._Places([one]).run(0x1020, 0x1030, 7)
+        seen = flow()
+        seen.run(0x1020, 0x1030, 7)
+        (one,) = count(seen, [(0, found)])
         assert {found[place].number for place in one.begun} == {1}
 
 

@@ -1,0 +1,108 @@
+"""How often each block of a function ran, by what a profile says of code addresses."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from hugealign.elf.blockmap import Block
+from hugealign.profile.model import Flow
+
+
+@dataclass(slots=True)
+class Counted:
+    """How often the blocks of one function ran, and which was followed by which, by their places in *blocks*."""
+
+    index: int
+    blocks: Sequence[Block]
+    begun: dict[int, int] = field(default_factory=dict)
+    entered: dict[int, int] = field(default_factory=dict)  # behind their beginning, after a call
+    jumps: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def follow(self, one: int, other: int, count: int) -> None:
+        """Count that the block at place *other* ran right after that at *one*."""
+        self.jumps[one, other] = self.jumps.get((one, other), 0) + count
+
+    def runs(self, place: int) -> int:
+        """Return how often the block at *place* ran."""
+        return max(self.begun.get(place, 0), self.entered.get(place, 0))
+
+
+class _Places:
+    """All blocks of the functions in question, by address."""
+
+    def __init__(self, counted: Sequence[Counted]) -> None:
+        # Of blocks at one address all but the last are empty.
+        rows = sorted(
+            (block.address, block.size, n, k) for n, one in enumerate(counted) for k, block in enumerate(one.blocks)
+        )
+        self.starts = [row[0] for row in rows]
+        self.rows = [row[2:] for row in rows]
+        self.counted = counted
+
+    def at(self, address: int) -> tuple[Counted, int, int] | None:
+        """Return the function and the place of the block that *address* lies in, and its number among all.
+
+        Before a block may lie what aligns it, and is no block's: whoever runs into that runs into the block.
+        """
+        at = bisect_right(self.starts, address) - 1
+        if at < 0:
+            return None
+        n, k = self.rows[at]
+        one = self.counted[n]
+        if address < one.blocks[k].address + one.blocks[k].size:
+            return one, k, at
+        if at + 1 < len(self.rows) and self.rows[at + 1][0] == n:
+            return one, self.rows[at + 1][1], at + 1
+        return None
+
+    def begun_at(self, address: int) -> tuple[Counted, int, int] | None:
+        """Return the same for a block that begins at *address*, or behind what aligns it there."""
+        found = self.at(address)
+        return found if found and address <= found[0].blocks[found[1]].address else None
+
+    def run(self, start: int, end: int, count: int) -> None:
+        """Count what a piece of code runs through."""
+        found = self.at(start)
+        if found is None:
+            return
+        one, k, at = found
+        if start <= one.blocks[k].address:
+            one.begun[k] = one.begun.get(k, 0) + count
+        else:
+            one.entered[k] = max(one.entered.get(k, 0), count)
+        while at + 1 < len(self.starts) and self.starts[at + 1] < end:
+            at += 1
+            n, following = self.rows[at]
+            if self.counted[n] is not one:
+                return
+            one.follow(k, following, count)
+            one.begun[following] = one.begun.get(following, 0) + count
+            k = following
+
+    def jump(self, source: int, target: int, count: int) -> None:
+        """Count a jump within a function, which leads to the beginning of a block."""
+        one, other = self.at(source), self.begun_at(target)
+        if one and other and one[0] is other[0]:
+            one[0].follow(one[1], other[1], count)
+
+    def back(self, address: int, count: int) -> None:
+        """Count a return: the block that it goes to lies behind one that ends with the call."""
+        other = self.begun_at(address)
+        if other is None or other[0].blocks[other[1]].landing_pad:
+            return
+        one = self.at(address - 1)
+        if one and one[0] is other[0]:
+            one[0].follow(one[1], other[1], count)
+
+
+def count(flow: Flow, functions: Sequence[tuple[int, Sequence[Block]]]) -> list[Counted]:
+    """Return how often the blocks of *functions*, each an index and its blocks, ran according to *flow*."""
+    counted = [Counted(index, blocks) for index, blocks in functions]
+    places = _Places(counted)
+    for (start, end), times in flow.runs.items():
+        places.run(start, end, times)
+    for (source, target), times in flow.jumps.items():
+        places.jump(source, target, times)
+    for address, times in flow.returns.items():
+        places.back(address, times)
+    return counted
