@@ -69,6 +69,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the program or library, or its debug file, that the profile is of (default: the one program here that a "
         "perf.data or callgrind profile names)",
     )
+    add("--old-binary", metavar="OLD", help="the build that the profile is of, if EXE is another build of the program")
     add("-o", "--output", metavar="FILE", help="write the order to FILE, whole or not at all; - is stdout")
     add(
         "--emit",
@@ -144,6 +145,7 @@ def _from_profiles(args: argparse.Namespace) -> int:
             budget=budget,
             fill=not args.no_fill,
             blocks=args.blocks,
+            old_binary=args.old_binary,
             warn=profiled.warn,
             progress=progress.phase,
         )
@@ -172,6 +174,7 @@ def _from_trace(args: argparse.Namespace) -> int:
             reserve=profiled.reserve(args),
             fill=not args.no_fill,
             blocks=args.blocks,
+            old_binary=args.old_binary,
             force=args.force,
             warn=profiled.warn,
             progress=progress.say,

@@ -29,12 +29,16 @@ _MOST = 1 << 24  # blocks of one file; the largest programs have a tenth
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A basic block: its *number* as the compiler has it, where it lies, its bytes, whether exceptions land there."""
+    """A basic block: its *number* as the compiler has it, where it lies, its bytes, whether exceptions land there.
+
+    *hash* is what the compiler says of its instructions and neighbours, 0 if it says nothing.
+    """
 
     number: int
     address: int
     size: int
     landing_pad: bool
+    hash: int = 0
 
 
 class _Reader:
@@ -96,6 +100,17 @@ def read_blocks(path: str | os.PathLike[str], wanted: Container[int] | None = No
         raise HugealignError(f"{printable(os.fspath(path))}: {error}") from None
     except (OSError, ValueError) as error:
         raise HugealignError(f"{printable(os.fspath(path))}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def require_blocks(path: str | os.PathLike[str], wanted: Container[int] | None = None) -> dict[int, list[Block]]:
+    """Return what `read_blocks` does.  Raises HugealignError, too, if the file has no map of the *wanted* functions."""
+    blocks = read_blocks(path, wanted)
+    if not blocks:
+        raise HugealignError(
+            f"{printable(os.fspath(path))}: has no map of blocks; compile it once with clang -fbasic-block-address-map "
+            "(before clang 19: -fbasic-block-sections=labels)"
+        )
+    return blocks
 
 
 def _read(fd: int, image: Image, wanted: Container[int] | None) -> dict[int, list[Block]]:
@@ -171,12 +186,11 @@ def _range(reader: _Reader, version: int, features: int, base: int, count: int, 
             calls += leb()
         size = leb() + calls
         metadata = leb()
-        if features & _HASHES:
-            reader.fixed(8)
+        known = reader.fixed(8) if features & _HASHES else 0
         end = begin + size
         if end >= _MOST_SIZE:
             raise MalformedElfError("the map of blocks has a function of more than 4 GiB")
-        blocks.append(Block(number, base + begin, size, bool(metadata & _LANDING_PAD)))
+        blocks.append(Block(number, base + begin, size, bool(metadata & _LANDING_PAD), known))
 
 
 def _passed_over(reader: _Reader, features: int) -> None:

@@ -8,9 +8,10 @@ so that two functions have one digest, which then counts for neither; or leave s
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from hugealign.descriptors import using
+from hugealign.elf.blockmap import Block
 from hugealign.elf.image import EM_AARCH64, EM_X86_64
 from hugealign.elf.symbols import Functions
 from hugealign.elf.windows import file_offset
@@ -22,6 +23,10 @@ _X86_64 = re.compile(
     rb"\xc6\xc7\xf6\xf7\xff][\x05\x0d\x15\x1d\x25\x2d\x35\x3d]).{4}",
     re.DOTALL,
 )
+#: One jump or two at the end of a block: Jcc or JMP, short or near (Intel's manual, volume 2).
+_JUMPS_X86_64 = re.compile(rb"(?:[\x70-\x7f\xeb].|\x0f[\x80-\x8f].{4}|\xe9.{4}){1,2}\Z", re.DOTALL)
+_LONGEST_JUMPS = 11
+_READ = 4  # times the size of a file that is read of it at most
 #: Arm's manual, chapter C4: which bits say what the instruction is, their value, and which bits are then kept.
 _AARCH64 = (
     (0x7C000000, 0x14000000, 0xFC000000),  # B, BL
@@ -31,6 +36,13 @@ _AARCH64 = (
     (0x1F000000, 0x10000000, 0x9F00001F),  # ADR, ADRP
     (0x7F800000, 0x11000000, 0xFFC003FF),  # ADD, which ends an address
     (0x3B000000, 0x39000000, 0xFFC003FF),  # LDR, STR with an offset, likewise
+)
+#: B, B.cond, CBZ and CBNZ, TBZ and TBNZ.
+_JUMPS_AARCH64 = (
+    (0xFC000000, 0x14000000),
+    (0xFF000010, 0x54000000),
+    (0x7E000000, 0x34000000),
+    (0x7E000000, 0x36000000),
 )
 
 
@@ -57,6 +69,49 @@ def digests(path: str | os.PathLike[str], functions: Functions, indices: Iterabl
     except (OSError, OverflowError):
         pass
     return found
+
+
+def block_digests(
+    path: str | os.PathLike[str], functions: Functions, blocks: Mapping[int, Sequence[Block]]
+) -> dict[int, list[bytes]]:
+    """Return a digest of the code of each of *blocks*, which are those of functions by index, for what can be read.
+
+    The jump at the end of a block is left out: where it leads, and whether it is there, depends on what lies behind.
+    """
+    image = functions.image
+    ended = {EM_X86_64: _without_jump_x86_64, EM_AARCH64: _without_jump_aarch64}.get(image.e_machine)
+    found: dict[int, list[bytes]] = {}
+    if ended is None:
+        return found
+    try:
+        with using(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)) as fd:
+            left = _READ * os.fstat(fd).st_size  # functions of a hostile file can lie on each other
+            for index, those in blocks.items():
+                start, size = functions.starts[index], functions.sizes[index]
+                inside = next((s for s in image.text_segments if s.p_vaddr <= start < s.p_vaddr + s.p_filesz), None)
+                left -= sum(block.size for block in those)
+                if inside is None or size > _MOST or left < 0:
+                    continue
+                code = os.pread(fd, size, file_offset(inside, start))
+                if len(code) < size or not any(code):
+                    continue
+                parts = (code[block.address - start : block.address - start + block.size] for block in those)
+                found[index] = [hashlib.blake2b(ended(part), digest_size=8).digest() for part in parts]
+    except (OSError, OverflowError):
+        pass
+    return found
+
+
+def _without_jump_x86_64(code: bytes) -> bytes:
+    jumps = _JUMPS_X86_64.search(code, max(0, len(code) - _LONGEST_JUMPS))
+    return _plain_x86_64(code[: jumps.start()] if jumps else code)
+
+
+def _without_jump_aarch64(code: bytes) -> bytes:
+    end = len(code) & ~3
+    while end and any(int.from_bytes(code[end - 4 : end], "little") & mask == value for mask, value in _JUMPS_AARCH64):
+        end -= 4
+    return _plain_aarch64(code[:end])
 
 
 def _plain_x86_64(code: bytes) -> bytes:

@@ -14,10 +14,11 @@ from hugealign.lab.simulate import simulate, without
 from hugealign.ordering.blocks import Laid
 from hugealign.ordering.budget import Budget, budget_of, of_entries
 from hugealign.ordering.misses import Misses
-from hugealign.ordering.order import Order, of_blocks, parts
+from hugealign.ordering.order import Order, carry, of_blocks, of_ran, parts
 from hugealign.ordering.problem import Problem, of_sorted
 from hugealign.ordering.sorting import Sorted, sort
 from hugealign.ordering.windows import WindowRoom
+from hugealign.profile.debugfiles import DebugFiles
 from hugealign.profile.model import Flow
 from hugealign.progress import silent
 from hugealign.units import printable
@@ -34,6 +35,7 @@ def order_of_trace(
     reserve: int = 1,
     fill: bool = True,
     blocks: bool = False,
+    old_binary: str | None = None,
     force: bool = False,
     warn: Callable[[str], None] = silent,
     progress: Callable[[str], None] = silent,
@@ -49,8 +51,11 @@ def order_of_trace(
     budgets = [of_entries(_entries(cpu), reserve, printable(cpu.name)) for cpu in processors]
     budget = budget or (min(budgets, key=lambda budget: budget.windows) if budgets else budget_of(reserve=reserve))
     flow = Flow() if blocks else None
-    found = traced(trace, binary, force=force, warn=warn, progress=progress, flow=flow)
+    found = traced(trace, old_binary or binary, force=force, warn=warn, progress=progress, flow=flow)
     whole = found.ran
+    if binary is not None and old_binary is not None:  # of this build nothing can be replayed
+        whole, again = carry(whole, binary, DebugFiles([]), flow, force, warn)
+        return of_ran(whole, WINDOW, budget, fill=fill, flow=flow, again=again, warn=warn)
     ran, laid = (whole, None) if flow is None else of_blocks(whole, flow, warn)
     problem = Problem(ran.matched, ran.functions, WindowRoom(WINDOW, budget.windows), parts=parts(laid))
     sequence = sort(ran.matched, ran.functions)

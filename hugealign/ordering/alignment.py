@@ -1,4 +1,4 @@
-"""Where a function can begin: on what the compiler aligned it to.  Pure."""
+"""Where a function can begin: at a multiple of the alignment that the compiler gave it.  Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -9,9 +9,9 @@ from hugealign.elf.windows import align_up
 
 
 def alignment(functions: Functions, *, divided: bool = False) -> int:
-    """Return what the compiler aligned functions to: most lie on it, and more than would by chance (half lie on 2).
+    """Return the alignment that the compiler gave functions: most have it, and more than by chance (half lie on 2).
 
-    If they are to be *divided*, clang compiles them once more, aligned to no more than `ALIGNMENT`.
+    If they will be *divided*, clang compiles them again and aligns them to at most `ALIGNMENT`.
     """
     rests = Counter(
         start % 16
@@ -25,9 +25,9 @@ def alignment(functions: Functions, *, divided: bool = False) -> int:
 
 
 def place(starts: Sequence[int], sizes: Sequence[int], order: Iterable[int], begin: int, most: int) -> list[int]:
-    """Return where each function of *order* begins when they lie one behind the other from the address *begin* on.
+    """Return where each function of *order* begins if they follow one another from the address *begin* on.
 
-    *starts* are where they lie now: each keeps the alignment that it has there, but for what exceeds *most*.
+    *starts* are their present addresses: each function keeps the alignment that it has there, up to *most*.
     """
     placed = []
     for index in order:

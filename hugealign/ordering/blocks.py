@@ -5,7 +5,7 @@ puts the others into a section of their own, which no order names.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hugealign.compiling.lists import sayable, sayable_unit, together
@@ -64,18 +64,20 @@ def laid(
     functions: Functions,
     matched: Matched,
     units: Mapping[str, str] = _NO_UNITS,
+    counted: Sequence[Counted] | None = None,
 ) -> dict[int, Laid]:
     """Return, by index, the order of the blocks of the functions that *flow* tells enough about.
 
-    *blocks* are the functions' blocks by address, *units* the names of compilation units by file.
+    *blocks* are the functions' blocks by address, *units* the names of compilation units by file.  *counted* says how
+    often blocks ran, if *flow* is of another build.
     """
-    counted = count(flow, list(_candidates(blocks, functions, matched)))
-    chosen = [one for one in counted if _enough(one, flow)]
-    stays = [_stays(one) for one in chosen]
-    graphs = [_graph(one, kept) for one, kept in zip(chosen, stays, strict=True)]
+    if counted is None:
+        counted = chosen(flow, blocks, functions, matched)
+    stays = [_stays(one) for one in counted]
+    graphs = [_graph(one, kept) for one, kept in zip(counted, stays, strict=True)]
     told = {
         one.index: tuple(one.blocks[kept[place]].number for place in order)
-        for one, kept, order in zip(chosen, stays, orders(graphs), strict=True)
+        for one, kept, order in zip(counted, stays, orders(graphs), strict=True)
     }
     undivided = None
     if flow.complete:  # a single block always stays
@@ -87,7 +89,7 @@ def laid(
     apart = _apart(groups, functions, units)
     agreed = _agreed(told, groups, functions, undivided, apart)
     found: dict[int, Laid] = {}
-    for one in chosen:
+    for one in counted:
         if one.index not in agreed:
             continue
         numbers, ranges = agreed[one.index], _ranges(one.blocks)
@@ -134,12 +136,12 @@ def _agreed(
     undivided: set[int] | None,
     apart: Mapping[int, str],
 ) -> dict[int, tuple[int, ...]]:
-    """Return the numbers of the blocks that stay, the same for all functions of one name; omit functions that stay whole.
+    """Return the numbers of the blocks that stay, the same for all functions of one name; omit undivided functions.
 
-    Clang's list identifies functions by name, and *apart* ones by name and unit.  Copies that a compiler made in several
-    units differ by what it inlined in each, so copies that cannot be told apart keep the numbers that ran in any.  All
-    of them stay whole if one of them is *undivided*, or if *undivided* is None, for an incomplete record: a copy that
-    was not seen could be hot.
+    Clang's list identifies functions by name, and *apart* ones by name and unit.  Copies that a compiler made in
+    several units differ by what it inlined in each, so copies that cannot be told apart keep the numbers that ran in
+    any.  All of them stay whole if one of them is *undivided*, or if *undivided* is None, for an incomplete record: a
+    copy that was not seen could be hot.
     """
     agreed: dict[int, tuple[int, ...]] = {}
     for name, indices in groups.items():
@@ -169,26 +171,25 @@ def divided(functions: Functions, laid: Mapping[int, Laid]) -> Functions:
     )
 
 
-def _candidates(
-    blocks: Mapping[int, Sequence[Block]], functions: Functions, matched: Matched
-) -> Iterator[tuple[int, Sequence[Block]]]:
-    """Yield the functions that ran, with their blocks, where these fit the file and the compiler's list can say them."""
-    for index in sorted(matched.samples):
-        name, start, end = (
-            functions.names[index],
-            functions.starts[index],
-            functions.starts[index] + functions.sizes[index],
-        )
-        found = blocks.get(start, ())
-        if (
-            1 < len(found) <= _LIST_LIMIT
-            and sayable(name)
-            and name in functions.by_name
-            and found[0].number == 0
-            and len({block.number for block in found}) == len(found)
-            and all(start <= block.address and block.address + block.size <= end for block in found)
-        ):
-            yield index, found
+def chosen(flow: Flow, blocks: Mapping[int, Sequence[Block]], functions: Functions, matched: Matched) -> list[Counted]:
+    """Return how often blocks ran, for the functions that can be divided and that *flow* tells enough about."""
+    candidates = ((index, blocks.get(functions.starts[index], ())) for index in sorted(matched.samples))
+    counted = count(flow, [(index, found) for index, found in candidates if divisible(index, found, functions)])
+    return [one for one in counted if _enough(one, flow)]
+
+
+def divisible(index: int, blocks: Sequence[Block], functions: Functions) -> bool:
+    """Whether the *blocks* of the function *index* fit the file, and clang's list can say them."""
+    name, start = functions.names[index], functions.starts[index]
+    end = start + functions.sizes[index]
+    return (
+        1 < len(blocks) <= _LIST_LIMIT
+        and sayable(name)
+        and name in functions.by_name
+        and blocks[0].number == 0
+        and len({block.number for block in blocks}) == len(blocks)
+        and all(start <= block.address and block.address + block.size <= end for block in blocks)
+    )
 
 
 def _enough(one: Counted, flow: Flow) -> bool:

@@ -8,7 +8,7 @@ from hugealign.machine import children
 from hugealign.machine.children import Child
 from hugealign.units import printable
 
-#: When nothing tells: what Intel's processors from Sandy Bridge to Ice Lake have for a thread.
+#: The default: what Intel's processors from Sandy Bridge to Ice Lake have for a thread.
 DEFAULT_ENTRIES = 8
 #: Entries left to others: the kernel's text, a C library or a JIT on huge pages.
 DEFAULT_RESERVE = 1
@@ -18,11 +18,11 @@ _SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """*windows* that may be huge: *entries* less *reserve*, at least 1; *why* is where the entries come from.
+    """How many *windows* may be huge: *entries* less *reserve*, at least 1; *why* is where the entries come from.
 
-    Without entries no window is: the order is for small pages.
+    With 0 entries no window is huge: the order is for small pages.
 
-    *cpu* is the processor's name in the table of known ones, empty if it is not in there.
+    *cpu* is the processor's name in the table of known processors, empty if it is not listed.
     """
 
     entries: int
@@ -36,14 +36,14 @@ class Budget:
         return max(1, self.entries - self.reserve) if self.entries else 0
 
     def as_json(self) -> dict[str, object]:
-        """Return it as a part of a JSON document."""
+        """Return the budget as a part of a JSON document."""
         return {"windows": self.windows, "itlb_2m": self.entries, "reserve": self.reserve, "why": self.why}
 
 
 def budget_of(cpu: str | None = None, entries: int | None = None, reserve: int = DEFAULT_RESERVE) -> Budget:
-    """Return the budget for the processor named *cpu*, for *entries*, or for the one that we run on.
+    """Return the budget for *entries*, for the processor named *cpu*, or by default for the processor of this machine.
 
-    Raises UsageError for an unknown processor and for numbers that make no sense.
+    Raises UsageError for an unknown processor and for numbers out of range.
     """
     if entries is not None and not 0 <= entries <= _ENTRIES_LIMIT:
         raise UsageError(f"--itlb-2m: not a number from 0 to {_ENTRIES_LIMIT}")
@@ -60,7 +60,7 @@ def budget_of(cpu: str | None = None, entries: int | None = None, reserve: int =
 
 
 def of_this_machine(asked: Child, reserve: int = DEFAULT_RESERVE) -> Budget:
-    """Return the budget for the processor that we run on, which was *asked* before (`ask`)."""
+    """Return the budget for this machine's processor, from the child that `ask` began."""
     said = answer(asked)
     if said and said.huge:
         why = f"this machine, {said.cpu or printable(said.brand)}"
@@ -69,14 +69,14 @@ def of_this_machine(asked: Child, reserve: int = DEFAULT_RESERVE) -> Budget:
 
 
 def of_entries(entries: int, reserve: int, why: str, cpu: str = "") -> Budget:
-    """Return the budget of *entries*.  Raises UsageError if *reserve* makes no sense."""
+    """Return the budget of *entries*.  Raises UsageError if *reserve* is out of range."""
     if not 0 <= reserve <= _ENTRIES_LIMIT:
         raise UsageError(f"--reserve: not a number from 0 to {_ENTRIES_LIMIT}")
     return Budget(entries, reserve, why, cpu)
 
 
 class Said(NamedTuple):
-    """What the processor says: first-level entries for pages of 4 KiB and 2 MiB, 0 for unknown, and who it is."""
+    """What the processor reports: first-level entries for 4 KiB and 2 MiB pages, 0 if unknown, and its names."""
 
     small: int
     huge: int
@@ -85,12 +85,12 @@ class Said(NamedTuple):
 
 
 def ask() -> Child:
-    """Begin to ask the processor that we run on; in a child, since CPUID can be forbidden, which kills."""
+    """Begin to ask this machine's processor, in a child: where CPUID is forbidden, using it kills the process."""
     return children.function(_look)
 
 
 def answer(asked: Child) -> Said | None:
-    """Return what the processor says, None if that is nothing."""
+    """Return what the processor reports, None if it reports nothing."""
     children.collect([asked], _SECONDS)
     words = asked.text.split(" ", 3)
     return Said(int(words[0]), int(words[1]), *words[2:]) if asked.status == 0 and len(words) == 4 else None

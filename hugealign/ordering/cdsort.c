@@ -1,16 +1,16 @@
-/* The merging of chains that chains.py defines, by the same floating-point operations in the same order, so that the
+/* The merging of chains that chains.py defines, with the same floating-point operations in the same order, so the
    result is the same to the last function; tests/commands/test_cdsort.py compares.
 
-   compiled.py sees to it that indices are below the count, that no arc goes from a function to itself, that *counts*
-   add up, that sums of sizes and offsets fit into 63 bits, and that sums of weights are far from the end of a double.
-   Every allocation is made at the start, in proportion to functions and arcs. */
+   compiled.py ensures that indices are below the count, that no arc goes from a function to itself, that *counts* add
+   up, that sums of sizes and offsets fit into 63 bits, and that sums of weights are far from the limit of a double.
+   All memory is allocated at the start, in proportion to functions and arcs. */
 
 #include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 
-/* Where intermediate results have more precision than a double, the order would be another than Python's. */
+/* With intermediate results more precise than a double, the order would differ from Python's. */
 _Static_assert(FLT_EVAL_METHOD == 0, "needs arithmetic in plain doubles");
 
 #define DISTANCE_POWER 0.25
@@ -19,13 +19,13 @@ _Static_assert(FLT_EVAL_METHOD == 0, "needs arithmetic in plain doubles");
 enum { ENTRIES = 16, ENTRY_SIZE = 2048, MAX_NODES = 128 };
 #define NONE UINT32_MAX
 
-/* Of a function: its place in its chain, and who comes behind it. */
+/* A function: its place in its chain, and the function behind it. */
 struct node {
     int64_t address;
     uint32_t chain, next;
 };
 
-/* A chain has the number of the function that it began with. */
+/* A chain is numbered after the function that it began with. */
 struct chain {
     int64_t size;
     double samples, cost;
@@ -40,8 +40,8 @@ struct arc {
     uint32_t caller, callee, next;
 };
 
-/* All arcs between two chains, in both directions, are one edge, in an order that counts: floating-point sums depend on
-   it.  Edge e has the halves 2e and 2e+1, each in the list of the chain at its end. */
+/* An edge is all arcs between two chains, in both directions.  Their order matters: floating-point sums depend on it.
+   Edge e has the halves 2e and 2e+1, each in the list of the chain at its end. */
 struct edge {
     uint32_t first, last; /* arcs */
 };
@@ -50,7 +50,7 @@ struct half {
     uint32_t chain, next, previous;
 };
 
-/* A merge that may be done if neither chain has changed since. */
+/* A possible merge; it is valid if neither chain has changed since. */
 struct merge {
     double gain;
     uint32_t first, second, versions[2];
@@ -82,7 +82,7 @@ static int before(const struct merge *a, const struct merge *b) {
     return a->first != b->first ? a->first < b->first : a->second < b->second;
 }
 
-/* Put a merge where place *at*, whose own is gone, or one below it in the heap is to be. */
+/* Put a merge into the vacant place *at* of the heap, or below it. */
 static void sift(struct sorter *s, size_t at, struct merge m) {
     for (size_t below; (below = 2 * at + 1) < s->merges; at = below) {
         below += below + 1 < s->merges && before(&s->heap[below + 1], &s->heap[below]);
@@ -93,7 +93,7 @@ static void sift(struct sorter *s, size_t at, struct merge m) {
     s->heap[at] = m;
 }
 
-/* Without what is out of date there is at most one merge for each edge, so that half the heap is free again. */
+/* Drop outdated merges.  At most one is left for each edge, which frees half the heap. */
 static void sweep(struct sorter *s) {
     size_t kept = 0;
     for (size_t i = 0; i < s->merges; i++)
@@ -117,7 +117,7 @@ static double nearness(const struct sorter *s, int64_t distance) {
     return pow(distance ? fabs((double)distance) : 0.1, -DISTANCE_POWER) - s->far;
 }
 
-/* Put the better way to join the two chains of an edge, where there is a gain, into the heap. */
+/* Push onto the heap the better way to join the two chains of an edge, if there is a gain. */
 static void consider(struct sorter *s, uint32_t half) {
     uint32_t one = s->halves[half].chain, two = s->halves[half ^ 1].chain;
     if (one > two)
@@ -197,9 +197,9 @@ static void join(struct sorter *s, uint32_t first, uint32_t second) {
         consider(s, half);
 }
 
-/* Merge functions into chains.  The arcs come edge by edge, *counts* of each.  What comes back: the *sizes* and *samples*
-   of chains by their first function, 0 bytes for a function that is not first; in *next* the function behind each,
-   UINT32_MAX if none is.  Returns -1 for want of memory. */
+/* Merge functions into chains.  The arcs come edge by edge; *counts* has their number for each edge.  Returns in
+   *sizes* and *samples* those of the chains by their first function, 0 bytes for a function that is not first; in
+   *next* the function behind each, UINT32_MAX if there is none.  The result is -1 if memory runs out. */
 __attribute__((visibility("default"))) int
 cdsort_merge(uint32_t functions, int64_t *sizes, double *samples, uint32_t *next, uint32_t edges,
              const uint32_t *counts, uint32_t arcs, const uint32_t *callers, const uint32_t *callees,

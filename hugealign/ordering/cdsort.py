@@ -1,4 +1,4 @@
-"""CDSort: an order of functions by the chains that they merge into, in C where there are many."""
+"""CDSort: an order of functions by the chains that they merge into; in C where there are many."""
 
 from collections.abc import Iterable, Sequence
 
@@ -13,8 +13,8 @@ _COMPILED_FROM = 1000
 def cdsort(sizes: Sequence[int], counts: Sequence[int], arcs: Iterable[Arc]) -> list[int]:
     """Return the functions, as indices, in the order that serves calls best, hottest chain first.
 
-    *sizes* are bytes, *counts* samples or calls of each function.  Deterministic: equal gains and equal densities keep
-    the order of the indices.
+    *sizes* are in bytes; *counts* are the samples or calls of each function.  Deterministic: equal gains and equal
+    densities keep the order of the indices.
     """
     graph = CallGraph(sizes, counts, arcs)
     chains = compiled.merged(graph) if len(graph.between) >= _COMPILED_FROM else None

@@ -1,7 +1,7 @@
-"""Chains of functions, merged so that callers lie near callees and what runs together lies close together.
+"""Chains of functions, merged so that callers lie near callees and functions that run together lie close together.
 
 The objective is that of LLVM's cache-directed sort (llvm/lib/Transforms/Utils/CodeLayout.cpp, since LLVM 17), written
-from its definition: chains of functions are merged greedily, best gain first, where a merge gains by shorter
+from its definition: chains of functions are merged greedily, best gain first; a merge gains by shorter
 distances between call and callee and by fewer misses of an imagined cache.  The result is that of
 ``ld.lld --call-graph-profile-sort=cdsort`` for the same graph; functions without arcs, which lld leaves at the end
 whatever their heat, are chains of their own here.
@@ -32,7 +32,7 @@ class Arc:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Functions that were put behind each other: their samples, their bytes, their indices."""
+    """Functions in a row: their samples, their bytes, their indices."""
 
     samples: float
     size: int
@@ -40,7 +40,7 @@ class Chain:
 
 
 class CallGraph:
-    """What is to be merged: functions, and the arcs between each two of them."""
+    """The functions to merge, and the arcs between each two of them."""
 
     def __init__(self, sizes: Sequence[int], counts: Sequence[int], arcs: Iterable[Arc]) -> None:
         self.sizes = [max(size, 1) for size in sizes]
@@ -68,7 +68,7 @@ def merged(graph: CallGraph) -> list[Chain]:
 
 
 class _Sorter:
-    """The chains while they are merged.  A chain is named by the first function that it began with."""
+    """The chains during the merge.  A chain is named by the function that it began with."""
 
     def __init__(self, graph: CallGraph) -> None:
         count = len(graph.sizes)
@@ -100,7 +100,7 @@ class _Sorter:
         return 0.0 if density >= self.total else samples * (1.0 - density / self.total) ** _ENTRIES
 
     def _consider(self, chain: int, others: Iterable[int]) -> None:
-        """Put the better way to join *chain* and each of *others*, where there is a gain, into the heap.
+        """Push onto the heap the better way to join *chain* and each of *others*, where there is a gain.
 
         One loop without calls, `_misses` written out: without a C compiler it runs a million times for 50,000 arcs.
         """

@@ -13,13 +13,13 @@ _SOURCE = os.path.join(os.path.dirname(__file__), "cdsort.c")
 _P, _U32, _F = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_double
 _FUNCTIONS = {"cdsort_merge": (ctypes.c_int, (_U32, _P, _P, _P, _U32, _P, _U32, _P, _P, _P, _P, _F, _F))}
 _NONE = 0xFFFFFFFF
-#: What C counts with: sums of sizes and offsets stay within 63 bits, indices of arcs and of twice the pairs in 32; and
-#: no sum of products of samples comes to infinity.
+#: Limits of the C code: sums of sizes and offsets stay within 63 bits, indices of arcs and of twice the pairs within
+#: 32, and no sum of products of samples reaches infinity.
 _MOST_BYTES, _MOST_ARCS, _MOST_SAMPLES = 1 << 60, 1 << 30, 1e100
 
 
 def merged(graph: CallGraph) -> list[Chain] | None:
-    """Return the chains of *graph*; None if C cannot have them: no compiler, no cache, or numbers too large for it."""
+    """Return the chains of *graph*; None if C cannot do it: no compiler, no cache, or numbers too large for it."""
     arcs = [arc for between in graph.between.values() for arc in between]
     if not _fits(graph, arcs):
         return None

@@ -38,14 +38,15 @@ def compose(
             laid[index].numbers if index in laid else (),
             laid[index].unit if index in laid else "",
         )
-        # Locals of one name from files of one name cannot be told apart, nor can what leaves functions of one name: one
-        # line stands for all of them.
+        # Local functions of one name from files of one name cannot be told apart, nor can the cold parts of functions
+        # of one name: one line stands for all of them.
         if shared or index in parts:
             if entry.key in seen:
                 continue
             seen.add(entry.key)
         entries.append(entry)
-    # What leaves a function is likelier to run than what no order names, and lies behind all if it has no place.
+    # A part that leaves a function is likelier to run than functions that no order names; without a place, it comes
+    # last.
     there = {placed.index for placed in plan.placed}
     last = plan.placed[-1].window if plan.placed else 1
     apart = [laid[placed.index] for placed in plan.placed if placed.index in laid]
@@ -55,9 +56,10 @@ def compose(
 
 
 def _aliases(functions: Functions, indices: Container[int]) -> dict[int, list[str]]:
-    """Return the other names of those of the functions *indices* that have some, each a name of that one alone.
+    """Return, by index, the other names of the functions *indices*, without names that several functions have.
 
-    GCC makes functions of the same code one (-fipa-icf), with all their names, in a section named after any of them.
+    GCC merges functions of the same code (-fipa-icf): the section of the one that is left can be named after any of
+    them.
     """
     found: dict[int, list[str]] = {}
     first = functions.names

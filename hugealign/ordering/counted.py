@@ -10,16 +10,16 @@ from hugealign.profile.model import Flow
 
 @dataclass(slots=True)
 class Counted:
-    """How often the blocks of one function ran, and which was followed by which, by their places in *blocks*."""
+    """How often the blocks of one function ran, and which followed which, by their places in *blocks*."""
 
     index: int
     blocks: Sequence[Block]
     begun: dict[int, int] = field(default_factory=dict)
-    entered: dict[int, int] = field(default_factory=dict)  # behind their beginning, after a call
+    entered: dict[int, int] = field(default_factory=dict)  # past their beginning, after a call
     jumps: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def follow(self, one: int, other: int, count: int) -> None:
-        """Count that the block at place *other* ran right after that at *one*."""
+        """Count that the block at place *other* ran right after the one at place *one*."""
         self.jumps[one, other] = self.jumps.get((one, other), 0) + count
 
     def runs(self, place: int) -> int:
@@ -40,9 +40,9 @@ class _Places:
         self.counted = counted
 
     def at(self, address: int) -> tuple[Counted, int, int] | None:
-        """Return the function and the place of the block that *address* lies in, and its number among all.
+        """Return the function, the place and the overall number of the block at *address*.
 
-        Before a block may lie what aligns it, and is no block's: whoever runs into that runs into the block.
+        Alignment padding before a block belongs to none: code that runs into it runs into the block.
         """
         at = bisect_right(self.starts, address) - 1
         if at < 0:
@@ -56,12 +56,12 @@ class _Places:
         return None
 
     def begun_at(self, address: int) -> tuple[Counted, int, int] | None:
-        """Return the same for a block that begins at *address*, or behind what aligns it there."""
+        """Return the same for a block that begins at *address*, or after the alignment padding there."""
         found = self.at(address)
         return found if found and address <= found[0].blocks[found[1]].address else None
 
     def run(self, start: int, end: int, count: int) -> None:
-        """Count what a piece of code runs through."""
+        """Count the blocks that a run from *start* to *end* passes through."""
         found = self.at(start)
         if found is None:
             return
@@ -80,13 +80,13 @@ class _Places:
             k = following
 
     def jump(self, source: int, target: int, count: int) -> None:
-        """Count a jump within a function, which leads to the beginning of a block."""
+        """Count a jump within a function; it leads to the beginning of a block."""
         one, other = self.at(source), self.begun_at(target)
         if one and other and one[0] is other[0]:
             one[0].follow(one[1], other[1], count)
 
     def back(self, address: int, count: int) -> None:
-        """Count a return: the block that it goes to lies behind one that ends with the call."""
+        """Count a return: its target block follows the one that ends with the call."""
         other = self.begun_at(address)
         if other is None or other[0].blocks[other[1]].landing_pad:
             return

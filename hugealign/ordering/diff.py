@@ -1,4 +1,4 @@
-"""What became of an order: functions gained, lost and moved between windows, and how alike the samples are.  Pure."""
+"""What became of an order: functions gained, lost and moved between windows, and how similar the samples are.  Pure."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -14,10 +14,10 @@ _NAME_SHOWN = 100
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """*gained* and *lost* functions ran in one of the two only; *moved* are (old, new) of other windows.
+    """*gained* and *lost* functions ran in only one of the two; *moved* are (old, new) pairs that changed windows.
 
     *overlap* is the share of samples that the two have in common, function by function, 0 to 1; None without samples.
-    *kept* functions are in both.
+    *kept* is the number of functions in both.
     """
 
     gained: Sequence[Entry]
@@ -28,12 +28,12 @@ class Difference:
 
     @property
     def same(self) -> bool:
-        """Whether there is nothing to tell."""
+        """Whether there is nothing to report."""
         return not (self.gained or self.lost or self.moved)
 
 
 def compare(old: OrderFile, new: OrderFile) -> Difference:
-    """Return what changed from *old* to *new* among the functions that ran; those that filled room do not count."""
+    """Return what changed from *old* to *new* among the functions that ran; fillers do not count."""
     before, after = ({e.key: e for e in order.entries if e.kind != FILL} for order in (old, new))
     both = [(before[key], entry) for key, entry in after.items() if key in before]
     totals = [sum(entry.samples for entry in side.values()) for side in (before, after)]
@@ -55,7 +55,7 @@ def _heaviest(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def text(difference: Difference) -> str:
-    """Return the difference for people; of many functions those with most samples."""
+    """Return the difference for people; of many functions, the ones with the most samples."""
     overlap = "--" if difference.overlap is None else f"{int(difference.overlap * 10000) / 100:.2f} %"
     lines = [f"{overlap} of the samples in common; {difference.kept} functions in both"]
     for title, entries in (("gained", difference.gained), ("lost", difference.lost)):

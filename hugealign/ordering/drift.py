@@ -1,4 +1,4 @@
-"""Whether an order is out of date: what its leading windows hold of the heat now, and what a new one's would."""
+"""Whether an order is out of date: how much of the present heat its leading windows hold, and a new order's would."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ _ALL = 1 << 15  # windows: more than any order has
 
 @dataclass(frozen=True, slots=True)
 class ReplayedMisses:
-    """The misses of one processor under the order that is, and under a new one."""
+    """The misses of one processor under the present order, and under a new one."""
 
     cpu: str
     current: int
@@ -33,7 +33,7 @@ class ReplayedMisses:
 class Drift:
     """The shares of the heat, 0 to 1, that the leading *windows* hold under the *current* order, and under a *new* one.
 
-    *ran* is the heat; *orders* are the functions of both, *misses* what a trace made of them, if there was one.
+    *ran* is the heat, *orders* are the functions of both, and *misses* come from a trace, if there was one.
     """
 
     ran: Ran
@@ -61,9 +61,10 @@ def drift(
     page_size: int = PAGE_SIZE,
     warn: Callable[[str], None] = silent,
 ) -> Drift:
-    """Return what the order file at *order* is still worth to what *profiles* say of the file at *binary*.
+    """Return how good the order file at *order* still is for the file at *binary*, by what *profiles* say of it.
 
-    Both orders get as many windows as the file asks for.  `hugealign.ordering.order` has the other parameters.
+    Both orders get as many windows as the order file asks for.  The other parameters are those of
+    `hugealign.ordering.order`.
     Raises HugealignError.
     """
     current = load(order)
@@ -74,7 +75,7 @@ def drift(
     calls = Calls(binary, ran.functions)
     problem = Problem(ran.matched, ran.functions, WindowRoom(page_size, count), calls, calls)
     indices = list(dict.fromkeys(named.indices(current, order, ran.functions, binary)))
-    # The file says what lies where; what a plan would choose is not asked.
+    # The order file says what lies where; it is not planned again.
     old = of_sorted(Problem(ran.matched, ran.functions, WindowRoom(page_size, _ALL)), Sorted(indices))
     new = of_sorted(problem, sorting.sort(ran.matched, ran.functions, calls))
     return Drift(
@@ -90,7 +91,7 @@ def _held(plan: WindowPlan, ran: Ran, count: int) -> float:
 
 
 def text(found: Drift, threshold: float) -> str:
-    """Return what was found for people; *threshold* is a share."""
+    """Return the report for people; *threshold* is a share."""
     windows = counted(found.windows, "leading window")
     lines = [
         f"{windows} of the order hold {_percent(found.current)} of the heat; a new order's would {_percent(found.new)}"

@@ -8,21 +8,21 @@ from hugealign.orderfile import OrderFile
 
 
 def order(made: OrderFile) -> str:
-    """Return our own form, which the others can be made from."""
+    """Return hugealign's own form, from which the others can be made."""
     return orderfile.write(made)
 
 
 def lld(made: OrderFile) -> str:
-    """Return a file for lld's ``--symbol-ordering-file``, or another linker that takes names alone.
+    """Return a file for lld's ``--symbol-ordering-file``, or for another linker that takes plain names.
 
-    lld takes every local function of a name; it cannot be told which.  A name that begins with ``#`` or a space, or
-    has a line's end in it, cannot be written and is left out.
+    lld takes every local function of a name; the file cannot say which.  It leaves out names that begin with ``#`` or a
+    space, or that contain a line's end: they cannot be written.
     """
     return "".join(f"{name}\n" for name in _names(made) if "\n" not in name and name == name.strip() and name[0] != "#")
 
 
 def plain(made: OrderFile) -> str:
-    """Return the names alone, escaped as in our own form, one per line."""
+    """Return only the names, escaped as in hugealign's own form, one per line."""
     return "".join(f"{orderfile.escape(name)}\n" for name in _names(made))
 
 

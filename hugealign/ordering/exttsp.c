@@ -1,9 +1,9 @@
 /* The order of a function's blocks that exttsp.py defines, for many functions at once, with the same result to the last
    block; tests/commands/test_exttsp.py compares.
 
-   All arithmetic is of whole numbers.  exttsp.py sees to it that indices are below the count of blocks of their function,
+   All arithmetic is in whole numbers.  exttsp.py ensures that indices are below the number of blocks of their function,
    that no jump goes from a block to itself, that sizes add up to less than 2**32, and weights and counts to less than
-   2**40, so that a score stays within 63 bits. */
+   2**40; a score then stays within 63 bits. */
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -19,11 +19,11 @@ struct jump {
 };
 
 struct chain {
-    uint32_t *nodes, count; /* no nodes: it is part of another */
+    uint32_t *nodes, count; /* no nodes: merged into another */
     int64_t size, runs, score;
 };
 
-/* The best way to make two chains one: X1 of *x* up to *split*, X2 behind it, and *y*. */
+/* The best way to merge two chains: X1 of *x* up to *split*, X2 behind it, and *y*. */
 enum way { CONCATENATED, BETWEEN, BEHIND_Y, TURNED };
 struct merge {
     uint32_t a, b, x, y, split;
@@ -34,10 +34,10 @@ struct merge {
 struct function {
     uint32_t blocks, jumps;
     const int64_t *sizes, *counts;
-    struct jump *jump; /* by where they come from */
+    struct jump *jump; /* sorted by where they come from */
     uint32_t *out,
         *in;        /* by block: the first of its jumps, and of its places in *back*; one more for the end */
-    uint32_t *back; /* the jumps by where they go */
+    uint32_t *back; /* the jumps, sorted by where they go */
     uint32_t *chain_of, *seen, *forced, *sequence;
     int64_t *address;
     struct chain *chains;
@@ -54,7 +54,7 @@ static int64_t worth(const struct function *f, const struct jump *jump) {
     return -gap < BACKWARD ? BACKWARD_STEP * (BACKWARD + gap) * jump->weight : 0;
 }
 
-/* Return the score of the *count* nodes of the sequence: that of all jumps among them. */
+/* Return the score of the *count* nodes of the sequence: the worth of all jumps among them. */
 static int64_t score(struct function *f, uint32_t count, uint32_t one, uint32_t other) {
     int64_t at = 0, sum = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -171,7 +171,7 @@ static void meet(struct function *f, uint32_t one, uint32_t other) {
     consider(f, one < other ? one : other, one < other ? other : one);
 }
 
-/* Consider all chains that jumps lead to or come from. */
+/* Consider all chains that jumps of this one lead to or come from. */
 static void neighbours(struct function *f, uint32_t chain) {
     f->round++;
     for (uint32_t i = 0; i < f->chains[chain].count; i++) {
@@ -183,7 +183,7 @@ static void neighbours(struct function *f, uint32_t chain) {
     }
 }
 
-/* Begin with chains of blocks that always follow each other: the only one behind, and the only one before. */
+/* Begin with chains of blocks that always follow each other: each the only successor of its only predecessor. */
 static int begin(struct function *f) {
     uint32_t n = f->blocks;
     for (uint32_t i = 0; i < n; i++) {
@@ -191,7 +191,7 @@ static int begin(struct function *f) {
         f->forced[i] = to && f->in[to + 1] - f->in[to] == 1 ? to : NONE;
         f->chain_of[i] = NONE;
     }
-    for (int pass = 0; pass < 2; pass++) /* what is left then is a ring */
+    for (int pass = 0; pass < 2; pass++) /* the second pass takes what is left: rings */
         for (uint32_t i = 0; i < n; i++) {
             uint32_t only = f->in[i + 1] - f->in[i] == 1 ? f->jump[f->back[f->in[i]]].from : NONE;
             if (f->chain_of[i] != NONE || (!pass && only != NONE && f->forced[only] == i))
@@ -201,7 +201,7 @@ static int begin(struct function *f) {
             for (uint32_t node = i; node != NONE && f->chain_of[node] == NONE; node = f->forced[node]) {
                 f->chain_of[node] = i;
                 f->sequence[count++] = node;
-                c->size += f->sizes[node] > 0 ? f->sizes[node] : 1; /* so that densities can be compared */
+                c->size += f->sizes[node] > 0 ? f->sizes[node] : 1; /* makes densities comparable */
                 c->runs += f->counts[node];
             }
             if (!(c->nodes = malloc(count * sizeof *c->nodes)))
@@ -259,7 +259,7 @@ static int compare(const void *one, const void *other) {
     return a->nodes[0] < b->nodes[0] ? -1 : 1;
 }
 
-/* Write the order of one function's blocks; -1 for want of memory. */
+/* Write the order of one function's blocks; return -1 if memory runs out. */
 static int order(uint32_t blocks, const int64_t *sizes, const int64_t *counts, uint32_t jumps,
                  const uint32_t *from, const uint32_t *to, const int64_t *weights, uint32_t *found) {
     struct function f = {.blocks = blocks, .jumps = jumps, .sizes = sizes, .counts = counts};
@@ -310,8 +310,8 @@ static int order(uint32_t blocks, const int64_t *sizes, const int64_t *counts, u
     return failed ? -1 : 0;
 }
 
-/* Order the blocks of many functions, one behind the other in all arrays; by function the number of *blocks* and of
-   *jumps*.  What comes back in *found*: the blocks of each, in order.  Returns -1 for want of memory. */
+/* Order the blocks of many functions, which follow one another in all arrays; *blocks* and *jumps* have their numbers
+   for each function.  Returns the blocks of each, in order, in *found*.  The result is -1 if memory runs out. */
 __attribute__((visibility("default"))) int exttsp_orders(uint32_t functions, const uint32_t *blocks,
                                                          const uint32_t *jumps, const int64_t *sizes,
                                                          const int64_t *counts, const uint32_t *from,

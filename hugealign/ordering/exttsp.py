@@ -1,9 +1,9 @@
-"""The order of a function's blocks in which most jumps fall through or are short: ext-TSP.
+"""An order of a function's blocks in which most jumps fall through or are short: ext-TSP.
 
 The objective and the greedy merging of chains are those of Newell and Pupyrev, "Improved Basic Block Reordering", IEEE
 Transactions on Computers 69 (2020), arXiv:1809.04676, written from the paper: a jump to the next block is worth 1, one
-of up to 1024 bytes forward or 640 backward at most a tenth, less the farther it goes.  In whole numbers, so that the
-result is the same everywhere.
+of up to 1024 bytes forward or 640 backward at most a tenth, and less the farther it goes.  All arithmetic is in whole
+numbers, so the result is the same everywhere.
 """
 
 import ctypes
@@ -20,9 +20,9 @@ from hugealign.native import loaded
 
 #: What a jump is worth: 1 is 51200, the least common multiple of 10 times either reach.  exttsp.c has the same numbers.
 _FALL, _FORWARD, _FORWARD_STEP, _BACKWARD, _BACKWARD_STEP = 51200, 1024, 5, 640, 8
-_MAX_CHAIN = 512  # blocks in one chain, and in one that is divided: they bound the cost of a merge
+_MAX_CHAIN = 512  # blocks in one chain, and in a chain that may be split: both bound the cost of a merge
 _MAX_SPLIT = 128
-#: Chains of which one is so much hotter than the other stay apart: else lukewarm code lies among hot.
+#: Chains stay apart if one is so many times as hot as the other; otherwise lukewarm code would lie among hot code.
 _DENSITY_RATIO = 100
 _MOST_WEIGHT = 1 << 40  # of all jumps of a function, and of its blocks: a score then has 63 bits
 
@@ -40,7 +40,7 @@ class FlowGraph:
     jumps: Mapping[tuple[int, int], int]
 
     def scaled(self) -> tuple[list[int], list[tuple[int, int, int]]]:
-        """Return counts, and jumps in order, both small enough to be multiplied; no jump to the same block."""
+        """Return counts, and sorted jumps, both small enough to multiply; without jumps of a block to itself."""
         jumps = [(one, other, weight) for (one, other), weight in sorted(self.jumps.items()) if one != other and weight]
         total = max(sum(weight for _, _, weight in jumps), sum(self.counts))
         shift = max(0, total.bit_length() - _MOST_WEIGHT.bit_length() + 1)
@@ -49,7 +49,7 @@ class FlowGraph:
 
 
 def orders(graphs: Sequence[FlowGraph]) -> list[list[int]]:
-    """Return the blocks of each of *graphs* in order, the entry first: in C if there is a compiler for it."""
+    """Return the blocks of each of *graphs* in order, the entry first; in C if there is a compiler."""
     try:
         c = loaded(_SOURCE, _FUNCTIONS)
     except HugealignError:
@@ -76,7 +76,7 @@ def orders(graphs: Sequence[FlowGraph]) -> list[list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class _Merge:
-    """A way to make chains *a* and *b* one, and the blocks *nodes* of it."""
+    """A way to merge chains *a* and *b*: the blocks *nodes* of the result, and its *gain*."""
 
     gain: int
     a: int
@@ -85,7 +85,7 @@ class _Merge:
 
 
 class _Chains:
-    """The chains of one function, each named by the least of its blocks' chains."""
+    """The chains of one function; a merged chain keeps the lower name of its two."""
 
     def __init__(self, graph: FlowGraph) -> None:
         self.sizes = graph.sizes
@@ -103,7 +103,7 @@ class _Chains:
         self.scores = {name: self.score(nodes) for name, nodes in self.nodes.items()}
 
     def _forced(self) -> dict[int, int]:
-        """Return the blocks that always follow others: the only one behind, and the only one before."""
+        """Return, by block, the block that always follows it: its only successor, if that has no other predecessor."""
         return {
             one: outs[0][0]
             for one, outs in enumerate(self.out)
@@ -124,7 +124,7 @@ class _Chains:
                 self.nodes[first] = nodes
 
     def score(self, nodes: Sequence[int]) -> int:
-        """Return what the jumps among *nodes* are worth when these lie one behind the other."""
+        """Return what the jumps among *nodes* are worth if these follow one another."""
         address, at = {}, 0
         for node in nodes:
             address[node] = at
@@ -137,18 +137,18 @@ class _Chains:
         return total
 
     def density(self, name: int) -> tuple[int, int]:
-        """Return runs and bytes of a chain, an empty block taken for one byte so that densities can be compared."""
+        """Return the runs and bytes of a chain; an empty block counts as one byte, to make densities comparable."""
         nodes = self.nodes[name]
         return sum(self.counts[node] for node in nodes), sum(max(self.sizes[node], 1) for node in nodes)
 
     def neighbours(self, name: int) -> list[int]:
-        """Return the chains that jumps lead to or come from."""
+        """Return the chains that the jumps of chain *name* lead to or come from."""
         found = {self.chain_of[other] for node in self.nodes[name] for other, _ in self.out[node]}
         found |= {self.chain_of[other] for node in self.nodes[name] for other in self.into[node]}
         return sorted(found - {name})
 
     def best(self, a: int, b: int) -> _Merge | None:
-        """Return the best way to make two chains one, None if none gains."""
+        """Return the best way to merge two chains, None if none gains."""
         (runs, size), (other_runs, other_size) = self.density(a), self.density(b)
         one, other = runs * other_size, other_runs * size
         if len(self.nodes[a]) + len(self.nodes[b]) > _MAX_CHAIN or max(one, other) > _DENSITY_RATIO * min(one, other):
@@ -181,7 +181,7 @@ class _Chains:
         )
 
     def unite(self, merge: _Merge) -> None:
-        """Make two chains one."""
+        """Merge two chains."""
         self.scores[merge.a] += self.scores.pop(merge.b) + merge.gain
         self.nodes[merge.a] = merge.nodes
         del self.nodes[merge.b]

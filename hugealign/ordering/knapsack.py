@@ -1,8 +1,8 @@
 """Which functions are worth a place in a huge window: those that ran, and those that probably do.  Pure.
 
-Windows are few, so that the functions that are worth the most per byte get the room (the greedy rule for knapsacks).  A
-profile of some thousand samples does not see most of what runs.  What it missed often calls what it saw or is called by
-it, or lies near it, since compilers and linkers keep together what was written together.
+Windows are few, so the functions that are worth the most per byte get the room (the greedy rule for knapsacks).  A
+profile of some thousand samples misses most of the functions that run.  A missed function often calls a seen one, is
+called by one or lies near one, since compilers and linkers keep together what was written together.
 """
 
 import heapq
@@ -13,26 +13,26 @@ from hugealign.elf.calls import Calls
 from hugealign.elf.symbols import Functions
 from hugealign.elf.windows import align_up
 
-#: How likely a function runs because one does that is the next to it, or the next but one, and so on, on either side;
-#: and because one does that calls it, or that it calls.  Somebody does call what ran, so that all callers of a function
-#: share that.  tests/bench/filling.py prints what others give.
+#: How likely a function is to run because its neighbour on either side does, or the next but one, and so on; and
+#: because a function that calls it, or that it calls, does.  Some caller of a function that ran did run, so all its
+#: callers share that chance.  tests/bench/filling.py prints the results of other values.
 _BESIDE = (0.2, 0.14, 0.1, 0.07)
 _NEAR = [(side * distance, chance) for distance, chance in enumerate(_BESIDE, 1) for side in (-1, 1)]
 _CALLED = _CALLS = 0.25
-_CALLERS = 32  # of more, each is next to nothing
-#: So much of that goes on from what is only likely.
+_CALLERS = 32  # with more, the share of each is next to nothing
+#: How much of these chances a function passes on that is only likely to run.
 _PASSED_ON = 0.5
-#: What it is worth that a function ran, beside how much, in what the least of those that ran much or little is worth.
+#: The worth of having run at all, in units of the least worth of the functions that ran; how much each ran is added.
 UNSEEN = 0.5
 
 
 def densest(
     functions: Functions, worth: Mapping[int, float], room: int, usual: int, calls: Calls | None = None
 ) -> dict[int, float]:
-    """Return the functions that are worth the most per byte and fit into *room* bytes, aligned to *usual* ones.
+    """Return the functions that are worth the most per byte and fit into *room* bytes, aligned to *usual* bytes.
 
-    *worth* has all functions that ran.  With *calls*, functions that are likely to run are among them too.  The densest
-    come first, each with how likely it runs, which is 1 for those that did.
+    *worth* has all functions that ran.  With *calls*, functions that are likely to run compete too.  The densest come
+    first, each with the probability that it runs: 1 for a function that ran.
     """
     unseen = UNSEEN * min((value for value in worth.values() if value > 0), default=1.0)
     size = _sizes(functions, usual)
@@ -48,18 +48,18 @@ def densest(
 
 
 def likely(functions: Functions, ran: Iterable[int], room: int, usual: int, calls: Calls) -> dict[int, float]:
-    """Return functions that are likely to run because those do that *ran*, without these, and fit into *room* bytes.
+    """Return functions that are likely to run, given those that *ran*, which are left out; they fit into *room* bytes.
 
-    The densest come first, each with how likely it runs.
+    The densest come first, each with the probability that it runs.
     """
     return _chosen(functions, [], dict.fromkeys(ran), 1.0, room, _sizes(functions, usual), calls)
 
 
 def smallest(functions: Functions, parts: Iterable[int], room: int) -> set[int]:
-    """Return the smallest of *parts*, which leave functions that ran, as many as fit into *room* bytes.
+    """Return the smallest of *parts*, which leave functions that ran: as many as fit into *room* bytes.
 
-    Per byte they are the likeliest to run: of those of at most 64 bytes over ten times as many a kilobyte did, in the
-    second run of docs/results/peers.md's backends, as of those of a kilobyte and more.
+    Per byte they are the likeliest to run: in the second run of docs/results/peers.md's backends, over ten times as
+    many per kilobyte ran of the parts of at most 64 bytes as of those of a kilobyte and more.
     """
     found = set()
     for part in sorted(parts, key=functions.sizes.__getitem__):
@@ -71,17 +71,17 @@ def smallest(functions: Functions, parts: Iterable[int], room: int) -> set[int]:
 
 
 def by_density(functions: Functions, likely: Mapping[int, float], usual: int) -> list[int]:
-    """Return the functions *likely* to run by powers of eight of that per byte, and in the linker's order within each.
+    """Return the functions *likely* to run by powers of eight of likelihood per byte, each power in the linker's order.
 
-    On small pages the small ones among them would otherwise each take a page of their own.  Finer steps tear apart
-    neighbours, which run together; with coarser ones too much lies between what runs.
+    Otherwise the small ones would each take a small page of their own.  Finer steps separate neighbours, which run
+    together; coarser ones put too much between the functions that run.
     """
     size = _sizes(functions, usual)
     return sorted(likely, key=lambda index: (-((frexp(likely[index] / size[index])[1] - 1) // 3), index))
 
 
 def _sizes(functions: Functions, usual: int) -> list[int]:
-    """Return the bytes that each function takes if it begins on a multiple of *usual*."""
+    """Return the bytes that each function takes if it begins at a multiple of *usual*."""
     return [align_up(max(size, 1), usual) for size in functions.sizes]
 
 
@@ -96,17 +96,17 @@ def _chosen(
 ) -> dict[int, float]:
     """Take the densest functions that fit; *heap* has some that *ran*, each as (minus its density, index, 1).
 
-    Others are *worth* so much when it is sure that they run, and take the bytes in *size*.  Each that ran or was taken
-    makes some of them likelier; what two make likely stays away only if both are wrong.
+    Any other would be *worth* that much if it were sure to run; *size* has the bytes of each.  Each function that ran
+    or was taken makes some of the others likelier, and independently: the chances that they do not run multiply.
     """
     chances: dict[int, float] = {}
-    # 1 for what neither ran nor was taken; the end is for neighbours that are not there, also of the first functions.
+    # 1 for functions that neither ran nor were taken; the end stands for neighbours past either end of the functions.
     waiting = bytearray(b"\1") * len(functions) + bytes(len(_BESIDE))
     for index in ran:
         waiting[index] = 0
 
     def spread(index: int, calls: Calls, share: float) -> list[int]:
-        """Note what is likelier because function *index* runs; return it."""
+        """Note the functions that are likelier because function *index* runs, and return them."""
         reasons = [(index + at, chance) for at, chance in _NEAR if waiting[index + at]]
         reasons += [(callee, _CALLED) for callee in calls.callees(index) if waiting[callee]]
         callers = calls.callers(index)
@@ -130,7 +130,7 @@ def _chosen(
         _, index, chance = heapq.heappop(heap)
         seen = index in ran
         if not seen and (not waiting[index] or chances[index] != chance or functions.cold_part_of(index) is not None):
-            continue  # taken; an older entry; a part that compilers expect not to run
+            continue  # already taken, or an outdated entry, or a part that the compiler expects not to run
         if size[index] > room:
             continue
         room -= size[index]

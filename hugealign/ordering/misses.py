@@ -1,4 +1,4 @@
-"""How many windows are to be huge, by the misses that a simulation counted for each number.  Pure."""
+"""How many windows should be huge, by the misses that a simulation counted for each number.  Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ from hugealign.units import printable
 
 @dataclass(frozen=True, slots=True)
 class Misses:
-    """*counts* by the number of huge windows, from 0 on, for each of the *cpus*; *rule* is what would be without them.
+    """*counts* by the number of huge windows, from 0 on, for each of the *cpus*; *rule* is the choice without them.
 
-    *chosen* is the number, at least 1, with the fewest misses of all processors together; of equal ones the smallest.
+    *chosen* is the number, at least 1, with the fewest misses on all processors together; the smallest of equals.
     """
 
     cpus: Sequence[str]
@@ -23,12 +23,12 @@ class Misses:
         return min(range(1, len(self.counts)), key=lambda count: (self.total(count), count), default=1)
 
     def total(self, count: int) -> int:
-        """Return the misses of all processors with *count* huge windows; beyond the last number, those of the last."""
+        """Return the misses on all processors with *count* huge windows; past the last number, those of the last."""
         return sum(self.counts[min(count, len(self.counts) - 1)])
 
 
 def lines(misses: Misses) -> Iterator[str]:
-    """Yield a table of the numbers and their misses, neighbours that are alike in one line, the chosen one marked."""
+    """Yield a table of the numbers and their misses; equal neighbours share a line, and the chosen number is marked."""
     names = [printable(name) for name in misses.cpus]
     widths = [max(15, len(name)) for name in names]
     yield "huge windows  " + "  ".join(f"{name:>{wide}}" for name, wide in zip(names, widths, strict=True))
@@ -42,7 +42,7 @@ def lines(misses: Misses) -> Iterator[str]:
 
 
 def why(misses: Misses) -> str:
-    """Return the reason for the choice, and what the rule would have taken."""
+    """Return the reason for the choice, and what the rule would have chosen."""
     total = misses.total(misses.chosen)
     fewest = f"{total:,} misses, the fewest of 1 to {max(1, len(misses.counts) - 1)}"
     if misses.total(0) < total:
@@ -52,7 +52,7 @@ def why(misses: Misses) -> str:
 
 
 def as_json(misses: Misses) -> dict[str, object]:
-    """Return it as a part of a JSON document."""
+    """Return the misses as a part of a JSON document."""
     return {
         "rule": misses.rule,
         "cpus": list(misses.cpus),

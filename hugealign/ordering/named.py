@@ -7,14 +7,14 @@ from hugealign.numbers import decimal
 from hugealign.orderfile import OrderFile
 from hugealign.units import printable
 
-_LEAST = 2  # one name in this many has to be there
+_LEAST = 2  # one name in this many has to be in the file
 _MOST_WINDOWS = 10**8 - 1
 
 
 def indices(order: OrderFile, path: str, functions: Functions, binary: str) -> list[int]:
     """Return the *functions* of *binary*, as indices, that the *order* of the file at *path* names.
 
-    Raises HugealignError if fewer than half of the names are there: the order is for something else.
+    Raises HugealignError if fewer than half of the names are there: the order is for another program or build.
     """
     placed = [_indices(functions, entry) for entry in order.entries]
     found = sum(map(bool, placed))
@@ -27,7 +27,7 @@ def indices(order: OrderFile, path: str, functions: Functions, binary: str) -> l
 
 
 def windows(order: OrderFile) -> int | None:
-    """Return how many windows an order file wants huge; None if it does not say, as lld's do not."""
+    """Return how many windows an order file wants huge; None if it does not say, as lld's files do not."""
     try:
         return decimal(order.header.get("windows", ""), _MOST_WINDOWS)
     except ValueError:
@@ -35,7 +35,7 @@ def windows(order: OrderFile) -> int | None:
 
 
 def _indices(functions: Functions, entry: orderfile.Entry) -> list[int]:
-    """Return the functions that an entry stands for: of a local name without a file, all that have it, as lld does."""
+    """Return the functions that an entry stands for; a local name without a file means all that have it, as in lld."""
     if not entry.name:
         index = functions.at(entry.address)
         return [index] if index >= 0 and functions.starts[index] == entry.address else []

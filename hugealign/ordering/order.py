@@ -4,39 +4,43 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hugealign.elf.blockmap import read_blocks
+from hugealign.elf.blockmap import require_blocks
 from hugealign.elf.calls import Calls
 from hugealign.elf.compileunits import read_units
+from hugealign.elf.symbols import functions_of
 from hugealign.errors import HugealignError
 from hugealign.orderfile import OrderFile
 from hugealign.ordering.blocks import Laid, divided, laid, share_names
 from hugealign.ordering.budget import Budget, budget_of
+from hugealign.ordering.carried import Carried, carried
 from hugealign.ordering.compose import compose
 from hugealign.ordering.misses import Misses
 from hugealign.ordering.problem import Problem, plan
 from hugealign.ordering.windows import WindowPlan, WindowRoom
+from hugealign.profile.debugfiles import DebugFiles
 from hugealign.profile.model import Flow
-from hugealign.profile.ran import Ran, what_ran
+from hugealign.profile.ran import MismatchError, Ran, check_rate, what_ran
 from hugealign.progress import silent
 from hugealign.settings import PAGE_SIZE
 from hugealign.units import printable
 
-#: Of 3 samples some orders missed up to 31 % more than the linker's on small pages alone, of 10 to 1,000 at most 4 %,
-#: and 82 % where pages happen to share a set; with a huge window none did (docs/order.md, tests/bench/thin.py).
+#: On small pages alone, some orders from 3 samples missed up to 31 % more than the linker's, those from 10 to 1,000 at
+#: most 4 %, and 82 % where pages happen to share a set; with a huge window none missed more (docs/order.md,
+#: tests/bench/thin.py).
 FEW = 100
 
 
 class ThinError(HugealignError):
-    """There are too few samples for an order."""
+    """Too few samples for an order."""
 
     exit_status = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What was made of what *ran*; *misses* are those that a simulation counted, if there was one.
+    """The *plan* made of what *ran*; *misses* come from a simulation, if there was one.
 
-    *blocks* are those of the functions, by index, that are to be divided, None if that was not asked for.
+    *blocks* are the blocks of the functions to divide, by index, None if that was not asked for.
     """
 
     ran: Ran
@@ -44,11 +48,12 @@ class Order:
     plan: WindowPlan
     misses: Misses | None = None
     blocks: Mapping[int, Laid] | None = None
+    carried: Carried | None = None
 
     def file(self) -> OrderFile:
         """Return the order file."""
         plan, ran = self.plan, self.ran
-        # The launcher looks for this one, in the first lines.
+        # The launcher looks for this line among the first ones.
         header = {} if self.blocks is None else {"blocks": f"of {len(self.blocks)} functions"}
         header |= {
             "page-size": str(plan.page_size),
@@ -74,23 +79,24 @@ def order(
     budget: Budget | None = None,
     fill: bool = True,
     blocks: bool = False,
+    old_binary: str | None = None,
     warn: Callable[[str], None] = silent,
     progress: Callable[[str], None] = silent,
 ) -> Order:
     """Return the order that *profiles* give the functions of the file at *binary*.
 
-    *form* is the format of the profiles, by default what they look like; *max_unpacked* bounds the bytes that packed
-    ones may become, *debuginfo* are directories of debug files (by default the usual ones), and *force* goes on where
-    most samples are not of *binary*.  *page_size* is that of huge pages in
-    bytes, *budget* what the processor can hold of them, by default this one's.  With *fill*, functions that probably
-    run get the room that is left.  With *blocks*, functions that clang's map of blocks describes are divided into the
-    blocks that ran and the rest.  What is odd goes to *warn*, and *progress* is told what is done.  Raises
-    HugealignError; ThinError where none is to be huge and the samples are too few.
+    *form* is the format of the profiles; by default `order` detects it.  *max_unpacked* limits the unpacked size of
+    compressed profiles, in bytes.  *debuginfo* are directories of debug files, by default the usual ones.  *force* goes
+    on although most samples are not of *binary*.  *page_size* is the size of a huge page in bytes.  *budget* is how
+    many of them the processor can hold, by default this machine's.  With *fill*, functions that probably run get the
+    room that is left.  With *blocks*, functions that clang's map of blocks describes are divided into the blocks that
+    ran and the rest.  Warnings go to *warn*, and *progress* is called with each step.  Raises HugealignError, and
+    ThinError if no window may be huge and the samples are too few.
     """
     budget = budget or budget_of()
     flow = Flow() if blocks else None
     ran = what_ran(
-        binary,
+        old_binary or binary,
         profiles,
         form=form,
         max_unpacked=max_unpacked,
@@ -101,12 +107,26 @@ def order(
         flow=flow,
     )
     check_evidence(ran, budget, force, warn)
+    again = None
+    if old_binary is not None:
+        ran, again = carry(ran, binary, DebugFiles(debuginfo), flow, force, warn)
     progress(f"laying out {len(ran.matched.samples):,} functions")
-    return of_ran(ran, page_size, budget, fill=fill, flow=flow, warn=warn)
+    return of_ran(ran, page_size, budget, fill=fill, flow=flow, again=again, warn=warn)
+
+
+def carry(
+    old: Ran, binary: str, debug: DebugFiles, flow: Flow | None, force: bool, warn: Callable[[str], None]
+) -> tuple[Ran, Carried]:
+    """Return what *old* says of *binary*, a newer build, and how much of it.  Raises HugealignError, MismatchError."""
+    ran, again = carried(old, binary, debug.named(functions_of(binary)), flow)
+    if not ran.matched.samples:
+        raise MismatchError(f"no function that ran in {printable(old.binary)} is in {printable(binary)}")
+    check_rate(ran, force, warn)
+    return ran, again
 
 
 def check_evidence(ran: Ran, budget: Budget, force: bool, warn: Callable[[str], None]) -> None:
-    """Raise ThinError where so few of perf's samples can be worse than none; elsewhere, and with *force*, only warn."""
+    """Raise ThinError if so few perf samples can be worse than none; with huge windows or *force*, only warn."""
     found = ran.matched.found
     if not 0 < found < FEW or not any(form.startswith("perf") for _, form in ran.sources):
         return
@@ -124,38 +144,37 @@ def of_ran(
     *,
     fill: bool,
     flow: Flow | None = None,
+    again: Carried | None = None,
     warn: Callable[[str], None] = silent,
 ) -> Order:
-    """Return the order of what *ran*; with *flow*, of the blocks that it knows, too.  Raises HugealignError."""
+    """Return the order of the functions that *ran*, and with *flow* of their blocks.  Raises HugealignError."""
     calls = Calls(ran.binary, ran.functions)
     found = None
     if flow is not None:
-        ran, found = of_blocks(ran, flow, warn)
+        ran, found = of_blocks(ran, flow, warn, again)
     room = WindowRoom(page_size, budget.windows)
     problem = Problem(ran.matched, ran.functions, room, calls, calls if fill else None, parts(found))
-    return Order(ran, budget, plan(problem), blocks=found)
+    return Order(ran, budget, plan(problem), blocks=found, carried=again)
 
 
-def of_blocks(ran: Ran, flow: Flow, warn: Callable[[str], None]) -> tuple[Ran, dict[int, Laid]]:
-    """Return what *ran* when functions are as small as the blocks of theirs that stay, and those blocks.
+def of_blocks(
+    ran: Ran, flow: Flow, warn: Callable[[str], None], again: Carried | None = None
+) -> tuple[Ran, dict[int, Laid]]:
+    """Return *ran* with each function reduced to its blocks that stay, and those blocks.
 
-    Debug information tells functions of one name apart; *warn* is told if it cannot be read.  Raises HugealignError for
-    a file whose map of blocks cannot be read, and one that has none.
+    Debug information tells functions of one name apart; a warning goes to *warn* if it cannot be read.  Raises
+    HugealignError for a file that has no map of blocks, or one that cannot be read.
     """
     functions, matched = ran.functions, ran.matched
-    blocks = read_blocks(ran.binary, {functions.starts[index] for index in matched.samples})
-    if not blocks:
-        raise HugealignError(
-            f"{printable(ran.binary)}: has no map of blocks; compile it once with clang -fbasic-block-address-map "
-            "(before clang 19: -fbasic-block-sections=labels)"
-        )
+    known = again.moved if again else None
+    blocks = known.maps if known else require_blocks(ran.binary, {functions.starts[index] for index in matched.samples})
     units: dict[str, str] = {}
     if share_names(blocks, functions, matched):
         try:
             units = read_units(ran.binary)
         except HugealignError as error:
             warn(f"{error}; functions of one name are not told apart")
-    found = laid(flow, blocks, functions, matched, units)
+    found = laid(flow, blocks, functions, matched, units, known.counted if known else None)
     arcs: dict[tuple[int, int, int | None], int] = {}
     for (caller, callee, offset), count in matched.arcs.items():
         moved = found[caller].at(offset) if caller in found and offset is not None else offset
@@ -164,5 +183,5 @@ def of_blocks(ran: Ran, flow: Flow, warn: Callable[[str], None]) -> tuple[Ran, d
 
 
 def parts(found: Mapping[int, Laid] | None) -> dict[int, int]:
-    """Return the indices of what leaves functions, by those of the functions."""
+    """Return the indices of the parts that leave functions, by the functions' indices."""
     return {index: one.part for index, one in (found or {}).items() if one.leaves}

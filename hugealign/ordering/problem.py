@@ -1,4 +1,4 @@
-"""From what ran to windows: sort, select, fill, lay out, each a value that the next takes.  Pure, but for `Calls`."""
+"""From functions that ran to windows: sort, select, fill, lay out, in values passed on.  Pure, but for `Calls`."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,15 +14,16 @@ from hugealign.ordering.windows import Kinds, WindowPlan, WindowRoom, ends_of, l
 from hugealign.profile.match import Matched
 
 _LIMIT = 1 << 16  # windows: 128 GiB of functions
-_BEHIND = 2  # one byte of what may run behind so many of what ran, where no page is huge
+_BEHIND = 2  # where no page is huge: one byte that may run behind so many that ran
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Which *functions* are to be ordered, what *matched* of them, and the *room* that there is.
+    """The *functions* to order, the samples *matched* to them, and the *room* that there is.
 
-    *calls*, those that the code has, help to sort what an incomplete profile saw.  With *fill*, calls too, others that
-    are likely to run get the room that is left, and if nothing or everything is huge, a place beside those that ran.
+    *calls* are the calls in the code; they help to sort the functions of an incomplete profile.  With *fill*, calls
+    too, other functions that are likely to run get the room that is left, or, if nothing or everything is huge, a place
+    beside those that ran.
     """
 
     matched: Matched
@@ -30,12 +31,12 @@ class Problem:
     room: WindowRoom
     calls: Calls | None = None
     fill: Calls | None = None
-    #: Of divided functions: what leaves each, as a function of its own.
+    #: The part that leaves each divided function, as a function of its own.
     parts: Mapping[int, int] = field(default_factory=dict)
 
 
 def plan(problem: Problem, count: int | None = None) -> WindowPlan:
-    """Return the order and its windows; with *count*, that many are to be huge, whatever the budget.
+    """Return the order and its windows; with *count*, that many will be huge, whatever the budget.
 
     Raises HugealignError for functions of absurd size.
     """
@@ -43,9 +44,9 @@ def plan(problem: Problem, count: int | None = None) -> WindowPlan:
 
 
 def of_sorted(problem: Problem, order: Sorted, count: int | None = None) -> WindowPlan:
-    """Return the windows of functions in *order*; otherwise as `plan`.
+    """Return the windows of functions in *order*; otherwise like `plan`.
 
-    Where those that ran need more than may be huge, the ones that are worth the most per byte come first.
+    If the functions that ran need more windows than may be huge, those worth the most per byte come first.
     """
     functions, room = problem.functions, problem.room
     kinds: Kinds = [(index, HOT) for index in order.hot] + [(index, COLD) for index in order.cold]
@@ -57,7 +58,7 @@ def of_sorted(problem: Problem, order: Sorted, count: int | None = None) -> Wind
         raise HugealignError(f"functions of {needed} windows: more than any program has; the file is damaged")
     most = (room.windows if count is None else count) * room.page_size
     if problem.fill or end > most:
-        # Where all is to be huge, the order is for the day when it is not: the kernel may have no huge page left.
+        # Where everything should be huge, the order is for the day when the kernel has no huge page left.
         whole = count is None and windows_of(functions.text, room.page_size) <= room.windows
         selected = _select(problem, order, 0 if whole else most, end, usual)
         kinds = _filled(problem, order, kinds, selected, usual)
@@ -67,9 +68,9 @@ def of_sorted(problem: Problem, order: Sorted, count: int | None = None) -> Wind
 
 @dataclass(frozen=True, slots=True)
 class _Selected:
-    """The functions *inside* of the huge windows, None where no border divides them; and those *likely* to run.
+    """The functions *inside* the huge windows, None where no border divides them, and those *likely* to run.
 
-    *room* is what those that ran leave of the huge windows, in bytes.
+    *room* is how many bytes of the huge windows the functions that ran leave free.
     """
 
     inside: Container[int] | None
@@ -78,10 +79,11 @@ class _Selected:
 
 
 def _select(problem: Problem, order: Sorted, space: int, end: int, usual: int) -> _Selected:
-    """Choose for the first *space* bytes, 0 if no window is huge; what ran reaches to *end*.
+    """Choose functions for the first *space* bytes, 0 if no window is huge; the functions that ran reach to *end*.
 
-    If none is, what the profile has missed gets room; if it is complete, and neighbours do not run together, half as
-    many bytes are chosen as ran: behind them the densest of what else may run share pages.
+    If none is huge, functions that the profile has missed get room; if it is complete, and neighbours do not run
+    together, half as many bytes are chosen as ran: the densest functions that may run share pages behind those that
+    did.
     """
     matched, functions, fill = problem.matched, problem.functions, problem.fill
     if end > space > 0:
@@ -101,10 +103,10 @@ def _select(problem: Problem, order: Sorted, space: int, end: int, usual: int) -
 
 
 def _filled(problem: Problem, order: Sorted, kinds: Kinds, selected: _Selected, usual: int) -> Kinds:
-    """Return the functions that ran, *kinds*, and what is likely to run, those inside of the huge windows first.
+    """Return the functions that ran, *kinds*, and those likely to run; those inside the huge windows come first.
 
-    On either side of that border they are in one order, in which functions that call each other are beside each other.
-    The likeliest lie among those that ran, as many as the profile seems to have missed, and the rest behind.
+    Each side of that border has one order, in which functions that call each other are neighbours.  Of those likely to
+    run, the likeliest lie among those that ran, as many as the profile seems to have missed, and the rest behind.
     """
     matched, functions, likely = problem.matched, problem.functions, selected.likely
     among = unseen.within(likely, unseen.room(matched, functions), functions) if problem.fill else {}
@@ -121,17 +123,17 @@ def _filled(problem: Problem, order: Sorted, kinds: Kinds, selected: _Selected, 
         return [*within, *behind, *((part, FILL) for part in leaving)]
     if selected.room:
         following = _following(problem, leaving, rest, selected.room)
-    else:  # what leaves functions that ran is likelier to run than others
+    else:  # the parts that leave functions that ran are likelier to run than others
         following = [*leaving, *knapsack.by_density(functions, rest, usual)]
     return [*kinds, *((index, FILL) for index in following)]
 
 
 def _following(problem: Problem, leaving: Sequence[int], rest: Iterable[int], room: int) -> list[int]:
-    """Return, in order, what is *leaving* functions that ran and the *rest*, which is likely to run.
+    """Return the order of the parts *leaving* functions that ran, and of the *rest*, which is likely to run.
 
-    That is behind what ran, which leaves *room* bytes of the huge windows.  The smallest of what leaves fills the last
-    window of what ran.  The others follow in the linker's order: the processor may hold fewer windows than are huge,
-    and neighbours, which run together, are in one.  Of what leaves, the largest may have no room, and is last.
+    They follow the functions that ran, which leave *room* bytes of the huge windows.  The smallest parts fill the last
+    window of these functions.  The others follow in the linker's order: the processor may hold fewer windows than are
+    huge, and neighbours, which run together, share one.  The largest parts may not fit, and come last.
     """
     fitting = knapsack.smallest(problem.functions, leaving, room)
     near = knapsack.smallest(problem.functions, fitting, room % problem.room.page_size)

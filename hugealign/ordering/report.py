@@ -1,4 +1,4 @@
-"""What was made of a profile, for people and as JSON.  Pure: returns text."""
+"""The order made from a profile, for people and as JSON.  Pure: returns text."""
 
 import json
 from collections.abc import Iterator
@@ -98,7 +98,7 @@ def _why(plan: WindowPlan) -> str:
 
 
 def _percent(part: int, whole: int) -> str:
-    """Return hundredths of a percent, rounded down, so that only all of it is 100 %."""
+    """Return hundredths of a percent, rounded down: only the whole is 100 %."""
     if not whole:
         return "--"
     hundredths = part * 10000 // whole

@@ -1,4 +1,4 @@
-"""The functions that ran, in the order that they are to lie, and what each is worth."""
+"""The functions that ran, in order, and what each is worth."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from hugealign.ordering import unseen
 from hugealign.ordering.cdsort import cdsort
 from hugealign.profile.match import Matched
 
-#: Bytes of a run.  32 to 256 KiB gave the same misses of clang, traced, but for 8 %.
+#: Bytes of a run.  Between 32 and 256 KiB, the misses of a traced clang differed by at most 8 %.
 _RUN = 128 << 10
 
 
@@ -26,8 +26,8 @@ class Sorted:
 def sort(matched: Matched, functions: Functions, calls: Calls | None = None) -> Sorted:
     """Return the functions that ran in order.
 
-    *calls*, those that the code has, help where the profile saw only a part of what runs.  Cold parts (``f.cold``)
-    follow the order of their functions: they ran, but are not expected to run again.
+    *calls* are the calls in the code; they help where the profile saw only a part of what runs.  Cold parts
+    (``f.cold``) follow the order of their functions: they ran, but are not expected to run again.
     """
     touched = sorted(matched.samples)
     cold = [index for index in touched if functions.cold_part_of(index) is not None]
@@ -43,10 +43,10 @@ def sort(matched: Matched, functions: Functions, calls: Calls | None = None) -> 
 def worth(hot: Sequence[int], matched: Matched, functions: Functions) -> dict[int, float]:
     """Return what each touched function is worth in a huge window; *hot* is in the order of `sort`.
 
-    From an incomplete profile, its samples, or the calls that it saw from and to it if those are more.  From a complete
-    one with calls, how often it is entered and returned to: its page is looked up then, however long it runs then.
-    Torn out of the order it would leave the page of those that call it, so the density of the run of the order that it
-    lies in counts as much as its own.
+    From an incomplete profile: its samples, or the calls from and to it if those are more.  From a complete profile
+    with calls: how often it is entered and returned to, because each time the processor looks up its page, however long
+    it then runs.  Taken out of the order it would leave the page of its callers, so the density of the stretch (run) of
+    the order that it lies in counts as much as its own.
     """
     looked_up = Counter[int]()
     for (caller, callee, _), weight in matched.arcs.items():
@@ -57,13 +57,13 @@ def worth(hot: Sequence[int], matched: Matched, functions: Functions) -> dict[in
         return {index: float(max(samples, looked_up[index])) for index, samples in matched.samples.items()}
     calls, samples = looked_up.total() / 2, sum(matched.samples.values())
     values = {
-        index: float(looked_up[index] or (count * calls / samples if samples else 0))  # of callbacks no call is known
+        index: float(looked_up[index] or (count * calls / samples if samples else 0))  # callbacks have no known calls
         for index, count in matched.samples.items()
     }
     run: list[int] = []
     size = 0
     for index in hot:
-        if index in values:  # an order file can name others, too
+        if index in values:  # an order file can name other functions too
             run.append(index)
         size += functions.sizes[index]
         if size >= _RUN or index == hot[-1]:
@@ -74,9 +74,9 @@ def worth(hot: Sequence[int], matched: Matched, functions: Functions) -> dict[in
 
 
 def _by_calls(hot: list[int], matched: Matched, functions: Functions) -> list[int]:
-    """Sort by CDSort, each function as hot as often as it is entered: its page is looked up then, however long it runs.
+    """Sort by CDSort, with entries for heat: each entry looks up the function's page, however long it then runs.
 
-    Those that no call is known of, as callbacks, have their samples, in the unit of the calls.
+    Functions without known calls, such as callbacks, have their samples instead, scaled to the unit of the calls.
     """
     number = {index: at for at, index in enumerate(hot)}
     arcs = unseen.seen(matched, number)
@@ -94,8 +94,8 @@ def _by_calls(hot: list[int], matched: Matched, functions: Functions) -> list[in
 def _by_density(hot: list[int], matched: Matched, functions: Functions) -> list[int]:
     """Sort by powers of two of samples per byte, and in the linker's order within each.
 
-    Nothing says who calls whom; but neighbours in a source file often do, and a plain sort by density, which tears them
-    apart, misses more in a TLB of 4 KiB pages than the linker's order.
+    Nothing says who calls whom, but neighbours in a source file often call each other.  A plain sort by density
+    separates them, and misses more in a TLB of 4 KiB pages than the linker's order.
     """
 
     def octave(index: int) -> int:

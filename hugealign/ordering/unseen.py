@@ -1,7 +1,7 @@
-"""An order for a profile that saw only a part of what runs, by the calls that the code has.  Pure.
+"""An order for a profile that saw only a part of what runs, by the calls in the code.  Pure.
 
-Samples without stacks say nothing of who calls whom, and a thousand samples with stacks say little.  The code does say
-which calls there are.  How often one is made is guessed from how hot both of its ends are.
+Samples without stacks do not say who calls whom, and a thousand samples with stacks say little.  The code does say
+which calls there are.  `order` guesses how often a call is made from how hot both of its ends are.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,26 +18,26 @@ from hugealign.profile import goodturing
 from hugealign.profile.goodturing import Estimate
 from hugealign.profile.match import Matched
 
-#: A profile is taken for complete if less than this share of what runs is in functions that it did not see.
+#: A profile counts as complete if less than this share of what runs is in functions that it did not see.
 _COMPLETE = 1 / 1000
-#: One in this many of the functions that are likely to run does.
+#: One in this many functions that are likely to run does run.
 _LIKELY = 4
-#: At most this many are taken for missed for each that was seen once, where none was seen twice.
+#: At most so many functions count as missed for each that was seen once, where none was seen twice.
 _MOST_MISSED = 4
-#: How much a call that the profile did not see weighs at most, of the least of those that it saw, if it saw any.
+#: The most that a call unseen by the profile weighs, as a share of the lightest seen call, if there is one.
 _SHARE = 0.5
-#: One in so many of the functions that ran has to be at an end of a call for calls to be known.
+#: Calls count as known if at least one in so many of the functions that ran is at an end of one.
 _THROUGHOUT = 8
-#: Neighbours run together if the next to one that ran did so this many times as often as any.
+#: Neighbours run together if the neighbour of a function that ran did so this many times as often as any function.
 _TOGETHER = 2
 _SCALE = 1000  # weights are whole numbers
 
 
 def incomplete(matched: Matched) -> bool:
-    """Say whether functions may run, or calls, that the profile did not see.
+    """Say whether there may be functions or calls that ran and that the profile did not see.
 
-    In a record of all none do; of calls, without any, it saw too few.  Else the counts tell: what was never seen runs
-    about as often as what was seen a single time (Good, Biometrika 40, 1953, page 237).
+    A complete record misses none; a profile without calls saw too few of these.  Otherwise the counts tell: things
+    never seen run about as often as things seen a single time (Good, Biometrika 40, 1953, page 237).
     """
     if matched.complete:
         return False
@@ -49,25 +49,25 @@ def incomplete(matched: Matched) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """What is probably *unseen* of all that runs; so many *times* the samples would halve that, None if unknown."""
+    """The probable *unseen* share of all that runs; so many *times* the samples would halve it, None if unknown."""
 
     unseen: Estimate
     times: float | None
 
 
 def missed(matched: Matched) -> Missed | None:
-    """Return what the samples have missed, None if they are a record of all, or no samples but a list."""
+    """Return what the samples have missed, None for a complete record, and for a list without counts."""
     hits = [count for count in matched.samples.values() if count > 0]
     if not incomplete(matched) or not hits or min(hits) == max(hits):
         return None
-    sample = gcd(*hits)  # what one counts for
+    sample = gcd(*hits)  # the weight of one sample
     return Missed(goodturing.unseen(hits, sample), goodturing.halving(hits, sample))
 
 
 def room(matched: Matched, functions: Functions) -> int:
-    """Return how many bytes of likely functions have those among them that the profile missed; 0 if it is complete.
+    """Return how many bytes of likely functions contain those that the profile missed; 0 if it is complete.
 
-    For each that was seen once as many were missed as half of those seen once are more than those seen twice (Chao,
+    For each function seen once, half the ratio of functions seen once to those seen twice were missed (Chao,
     Scandinavian Journal of Statistics 11, 1984, page 268, in the form without bias).
     """
     if not incomplete(matched):
@@ -80,10 +80,10 @@ def room(matched: Matched, functions: Functions) -> int:
 
 
 def scattered(matched: Matched, count: int) -> bool:
-    """Say whether what ran, all of which is known, lies about anywhere among the *count* functions.
+    """Say whether the functions that ran, if all are known, are scattered among the *count* functions.
 
-    If a function beside one that ran did not run much more often than any other, a place beside others that may run is
-    better for it.  Where neighbours run together, it would lack in their pages.
+    If the neighbours of functions that ran did not run much more often than others, a function that may run is better
+    placed beside others of its kind.  Where neighbours run together, it would be missing from their pages.
     """
     ran = matched.samples.keys()
     beside = sum(index + 1 in ran for index in ran)
@@ -91,7 +91,7 @@ def scattered(matched: Matched, count: int) -> bool:
 
 
 def within(likely: Mapping[int, float], room: int, functions: Functions) -> dict[int, float]:
-    """Return the first of *likely* that have room."""
+    """Return the first of *likely* that fit into *room* bytes."""
     found = {}
     for index, chance in likely.items():
         room -= functions.sizes[index]
@@ -104,10 +104,10 @@ def within(likely: Mapping[int, float], room: int, functions: Functions) -> dict
 def order(
     hot: Iterable[int], likely: Mapping[int, float], matched: Matched, functions: Functions, calls: Calls
 ) -> list[int]:
-    """Return the functions *hot*, which ran, and those that are *likely* to run, by how likely, in one order.
+    """Return one order of the functions *hot*, which ran, and of the *likely* ones, which map to their probabilities.
 
-    They are sorted by CDSort.  A call that the profile has not, but the code has, weighs the geometric mean of what its
-    ends are worth; where the profile has calls, at most half of the least of them.  Without any call there is no order.
+    CDSort sorts them.  A call that is in the code but not in the profile weighs the geometric mean of what its ends are
+    worth; where the profile has calls, at most half as much as the lightest.  Without any call there is no order.
     """
     least, least_call = _least(matched.samples), _least(matched.arcs)
     worth = {index: matched.samples[index] / least + UNSEEN for index in hot}
@@ -128,13 +128,13 @@ def order(
 
 
 def _has_calls(matched: Matched) -> bool:
-    """Whether the profile has calls throughout, not just some, as chains of frames without frame pointers have."""
+    """Whether the profile has calls throughout, not just a few, as frame chains without frame pointers give."""
     known = {index for caller, callee, _ in matched.arcs for index in (caller, callee)}
     return len(known) * _THROUGHOUT >= len(matched.samples) and bool(known)
 
 
 def seen(matched: Matched, number: Mapping[int, int]) -> list[Arc]:
-    """Return the calls of the profile between the functions that have a *number*, by these, always in one order."""
+    """Return the profile's calls between the functions that have a *number*, by these numbers, in a fixed order."""
     return [
         Arc(number[caller], number[callee], weight, offset)
         for (caller, callee, offset), weight in sorted(
@@ -145,5 +145,5 @@ def seen(matched: Matched, number: Mapping[int, int]) -> list[Arc]:
 
 
 def _least(counts: Mapping[Any, int]) -> int:
-    """Return the least count that is one: a single sample, whatever it stands for."""
+    """Return the least positive count: a single sample, whatever it stands for."""
     return min((count for count in counts.values() if count > 0), default=1)

@@ -1,7 +1,7 @@
-"""The windows that functions in order fill, and how many of them are to be huge.  Pure.
+"""The windows that functions in order fill, and how many of them should be huge.  Pure.
 
-Mapping more windows than the processor has entries for costs more misses than it saves; within the entries each further
-window saves some.  So as many are mapped as the hot functions need, and never more than the budget.
+Mapping more windows than the processor has entries for costs more misses than it saves; up to that number each further
+window saves some.  So `laid_out` maps as many as the hot functions need, and never more than the budget.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class WindowLine:
-    """One line of the table: bytes that are used, those of them *filled*, functions and samples that begin here."""
+    """One line of the table: bytes *used*, bytes *filled* among them, and functions and samples that begin here."""
 
     number: int
     used: int
@@ -46,7 +46,7 @@ class WindowLine:
 class WindowPlan:
     """The order and its windows.
 
-    *needed* windows hold what ran, *count* are to be huge; *whole* says that all of the text is, *text* windows.
+    *needed* windows hold what ran, and *count* should be huge; *whole* means all of the text, which is *text* windows.
     """
 
     placed: Sequence[Placed]
@@ -72,9 +72,9 @@ def laid_out(
     needed: int,
     count: int | None = None,
 ) -> WindowPlan:
-    """Return the windows of the functions *kinds*, which lie one behind the other and end at *ends*.
+    """Return the windows of the functions *kinds*, which follow one another and end at *ends*.
 
-    *needed* windows hold what ran.  With *count*, that many are to be huge, else as many as are used and *room* has.
+    *needed* windows hold what ran.  With *count*, that many should be huge, else as many as are used and *room* has.
     """
     placed = [
         Placed(index, kind, (stop - functions.sizes[index]) // room.page_size + 1)
@@ -110,7 +110,7 @@ def _table(
         samples[one.window - 1] += matched.samples.get(one.index, 0)
         if one.kind == FILL:
             start = end - functions.sizes[one.index]
-            while start < end:  # a function can reach into the next windows
+            while start < end:  # a function can reach into the following windows
                 stop = min(end, (start // page_size + 1) * page_size)
                 filled[start // page_size] += stop - start
                 start = stop

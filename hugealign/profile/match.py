@@ -1,13 +1,14 @@
-"""A profile's functions found in a binary."""
+"""Finding a profile's functions in a binary."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from hugealign.elf.symbols import Functions
 from hugealign.profile.model import Place, Profile
 
-#: What compilers append, after a dot and before numbers, to the name of a clone or a part; builds differ in these.
+#: What compilers append, after a dot and before numbers, to the name of a clone or a part; these differ between builds.
 _CLONES = frozenset("constprop isra part cold lto_priv llvm localalias clone specialized __uniq __part".split())
 _UNMATCHED_SHOWN = 5
 _NUMBER_DIGITS = 9
@@ -27,9 +28,9 @@ class Build(NamedTuple):
 class Matched:
     """A profile in terms of a binary's functions, which are named by their indices.
 
-    *samples* has every touched function; *total* samples, of which *found* are in a function; *foreign* ones lie in
-    other files and count for neither.  *missing* are the names with most samples that were not found.  *complete* says
-    that nothing ran besides: it is a record of all, not of samples.
+    *samples* has every touched function.  *found* of the *total* samples are in a function; *foreign* ones lie in other
+    files and count for neither.  *missing* are the names with the most samples that were not found.  *complete* means
+    that nothing else ran: it is a full record, not samples.
     """
 
     samples: dict[int, int] = field(default_factory=dict)
@@ -76,13 +77,18 @@ def match(profile: Profile, functions: Functions) -> Matched:
     return matched
 
 
+def indices(places: Iterable[Place], functions: Functions) -> list[int]:
+    """Return the index of each of *places* among *functions*, -1 for one that is not there."""
+    return [*map(_Names(functions).index, places)]
+
+
 class _Names:
     """Finds functions by name: exact, then as BOLT numbers locals, then without the suffixes of clones."""
 
     def __init__(self, functions: Functions) -> None:
         self.functions = functions
         self.stripped: dict[str, list[int]] | None = None
-        self.known: dict[Place, int] = {}  # of names that are not exactly one function's
+        self.known: dict[Place, int] = {}  # of names that do not belong to exactly one function
 
     def index(self, place: Place) -> int:
         """Return the index of the function, -1 if there is none."""
@@ -113,7 +119,7 @@ class _Names:
         base = without_suffixes(name)
         found = by_name.get(base) or self.stripped.get(base)
         if base != name and _renamed(name):
-            # Of two locals of one name the other one; only the numbers differ from build to build.
+            # Of two local functions of one name, take the other; only their numbers differ between builds.
             found = self.stripped.get(base) or found
         return self._choose(found, file, ordinal) if found else -1
 
@@ -130,7 +136,7 @@ class _Names:
 
 
 def without_suffixes(name: str) -> str:
-    """Return the name that a clone, a part or a version was made of: ``f`` of ``f.isra.0.cold``, ``f.5`` or ``f@V``."""
+    """Return the original name of a clone, a part or a version: ``f`` of ``f.isra.0.cold``, ``f.5`` or ``f@V``."""
     if (at := name.find("@")) > 0:
         name = name[:at]
     words = name.split(".")
@@ -148,13 +154,13 @@ def without_suffixes(name: str) -> str:
 
 
 def _renamed(name: str) -> bool:
-    """Whether this is ``f.5``: LLVM's link-time optimisation renames local functions of one name, all but one."""
+    """Whether this is ``f.5``: LLVM's link-time optimisation renames all but one of the local functions of one name."""
     function, _, number = name.rpartition(".")
     return number.isdigit() and function.rpartition(".")[2] not in _CLONES
 
 
 def _numbered(name: str) -> tuple[str, str, int] | None:
-    """Return name, file and number of ``name/3`` or ``name/file.c/3``, as BOLT calls locals."""
+    """Return name, file and number of ``name/3`` or ``name/file.c/3``, BOLT's names for local functions."""
     head, _, number = name.rpartition("/")
     if not head or not number.isascii() or not number.isdigit() or len(number) > _NUMBER_DIGITS:
         return None

@@ -1,0 +1,182 @@
+"""What ran of one build, in terms of another: for a program that has changed since it was profiled.
+
+Functions are found by their names, as in any profile.  Clang's list wants the numbers of blocks, which only one
+compilation has.  So blocks are recognised one by one (`partners`): by the hashes in clang's map if both builds have
+them (``-mllvm -emit-bb-hash``), else by their code.
+"""
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import pairwise
+
+from hugealign.elf.blockmap import Block, require_blocks
+from hugealign.elf.code import block_digests
+from hugealign.elf.symbols import Functions
+from hugealign.ordering.blocks import chosen, divisible
+from hugealign.ordering.counted import Counted
+from hugealign.ordering.partners import Keys, partners
+from hugealign.profile.match import Matched, indices, match
+from hugealign.profile.model import NOWHERE, Flow, Profile
+from hugealign.profile.ran import Ran
+
+#: A function stays whole if less of what ran inside of it is there again.
+_LEAST = Fraction(1, 2)
+#: Clang's hash has four parts of 16 bits (llvm/CodeGen/MachineBlockHashInfo.h), from the lowest: the block's offset,
+#: its instructions without operands, the same with operands, and the instructions of its neighbours.
+_PART = 16
+_OPCODES, _NEIGHBOURS = 0xFFFF << _PART, 0xFFFF << 3 * _PART
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """The blocks of the new build: *counted*, and its *maps*, by the addresses of functions.
+
+    *seen* blocks ran in functions that could be divided, and *again* of them are in the new build; *whole* functions
+    have changed too much to be divided.
+    """
+
+    counted: Sequence[Counted]
+    maps: Mapping[int, Sequence[Block]]
+    seen: int = 0
+    again: int = 0
+    whole: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """How much of the build *before* (a path) is in the new one: *again* of *ran* functions, and what *moved*."""
+
+    before: str
+    ran: int
+    again: int
+    moved: Moved | None = None
+
+
+@dataclass(slots=True)
+class _Pair:
+    """The blocks of a function in the old build and in the new one, and places in the new one by those in the old."""
+
+    old: Sequence[Block]
+    new: Sequence[Block]
+    places: dict[int, int] = field(default_factory=dict)
+
+
+def carried(old: Ran, binary: str, functions: Functions, flow: Flow | None = None) -> tuple[Ran, Carried]:
+    """Return what *old* says of *functions*, those of another build, the file at *binary*; with *flow*, of blocks.
+
+    Raises HugealignError if one of the builds has no map of blocks that can be read.
+    """
+    before = old.functions
+    touched = [index for index in old.matched.samples if before.names[index]]
+    theirs = indices([(before.names[index], before.files[index]) for index in touched], functions)
+    found = {one: other for one, other in zip(touched, theirs, strict=True) if other >= 0}
+    pairs: dict[int, _Pair] = {}
+    moved = None
+    if flow is not None:
+        was = require_blocks(old.binary, {before.starts[index] for index in found})
+        maps = require_blocks(binary, {functions.starts[index] for index in found.values()})
+        counted = [one for one in chosen(flow, was, before, old.matched) if one.index in found]
+        pairs = _paired(old, counted, found, maps, binary, functions)
+        moved = _moved(counted, found, pairs, maps)
+    ran = Ran(binary, functions, _matched(old, found, pairs, functions), old.sources, old.unit)
+    return ran, Carried(old.binary, len(old.matched.samples), len(found), moved)
+
+
+def _paired(
+    old: Ran,
+    counted: Sequence[Counted],
+    found: Mapping[int, int],
+    maps: Mapping[int, Sequence[Block]],
+    binary: str,
+    functions: Functions,
+) -> dict[int, _Pair]:
+    """Return the pairs of blocks of those functions that can be divided in both builds, by the index in the old one."""
+    pairs = {}
+    for one in counted:
+        other = found[one.index]
+        blocks = maps.get(functions.starts[other], ())
+        if divisible(other, blocks, functions):
+            pairs[one.index] = _Pair(one.blocks, blocks)
+    ours = block_digests(old.binary, old.functions, {index: pair.old for index, pair in pairs.items()})
+    theirs = block_digests(binary, functions, {found[index]: pair.new for index, pair in pairs.items()})
+    for index, pair in pairs.items():
+        if all(block.hash for block in (*pair.old, *pair.new)):
+            pair.places = partners([_hashes(block) for block in pair.old], [_hashes(block) for block in pair.new])
+        elif index in ours and found[index] in theirs:
+            keys = ([(digest,) for digest in digests] for digests in (ours[index], theirs[found[index]]))
+            pair.places = partners(*keys)
+    return pairs
+
+
+def _hashes(block: Block) -> Keys:
+    return block.hash >> _PART, block.hash & (_OPCODES | _NEIGHBOURS)
+
+
+def _moved(
+    counted: Sequence[Counted],
+    found: Mapping[int, int],
+    pairs: Mapping[int, _Pair],
+    maps: Mapping[int, Sequence[Block]],
+) -> Moved:
+    seen = again = 0
+    told: dict[int, tuple[int, Counted]] = {}
+    for one in counted:
+        pair = pairs.get(one.index, _Pair((), ()))
+        runs = {place: one.runs(place) for place in range(len(one.blocks))}
+        seen += sum(times > 0 for times in runs.values())
+        again += sum(runs[place] > 0 for place in pair.places)
+        total = sum(runs.values())
+        if sum(runs[place] for place in pair.places) < _LEAST * total:
+            continue
+        # Of two clones that are one function in the new build the hotter one counts.
+        if told.get(found[one.index], (0,))[0] < total:
+            told[found[one.index]] = total, _recounted(one, found[one.index], pair)
+    return Moved([new for _, new in told.values()], maps, seen, again, len(counted) - len(told))
+
+
+def _recounted(one: Counted, index: int, pair: _Pair) -> Counted:
+    """Return how often the blocks of the new build ran, as far as the old one tells."""
+    places = pair.places
+    new = Counted(index, pair.new)
+    new.begun = {places[place]: times for place, times in one.begun.items() if place in places}
+    new.entered = {places[place]: times for place, times in one.entered.items() if place in places}
+    new.jumps = {
+        (places[source], places[target]): times
+        for (source, target), times in one.jumps.items()
+        if source in places and target in places
+    }
+    # Nothing is known of new blocks.  They stay where the code around them ran: a cold one costs less there than a hot
+    # one that leaves.
+    known = {-1: True, len(pair.new): True} | {place: new.runs(place) > 0 for place in places.values()}
+    for before, behind in pairwise(sorted(known)):
+        if known[before] and known[behind]:
+            new.begun |= dict.fromkeys(range(before + 1, behind), 1)
+    return new
+
+
+def _matched(old: Ran, found: Mapping[int, int], pairs: Mapping[int, _Pair], functions: Functions) -> Matched:
+    """Return the samples and calls of *old* in terms of *functions*."""
+    before, matched = old.functions, old.matched
+    profile = Profile(foreign=matched.foreign)
+    place = {index: found.get(index, (before.names[index], before.files[index])) for index in matched.samples}
+    for index, count in matched.samples.items():
+        profile.add(place[index], count)
+    profile.add(NOWHERE, matched.total - matched.found)
+    for (caller, callee, offset), count in matched.arcs.items():
+        if caller in found and callee in found:
+            there = offset
+            if offset is not None and caller in pairs:
+                there = _offset(pairs[caller], offset, before.starts[caller], functions.starts[found[caller]])
+            profile.call(place[caller], place[callee], count, there)
+    return replace(match(profile, functions), complete=matched.complete)
+
+
+def _offset(pair: _Pair, offset: int, old: int, new: int) -> int | None:
+    """Return where the byte at *offset* of a function lies in the new build; it begins at *old*, there at *new*."""
+    place = bisect_right(pair.old, old + offset, key=lambda block: block.address) - 1
+    if place not in pair.places:
+        return None
+    there = pair.new[pair.places[place]]
+    return there.address - new + min(old + offset - pair.old[place].address, max(there.size - 1, 0))
