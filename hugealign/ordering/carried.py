@@ -26,7 +26,7 @@ _LEAST = Fraction(1, 2)
 #: Clang's hash has four parts of 16 bits (llvm/CodeGen/MachineBlockHashInfo.h), from the lowest: the block's offset,
 #: its instructions without operands, the same with operands, and the instructions of its neighbours.
 _PART = 16
-_OPCODES, _NEIGHBOURS = 0xFFFF << _PART, 0xFFFF << 3 * _PART
+_OPCODES = 0xFFFF << _PART
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +105,16 @@ def _paired(
         if all(block.hash for block in (*pair.old, *pair.new)):
             pair.places = partners([_hashes(block) for block in pair.old], [_hashes(block) for block in pair.new])
         elif index in ours and found[index] in theirs:
-            keys = ([(digest,) for digest in digests] for digests in (ours[index], theirs[found[index]]))
-            pair.places = partners(*keys)
+            pair.places = partners(_digested(ours[index], pair.old), _digested(theirs[found[index]], pair.new))
     return pairs
 
 
 def _hashes(block: Block) -> Keys:
-    return block.hash >> _PART, block.hash & (_OPCODES | _NEIGHBOURS)
+    return Keys(block.hash >> _PART, block.hash & _OPCODES)
+
+
+def _digested(digests: Sequence[bytes], blocks: Sequence[Block]) -> list[Keys]:
+    return [Keys(digest, block.size) for digest, block in zip(digests, blocks, strict=True)]
 
 
 def _moved(
@@ -151,7 +154,7 @@ def _recounted(one: Counted, index: int, pair: _Pair) -> Counted:
     # one that leaves.
     known = {-1: True, len(pair.new): True} | {place: new.runs(place) > 0 for place in places.values()}
     for before, behind in pairwise(sorted(known)):
-        if known[before] and known[behind]:
+        if known[before] or known[behind]:
             new.begun |= dict.fromkeys(range(before + 1, behind), 1)
     return new
 

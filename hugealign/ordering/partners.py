@@ -1,37 +1,44 @@
 """Which blocks of a function are there again in another build of it.  Pure.
 
-A block is recognised by its keys, the strict ones first, if no other block has them.  The blocks beside it are then
-recognised by the same keys even if others have them, because most changes leave long stretches alone.  Between two
-recognised blocks the rest is paired by place, if there are as many in both builds.  (Hashes of blocks for profiles of
-another build: Ayupov, Panchenko, Pupyrev, "Stale Profile Matching", CC 2024, arXiv:2401.17168.)
+A block is recognised by its key if no other block has the same.  The blocks beside it are then recognised by theirs even
+if others have them, because most changes leave long stretches alone.  Between two recognised blocks the rest is aligned
+by a looser key, such as the size, and what is left by place, if there are as many in both builds.  (Hashes of blocks for
+profiles of another build: Ayupov, Panchenko, Pupyrev, "Stale Profile Matching", CC 2024, arXiv:2401.17168.)
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from difflib import SequenceMatcher
 from itertools import pairwise
+from typing import NamedTuple
 
-#: What a block is recognised by: one key or more, the strictest first, as many for each block.
-Keys = tuple[Hashable, ...]
+_ALIGNED = 1 << 16  # pairs of blocks between two recognised ones that are looked at
+
+
+class Keys(NamedTuple):
+    """What a block is recognised by: alone, and between two blocks that are known."""
+
+    strict: Hashable
+    loose: Hashable
 
 
 def partners(old: Sequence[Keys], new: Sequence[Keys]) -> dict[int, int]:
     """Return the place in *new* of each block of *old* that is there, by its place; both begin with the entry."""
     if not old or not new:
         return {}
-    pairs = _Pairs(len(old), len(new))
+    pairs = _Pairs(old, new)
     pairs.add(0, 0)
-    for level in range(min(len(old[0]), len(new[0]))):
-        ours, theirs = [keys[level] for keys in old], [keys[level] for keys in new]
-        _unique(pairs, ours, theirs)
-        _beside(pairs, lambda one, other, ours=ours, theirs=theirs: ours[one] == theirs[other])  # type: ignore[misc]
-    _between(pairs)
+    pairs.unique()
+    pairs.beside()
+    pairs.aligned()
+    pairs.by_place()
     return pairs.found
 
 
 class _Pairs:
-    """The pairs found so far, and how many blocks there are in either build."""
+    """The pairs found so far of the blocks *old* and *new*."""
 
-    def __init__(self, old: int, new: int) -> None:
+    def __init__(self, old: Sequence[Keys], new: Sequence[Keys]) -> None:
         self.old, self.new = old, new
         self.found: dict[int, int] = {}
         self.taken: set[int] = set()
@@ -42,34 +49,47 @@ class _Pairs:
 
     def free(self, one: int, other: int) -> bool:
         """Whether both blocks exist and neither has a partner."""
-        return 0 <= one < self.old and 0 <= other < self.new and one not in self.found and other not in self.taken
+        inside = 0 <= one < len(self.old) and 0 <= other < len(self.new)
+        return inside and one not in self.found and other not in self.taken
 
+    def unique(self) -> None:
+        """Pair blocks whose strict key no other block has, in either build."""
+        ours, theirs = (Counter(keys.strict for keys in side) for side in (self.old, self.new))
+        places = {keys.strict: place for place, keys in enumerate(self.new) if theirs[keys.strict] == 1}
+        for place, keys in enumerate(self.old):
+            if ours[keys.strict] == 1 and keys.strict in places and self.free(place, places[keys.strict]):
+                self.add(place, places[keys.strict])
 
-def _unique(pairs: _Pairs, old: Sequence[Hashable], new: Sequence[Hashable]) -> None:
-    """Pair blocks whose key no other block without a partner has, in either build."""
-    ours = Counter(key for place, key in enumerate(old) if place not in pairs.found)
-    theirs = Counter(key for place, key in enumerate(new) if place not in pairs.taken)
-    places = {key: place for place, key in enumerate(new) if place not in pairs.taken and theirs[key] == 1}
-    for place, key in enumerate(old):
-        if ours[key] == 1 and key in places and pairs.free(place, places[key]):
-            pairs.add(place, places[key])
+    def beside(self) -> None:
+        """Pair blocks of the same strict key that follow a pair, or lie before one."""
+        last = len(self.old) - 1
+        for step, places in ((1, range(last + 1)), (-1, range(last, -1, -1))):
+            for place in places:
+                if place in self.found:
+                    one, other = place + step, self.found[place] + step
+                    if self.free(one, other) and self.old[one].strict == self.new[other].strict:
+                        self.add(one, other)
 
+    def aligned(self) -> None:
+        """Pair blocks of the same loose key in the same order, between two pairs."""
+        for ours, theirs in list(self._gaps()):
+            if len(ours) * len(theirs) <= _ALIGNED:
+                sides = [self.old[place].loose for place in ours], [self.new[place].loose for place in theirs]
+                for one, other, count in SequenceMatcher(None, *sides, autojunk=False).get_matching_blocks():
+                    for step in range(count):
+                        self.add(ours[one + step], theirs[other + step])
 
-def _beside(pairs: _Pairs, alike: Callable[[int, int], bool]) -> None:
-    """Pair blocks that are *alike* and follow a pair, or lie before one."""
-    for step, places in ((1, range(pairs.old)), (-1, range(pairs.old - 1, -1, -1))):
-        for place in places:
-            if place in pairs.found:
-                one, other = place + step, pairs.found[place] + step
-                if pairs.free(one, other) and alike(one, other):
-                    pairs.add(one, other)
+    def by_place(self) -> None:
+        """Pair the blocks between two pairs if there are as many in both builds."""
+        for ours, theirs in list(self._gaps()):
+            if len(ours) == len(theirs):
+                for one, other in zip(ours, theirs, strict=True):
+                    self.add(one, other)
 
-
-def _between(pairs: _Pairs) -> None:
-    """Pair the blocks between two pairs, or behind the last one, if there are as many in both builds."""
-    known = [*sorted(pairs.found.items()), (pairs.old, pairs.new)]
-    for (one, other), (behind, beyond) in pairwise(known):
-        gap = behind - one
-        if gap > 1 and beyond - other == gap and not any(at in pairs.taken for at in range(other + 1, beyond)):
-            for step in range(1, gap):
-                pairs.add(one + step, other + step)
+    def _gaps(self) -> Iterator[tuple[range, range]]:
+        """Yield the blocks between two pairs, or behind the last, in either build, if none of them has a partner."""
+        known = [*sorted(self.found.items()), (len(self.old), len(self.new))]
+        for (one, other), (behind, beyond) in pairwise(known):
+            ours, theirs = range(one + 1, behind), range(other + 1, beyond)
+            if ours and theirs and self.taken.isdisjoint(theirs):
+                yield ours, theirs
