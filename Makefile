@@ -4,12 +4,12 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 CHECKERS := build/checkers
 SPHINX := build/sphinx
-# xunit1: the family in which tests may record what they saw.
+# xunit1: the family that lets tests record what they saw.
 JUNIT := -o junit_family=xunit1 --junitxml=
 SHELL_FILES := bin/hugealign bin/hugealign-gcc hugealign/libexec/ld packaging/deb.sh packaging/rpm.sh \
 	packaging/debian/tests/main-job tests/setup.sh tests/installed.sh tests/coverage.sh .ci/run $(wildcard examples/*/*.sh)
 
-# What only test-kernels needs, 120 MB of it, and what builds a kernel: `make test` does not install it.
+# Packages that only test-kernels needs, 120 MB, and those that build a kernel: `make test` does not install them.
 KERNEL_PACKAGES := qemu-system-x86 qemu-system-arm busybox-static xfsprogs btrfs-progs kmod cpio debian-archive-keyring \
 	flex bison bc libelf-dev xz-utils mmdebstrap apparmor secilc
 
@@ -64,7 +64,7 @@ check: $(CHECKERS)/installed ## lint, format, imports, types, spelling, sh and C
 	@$(call if-installed,shellcheck -x -P SCRIPTDIR -P . $(SHELL_FILES))
 	@$(call if-installed,clang-format-14 --dry-run -Werror $$(git ls-files '*.c' '*.cc' '*.cpp' '*.h'))
 
-# Says so where the checker is missing; CI must have it.
+# Says so if the checker is missing; CI must have it.
 if-installed = if command -v $(firstword $(1)) >/dev/null; then echo '$(firstword $(1))'; $(1); \
 	else echo 'check: not checked: $(firstword $(1)) is not installed'; test -z "$$CI"; fi
 
@@ -105,7 +105,7 @@ pad: ## write ld-scripts/pad-x86_64.o
 	python3 -c 'from hugealign.elf import image, objectfile; import sys; \
 	  sys.stdout.buffer.write(objectfile.pad_object(image.EM_X86_64, ".hugealign.pad"))' >ld-scripts/pad-x86_64.o
 
-# PREFIX and DESTDIR go through the environment, so that no character in them means anything to make or to the shell.
+# PREFIX and DESTDIR go through the environment, so no character in them means anything to make or to the shell.
 export PREFIX ?= /usr/local
 export DESTDIR ?=
 INSTALL = . hugealign/sh/python.sh; find_python hugealign || { echo 'no python3 of version 3.11 or newer found' >&2; exit 1; }; \
@@ -130,12 +130,12 @@ wheel: ## build the wheel, below dist
 
 setup: $(VENV)/installed
 
-# Debian's packages and the Python packages of pyproject.toml's groups; done again when either list changes.
+# Debian's packages and the Python packages of pyproject.toml's groups; installed again when either list changes.
 $(VENV)/installed: pyproject.toml tests/setup.sh tests/requirements.py
 	tests/setup.sh $(VENV)
 	@touch $@
 
-# Each has an environment of its own: Sphinx pins what the tests have newer.
+# Each has an environment of its own: Sphinx pins older versions than the tests use.
 $(CHECKERS)/installed $(SPHINX)/installed: pyproject.toml tests/requirements.py
 	python3 -m venv $(@D)
 	python3 tests/requirements.py $(if $(filter $(SPHINX)/%,$@),manual,check) >$(@D)/requirements.txt

@@ -1,4 +1,4 @@
-"""Rules: a dependency that has a program linked by hugealign, and a test that its text is in whole windows."""
+"""Rules: a dependency that makes hugealign link a program, and a test that its text is in whole windows."""
 
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 
@@ -13,7 +13,7 @@ def _text_impl(ctx):
             fail("a comma in %s: gcc's -wrapper would split it" % words)
         flags = ["-wrapper", ",".join(words)]
     else:
-        # clang has no -wrapper.  The first -B counts, and with -fuse-ld=/PATH it looks nowhere.
+        # clang has no -wrapper.  The first -B counts, and with -fuse-ld=/PATH clang does not search.
         if ctx.files.order:
             fail("an order needs gcc; with clang give --action_env=HUGEALIGN_PROFILE=/PATH")
         flags = ["-B" + _file(files, "/hugealign/libexec/ld").dirname + "/"]

@@ -2,15 +2,15 @@
 #
 #   hugealign_verify(target [STRICT] [ARGS option...])
 #
-# has `hugealign verify` look at what *target* links: after each link, which then fails if the text is not in whole
-# windows, and as a test of ctest named hugealign.<target>, which looks at the file as it is when the tests run.
-# STRICT lets warnings fail too; ARGS are further options of `hugealign verify`.  How the target is linked is not
-# changed: that is the toolchain file's business, or the compiler's.
+# runs `hugealign verify` on the file that *target* links: after each link, which then fails if the text is not in whole
+# windows, and as a ctest test named hugealign.<target>, which checks the file as it is when the tests run.
+# With STRICT, warnings fail too; ARGS are further options of `hugealign verify`.  It does not change how the target is
+# linked: that is the toolchain file's business, or the compiler's.
 #
 #   hugealign_profile(order target...)
 #
-# compiles the targets with -ffunction-sections and links them, those that are linked, by hugealign, which places the
-# functions of *order* first.  A program's static libraries are targets to be named here too.
+# compiles the targets with -ffunction-sections and has hugealign link those that are linked; it places the functions of
+# *order* first.  Name a program's static libraries here too: they are targets of their own.
 
 # The command that belongs to these files comes first: in a checkout, of `make install`, in a wheel's environment, in
 # pip's --target.
@@ -19,7 +19,7 @@ find_program(
   HINTS "${CMAKE_CURRENT_LIST_DIR}/../bin" "${CMAKE_CURRENT_LIST_DIR}/../../../bin"
         "${CMAKE_CURRENT_LIST_DIR}/../../../../../bin"
         "${CMAKE_CURRENT_LIST_DIR}/../../bin"
-  NO_CMAKE_FIND_ROOT_PATH # it runs here, also where the target does not
+  NO_CMAKE_FIND_ROOT_PATH # it runs here, even if the target does not
   DOC "The hugealign command")
 mark_as_advanced(HUGEALIGN_EXECUTABLE)
 if(NOT HUGEALIGN_EXECUTABLE)

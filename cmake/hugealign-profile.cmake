@@ -1,4 +1,4 @@
-# What the toolchain file and the package share: where the shims are, and how a link is given an order.
+# What the toolchain file and the package share: where the shims are, and how a link gets an order.
 
 # _hugealign_shims(variable): set *variable* to the option that leads a compiler to the linker shims.
 function(_hugealign_shims variable)
@@ -10,11 +10,10 @@ function(_hugealign_shims variable)
   set(${variable} "-B${package}/libexec/" PARENT_SCOPE)
 endfunction()
 
-# _hugealign_order(order options launcher): set *options* to what a compiler needs so that *order* can be followed, and
+# _hugealign_order(order options launcher): set *options* to what a compiler needs for a link in that *order*, and
 # *launcher* to the words in front of the link.
 #
-# The checksum means nothing to the link.  It is there so that the command changes with the order, which is what makes
-# generators link again.
+# The checksum means nothing to the link.  It makes the command change with the order, so that generators link again.
 function(_hugealign_order order options launcher)
   if(CMAKE_VERSION VERSION_LESS 3.21)
     message(FATAL_ERROR "hugealign: an order needs CMAKE_<LANG>_LINKER_LAUNCHER, of CMake 3.21; or set HUGEALIGN_PROFILE "
@@ -24,7 +23,7 @@ function(_hugealign_order order options launcher)
     message(FATAL_ERROR "hugealign: ${order}: no such order; make it: hugealign order PROFILE -b PROGRAM -o FILE")
   endif()
   file(SHA256 "${order}" sum)
-  # Assemblers take no such option, and clang warns of it.
+  # Assemblers take no such option, and clang warns about it.
   set(${options} "$<$<COMPILE_LANGUAGE:C,CXX,Fortran,OBJC,OBJCXX>:-ffunction-sections>" PARENT_SCOPE)
   set(${launcher} "${CMAKE_COMMAND}" -E env "HUGEALIGN_PROFILE=${order}" "_HUGEALIGN_ORDER=${sum}" PARENT_SCOPE)
 endfunction()

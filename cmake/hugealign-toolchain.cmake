@@ -1,8 +1,8 @@
 # A CMake toolchain file:  cmake --toolchain "$(hugealign path --toolchain)" …
 #
 # It leaves the choice of the compiler alone (CC, CXX, -DCMAKE_C_COMPILER) and leads the compiler to the linker
-# shims with -B, on link lines only, so that compile commands and compiler caches see no difference.  To have it
-# beside another toolchain file, include this one from there, or give it as
+# shims with -B, on link lines only, so compile commands and compiler caches see no difference.  To use it with
+# another toolchain file, include this one from there, or give it as
 # -DCMAKE_PROJECT_TOP_LEVEL_INCLUDES=… (CMake 3.24).
 #
 # With -DHUGEALIGN_PROFILE=server.order, or that variable in the environment of the first cmake, all targets follow

@@ -1,4 +1,4 @@
-"""hugealign: a program's text on huge pages, from the link to the running process."""
+"""hugealign: put a program's text on huge pages, from the link to the running process."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hugealign.verification.verify import compare, verify
     from hugealign.version import __version__
 
-#: What other programs may use, and the module that it is in; imported when it is used.
+#: The public API: each name and its module, which is imported on first use.
 _API = {
     "AdaptOptions": "hugealign.live.adapt",
     "AdviseOptions": "hugealign.live.advise",

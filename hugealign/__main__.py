@@ -4,12 +4,12 @@ import gc
 import os
 import sys
 
-# The launcher runs this file by its path, so that a bare checkout needs no installation; appended,
-# not put first, so that nothing beside the package can shadow the standard library.
+# The launcher runs this file by its path, so a bare checkout needs no installation.  The path goes last, so
+# nothing beside the package can shadow the standard library.
 sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from hugealign.cli import main
 
 status = main(sys.argv[1:])
-gc.freeze()  # or the interpreter, which ends, looks for cycles once more: 8 ms after `top`
+gc.freeze()  # otherwise the interpreter looks for cycles once more at exit: 8 ms after `top`
 sys.exit(status)

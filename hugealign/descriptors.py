@@ -1,4 +1,4 @@
-"""Descriptors: closed at the end of a block of code, written to until all is there, and read from a child process."""
+"""Helpers for file descriptors: close one after a block, write one completely, read from a forked child."""
 
 import os
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 class using:  # noqa: N801 - reads as what `with` does
-    """A context that gives the open descriptor *fd*, and closes it at its end."""
+    """A context manager that returns the open descriptor *fd*, and closes it at the end."""
 
     __slots__ = ("_fd",)
 
@@ -23,14 +23,14 @@ class using:  # noqa: N801 - reads as what `with` does
 
 
 def write_all(fd: int, data: bytes, offset: int = 0) -> None:
-    """Write *data* at *offset*.  Raises OSError."""
+    """Write all of *data* at *offset*.  Raises OSError."""
     done = 0
     while done < len(data):
         done += os.pwrite(fd, data[done:], offset + done)
 
 
 def forked(work: "Callable[[], bytes]", alone: bool = False) -> tuple[int, int]:
-    """Start *work* in a child, *alone* in a session; return its PID and the pipe that what it returns comes from."""
+    """Run *work* in a child, in its own session if *alone*; return its PID and a pipe with the result of *work*."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid:
@@ -45,4 +45,4 @@ def forked(work: "Callable[[], bytes]", alone: bool = False) -> tuple[int, int]:
             pipe.write(work())
         status = 0
     finally:
-        os._exit(status)  # whatever it was: it is the parent that will say so
+        os._exit(status)  # whatever happened, the parent reports it

@@ -1,12 +1,12 @@
-"""What we were given by our parent, to hand on: the environment and the descriptors."""
+"""The environment and the descriptors that our parent gave us, to pass on."""
 
 import os
 
 
 def as_given() -> dict[bytes, bytes]:
-    """Return our environment as it was at our start, without the ``LC_CTYPE`` that Python adds to a C locale (PEP 538).
+    """Return our initial environment, without the ``LC_CTYPE`` that Python adds to a C locale (PEP 538).
 
-    With that, the messages of what we run would come out in other quotation marks.
+    With ``LC_CTYPE``, the programs that we run would use other quotation marks in their messages.
     """
     try:
         with open("/proc/self/environ", "rb") as file:
@@ -17,10 +17,10 @@ def as_given() -> dict[bytes, bytes]:
 
 
 def reserve_standard_descriptors() -> None:
-    """Fill those of the descriptors 0, 1 and 2 that our parent has closed, until the next exec.
+    """Occupy the descriptors 0, 1 and 2 that our parent has closed, until the next exec.
 
-    Else a file that we open would get such a number: our messages would be written into it, and it would be taken from
-    the linker by that linker's own stdout.  What we run finds them closed again.
+    Otherwise a file that we open could get such a number: our messages would be written into it, and the linker's own
+    stdout would replace it.  The programs that we run find the descriptors closed again.
     """
     while (fd := os.memfd_create("closed")) <= 2:
         pass

@@ -1,24 +1,24 @@
-"""One exception class per kind of failure, each with the exit status that it means.
+"""One exception class per kind of failure, each with its exit status.
 
-Statuses of the tool: 1 findings, 2 wrong usage, 3 could not check.  Statuses of the wrapper follow
-``env`` and ``timeout``: 125 our own failure, 126 not executable, 127 not found (POSIX, XCU 2.8.2).
+Statuses of the tool: 1 findings, 2 wrong usage, 3 could not check.  Statuses of the wrapper follow ``env`` and
+``timeout``: 125 our own failure, 126 not executable, 127 not found (POSIX, XCU 2.8.2).
 """
 
 
 class HugealignError(Exception):
-    """Base of every error that is shown to the user as one line."""
+    """Base of all errors that the user sees as one line."""
 
     exit_status = 3
 
 
 class UsageError(HugealignError):
-    """The command line or a ``HUGEALIGN_*`` variable cannot be understood."""
+    """The command line or a ``HUGEALIGN_*`` variable is invalid."""
 
     exit_status = 2
 
 
 class NumberFormatError(HugealignError, ValueError):
-    """A number in untrusted text is none, or larger than it can be."""
+    """A number in untrusted text is malformed, or larger than it may be."""
 
 
 class NotElfError(HugealignError):
@@ -26,7 +26,7 @@ class NotElfError(HugealignError):
 
 
 class MalformedElfError(HugealignError):
-    """The file claims to be ELF, and its headers contradict themselves or the file."""
+    """The file claims to be ELF, but its headers contradict each other or the file."""
 
 
 class WrapperError(HugealignError):
@@ -36,7 +36,7 @@ class WrapperError(HugealignError):
 
 
 class NotRunnableError(HugealignError):
-    """The command cannot be executed; *exit_status* is 126 or 127, as of env(1)."""
+    """The command cannot be executed; *exit_status* is 126 or 127, as in env(1)."""
 
     def __init__(self, message: str, exit_status: int) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Executing a command in the place of this process."""
+"""Execute a command in place of this process."""
 
 import errno
 import os
@@ -10,11 +10,11 @@ from hugealign.units import printable
 
 
 def execute(words: Sequence[str], environ: Mapping[bytes, bytes], program: str = "") -> int:
-    """Execute *words* as execvp does, with *environ*; if that fails, say why and return 126 or 127 as env(1) does.
+    """Execute *words* as execvp does, with *environ*; on failure, say why and return 126 or 127 as env(1) does.
 
-    *program* is the path to execute in place of the first word, which stays the name.
+    *program* is the path to execute instead of the first word, which stays the name.
     """
-    # Undo what Python has done to signals, since the command would inherit it.
+    # Undo Python's signal settings, since the command would inherit them.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     try:
@@ -32,6 +32,6 @@ def execute(words: Sequence[str], environ: Mapping[bytes, bytes], program: str =
 
 
 def which(command: str) -> str | None:
-    """Return the path of what is executed for *command*; `shutil.which` brings three compressors with it."""
+    """Return the path that *command* executes; `shutil.which` would import three compressors."""
     places = [command] if "/" in command else [os.path.join(place, command) for place in os.get_exec_path()]
     return next((path for path in places if os.access(path, os.X_OK) and not os.path.isdir(path)), None)

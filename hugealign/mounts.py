@@ -1,4 +1,4 @@
-"""What is mounted where, as a process sees it: ``/proc/PID/mountinfo``, Documentation/filesystems/proc.rst 3.5."""
+"""The mounts that a process sees: ``/proc/PID/mountinfo``, Documentation/filesystems/proc.rst 3.5."""
 
 import os
 from collections.abc import Iterator
@@ -8,14 +8,14 @@ from hugealign.records import Record
 
 _LIMIT = 16 << 20  # bytes of a mount table
 _ESCAPED = rb"\\([0-3][0-7]{2})"  # space, tab, newline and backslash (mangle in fs/proc_namespace.c)
-#: Besides FUSE (filesystems(5)).
+#: File systems on a server, besides FUSE (filesystems(5)).
 _SERVED = (b"nfs", b"nfs4", b"cifs", b"smb3", b"9p", b"ceph", b"afs", b"lustre", b"beegfs", b"gpfs")
 
 
 class Mount(Record):
-    """One mount: the *root* of it within the file system on *device* lies at *place*.  Untrusted, as the kernel has it.
+    """One mount: its *root* within the file system on *device*, mounted at *place*.  Untrusted, as the kernel gives it.
 
-    A file system of that *kind* comes from the *source*, with *options*.
+    *kind* is the type of the file system, *source* is where it comes from, and *options* are its options.
     """
 
     number: bytes
@@ -28,13 +28,13 @@ class Mount(Record):
 
 
 def seen(pid: int | str = "self", word: bytes = b"") -> Iterator[Mount]:
-    """Yield the mounts that *pid* sees, those with *word* if one is given; none where they cannot be read."""
+    """Yield the mounts that *pid* sees, with *word* only those that contain it; none where they cannot be read."""
     with suppress(OSError), open(f"/proc/{pid}/mountinfo", "rb") as file:
         yield from parse(file.read(_LIMIT), word)
 
 
 def parse(table: bytes, word: bytes = b"") -> Iterator[Mount]:
-    """Yield the mounts of a *table*, as `seen` does; the thousands of a container host are not all taken apart."""
+    """Yield the mounts of a *table*, as `seen` does; a container host has thousands, so other lines are not split."""
     for line in table.split(b"\n"):
         if word not in line:
             continue
@@ -54,15 +54,15 @@ def of_device(device: int, pid: int | str = "self") -> Mount | None:
 
 
 def served(device: int, pid: int) -> bool:
-    """Return whether a server has the files of *device*: a look at one may wait for an answer that never comes."""
+    """Return whether *device* is on a server: looking at a file there may wait for an answer that never comes."""
     mount = of_device(device, pid)
     return mount is not None and (mount.kind.startswith(b"fuse") or mount.kind in _SERVED)
 
 
 def text(field: bytes) -> str:
-    """Return a field without the escapes of the kernel."""
+    """Return *field* with the kernel's escapes decoded."""
     if b"\\" not in field:
         return os.fsdecode(field)
-    import re  # which `run`, that must start in no time, needs for nothing else
+    import re  # `run`, which must start fast, needs it for nothing else
 
     return os.fsdecode(re.sub(_ESCAPED, lambda found: bytes((int(found[1], 8),)), field))

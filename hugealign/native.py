@@ -1,7 +1,7 @@
-"""Our C sources, compiled when they are needed, kept in a cache directory, and loaded.
+"""Compile hugealign's C sources on demand, keep the results in a cache directory, and load them.
 
-The name in the cache is a hash of the source and of the command that compiles it: a new version is compiled again, and
-an old file is never used for a new source.
+The name in the cache is a hash of the source and of the compile command, so a new version is compiled again and an old
+file is never used for a new source.
 """
 
 import hashlib
@@ -29,10 +29,10 @@ _LOADED: dict[str, Any] = {}  # by source
 
 
 def library(source: str, *definitions: str) -> str:
-    """Return a path of the shared object of *source*, one of our C files, compiled with -D *definitions*.
+    """Return the path of the shared object of *source*, one of our C files, compiled with -D *definitions*.
 
-    It is that of a descriptor which stays open (proc(5), /proc/PID/fd), so that what was checked is what is loaded.
-    Raises HugealignError without a C compiler, and if nothing can be compiled or kept.
+    The path is that of a descriptor that stays open (proc(5), /proc/PID/fd), so the file that was checked is the file
+    that is loaded.  Raises HugealignError without a C compiler, and if compiling or keeping the result fails.
     """
     compiler = next((path for word in _COMPILERS if (path := shutil.which(word))), None)
     if compiler is None:
@@ -55,7 +55,7 @@ def _path(fd: int) -> str:
 
 
 def _kept(directory: int, name: str) -> str | None:
-    """Return the path of what the cache has under *name*, None if nothing.  Raises HugealignError if it is not ours."""
+    """Return the path of *name* in the cache, or None if it is not there.  Raises HugealignError if it is not ours."""
     try:
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
     except FileNotFoundError:
@@ -65,9 +65,9 @@ def _kept(directory: int, name: str) -> str | None:
 
 
 def loaded(source: str, functions: Mapping[str, tuple[Any, tuple[Any, ...]]]) -> Any:
-    """Return `library` of *source*, loaded by ctypes; *functions* are its results' and arguments' types, by name.
+    """Return `library` of *source*, loaded by ctypes; *functions* maps names to result and argument types.
 
-    Raises HugealignError as `library` does, and if it cannot be loaded.
+    Raises HugealignError as `library` does, and if the object cannot be loaded.
     """
     import ctypes  # `record` does without it
 
@@ -84,13 +84,13 @@ def loaded(source: str, functions: Mapping[str, tuple[Any, tuple[Any, ...]]]) ->
 
 
 def cache() -> int:
-    """Open our directory below ``XDG_CACHE_HOME``, made if need be, where only we and root may write.
+    """Open our directory below ``XDG_CACHE_HOME``, where only we and root may write; make it if need be.
 
-    Raises OSError, and HugealignError if others may write there or put another directory in its place: they could put
-    code of theirs there.  So root uses nothing in another user's home.
+    Raises OSError, and HugealignError if others may write there or replace the directory, since they could put their
+    code there.  So root uses nothing in another user's home.
     """
     path = resources.cache()
-    if not os.path.isabs(path):  # of a user without a home, who is in no list of users
+    if not os.path.isabs(path):  # a user without a home who is in no list of users
         raise HugealignError(f"{printable(path)}: nothing is kept below the current directory; set XDG_CACHE_HOME")
     missing: list[str] = []
     while True:
@@ -115,10 +115,10 @@ def cache() -> int:
 
 
 def _compiled(command: list[str], source: str, directory: int, name: str) -> str:
-    """Compile *source*, keep it in the cache under *name* and return its path."""
+    """Compile *source*, keep the result in the cache under *name*, and return its path."""
     beside = f".{os.getpid()}-{name}"
     try:
-        # Here, and not where the linker makes it, so that no umask opens it to others.
+        # Make the file here, not in the linker, where the umask could open it to others.
         os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=directory))
         done = subprocess.run(
             [*command, source, "-lm", "-o", f"{_path(directory)}/{beside}"],

@@ -1,13 +1,13 @@
-"""What somebody who mistyped a name may have meant."""
+"""Suggest what a mistyped name may have meant."""
 
 from collections.abc import Iterable
 
-_LONGEST = 64  # characters; a longer word is not a slip of the pen
+_LONGEST = 64  # characters; a longer word is not a typo
 
 
 def nearest(word: str, known: "Iterable[str]") -> str:
-    """Return the one of *known* that is most like *word*, empty if none is."""
-    from difflib import get_close_matches  # 3 ms: only where something was mistyped
+    """Return the name in *known* that is most like *word*, empty if none is close."""
+    from difflib import get_close_matches  # takes 3 ms: only for mistyped names
 
     by_folded = {name.lower(): name for name in known}
     found = get_close_matches(word.lower(), by_folded, 1) if len(word) <= _LONGEST else []
@@ -15,7 +15,7 @@ def nearest(word: str, known: "Iterable[str]") -> str:
 
 
 def hint(word: str, known: "Iterable[str]") -> str:
-    """Return ``; did you mean NAME?`` for a message, empty if nothing is near."""
+    """Return ``; did you mean NAME?`` for a message, empty if no name is close."""
     from hugealign.units import printable
 
     found = nearest(word, known)

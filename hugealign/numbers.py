@@ -1,8 +1,8 @@
-"""Numbers in text that somebody else wrote: ASCII digits, nothing else, up to a bound that the caller gives.
+"""Parse numbers in untrusted text: ASCII digits, nothing else, up to a bound that the caller gives.
 
-Every parser of numbers comes here.  `int` alone also takes signs, underscores, blanks and the digits of other scripts:
-a size of -1 in a cpio header once meant "without limit" to a decompressor.  It raises a bare ValueError for 5,000
-digits, and takes quadratic time for somewhat fewer.
+All parsers of numbers use this module.  `int` alone also takes signs, underscores, blanks and the digits of other
+scripts: a size of -1 in a cpio header once meant "without limit" to a decompressor.  It also raises a bare ValueError
+for 5,000 digits, and takes quadratic time for somewhat fewer.
 """
 
 from hugealign.errors import NumberFormatError
@@ -14,25 +14,25 @@ _NAMES = {8: "an octal", 10: "a decimal", 16: "a hexadecimal"}
 
 
 def decimal(text: str | bytes, maximum: int, name: str = "") -> int:
-    """Return the number that the decimal digits *text* mean, at most *maximum*.
+    """Return the number that the decimal digits *text* represent, at most *maximum*.
 
-    *name* says what the number is, for the message.  Raises NumberFormatError.
+    *name* names the number in the message.  Raises NumberFormatError.
     """
     return _number(text, 10, maximum, name)
 
 
 def octal(text: str | bytes, maximum: int, name: str = "") -> int:
-    """Return the number that the octal digits *text* mean; otherwise as `decimal`."""
+    """Return the number that the octal digits *text* represent; otherwise like `decimal`."""
     return _number(text, 8, maximum, name)
 
 
 def hexadecimal(text: str | bytes, maximum: int, name: str = "") -> int:
-    """Return the number that the hexadecimal digits *text* mean, without a prefix; otherwise as `decimal`."""
+    """Return the number that the hexadecimal digits *text* represent, without a prefix; otherwise like `decimal`."""
     return _number(text, 16, maximum, name)
 
 
 def _number(text: str | bytes, base: int, maximum: int, name: str) -> int:
-    # strip() leaves nothing exactly where every character is a digit.
+    # strip() leaves nothing exactly if every character is a digit.
     rest = text.strip(_DIGITS[base]) if isinstance(text, str) else text.strip(_BYTES[base])
     if text and not rest and len(text) <= _LONGEST:
         number = int(text, base)

@@ -1,15 +1,15 @@
-r"""The order file ``hugealign.order/1``: one symbol per line, in the order that a linker is to put them.
+r"""The order file ``hugealign.order/1``: one symbol per line, in the order in which the linker should place them.
 
-``name``, then ``key=value`` fields after tabs: ``file`` the source file of a local symbol whose name others have too,
-``samples``, ``kind`` (``cold`` or ``fill``; without it the function is hot), ``blocks`` (of a function that is divided:
-the numbers of the basic blocks that stay, in order, as in ``0.4.2``), ``unit`` (of such a one, if others have its name:
-the compilation unit, as debug information has it).  A line with ``of`` is another name of the
-function before, since a section can bear any of them.  ``@401136`` is a function without a name, by its address.
-``# key: value`` before the first symbol says what the order was made from, ``# window: 2`` further down where a window
-begins; any other line that begins with ``#`` is a comment.
+A line is a ``name``, then ``key=value`` fields after tabs.  ``file`` is the source file of a local symbol whose name is
+not unique.  ``samples`` is the function's number of samples.  ``kind`` is ``cold`` or ``fill``; without it the function
+is hot.  ``blocks`` is for a function that is divided: the numbers of the basic blocks that stay, in order, as in
+``0.4.2``.  ``unit`` is for a divided function whose name is not unique: its compilation unit, as in debug information.
+A line with ``of`` is another name of the function before it, since a section can have any of the names.  ``@401136`` is
+a function without a name, by its address.  ``# key: value`` before the first symbol records what the order was made
+from; ``# window: 2`` further down marks where a window begins; any other line that begins with ``#`` is a comment.
 
-In names and values a backslash, a character that does not print and an undecodable byte are escaped (``\\``, ``\t``,
-``\n``, ``\xNN`` for each byte), and so are ``#`` and ``@`` at the beginning and spaces at both ends of a name.
+In names and values a backslash, an unprintable character and an undecodable byte are escaped (``\\``, ``\t``, ``\n``,
+``\xNN`` for each byte), and so are ``#`` and ``@`` at the beginning of a name and spaces at both ends.
 """
 
 import os
@@ -33,7 +33,7 @@ _MOST_SAMPLES = 10**30 - 1
 _FILE_LIMIT, _LINE_LIMIT = 1 << 28, 1 << 20  # bytes of an order file, and of a line
 _MOST = 1 << 21  # functions; the largest programs have half as many
 _MOST_BLOCKS, _MOST_NUMBER = 1 << 16, (1 << 32) - 1
-ALIASES = 16  # other names of a function; linkers that make functions one (--icf) give some of them thousands
+ALIASES = 16  # kept other names per function; linkers that merge functions (--icf) give some of them thousands
 
 
 class OrderFileError(HugealignError):
@@ -42,12 +42,12 @@ class OrderFileError(HugealignError):
 
 @dataclass(slots=True)
 class Entry:
-    """One function: *name*, or *address* if it is empty; *file* if the name is not enough; its other names *aliases*.
+    """One function: *name*, or *address* if it is empty; *file* if the name is not unique; *aliases*, its other names.
 
-    *window* is the number of the window that it begins in, from 1; 0 if the file does not say.  *blocks* are numbers
-    of the blocks that stay, the entry first, if it is to be divided; *unit* is its compilation unit, if that tells it
-    from others.  Not frozen: there are half a million of them in a large program, and making each would take three
-    times as long.
+    *window* is the number of the window that it begins in, from 1; 0 if the file does not say.  *blocks* are the
+    numbers of the blocks that stay if the function is divided, the entry block first; *unit* is its compilation unit,
+    if it is needed to tell the function from others.  The class is not frozen: a large program has half a million
+    entries, and making each one would take three times as long.
     """
 
     name: str
@@ -62,13 +62,13 @@ class Entry:
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """What tells this function from others."""
+        """The key that tells this function from others."""
         return self.name, self.file, 0 if self.name else self.address
 
 
 @dataclass(frozen=True, slots=True)
 class OrderFile:
-    """What an order file says: its *header*, and its functions in order."""
+    """The content of an order file: its *header*, and its functions in order."""
 
     header: Mapping[str, str] = field(default_factory=dict)
     entries: Sequence[Entry] = ()
@@ -104,9 +104,9 @@ def _lines(order: OrderFile) -> Iterator[str]:
 
 
 def load(path: str, *, plain: bool = False) -> OrderFile:
-    """Return what the order file at *path* says.  Raises HugealignError, which names the file.
+    """Return the content of the order file at *path*.  Raises HugealignError, which names the file.
 
-    With *plain*, it may also have one symbol per line and comments after ``#``, as lld takes it.
+    With *plain*, the file may also have one symbol per line and comments after ``#``, as lld takes it.
     """
     try:
         with open(path, "rb", opener=_open) as stream:
@@ -119,7 +119,7 @@ def load(path: str, *, plain: bool = False) -> OrderFile:
 
 
 def _open(path: str, flags: int) -> int:
-    fd = os.open(path, flags | os.O_NONBLOCK)  # a pipe that nobody writes to is empty
+    fd = os.open(path, flags | os.O_NONBLOCK)  # a pipe without a writer is empty
     os.set_blocking(fd, True)
     return fd
 
@@ -153,7 +153,7 @@ def _add(entry: Entry, entries: list[Entry]) -> None:
 
 
 def parse(lines: Iterable[bytes]) -> OrderFile:
-    """Return what *lines*, without their ends, say.  Raises OrderFileError."""
+    """Return the content of *lines*, which have no line ends.  Raises OrderFileError."""
     header: dict[str, str] = {}
     entries: list[Entry] = []
     window = 0
@@ -181,7 +181,7 @@ def parse(lines: Iterable[bytes]) -> OrderFile:
 
 
 def _entry(line: str, window: int, number: int) -> tuple[Entry, str | None]:
-    """Return what a line says, and the function that it is another name of."""
+    """Return the entry of a line, and the function that it is another name of, if any."""
     name, *words = line.split("\t")
     fields = dict(word.partition("=")[::2] for word in words)
     found = _ADDRESS.match(name)
@@ -210,7 +210,7 @@ def _number(text: str, line: int) -> int:
 
 
 def _blocks(text: str, line: int) -> tuple[int, ...]:
-    """Return the numbers of blocks, each of which is there once, the entry first."""
+    """Return the numbers of blocks: no duplicates, the entry block first."""
     words = text.split(".", _MOST_BLOCKS)
     try:
         found = tuple(decimal(word, _MOST_NUMBER) for word in words)
@@ -222,7 +222,7 @@ def _blocks(text: str, line: int) -> tuple[int, ...]:
 
 
 def escape(text: str) -> str:
-    """Return *text* without anything that would end a line or a field, or move a terminal's cursor."""
+    """Return *text* with all characters escaped that would end a line or a field, or move a terminal's cursor."""
     if text.isprintable() and "\\" not in text:
         return text
     return "".join(_ESCAPES.get(c) or (c if c.isprintable() else _bytes(c)) for c in text)
@@ -240,7 +240,7 @@ def _name(name: str) -> str:
 
 
 def unescape(text: str) -> str:
-    """Return what `escape` was given."""
+    """Return the text that `escape` was given."""
     if "\\" not in text:
         return text
     raw = text.encode("utf-8", "surrogateescape")

@@ -1,10 +1,10 @@
-"""A line of progress on a terminal, for work that takes longer than a second."""
+"""A progress line on the terminal, for work that takes longer than a second."""
 
 import sys
 import time
 
-_PATIENCE = 1.0  # seconds without a word
-_INTERVAL = 0.1  # seconds between two words
+_PATIENCE = 1.0  # seconds before the first message
+_INTERVAL = 0.1  # seconds between messages
 
 
 TYPE_CHECKING = False
@@ -14,27 +14,27 @@ if TYPE_CHECKING:
     from typing import Self
 
 
-#: Those whose line is on the terminal.
+#: The objects whose line is on the terminal.
 _shown: "list[Progress]" = []
 
 
 def silent(_: object) -> None:
-    """Show nothing, where nobody wants to be told."""
+    """Show nothing, for callers that want no progress."""
 
 
 def clear() -> None:
-    """Make room for something else on the terminal."""
+    """Clear the progress lines, to make room for something else on the terminal."""
     for one in tuple(_shown):
         one.clear()
 
 
 def _seen() -> bool:
-    """Say whether anybody looks at standard error, which may be closed."""
+    """Say whether standard error, which may be closed, is a terminal."""
     return sys.stderr is not None and sys.stderr.isatty()
 
 
 class Progress:
-    """Called with the amount done and the whole; writes to stderr if that is a terminal; clears its line at exit."""
+    """Progress on stderr, if a terminal: call it with the amount done and the total; its line is cleared at exit."""
 
     def __init__(self, title: str) -> None:
         self._title = title
@@ -44,11 +44,11 @@ class Progress:
         self._timer: threading.Timer | None = None
 
     def __call__(self, done: int, total: int) -> None:
-        """Show that *done* of *total* windows are done, if it is time to."""
+        """Show that *done* of *total* windows are done, if it is time."""
         self.say(f"{done} of {total} windows")
 
     def say(self, text: str) -> None:
-        """Show *text* behind the title, if it is time to."""
+        """Show *text* after the title, if it is time."""
         now = time.monotonic()
         if now < self._next or not _seen():
             return
@@ -58,12 +58,12 @@ class Progress:
         self._show(f"{self._title}: {text}")
 
     def at_once(self, text: str) -> None:
-        """Show *text* now: it is known that the work takes its time."""
+        """Show *text* now, for work that is known to take long."""
         self._next = 0.0
         self.say(text)
 
     def phase(self, text: str) -> None:
-        """Show *text*, at the latest when it is time to, though nothing more be said."""
+        """Show *text*, at the latest when it is time, even if nothing else is shown."""
         self._text = text
         self.say(text)
         if self._timer is None and _seen():
@@ -74,13 +74,13 @@ class Progress:
             self._timer.start()
 
     def over(self, names: "Sequence[str]") -> "Iterator[str]":
-        """Yield *names* of files, and show how many have been."""
+        """Yield the *names* of files, and show how many are done."""
         for number, name in enumerate(names):
             self.say(f"{number:,} of {len(names):,} files")
             yield name
 
     def clear(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         if self._width:
             self._show("")
             _shown.remove(self)

@@ -1,4 +1,4 @@
-"""Records for the paths of a link and of `run`, on which `dataclasses` would cost more than what they are for."""
+"""Records for the code paths of a link and of `run`, where `dataclasses` would cost more than the work itself."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 else:
 
     def dataclass_transform(**_: object) -> object:
-        """Change nothing: it tells type checkers that the annotations of a class are its fields."""
+        """Change nothing; type checkers learn that the annotations of a class are its fields."""
         return lambda cls: cls
 
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 else:
 
     class once:  # noqa: N801 - reads as property does
-        """A property of a `Record` that is computed when it is first asked for, then kept beside the fields.
+        """A property of a `Record` that is computed on first use, then kept beside the fields.
 
-        As `functools.cached_property`, whose import costs a link more than this saves it.
+        It works like `functools.cached_property`, whose import costs a link more than the property saves.
         """
 
         def __init__(self, compute: "Callable[[Any], Any]") -> None:
@@ -34,19 +34,19 @@ else:
 
 @dataclass_transform(frozen_default=True)
 class Record:
-    """What a frozen dataclass would be.  Type checkers see to the number of values and their types, nothing else does.
+    """A replacement for a frozen dataclass.  Only type checkers check the number of values and their types.
 
-    Names that are imported for type checkers alone are quoted: Python 3.14 looks them up late.
+    Names that are imported only for type checkers are quoted: Python 3.14 looks them up late.
     """
 
     def __init__(self, *values: "Any", **named: "Any") -> None:
         fields = self.__dict__
-        fields.update(zip(self.__annotations__, values))  # noqa: B905  # said, it costs as much again
+        fields.update(zip(self.__annotations__, values))  # noqa: B905  # strict= would double the cost
         if named:
             fields.update(named)
 
     def changed(self, **changes: "Any") -> "Self":
-        """Return the record with other values in some fields."""
+        """Return the record with other values in the fields *changes*."""
         return type(self)(**dict(zip(type(self).__annotations__, _values(self), strict=True)) | changes)
 
     def __eq__(self, other: object) -> bool:

@@ -1,4 +1,4 @@
-"""Opening regular files, and nothing else, by the names that users give."""
+"""Open regular files, and nothing else, by the names that users give."""
 
 import contextlib
 import errno
@@ -13,19 +13,19 @@ from hugealign.errors import HugealignError
 
 _PATIENCE = 60.0  # seconds to wait for a lock
 _PAUSE = 0.01
-#: No locks on this file system, or none on a file that is open for reading (NFS).
+#: The file system has no locks, or none on a file that is open for reading (NFS).
 NO_LOCKS = (errno.ENOLCK, errno.EBADF, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 
 
 class FileError(HugealignError):
-    """The file cannot be looked at: not there, not readable, not a regular file, or larger than memory."""
+    """The file cannot be examined: missing, not readable, not a regular file, or larger than memory."""
 
 
 @contextlib.contextmanager
 def opened(path: str, empty: bool = False) -> Iterator[int]:
-    """Open the regular file at *path* for reading only, with *empty* an empty one as well.
+    """Open the regular file at *path* for reading only; with *empty*, it may be empty.
 
-    Raises FileError, also for what then goes wrong in reading.
+    Raises FileError, also for errors while reading.
     """
     with using(_open(path, empty)) as fd:
         try:
@@ -36,14 +36,14 @@ def opened(path: str, empty: bool = False) -> Iterator[int]:
 
 @contextlib.contextmanager
 def locked(path: str, empty: bool = False) -> Iterator[int]:
-    """Open the regular file at *path* for reading only, and keep others that come here out of it meanwhile.
+    """Open the regular file at *path* for reading only, and keep other callers of this function out meanwhile.
 
-    With *empty*, an empty one as well.  Where the file system has no locks, nothing keeps them out.  Raises FileError.
+    With *empty*, the file may be empty.  Where the file system has no locks, nothing keeps them out.  Raises FileError.
     """
     while True:
         with using(_open(path, empty)) as fd:
             _lock(fd)
-            # Whoever held the lock before us may have put another file in its place.
+            # The previous holder of the lock may have put another file in its place.
             if os.path.samestat(os.fstat(fd), os.stat(path)):
                 yield fd
                 return
@@ -73,7 +73,7 @@ def _lock(fd: int) -> None:
 
 
 def lock(fd: int) -> bool:
-    """Lock the open file for us alone; return False if others kept it for too long.  Raises OSError."""
+    """Lock the open file exclusively; return False if others kept it for too long.  Raises OSError."""
     end = time.monotonic() + _PATIENCE
     while time.monotonic() <= end:
         with contextlib.suppress(BlockingIOError):

@@ -1,8 +1,8 @@
-"""Putting a file in the place of another, whole or not at all: all our atomic writes.
+"""Replace files atomically, whole or not at all.  All of hugealign's atomic writes go through here.
 
-The new file has no name until it is complete (``O_TMPFILE``, open(2)); then it gets one that only we give, and
-rename(2) puts it in its place.  A kill between these two leaves that name behind, and on a file system without
-``O_TMPFILE`` a kill before them does too; the next time we write to the directory we remove it.
+The new file has no name until it is complete (``O_TMPFILE``, open(2)); then it gets a name of our own pattern, and
+rename(2) puts it in place.  A kill between these two steps leaves that name behind; on a file system without
+``O_TMPFILE``, so does an earlier kill.  Our next write to the directory removes it.
 """
 
 import contextlib
@@ -22,17 +22,17 @@ from hugealign.regular import NO_LOCKS, locked
 
 _FS_IOC_GETFLAGS, _FS_IOC_SETFLAGS = 0x80086601, 0x40086602  # ioctl_iflags(2)
 _IMMUTABLE, _APPEND, _VERITY = 0x10, 0x20, 0x100000
-_KEPT = 0x8 | 0x40 | 0x80  # sync, nodump, noatime: those of chattr(1) that any file system lets us set again
+_KEPT = 0x8 | 0x40 | 0x80  # sync, nodump, noatime: the flags of chattr(1) that any file system lets us set again
 _TEMPORARY = r"\.hugealign-[0-9a-f]{16}"
-_CHUNK = 2 << 20  # a whole huge page: nothing of it is cleared before it is written
+_CHUNK = 2 << 20  # a whole huge page, which the kernel need not clear before it is written
 
 
-#: Writes the new file: (source, target, size of the source).
+#: A function that writes the new file: (source, target, size of the source).
 Fill = Callable[[int, int, int], None]
 
 
 class ReplaceError(HugealignError):
-    """The file cannot be replaced; it is as it was unless *changed*: then the new one is there, perhaps not on disk."""
+    """The file was not replaced and is as before; if *changed*, the new one is there, perhaps not yet on disk."""
 
     def __init__(self, message: str, changed: bool = False) -> None:
         super().__init__(message)
@@ -40,12 +40,12 @@ class ReplaceError(HugealignError):
 
 
 def write(path: str, data: bytes, mode: int = 0o666) -> None:
-    """Put *data* under *path*, whole or not at all; straight into what is not a regular file (``/dev/stdout``, a pipe).
+    """Put *data* under *path*, whole or not at all; directly if that is no regular file (``/dev/stdout``, a pipe).
 
-    Whatever file had that name loses it; *mode* is the new one's, but for the umask.  Symbolic links are followed.
-    Raises OSError, ValueError.
+    The file replaces one that has this name; *mode* is its mode, less the umask.  Symbolic links are followed.  Raises
+    OSError, ValueError.
     """
-    if os.path.exists(path) and not os.path.isfile(path):  # not of its real path: a pipe of /proc/self/fd has none
+    if os.path.exists(path) and not os.path.isfile(path):  # not the real path: a pipe in /proc/self/fd has none
         with open(path, "wb") as stream:
             stream.write(data)
         return
@@ -56,7 +56,7 @@ def write(path: str, data: bytes, mode: int = 0o666) -> None:
 
 @contextlib.contextmanager
 def beside(path: str) -> Iterator[str]:
-    """Give the path of a new file that other processes can open; without an error it is put under *path* at the end.
+    """Yield the path of a new file that other processes can open; put it under *path* at the end if all went well.
 
     Raises OSError.
     """
@@ -77,7 +77,7 @@ def beside(path: str) -> Iterator[str]:
 def create(path: str, source: int, fill: Fill) -> None:
     """Put what *fill* makes of the open file *source* under *path*, with its mode; whole or not at all.
 
-    Whatever file had that name loses it.  Symbolic links are followed.  Raises ReplaceError.
+    The file replaces one that has this name.  Symbolic links are followed.  Raises ReplaceError.
     """
     info = os.fstat(source)
     with _explained(), _directory(os.path.realpath(path)) as (place, name):
@@ -95,10 +95,10 @@ def create(path: str, source: int, fill: Fill) -> None:
 def replace(path: str, worthwhile: Callable[[int], bool], fill: Fill | None = None, held: int = -1) -> bool:
     """Replace the file at *path* by a copy of itself, or by what *fill* makes of it; return whether that was done.
 
-    The copy keeps owner, mode, times, extended attributes (ACLs, capabilities, labels) and holes, and has only a new
-    inode.  *worthwhile* gets it, open for reading, before anybody else can; if it returns False the copy is dropped.
-    *held* is the file if the caller has it `locked` already.  Symbolic links are followed.  ``trusted.*`` attributes
-    are seen by root only, and lost otherwise.  Raises ReplaceError, FileError.
+    The copy keeps owner, mode, times, extended attributes (ACLs, capabilities, labels) and holes; only the inode is
+    new.  *worthwhile* gets the copy, open for reading, before anyone else can; if it returns False the copy is dropped.
+    *held* is the file if the caller has it `locked` already.  Symbolic links are followed.  Only root sees
+    ``trusted.*`` attributes; without root they are lost.  Raises ReplaceError, FileError.
     """
     real = os.path.realpath(path)
     with _explained(), _directory(real) as (place, name), contextlib.ExitStack() as stack:
@@ -125,13 +125,13 @@ def copy_data(source: int, target: int, size: int) -> None:
 
 
 def copy_range(source: int, target: int, start: int, place: int, size: int) -> None:
-    """Copy *size* bytes at *start* of *source* to *place* in *target*, but for holes.  Raises OSError, ReplaceError."""
+    """Copy *size* bytes at *start* of *source* to *place* in *target*, except holes.  Raises OSError, ReplaceError."""
     at, end = start, start + size
     while at < end:
         try:
             data = os.lseek(source, at, os.SEEK_DATA)
         except OSError as error:
-            if error.errno != errno.ENXIO:  # only a hole is left
+            if error.errno != errno.ENXIO:  # ENXIO: only a hole is left
                 raise
             break
         at = min(end, os.lseek(source, data, os.SEEK_HOLE))
@@ -140,7 +140,7 @@ def copy_range(source: int, target: int, start: int, place: int, size: int) -> N
 
 
 def attributes(fd: int) -> list[str]:
-    """Return the names of the extended attributes that we may see; none where the file system has none."""
+    """Return the names of the extended attributes that we may see; none if the file system has none."""
     try:
         return os.listxattr(fd)
     except OSError as error:
@@ -150,7 +150,7 @@ def attributes(fd: int) -> list[str]:
 
 
 class _New:
-    """A file in the directory *place* that nobody sees before it is published; dropped if it never is."""
+    """A file in the directory *place* that is invisible until published; dropped if it never is."""
 
     def __init__(self, place: int, mode: int) -> None:
         self._place = place
@@ -158,7 +158,7 @@ class _New:
         try:
             self.fd = os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, mode, dir_fd=place)
         except OSError as error:
-            # EISDIR: the kernel, EOPNOTSUPP: the file system does not know it; ENOENT: some network file systems.
+            # No O_TMPFILE: EISDIR from the kernel, EOPNOTSUPP from the file system, ENOENT from some network ones.
             if error.errno not in (errno.EISDIR, errno.EOPNOTSUPP, errno.ENOENT):
                 raise
             self._name = _temporary_name()
@@ -170,20 +170,20 @@ class _New:
             raise
 
     def close(self) -> None:
-        """Drop it unless it was published."""
+        """Close the file, and drop it unless it was published."""
         if self._name:
             _forget(self._name, self._place)
         os.close(self.fd)
 
     def seal(self) -> None:
-        """Open it for reading only: nobody can execute what is open for writing (ETXTBSY)."""
+        """Reopen the file for reading only, since nobody can execute a file that is open for writing (ETXTBSY)."""
         reading = os.open(f"/proc/self/fd/{self.fd}", os.O_RDONLY | os.O_CLOEXEC)
         with using(self.fd):
             self.fd = reading
-            _mark(reading)  # before the lock of the other one goes
+            _mark(reading)  # before the other descriptor's lock goes
 
     def publish(self, name: str) -> None:
-        """Give it its *name*, which another file may have had."""
+        """Give the file its *name*, which another file may have had."""
         self.seal()
         if not self._name:
             self._name = _temporary_name()
@@ -195,7 +195,7 @@ class _New:
 
 @contextlib.contextmanager
 def _directory(real: str) -> Iterator[tuple[int, str]]:
-    """Open the directory of the path *real*, remove what killed ones of us left there, yield it and the name in it."""
+    """Open the directory of the path *real*, remove leftovers of killed runs there, yield it and the name in it."""
     directory, name = os.path.split(real)
     with using(os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as place:
         _remove_leftovers(place)
@@ -219,7 +219,7 @@ def _explained() -> Iterator[None]:
 
 
 def _refuse(source: int, info: os.stat_result, real: str) -> None:
-    """Raise ReplaceError for what a copy with another inode could not stand in for."""
+    """Raise ReplaceError for files that a copy with another inode cannot replace."""
     if info.st_nlink > 1:
         raise ReplaceError(f"it has {info.st_nlink} names (hard links); the others would keep the old file")
     if _is_mount_point(real):
@@ -261,7 +261,7 @@ def _copy_bytes(source: int, target: int, start: int, place: int, size: int) -> 
             except OSError as error:
                 if error.errno not in (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
                     raise
-                in_kernel = False  # from here on by one buffer: fresh memory for each piece takes as long as the copy
+                in_kernel = False  # use one buffer: fresh memory for each piece takes as long as the copy
                 buffer = memoryview(mmap.mmap(-1, count))
                 continue
         else:
@@ -272,7 +272,7 @@ def _copy_bytes(source: int, target: int, start: int, place: int, size: int) -> 
 
 
 def _copy_mode(target: int, info: os.stat_result) -> None:
-    """Give *target* the mode of the original; not its set-user-ID bits if the owner is another."""
+    """Give *target* the mode of the original, without its set-user-ID bits if the owner differs."""
     made = os.fstat(target)
     same = (made.st_uid, made.st_gid) == (info.st_uid, info.st_gid)
     os.fchmod(target, stat.S_IMODE(info.st_mode) & (0o7777 if same else 0o777))
@@ -301,7 +301,7 @@ def copy_attributes(source: int, target: int, info: os.stat_result | None = None
 
 
 def sealed(fd: int) -> bool:
-    """Return whether fs-verity guards the open file: our copy would not be."""
+    """Return whether fs-verity guards the open file, which it would not do for our copy."""
     return bool(_flags(fd) & _VERITY)
 
 
@@ -313,7 +313,7 @@ def _flags(fd: int) -> int:
 
 
 def _mark(fd: int) -> None:
-    """Lock *fd* for as long as we live, which tells a name in use from one left behind."""
+    """Lock *fd* until we exit, which tells a name in use from a leftover."""
     try:
         fcntl.flock(fd, fcntl.LOCK_SH)
     except OSError as error:
@@ -326,8 +326,8 @@ def _temporary_name() -> str:
 
 
 def _remove_leftovers(place: int) -> None:
-    """Remove the copies that one of us, killed in the middle, has left in the directory."""
-    import re  # which `run`, the other user of this module, has no need of
+    """Remove the copies that killed runs of hugealign left in the directory."""
+    import re  # `run`, the other user of this module, does not need it
 
     for name in os.listdir(place):
         if not re.fullmatch(_TEMPORARY, name):

@@ -1,4 +1,4 @@
-"""Where files that are not Python lie: beside the package in a checkout, inside it once installed; and our cache."""
+"""Where non-Python files are: beside the package in a checkout, inside it once installed; and where our cache is."""
 
 import os
 
@@ -12,6 +12,6 @@ def directory(name: str) -> str:
 
 
 def cache() -> str:
-    """Return the path of the user's directory for what we make (XDG Base Directory Specification 0.8)."""
+    """Return the path of our directory in the user's cache (XDG Base Directory Specification 0.8)."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     return os.path.join(base if os.path.isabs(base) else os.path.expanduser("~/.cache"), "hugealign")

@@ -1,7 +1,7 @@
-"""What the ``HUGEALIGN_*`` variables ask of a link, and the defaults that every command shares.
+"""The settings of a link, from the ``HUGEALIGN_*`` variables, and the defaults that all commands share.
 
-No other configuration is read on the way of a link: a file found by search would make builds depend on where they run.
-VARIABLES is the one table of them: the help, `doctor` and the shell's checks (packaging/tables.py) are made of it.
+A link reads no other configuration: a file found by search would make builds depend on where they run.  VARIABLES is
+the only table of these variables: the help, `doctor` and the shell's checks (packaging/tables.py) are made from it.
 """
 
 from hugealign.errors import UsageError
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 CHECK_MODES = ("off", "warn", "error")
-#: What of a program can be made whole windows.
+#: The parts of a program that can become whole windows.
 SEGMENTS = ("text", "text,rodata", "text,data", "text,rodata,data")
 BOOLEAN, SIZE, PAGE_SIZE_KIND, GLOBS, FILE = "boolean", "size", "page size", "globs", "file"
-#: The kinds that are one of a few words.
+#: The kinds whose values are one of a few words.
 MODE, SEGMENTS_KIND = "mode", "segments"
 CHOICES = {MODE: CHECK_MODES, SEGMENTS_KIND: SEGMENTS}
 
-#: The huge page size; the text that is not worth a window; the tail that is not worth a pad: as people write them.
+#: The huge page size, the least text worth a window, and the least tail worth a pad, as people write them.
 DEFAULT_PAGE_SIZE, DEFAULT_MIN_TEXT, DEFAULT_PAD_THRESHOLD = "2M", "256K", "4K"
 #: The same in bytes.
 PAGE_SIZE, MIN_TEXT, PAD_THRESHOLD = 2 << 20, 256 << 10, 4 << 10
 
-#: variable: kind, the field of Settings that it sets (none: the launcher reads it), example in the help, what it does.
+#: variable: kind, the field of Settings that it sets (empty: the launcher reads it), example for the help, meaning.
 VARIABLES = {
     "HUGEALIGN_DISABLE": (BOOLEAN, "", "1", "be the bare compiler"),
     "HUGEALIGN_PAGE_SIZE": (PAGE_SIZE_KIND, "page_size", DEFAULT_PAGE_SIZE, "the huge page size"),
@@ -48,10 +48,10 @@ VARIABLES = {
 
 
 class Settings(Record):
-    """The settings of one link.  Sizes in bytes; *only* and *skip* are tuples of globs of output names.
+    """The settings of one link.  Sizes are in bytes; *only* and *skip* are tuples of globs of output names.
 
-    *profile* is the path of an order file, empty without one.  With *order_objects* its functions bring along the
-    objects that they lie in, where they have no section of their own.  *segments* is one of SEGMENTS.
+    *profile* is the path of an order file, empty without one.  With *order_objects*, a function without a section of
+    its own pulls in the object that contains it.  *segments* is one of SEGMENTS.
     """
 
     page_size: int = PAGE_SIZE
@@ -67,12 +67,12 @@ class Settings(Record):
 
     @property
     def rodata(self) -> bool:
-        """Whether read-only data are to be whole windows, too."""
+        """Whether read-only data should fill whole windows, too."""
         return "rodata" in self.segments
 
     @property
     def data(self) -> bool:
-        """Whether data that begin as zeros are to be whole windows, too."""
+        """Whether data that begin as zeros should fill whole windows, too."""
         return self.segments.endswith(",data")
 
 
@@ -92,7 +92,7 @@ def said(words: tuple[str, ...]) -> str:
 
 
 def check_variable(name: str, text: str) -> None:
-    """Raise UsageError unless *text* is something that the variable *name* can be."""
+    """Raise UsageError unless *text* is a valid value of the variable *name*."""
     if text:
         _value(name, VARIABLES[name][0], text)
 

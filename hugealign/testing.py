@@ -1,11 +1,11 @@
-"""For the tests of other projects: what was built has its text in whole windows.
+"""An assertion for the tests of other projects: a built program has its text in whole windows.
 
     from hugealign.testing import assert_huge_text
 
     def test_server_is_laid_out():
         assert_huge_text("build/server", windows=3)
 
-Works with pytest, unittest or none; imports neither.
+It works with pytest, unittest or neither, and imports neither.
 """
 
 import os
@@ -25,9 +25,9 @@ def assert_huge_text(
 ) -> None:
     """Raise AssertionError unless `hugealign verify` finds the file at *path* ok and its text has enough windows.
 
-    *page_size* is the size of a huge page in bytes.  *windows* is the least number of whole windows: without it small
-    text passes, as there is nothing to check.  *strict* lets warnings fail as well.  In an archive every program and
-    library must be ok.
+    *page_size* is the size of a huge page in bytes.  *windows* is the minimum number of whole windows; without it,
+    small text passes because there is nothing to check.  *strict* makes warnings fail as well.  In an archive, every
+    program and library must be ok.
     """
     __tracebackhide__ = True  # pytest shows the caller's line
     found = verify(path, Policy(page_size), Selection(fail_on="warning" if strict else "error"))

@@ -1,6 +1,6 @@
-"""Whether others may put files of theirs where we load code from: only we and root may.
+"""Check that only we and root may put files where we load code from.
 
-So root uses nothing in another user's home, and nobody uses what lies in a directory that others write to.
+So root uses nothing in another user's home, and no user runs files from a directory that others can write to.
 """
 
 import os
@@ -12,7 +12,7 @@ from hugealign.units import printable
 
 
 def check_directory(fd: int, path: str) -> None:
-    """Check the open directory *fd* and all above it: as they are, whatever links the *path* led through.
+    """Check the open directory *fd* and all its real parents, whatever links the *path* led through.
 
     Raises HugealignError, which names the *path*.
     """
@@ -23,7 +23,7 @@ def check_directory(fd: int, path: str) -> None:
 
 
 def check(found: os.stat_result, path: str, sticky: bool = False) -> None:
-    """Raise HugealignError if others may change what is *found*; *sticky* directories guard what is in them."""
+    """Raise HugealignError if others may change *found*; a *sticky* directory protects the files in it."""
     writable = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not (sticky and found.st_mode & stat.S_ISVTX)
     if writable or found.st_uid not in (0, os.geteuid()):
         raise HugealignError(

@@ -1,4 +1,4 @@
-"""Sizes as people write them: bytes with binary suffixes."""
+"""Sizes as people write them: bytes with binary suffixes, and text fit for a terminal."""
 
 from hugealign.errors import NumberFormatError, UsageError
 from hugealign.numbers import decimal
@@ -49,9 +49,9 @@ def counted(number: int, noun: str) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Return *text* fit for a terminal: control characters and undecodable bytes as ``\xNN`` escapes.
+    r"""Return *text* fit for a terminal: control characters and undecodable bytes become ``\xNN`` escapes.
 
-    File, symbol and section names are untrusted; unescaped they could move the cursor or forge lines.
+    File, symbol and section names are untrusted; unescaped, they could move the cursor or forge lines.
     """
     if text.isprintable():
         return text

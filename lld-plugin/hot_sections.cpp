@@ -34,7 +34,7 @@ class BadOrderFile : public DiagnosticInfo {
     std::string Message;
 };
 
-/// Before ThinLTO's link, stands for the section of a local function.
+/// Before ThinLTO's link, this attribute stands for the section of a local function.
 constexpr char Mark[] = "hugealign-section";
 
 /// The order file, read once per process; null without a good one.  The first module gets the warning if it is malformed.
@@ -48,7 +48,7 @@ const OrderFile *order(LLVMContext &Context) {
         std::string Message;
         raw_string_ostream Stream(Message);
         Stream << "hugealign: ";
-        printEscapedString(Path, Stream); // whatever it does to a terminal
+        printEscapedString(Path, Stream); // whatever it would do to a terminal
         Stream << ": " << Order.error() << "; no section was changed";
         Context.diagnose(BadOrderFile(Stream.str()));
     }
@@ -58,7 +58,7 @@ const OrderFile *order(LLVMContext &Context) {
 /// Whether M is part of any link-time optimisation: clang sets this flag before its passes run.
 bool isForLto(const Module &M) { return M.getModuleFlag("EnableSplitLTOUnit"); }
 
-/// The section for F; empty if it is to keep its own.  Another name of it is as good as its first.
+/// The section for F; empty if F keeps its own.  An alias is as good as F's own name.
 std::string sectionFor(const OrderFile &Order, const Function &F, ArrayRef<StringRef> Aliases) {
     const StringRef Source = F.getParent()->getSourceFileName();
     SmallVector<StringRef, 4> Names(1, F.getName());
@@ -66,8 +66,8 @@ std::string sectionFor(const OrderFile &Order, const Function &F, ArrayRef<Strin
     for (const StringRef Name : Names)
         if (Order.contains(Name, Source))
             return (".text.hot." + withoutThinLtoSuffix(Name)).str();
-    // A namesake of a hot function, from another source file: lld's symbol order knows no files, and would move all
-    // code that it lies among.  No order asks for a section of that name.  Linkers' code generators make sections.
+    // A namesake of a hot function, from another source file: lld's symbol order knows no files, and would move all the
+    // code around it.  No order asks for a section of that name.  Linkers' code generators make sections themselves.
     if (!isForLto(*F.getParent()))
         for (const StringRef Name : Names)
             if (Order.contains(Name))
@@ -79,7 +79,7 @@ std::string sectionFor(const OrderFile &Order, const Function &F, ArrayRef<Strin
 /// clang sets the second flag to 0 for full LTO.
 bool isForThinLink(const Module &M) { return isForLto(M) && !M.getModuleFlag("ThinLTO"); }
 
-/// Whether sections of M's target are a matter of layout only.  For BPF they say what a function is for.
+/// Whether sections on M's target matter only for layout.  For BPF they say what a function is for.
 bool isSupported(const Module &M) {
     const Triple Target(M.getTargetTriple());
     return Target.isOSBinFormatELF() && Target.getArch() != Triple::bpfel &&
@@ -102,11 +102,11 @@ PreservedAnalyses HotSections::run(Module &M, ModuleAnalysisManager &) {
         Resolvers.insert(IFunc.getResolverFunction());
 
     const bool ForThinLink = Compile && isForThinLink(M);
-    // The lld of LLVM 14 loads no plugin; a mark would be for nothing, and change the names of local functions.
+    // The lld of LLVM 14 loads no plugin; a mark would be useless, and change the names of local functions.
     if (ForThinLink && LLVM_VERSION_MAJOR < 15)
         return PreservedAnalyses::all();
     for (Function &F : M) {
-        // A naked function may fall through into the next one.  A body that is only there to be inlined has no section.
+        // A naked function may fall through into the next one.  A body that exists only for inlining has no section.
         if (F.isDeclarationForLinker() || F.hasSection() || F.hasFnAttribute(Attribute::Naked) ||
             Resolvers.count(&F))
             continue;
@@ -117,7 +117,7 @@ PreservedAnalyses HotSections::run(Module &M, ModuleAnalysisManager &) {
             continue;
         // ThinLTO imports nothing that refers to a local function with a section (isNonRenamableLocal,
         // lib/Analysis/ModuleSummaryAnalysis.cpp): such a function gets its section in the link; and in a fat
-        // object's machine code, whose pipeline runs on what the one for the link has marked.
+        // object's machine code, whose pipeline runs on what the link's pipeline has marked.
         if (ForThinLink && F.hasLocalLinkage() && !F.hasFnAttribute(Mark))
             F.addFnAttr(Mark, Section);
         else

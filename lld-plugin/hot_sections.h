@@ -1,5 +1,5 @@
-// The pass: gives each hot function an ELF section of its own, `.text.hot.NAME`, its namesakes in other files too,
-// `.text.other.NAME`, and leaves all others as they are.
+// The pass: gives each hot function an ELF section of its own, `.text.hot.NAME`, and its namesakes in other files
+// `.text.other.NAME`; it leaves all other functions as they are.
 #ifndef HUGEALIGN_HOT_SECTIONS_H
 #define HUGEALIGN_HOT_SECTIONS_H
 
@@ -12,7 +12,7 @@ class HotSections : public llvm::PassInfoMixin<HotSections> {
     /// Compile: the pipeline is that of a compilation, not that of a link.
     explicit HotSections(bool Compile) : Compile(Compile) {}
     llvm::PreservedAnalyses run(llvm::Module &M, llvm::ModuleAnalysisManager &);
-    /// Not to be left out at -O0 or by -opt-bisect-limit.
+    /// Run at -O0 and with -opt-bisect-limit, too.
     static bool isRequired() { return true; }
 
   private:

@@ -38,7 +38,7 @@ std::string unescape(StringRef Text) {
     return Plain;
 }
 
-/// Whether one path ends in the other: compilers write what they were given, or only its last part.
+/// Whether one path ends in the other: compilers write the path that they were given, or only its last part.
 bool sameFile(StringRef One, StringRef Other) {
     if (One.size() < Other.size())
         std::swap(One, Other);
@@ -62,7 +62,7 @@ OrderFile::OrderFile(StringRef Path) {
         Error = "not a file of at most 256 MiB";
         return;
     }
-    // Volatile: read, not mapped, so that a file that shrinks meanwhile is no SIGBUS.
+    // Volatile: read, not mapped, so a file that shrinks meanwhile causes no SIGBUS.
     auto Buffer =
         MemoryBuffer::getFile(Path, /*IsText=*/false, /*RequiresNullTerminator=*/false, /*IsVolatile=*/true);
     if (!Buffer)

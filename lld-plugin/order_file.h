@@ -29,7 +29,7 @@ class OrderFile {
     bool parseSymbol(llvm::StringRef Line);
 
     std::string Error;
-    /// Name, without ThinLTO's suffix -> the source files that it is meant of; an empty one is any.
+    /// Name, without ThinLTO's suffix -> the source files whose function is meant; an empty one means any.
     llvm::StringMap<llvm::SmallVector<std::string, 1>> Hot;
 };
 

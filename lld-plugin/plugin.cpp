@@ -18,7 +18,7 @@ using namespace llvm;
 using hugealign::HotSections;
 
 static void registerPasses(PassBuilder &PB) {
-    // Only a compilation has a pipeline start; a ThinLTO backend shares but the extension point at the end.
+    // Only a compilation has a pipeline start; a ThinLTO backend shares only the extension point at the end.
     auto Compile = std::make_shared<bool>(false);
     PB.registerPipelineStartEPCallback([Compile](ModulePassManager &, auto) { *Compile = true; });
     // LLVM 20 and newer pass the phase too.
@@ -51,7 +51,7 @@ extern "C" LLVM_ATTRIBUTE_WEAK PassPluginLibraryInfo llvmGetPassPluginInfo() {
     const unsigned Host = hostVersion();
     if (Host == 0 || Host == LLVM_VERSION_MAJOR)
         return {LLVM_PLUGIN_API_VERSION, "hugealign", LLVM_VERSION_STRING, registerPasses};
-    // LLVM looks at the version of the interface only, which has not changed in years, and would crash in our code.
+    // LLVM checks only the version of the interface, which has not changed in years, and would crash in our code.
     std::fprintf(stderr,
                  "hugealign: error: this plugin is for LLVM %d, not for LLVM %u; the right one: hugealign "
                  "plugin list\n",

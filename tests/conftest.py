@@ -1,7 +1,7 @@
-"""What holds for all tests."""
+"""Setup for all tests."""
 
 import signal
 
-# A job in the background of a shell script has SIGINT ignored, and hands that on: tests of interrupts would then test
+# A background job of a shell script ignores SIGINT, and its children inherit that: tests of interrupts would test
 # nothing.
 signal.signal(signal.SIGINT, signal.default_int_handler)

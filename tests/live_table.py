@@ -16,13 +16,13 @@ from tests.live.programs import Programs
 _HEAD = """\
 # What is huge where
 
-`make docs-live` writes this from measurements. {date}, Linux {release}, {machine}. A program of {kib} KiB
-of text, all of it in whole windows; the cells are KiB that 2 MiB pages map in a process (`FilePmdMapped`,
-`ShmemPmdMapped`) that asks the kernel for nothing.
+`make docs-live` measures and writes this page: {date}, Linux {release}, {machine}. The program has {kib} KiB of text,
+all of it in whole windows. The cells are the KiB that 2 MiB pages map (`FilePmdMapped`, `ShmemPmdMapped`) in a process
+that asks the kernel for nothing.
 
 ## By writer
 
-Before → after `hugealign warm`, run by an ordinary user.
+Before → after an ordinary user runs `hugealign warm`.
 
 | file system | {writers} |
 |---|{bars}
@@ -30,7 +30,7 @@ Before → after `hugealign warm`, run by an ordinary user.
 _MODES = """
 ## By THP mode
 
-`/sys/kernel/mm/transparent_hugepage/enabled`; written by cp, warmed by root. In a process that
+The mode is `/sys/kernel/mm/transparent_hugepage/enabled`. cp wrote the file and root warmed it. In a process that
 `prctl(PR_SET_THP_DISABLE)` keeps from huge pages, every cell of this page is {disabled}.
 
 | file system | {modes} |

@@ -1,4 +1,4 @@
-"""What the tests share: running commands, the compilers and linkers there are, and an independent look at ELF files."""
+"""Shared by the tests: running commands, the available compilers and linkers, and an independent view of ELF files."""
 
 import os
 import shutil
@@ -10,16 +10,16 @@ ROOT = Path(__file__).resolve().parents[1]
 BIN = ROOT / "bin"
 HUGEALIGN = BIN / "hugealign"
 SRC = ROOT / "tests" / "link" / "src"
-#: A program with more than a window of text: the Python of the system, not one that a version manager built.
+#: A program with more than a window of text: the system's Python, not one that a version manager built.
 PYTHON = Path("/usr/bin/python3").resolve()
 PAGE = 2 << 20
-#: What pyelftools calls the feature bits of IBT, SHSTK, BTI, PAC, GCS: of which linkers keep what all inputs have.
+#: pyelftools' names for the feature bits of IBT, SHSTK, BTI, PAC, GCS; linkers keep those that all inputs have.
 FEATURES = ("GNU_PROPERTY_X86_FEATURE_1_AND", "GNU_PROPERTY_AARCH64_FEATURE_1_AND", 0xC0000000, 0xC0000002)
 LLVM = {"lld14": "/usr/lib/llvm-14/bin", "lld19": "/usr/lib/llvm-19/bin"}
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """The environment of a user: bin/ on PATH, no HUGEALIGN_* but those asked for, messages in English."""
+    """A user's environment: bin/ on PATH, no HUGEALIGN_* except those in *changes*, messages in English."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("HUGEALIGN_", "_HUGEALIGN"))}
     return kept | {"PATH": f"{BIN}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8"} | changes
 
@@ -27,7 +27,7 @@ def environment(**changes: str) -> dict[str, str]:
 def run(
     *argv: object, cwd: Path | None = None, env: dict[str, str] | None = None, check: bool = False, **settings: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command and return what it printed and its status; *settings* are variables added to the environment."""
+    """Run a command and return its output and status; *settings* are variables to add to the environment."""
     done = subprocess.run(
         [str(word) for word in argv],
         cwd=cwd,
@@ -44,7 +44,7 @@ def run(
 
 
 def lacking(*words: str) -> str | None:
-    """The compiler, or the linker that it is told to use, among the *words* of a command, if it is not installed."""
+    """The compiler in the *words* of a command, or the linker that they select, whichever is not installed."""
     compiler = shutil.which(words[0])
     if not compiler:
         return words[0]
@@ -54,7 +54,7 @@ def lacking(*words: str) -> str | None:
     target = words[0].rpartition("gcc")[0] if linker in ("bfd", "gold") else ""
     where = next((f"{word[2:]}/" for word in words if word.startswith("-B")), "")
     tool = f"{where}{target}ld.{linker}"
-    # clang looks beside itself first.
+    # clang looks next to itself first.
     path = f"{Path(compiler).resolve().parent}{os.pathsep}{os.environ['PATH']}"
     return None if shutil.which(tool, path=path) else tool
 
@@ -76,7 +76,7 @@ class Toolchain:
         return self.name.split("-")[-1]
 
     def missing(self) -> str | None:
-        """The tool that is not installed here, or None."""
+        """The tool that is missing here, or None."""
         version = [f"-B{LLVM[self.linker]}"] if self.linker in LLVM else []
         return lacking(self.cc, *self.flags, *version) or lacking(self.cxx)
 
@@ -95,7 +95,7 @@ TOOLCHAINS = (
 
 
 class Elf:
-    """An ELF file as pyelftools sees it: nothing here goes through hugealign's own reader."""
+    """An ELF file as pyelftools sees it: nothing here uses hugealign's own reader."""
 
     def __init__(self, path: Path) -> None:
         from elftools.elf.elffile import ELFFile
@@ -124,7 +124,7 @@ class Elf:
         return any(s["p_type"] == p_type for s in self.segments)
 
     def guards(self) -> dict[str, object]:
-        """What guards the program: equal for two links that are guarded alike."""
+        """The program's protections: equal for two links with the same protections."""
         from elftools.elf.elffile import ELFFile
 
         with self.path.open("rb") as stream:
@@ -136,7 +136,7 @@ class Elf:
         relro = next((s for s in self.segments if s["p_type"] == "PT_GNU_RELRO"), None)
         # The loader protects whole 4 KiB pages, and rounds the end down (_dl_protect_relro, elf/dl-reloc.c).
         start, end = (relro["p_vaddr"], relro["p_vaddr"] + relro["p_memsz"]) if relro else (0, 0)
-        # .tbss takes no room where it lies; lld fills the last page of RELRO with a section of its own.
+        # .tbss takes no room in memory; lld fills the last page of RELRO with a section of its own.
         allocated = {
             name: s["sh_addr"]
             for name, s in self.sections.items()
@@ -155,7 +155,7 @@ class Elf:
         }
 
     def lacks(self, plain: "Elf") -> list[str]:
-        """What guards the *plain* link and not this one, or differs otherwise; more under RELRO is fine."""
+        """The protections of the *plain* link that this one lacks or has otherwise; more under RELRO is fine."""
         ours, other = self.guards(), plain.guards()
         missing = set(other.pop("relro")) - set(ours.pop("relro"))  # type: ignore[call-overload]
         return [f"{name}: {ours[name]}, not {other[name]}" for name in other if ours[name] != other[name]] + sorted(
@@ -163,9 +163,9 @@ class Elf:
         )
 
     def faults(self, page: int = PAGE, exact: bool = True) -> list[str]:
-        """What keeps the text from being exactly whole windows; empty when it is.
+        """The reasons why the text is not exactly whole windows; empty if it is.
 
-        Not *exact*, for gold: data may share the segment, which need fill its last window only to the 4 KiB page.
+        Not *exact*, for gold: data may share the segment, which needs to fill its last window only to a 4 KiB page.
         """
         if len(self.text) != 1:
             return [f"{len(self.text)} executable segments"]
@@ -194,7 +194,7 @@ class Elf:
         return [f"{name}: {value}" for name, value in wrong.items() if value]
 
     def pad(self) -> bytes:
-        """The bytes of our section, and what the text segment holds behind its last section."""
+        """The bytes of hugealign's section, and of the text segment after its last section."""
         text = self.text[0]
         last = text["p_vaddr"] + text["p_filesz"]
         inside = [s for s in self.sections.values() if s["sh_flags"] & 2 and s["sh_addr"] < last]

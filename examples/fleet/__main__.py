@@ -149,10 +149,10 @@ def _paper(row: Row) -> str:
     """Return what a million hosts take at the rate of the largest fleet."""
     one, two, size = (1e6 * figure / row.hosts for figure in (row.one, row.calm, row.size))
     words = (
-        f"A host of the largest fleet took {one / 1000:.2f} ms of one machine, and {two / 1000:.2f} ms of the two "
-        f"workers, their start included. On paper, at that rate, a million hosts, {size / 1e9:,.0f} GB, take one "
-        f"machine {one / 3600:.1f} hours, if the disk keeps up, and n workers {2 * two / 3600:.1f} / n hours. Memory "
-        "grows with what differs, not with the hosts."
+        f"Each host of the largest fleet took one machine {one / 1000:.2f} ms, and the two workers {two / 1000:.2f} "
+        f"ms, their start included. On paper, at that rate, a million hosts, {size / 1e9:,.0f} GB, take one machine "
+        f"{one / 3600:.1f} hours if the disk keeps up, and n workers {2 * two / 3600:.1f} / n hours. Memory grows with "
+        "what differs, not with the number of hosts."
     )
     return textwrap.fill(words, 120)
 

@@ -1,5 +1,5 @@
-"""Programs inside archives: one module per format, each a forward-only reader of members; `look` puts them together.
+"""Programs inside archives: one module per format, each a forward-only reader of members; `look` combines them.
 
 Nothing is ever extracted to a path that an archive names: a member that begins like an ELF file is copied to an
-unnamed temporary file, everything else is passed over.
+unnamed temporary file, and everything else is passed over.
 """

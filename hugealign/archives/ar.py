@@ -14,7 +14,7 @@ _SIZE_LIMIT = 10**15  # more than the digits of any field allow
 
 
 def members(source: ByteSource, work: Work) -> Iterator[Member]:
-    """Yield the members but for the symbol tables; those of a thin archive, which are elsewhere, are empty."""
+    """Yield the members except the symbol tables; those of a thin archive, which lie elsewhere, are empty."""
     thin = source.exactly(8) == THIN
     names = b""
     while header := source.peek(60):
@@ -49,7 +49,7 @@ def members(source: ByteSource, work: Work) -> Iterator[Member]:
 
 
 def _gnu(name: bytes, names: bytes) -> bytes:
-    """GNU's names end in a slash; ``/123`` is an offset into the table of long *names*."""
+    """Return a name without GNU's slash at its end; ``/123`` is an offset into the table of long *names*."""
     if name[:1] == b"/" and name[1:].isdigit():
         at = decimal(name[1:], _SIZE_LIMIT)
         end = names.find(b"\n", at, at + _NAME_LIMIT)

@@ -17,7 +17,7 @@ _BLOB = re.compile(r"blobs/\w+/|[0-9a-f]{64}")
 
 
 class Layers:
-    """The names of members of the tar archive *source*, with those of layers replaced; looked up when one is met."""
+    """The names of members of the tar archive *source*, with layers renamed; these are looked up when one is met."""
 
     def __init__(self, source: ByteSource, work: Work) -> None:
         self._source = source
@@ -25,7 +25,7 @@ class Layers:
         self._names: dict[str, str] | None = None
 
     def name(self, member: str) -> str:
-        """Return ``layerN`` for the *member* that is one, else its own name.  Raises what reading raises."""
+        """Return ``layerN`` if *member* is a layer, else its own name.  Raises what reading raises."""
         if not _BLOB.match(member):
             return member
         if self._names is None:

@@ -1,4 +1,4 @@
-"""What was passed over without a report of its own."""
+"""Files that were passed over without a report of their own."""
 
 from collections import Counter
 

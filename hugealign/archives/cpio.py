@@ -22,7 +22,7 @@ _File = tuple[bytes, int, int]  # name, mode, size
 
 
 def payload(source: ByteSource, work: Work) -> bytes:
-    """Pass over what is in front of a package's payload, and return its header."""
+    """Pass over everything before a package's payload, and return the package's header."""
     source.skip(96)  # the lead
     signature = _header(source, work)
     source.skip(-len(signature) % 8)
@@ -40,7 +40,7 @@ def _header(source: ByteSource, work: Work) -> bytes:
 
 
 def members(source: ByteSource, work: Work, header: bytes = b"") -> Iterator[Member]:
-    """Yield the regular files; *header* is that of the package whose payload *source* is."""
+    """Yield the regular files; if *source* is a package's payload, *header* is the package's header."""
     files: list[_File] = []
     while True:
         magic = source.exactly(6)
@@ -77,8 +77,7 @@ def _hex(digits: bytes) -> int:
 def _files(header: bytes, work: Work) -> list[_File]:
     """Return the files that the *header* of a package lists, with their sizes in the payload.  Raises ArchiveError.
 
-    Of files that are hard links of each other, the last one has the contents (rpmfiArchiveHasContent, rpm's
-    lib/rpmfi.cc).
+    Among hard links to one file, the last has the contents (rpmfiArchiveHasContent, rpm's lib/rpmfi.cc).
     """
     if not header:
         raise ArchiveError("the payload of an rpm package alone, which has no names; give the package")

@@ -23,7 +23,7 @@ _MAGICS = (
 
 
 def kind(head: bytes) -> str:
-    """Return what a file is that begins with *head*; empty for what is neither ELF nor an archive."""
+    """Return the kind of a file that begins with *head*; empty if it is neither ELF nor an archive."""
     for magic, name in _MAGICS:
         if head.startswith(magic):
             return name
@@ -33,5 +33,5 @@ def kind(head: bytes) -> str:
 
 
 def elf_type(head: bytes) -> int:
-    """Return e_type of the ELF file that begins with *head*; 0 where it is cut off before."""
+    """Return e_type of the ELF file that begins with *head*; 0 if it is cut off before that."""
     return int.from_bytes(head[16:18], "big" if head[5:6] == b"\2" else "little")

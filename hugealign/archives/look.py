@@ -1,4 +1,4 @@
-"""Looking into an archive, and into those within it: which members are programs."""
+"""Look into an archive, and into archives within it, for programs."""
 
 import contextlib
 import errno
@@ -22,7 +22,7 @@ _PACKED = ("gzip", "bzip2", "xz", ZSTD)
 
 
 class Found(Record):
-    """A program at *path*, whose content is behind *fd* until the next one is asked for; or why there is none."""
+    """A program at *path*, its content behind *fd* until the next is asked for; or the *reason* why there is none."""
 
     path: str
     fd: int = -1
@@ -96,7 +96,7 @@ class Look:
         if what == ZSTD:
             return packed.Zstd(source, self._work)
         if what == "xz":
-            # Each xz in an xz takes a window: what is deep down gets less, so that all together stay in bounds.
+            # Each xz in an xz takes a window: the deeper ones get less, so that all together stay in bounds.
             return packed.xz(source, self._work, packed.WINDOW >> (0 if depth > 1 else 2))
         return packed.gzip(source, self._work) if what == "gzip" else packed.bzip2(source, self._work)
 
@@ -167,7 +167,7 @@ class Look:
             yield Found(name, reason=what + "; link it first")
 
     def _text(self, source: ByteSource) -> int:
-        """Return the bytes of code in one object file; 0 where its headers are damaged."""
+        """Return the bytes of code in one object file; 0 if its headers are damaged."""
         fd = self._member_file.fileno()
         spool(source, fd, self._work)
         try:

@@ -1,4 +1,4 @@
-"""What was compressed: gzip, bzip2 and xz by the standard library, zstd by its program."""
+"""Compressed data: gzip, bzip2 and xz by the standard library, zstd by its program."""
 
 import subprocess
 import zlib
@@ -8,7 +8,7 @@ from typing import IO, Protocol
 from hugealign.archives.source import CHUNK, ByteSource, spool, unnamed_file
 from hugealign.archives.work import ArchiveError, Work
 
-_FIRST = 1 << 12  # bytes that are unpacked at first, when the kind of a file is looked for
+_FIRST = 1 << 12  # bytes that are unpacked at first, to find out the kind of a file
 WINDOW = 68 << 20  # memory for one xz decompressor: `xz -9` needs 65 MiB
 
 
@@ -71,7 +71,7 @@ class Inflated(ByteSource):
         self._error = ""
 
     def _next(self, size: int) -> bytes:
-        # More than what is asked for: a decompressor that is asked for a few bytes copies its whole input each time.
+        # More than is asked for: a decompressor that is asked for a few bytes copies its whole input each time.
         if self._given == len(self._out):
             self._out, self._given = self._unpack(max(self._step, min(size, CHUNK))), 0
             self._step = min(2 * self._step, CHUNK)
@@ -92,7 +92,7 @@ class Inflated(ByteSource):
                 self._error = f"damaged: {error}"
             except _lzma_error() as error:
                 self._error = f"damaged xz data, or packed with more than -9: {error}"
-            if self._error:  # and no call after one that failed: libbzip2 answers it with a RuntimeError
+            if self._error:  # and never call again after a failure: libbzip2 answers with a RuntimeError
                 raise ArchiveError(self._error)
             if out:
                 self._work.unpacked(len(out))
@@ -121,7 +121,7 @@ class Inflated(ByteSource):
 
 
 class Zstd(ByteSource):
-    """What *source* unpacks to, by the zstd program: Python has none of its own before 3.14."""
+    """What *source* unpacks to, by the zstd program: Python has no zstd of its own before 3.14."""
 
     __slots__ = ("_packed", "_process", "_work")
 

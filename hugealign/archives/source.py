@@ -1,6 +1,6 @@
-"""Bytes that are read once, from front to back: of a file, of a part of it, of what a decompressor makes of them.
+"""Bytes that are read once, from front to back: from a file, from a part of it, or from a decompressor.
 
-Every size in an archive is untrusted.  What bounds the work is `Work`, which each unpacked byte is charged to.
+Every size in an archive is untrusted.  `Work` bounds the work: each unpacked byte is charged to it.
 """
 
 import io
@@ -34,7 +34,7 @@ class ByteSource:
             while left > 0 and (more := self._next(left)):
                 parts.append(more)
                 left -= len(more)
-            self._ahead = b"".join(parts)  # once: many small parts would make each addition a copy of all before
+            self._ahead = b"".join(parts)  # once: with many small parts, each addition would copy all before
         return self._ahead[:size]
 
     def read(self, size: int) -> bytes:
@@ -45,7 +45,7 @@ class ByteSource:
         return self._next(size) if size else b""
 
     def exactly(self, size: int) -> bytes:
-        """Return *size* bytes.  Raises ArchiveError where there are fewer."""
+        """Return *size* bytes.  Raises ArchiveError if there are fewer."""
         data = self.peek(size)
         if len(data) < size:
             raise ArchiveError("the archive is truncated")
@@ -53,7 +53,7 @@ class ByteSource:
         return data
 
     def skip(self, size: int) -> None:
-        """Pass over *size* bytes.  Raises ArchiveError where there are fewer."""
+        """Pass over *size* bytes.  Raises ArchiveError if there are fewer."""
         while size > 0:
             data = self.read(min(size, CHUNK))
             if not data:
@@ -65,13 +65,13 @@ class ByteSource:
         return Slice(self, size)
 
     def finish(self) -> None:
-        """Pass over what is left, so that checksums at the end are seen."""
+        """Pass over the rest, so that checksums at the end are seen."""
         self._ahead = b""
         while self._next(CHUNK):
             pass
 
     def again(self) -> "ByteSource | None":
-        """Return the same bytes once more from the front, or None where they can be read only once."""
+        """Return the same bytes once more from the front, or None if they can be read only once."""
         return None
 
 
@@ -92,7 +92,7 @@ class FileSource(ByteSource):
         return data
 
     def skip(self, size: int) -> None:
-        """Pass over *size* bytes without reading them.  Raises ArchiveError where there are fewer."""
+        """Pass over *size* bytes without reading them.  Raises ArchiveError if there are fewer."""
         if size > len(self._ahead) + self.end - self._at:
             raise ArchiveError("the archive is truncated")
         ahead = min(size, len(self._ahead))
@@ -100,13 +100,13 @@ class FileSource(ByteSource):
         self._at += size - ahead
 
     def part(self, size: int) -> "FileSource":
-        """Return the next *size* bytes, and pass over them.  Raises ArchiveError where there are fewer."""
+        """Return the next *size* bytes, and pass over them.  Raises ArchiveError if there are fewer."""
         start = self._at - len(self._ahead)
         self.skip(size)
         return FileSource(self.fd, start, start + size)
 
     def finish(self) -> None:
-        """Pass over what is left."""
+        """Pass over the rest."""
         self._ahead = b""
         self._at = self.end
 
@@ -135,7 +135,7 @@ class Slice(ByteSource):
         return data
 
     def skip(self, size: int) -> None:
-        """Pass over *size* bytes, as cheaply as the whole can.  Raises ArchiveError where there are fewer."""
+        """Pass over *size* bytes, as cheaply as the whole can.  Raises ArchiveError if there are fewer."""
         ahead = min(size, len(self._ahead))
         self._ahead = self._ahead[ahead:]
         if size - ahead > self._left:
@@ -144,7 +144,7 @@ class Slice(ByteSource):
         self._whole.skip(size - ahead)
 
     def finish(self) -> None:
-        """Pass over what is left, so that the whole can be read on."""
+        """Pass over the rest, so that the whole can be read on."""
         self._ahead = b""
         left, self._left = self._left, 0
         self._whole.skip(left)
@@ -166,8 +166,8 @@ def temporary_directory() -> str:
 
 
 def unnamed_file() -> io.FileIO:
-    """Return a temporary file without a name, which is gone however we end.  Raises ArchiveError."""
-    # Not tempfile's: it tries the directory with a file that has a name, which a kill leaves behind.
+    """Return a temporary file without a name, which vanishes however we end.  Raises ArchiveError."""
+    # Not tempfile's: it tests the directory with a named file, which a kill leaves behind.
     flags = os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC
     try:
         return io.FileIO(os.open(temporary_directory(), flags, 0o600), "r+")

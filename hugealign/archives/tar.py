@@ -105,7 +105,7 @@ class Sparse(ByteSource):
         return data
 
     def finish(self) -> None:
-        """Pass over what is left; a hole has no checksum at its end."""
+        """Pass over the rest; a hole has no checksum at its end."""
         self._ahead = b""
         self._pieces.clear()
         self._at = self._end = self._size

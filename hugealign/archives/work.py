@@ -18,14 +18,14 @@ class ArchiveError(HugealignError):
 
 
 class LimitError(HugealignError):
-    """The archive causes more work than its size allows; ends the look at all of the named file."""
+    """The archive causes more work than its size allows; ends the check of the whole named file."""
 
 
 class WorkKind(Record):
     """One kind of work.
 
-    An archive may cause *least*, and *times* its bytes or one for each *per* bytes; all archives of a command together
-    *allowance* besides.
+    An archive may cause *least*, plus *times* its bytes or one for each *per* bytes.  All archives of a command
+    together may cause *allowance* more.
     """
 
     what: str
@@ -39,7 +39,7 @@ class WorkKind(Record):
         return self.least + size * self.times // self.per
 
 
-#: Bytes out of decompressors and holes.  Deflate cannot pass 1032:1; what passes 500:1 is zeros or a bomb.
+#: Bytes out of decompressors and holes.  Deflate cannot exceed 1032:1; anything beyond 500:1 is zeros or a bomb.
 UNPACKED = WorkKind("unpacks to too many bytes", 256 << 20, 64 << 10, times=500)
 #: Bytes that are copied to a temporary file, or parsed: zeros do not count, as they become holes.
 COPIED = WorkKind("holds too many bytes of programs", 64 << 20, 64 << 10, times=100)
@@ -50,7 +50,7 @@ PROCESSES = WorkKind("needs the zstd program too often", 128, 2, per=2048)
 
 
 class Allowance:
-    """What all archives of one command may cause beyond the share that comes of their sizes."""
+    """The work that all archives of one command may cause beyond the shares by their sizes."""
 
     __slots__ = ("left",)
 
@@ -59,7 +59,7 @@ class Allowance:
 
 
 class Work:
-    """The work that one named file of *size* bytes may cause, and no more than *limit* bytes unpacked or copied."""
+    """The work that one named file of *size* bytes may cause, with at most *limit* bytes unpacked or copied."""
 
     __slots__ = ("_allowance", "_bytes", "_left", "_limit", "_size")
 

@@ -40,7 +40,7 @@ class Checked(ByteSource):
 def members(fd: int, start: int, end: int, work: Work, passed: Counter[str]) -> Iterator[Member]:
     """Yield the files of the archive that lies from *start* to *end* in *fd*.
 
-    *passed* counts, by reason, those that cannot be looked at.  Entries may overlap: each pays for what it unpacks to.
+    *passed* counts, by reason, files that cannot be checked.  Entries may overlap: each pays for what it unpacks to.
     """
     first, last, base = _directory(fd, start, end)
     entries = FileSource(fd, first, last)
@@ -76,7 +76,7 @@ def members(fd: int, start: int, end: int, work: Work, passed: Counter[str]) -> 
 
 
 def _directory(fd: int, start: int, end: int) -> tuple[int, int, int]:
-    """Return where the central directory begins and ends, and what its offsets count from; all offsets in *fd*."""
+    """Return where the central directory begins and ends, and where its offsets count from; all offsets in *fd*."""
     tail = FileSource(fd, max(start, end - (1 << 16) - 22), end).exactly(min(end - start, (1 << 16) + 22))
     at = tail.rfind(b"PK\5\6")
     if at < 0 or len(tail) - at < 22:
@@ -90,7 +90,7 @@ def _directory(fd: int, start: int, end: int) -> tuple[int, int, int]:
         if record[:4] != b"PK\6\6":
             raise ArchiveError("a damaged directory of the zip archive")
         size, offset = struct.unpack_from("<40xQQ", record)
-    base = last - size - offset  # what somebody put in front of the archive
+    base = last - size - offset  # the bytes in front of the archive
     if last - size < start or base < start:
         raise ArchiveError("a damaged directory of the zip archive")
     return last - size, last, base
@@ -103,7 +103,7 @@ def _read(fd: int, at: int, size: int, start: int, end: int) -> bytes:
 
 
 def _wide(extra: bytes, fixed: bytes, size: int, offset: int) -> tuple[int, int]:
-    """Return the packed size and the offset, from the zip64 field of *extra* where they do not fit 32 bits."""
+    """Return the packed size and the offset, from the zip64 field of *extra* if they do not fit 32 bits."""
     at = 0
     while at + 4 <= len(extra):
         kind, length = struct.unpack_from("<HH", extra, at)

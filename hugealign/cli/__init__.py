@@ -1,9 +1,9 @@
 """The command line: one module per command, each with ``configure(parser)`` and ``run(args) -> int``.
 
-Where they differ from argparse's own, a module has ``USAGE``, the ``EPILOG`` of its help, and the class ``PARSER``.
-``quick(words)`` gives the arguments without argparse, or None: for a command that must start in no time.
-A command's module is imported only when that command is asked for, and what is heavy is imported inside its ``run``:
-``hugealign --help`` must answer in 40 ms.
+Where argparse's defaults do not fit, a module has ``USAGE``, the ``EPILOG`` of its help, and the class ``PARSER``.  A
+command that must start fast has ``quick(words)``, which returns the arguments without argparse, or None.  A command's
+module is imported only when that command runs, and its heavy imports are inside ``run``: ``hugealign --help`` must
+answer in 40 ms.
 """
 
 import importlib
@@ -73,7 +73,7 @@ def _epilog() -> str:
 
 
 def parser() -> "argparse.ArgumentParser":
-    """Return the parser of what is no command, which lists them."""
+    """Return the parser for words that are not a command; its help lists the commands."""
     import argparse
 
     made = argparse.ArgumentParser(
@@ -120,7 +120,7 @@ def _arguments(name: str, words: list[str]) -> object:
 
 
 def not_found(word: str) -> str:
-    """Return what is said of a first word that is neither a command nor a program, as the shell says it."""
+    """Return the message for a first word that is neither a command nor a program, in the shell's words."""
     near = nearest(word, COMMANDS)
     return f"{printable(word)}: command not found{f'; did you mean: hugealign {near}' if near else ''}"
 
@@ -132,7 +132,7 @@ def main(argv: list[str]) -> int:
     try:
         try:
             status = _run(argv)
-        except SystemExit as end:  # argparse has printed the help, the version, or what is wrong
+        except SystemExit as end:  # argparse has printed the help, the version, or an error
             status = int(end.code or 0)
         sys.stdout.flush()
     except HugealignError as error:
@@ -147,7 +147,7 @@ def main(argv: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except OSError as error:
-        # Commands turn errors of files into HugealignError; what is left is standard output: a full disk, most often.
+        # Commands turn errors of files into HugealignError, so this one is of standard output: usually a full disk.
         messages.error(error.strerror or error)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return HugealignError.exit_status
@@ -157,14 +157,14 @@ def main(argv: list[str]) -> int:
 
 
 def _complete_streams() -> None:
-    """Make standard output and error fit to print to: there, and for every name, in any locale."""
-    # What our parent has closed (`>&-`) is None, and print(file=None) would put our messages into standard output.
+    """Make standard output and error usable: open them if closed, and let them print any name in any locale."""
+    # A stream that our parent closed (`>&-`) is None, and print(file=None) would print our messages on stdout.
     if sys.stdout is None:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for as long as we live
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # as it is for standard error
+        sys.stdout.reconfigure(errors="backslashreplace")  # as on standard error
 
 
 def _run(argv: list[str]) -> int:
@@ -175,7 +175,7 @@ def _run(argv: list[str]) -> int:
         status: int = _module(argv[0]).run(_arguments(argv[0], argv[1:]))
         return status
     if argv[0].startswith("-"):
-        parser().parse_args(argv)  # --help and --version end here, and so does what is wrong
+        parser().parse_args(argv)  # --help, --version and wrong options end here
         return 2
     messages.error(not_found(argv[0]))
     return 127

@@ -1,4 +1,4 @@
-"""The command ``hugealign adapt``: the hottest windows of a running process are made huge, within a budget."""
+"""The command ``hugealign adapt``: make the hottest windows of a running process huge, within a budget."""
 
 import argparse
 import json
@@ -63,7 +63,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Adapt what *args* names, say what became of it and return the exit status."""
+    """Adapt the processes that *args* names, print the outcome and return the exit status."""
     if args.undo and (args.interval is not None or args.windows is not None):
         raise UsageError("adapt: --undo goes with no other option")
     if args.undo:

@@ -1,4 +1,4 @@
-"""The command ``hugealign advise``: would a command, or a process, gain from huge text."""
+"""The command ``hugealign advise``: would a command or a process gain from huge text."""
 
 import argparse
 import json
@@ -48,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Advise about what *args* names and return the exit status."""
+    """Advise about the command or process in *args* and return the exit status."""
     if bool(args.pid) == bool(args.after):
         raise UsageError("advise: give either -p PID or -- and a command")
     options = AdviseOptions(args.seconds or SECONDS, args.frequency, args.cpu, args.seconds)

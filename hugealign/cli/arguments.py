@@ -1,4 +1,4 @@
-"""What the command lines of several commands share."""
+"""Helpers that the command lines of several commands share."""
 
 import argparse
 import re
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 class SplitParser(argparse.ArgumentParser):
-    """Keeps the words after ``--`` out of the parsing: they become ``namespace.after``, None if there is no ``--``."""
+    """A parser that ignores the words after ``--``; they become ``namespace.after``, None without ``--``."""
 
     def parse_known_args(self, args: "Any" = None, namespace: "Any" = None) -> "Any":
-        """Parse what stands before ``--``."""
+        """Parse the words before ``--``."""
         words = list(args)
         end = words.index("--") if "--" in words else len(words)
         for word in words[:end]:
             if word[:1] == "-" and word[2:].endswith("--"):
-                # Before Python 3.13 argparse would take it for the end of the options, and give an empty list.
+                # Before Python 3.13, argparse would take it as the end of the options, and return an empty list.
                 self.error(f"{printable(word)}: an option cannot have -- as its value")
         namespace, rest = super().parse_known_args(words[:end], namespace)
         namespace.after = words[end + 1 :] if end < len(words) else None
@@ -34,8 +34,8 @@ class SplitParser(argparse.ArgumentParser):
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    """Give *parser* ``--json``, short for ``--format json``, if it has that."""
-    for group in parser._action_groups:  # noqa: SLF001 - argparse has no other way to the options that it was given
+    """Give *parser* ``--json``, short for ``--format json``, if it has that format."""
+    for group in parser._action_groups:  # noqa: SLF001 - argparse offers no other access to the options it has
         for action in group._group_actions:  # noqa: SLF001
             if "--format" in action.option_strings and "json" in (action.choices or ()):
                 group.add_argument(
@@ -45,7 +45,7 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def add_page_size(add: "Callable[..., Any]") -> None:
-    """Add ``--page-size``, the window that a file is laid out for, by *add*."""
+    """Add ``--page-size``, the window size of the layout, by calling *add*."""
     add("--page-size", default=DEFAULT_PAGE_SIZE, metavar="SIZE", help="the huge page size (default: %(default)s)")
 
 

@@ -1,7 +1,7 @@
-"""``hugealign build -- COMMAND``: run a build with the linker shims active, its compiler unchanged.
+"""``hugealign build -- COMMAND``: run a build with the linker shims active and its compiler unchanged.
 
 gcc and clang look for their linker in the directories of ``COMPILER_PATH`` before their own.  Nothing else is set, and
-the command takes the place of this process: status, signals and output are its own.
+the command replaces this process: status, signals and output are its own.
 """
 
 import argparse
@@ -32,12 +32,12 @@ not executable; 127 COMMAND not found.
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the command that is run."""
+    """Declare the command to run."""
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND", help="the build, for example make")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Become the command; return 126 or 127 if there is no such thing."""
+    """Become the command; return 126 or 127 if that fails."""
     words = command_words(args.words, "hugealign build -- make")
     environ = as_given()
     if environ.get(b"HUGEALIGN_DISABLE") != b"1":
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _activate(environ: dict[bytes, bytes]) -> None:
-    """Put the shims first into COMPILER_PATH; raises WrapperError where no link could be laid out."""
+    """Put the shims first in COMPILER_PATH; raise WrapperError if no link could be laid out."""
     from hugealign import settings
     from hugealign.resources import PACKAGE
 

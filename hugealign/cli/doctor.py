@@ -1,4 +1,4 @@
-"""The command ``hugealign doctor``: what on this machine stands in the way of huge text."""
+"""The command ``hugealign doctor``: find what stands in the way of huge text on this machine."""
 
 import argparse
 import os
@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Look, print what was found and return the exit status."""
+    """Look, print the findings and return the exit status."""
     from hugealign.cli import output
     from hugealign.doctor import checks, report
     from hugealign.doctor.diagnosis import diagnose

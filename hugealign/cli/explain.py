@@ -1,4 +1,4 @@
-"""``hugealign explain``: what a rule means, why it matters and how to fix what it finds."""
+"""``hugealign explain``: the meaning of a rule, why it matters, and how to fix its findings."""
 
 import argparse
 
@@ -14,7 +14,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the rules asked for, or a line for each rule there is."""
+    """Print the rules asked for, or one line per rule."""
     if not args.rule:
         for rule in RULES.values():
             print(f"{rule.id}  {rule.severity:7}  {rule.title}")

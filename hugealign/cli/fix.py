@@ -71,7 +71,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do it and return the exit status: the largest of those of the files."""
+    """Fix, undo or report, and return the exit status: the largest one of all files."""
     page_size = parse_page_size(args.page_size, "--page-size")
     if args.report:
         return _report(args, page_size)
@@ -113,7 +113,7 @@ def _rodata(args: argparse.Namespace) -> bool:
 
 
 def _to_stdout(args: argparse.Namespace, page_size: int) -> int:
-    """Fix one file onto standard output, and say on standard error what was done.  Raises HugealignError."""
+    """Write one fixed file to standard output, and report on standard error.  Raises HugealignError."""
     import os
     import shutil
     import tempfile

@@ -1,15 +1,15 @@
-"""``hugealign help``: what ``--help`` prints, of a command or of all."""
+"""``hugealign help``: print the ``--help`` of one command or of hugealign."""
 
 import argparse
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the command that is asked about."""
+    """Declare the command to explain."""
     parser.add_argument("topic", nargs="?", metavar="COMMAND", help="without one, all commands are listed")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the help; 127 for a command that there is none of."""
+    """Print the help; return 127 for an unknown command."""
     from hugealign import cli
     from hugealign.cli import messages
 

@@ -99,7 +99,7 @@ def _show(args: argparse.Namespace, shown: "Map") -> None:
 
 
 def _takes(words: str) -> bool:
-    """Return whether standard output can say *words*."""
+    """Return whether standard output can encode *words*."""
     try:
         words.encode(sys.stdout.encoding)
     except (UnicodeEncodeError, LookupError):

@@ -1,4 +1,4 @@
-"""What a command says on standard error: `hugealign: error: …`, in colour where that is a terminal."""
+"""Messages on standard error: `hugealign: error: …`, in colour on a terminal."""
 
 import os
 import sys
@@ -10,12 +10,12 @@ _COLOURS = {"error": "1;31", "warning": "1;33"}
 
 
 def error(message: object) -> None:
-    """Say that something failed; *message* fits a terminal."""
+    """Print an error; *message* fits a terminal."""
     _say("error", message)
 
 
 def warning(message: object) -> None:
-    """Say that something is odd; *message* fits a terminal."""
+    """Print a warning; *message* fits a terminal."""
     _say("warning", message)
 
 

@@ -1,4 +1,4 @@
-"""``hugealign oci-hook``: what podman, CRI-O and other engines start for each container."""
+"""``hugealign oci-hook``: the hook that podman, CRI-O and other engines start for each container."""
 
 import argparse
 import sys
@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Stage and bind what the container asks for; return 0."""
+    """Stage and bind the programs that the container asks for; return 0."""
     from hugealign.stage import oci
 
     try:
@@ -45,6 +45,6 @@ def run(args: argparse.Namespace) -> int:
                 print(f"hugealign: {path}: not staged: {printable(bound.reason)}", file=sys.stderr)
             elif args.verbose and bound.windows:
                 print(f"hugealign: {path}: {bound.windows} windows in a huge copy", file=sys.stderr)
-    except Exception as error:  # noqa: BLE001  # whatever an image can bring about, the container starts
+    except Exception as error:  # noqa: BLE001  # whatever an image contains, the container starts
         print(f"hugealign: oci-hook: {printable(str(error))}", file=sys.stderr)
     return 0

@@ -1,4 +1,4 @@
-"""``hugealign order``: a profile becomes an order of functions and a number of windows."""
+"""``hugealign order``: turn a profile into an order of functions and a number of windows."""
 
 import argparse
 import gc
@@ -45,6 +45,11 @@ With --trace, `order` replays the trace under the order and takes the number of
 windows that misses least.  --cpu may then be repeated, and may also describe a
 TLB: 4k=128/8,2m=8,l2=1536/12.  With --itlb-2m it simulates nothing and takes the
 trace as a profile.
+
+With --old-binary OLD, the profile is of OLD, and the order is for EXE, another
+build of the same program.  Functions are found by name, and with --blocks their
+blocks by their code, so a profile outlives changes of the sources.  Nothing is
+simulated then.
 
 With --drift, the report says what share of the heat the leading windows of
 ORDER still hold, and what share those of a new order would; with --trace in
@@ -96,9 +101,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Make the order or the comparison, print the report and return the exit status."""
-    gc.disable()  # a million small objects and no cycles: looking for those takes a fourth of the time
+    gc.disable()  # a million small objects and no cycles: the search for cycles takes a fourth of the time
     if args.threshold is not None and args.drift is None:
         raise UsageError("order: --threshold belongs to --drift")
+    if args.old_binary is not None and (args.diff or args.drift is not None or not args.binary):
+        raise UsageError("order: --old-binary wants -b, the build to make an order for, and neither --diff nor --drift")
     if args.diff:
         return _diff(args)
     if args.drift is not None:
@@ -132,7 +139,7 @@ def _from_profiles(args: argparse.Namespace) -> int:
     from hugealign.progress import Progress
 
     page_size = parse_page_size(args.page_size, "--page-size")
-    budget = profiled.budget(args)  # asked of a child process, and so before there is a thread
+    budget = profiled.budget(args)  # it asks in a child process, so do it before a thread starts
     with Progress("hugealign: order") as progress:
         made = order(
             args.binary,

@@ -1,4 +1,4 @@
-"""Where a report goes: to standard output or, whole or not at all, into a file."""
+"""Write reports: to standard output or, whole or not at all, into a file."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 
-#: What reports of all commands say in the same words, as patterns, and how a terminal shows it (ECMA-48, SGR).
+#: Patterns of the phrases that the reports of all commands share, and their colours on a terminal (ECMA-48, SGR).
 _MARKS = (
     (r"^✓|\ball (?:\d+ )?windows? (?:are|is) huge|\ball of \d+ windows|-> huge$|^nothing in the way.*", "32"),
     (r"^✗|\bno window can be huge", "1;31"),
@@ -22,10 +22,10 @@ _MARKS = (
 
 
 def colour_wanted(mode: str, stream: "TextIO | None", environ: "Mapping[str, str]") -> bool:
-    """Return whether to colour, for *mode* ``always``, ``never`` or ``auto``: on a terminal, if nobody objects.
+    """Return whether to use colours, for *mode* ``always``, ``never`` or ``auto``: on a terminal, unless disabled.
 
-    *stream* is where it goes, None for a file.  ``NO_COLOR`` (https://no-color.org) counts before ``FORCE_COLOR`` and
-    ``CLICOLOR_FORCE``, and these before ``CLICOLOR=0`` (https://bixense.com/clicolors); empty is unset.
+    *stream* is the destination, None for a file.  ``NO_COLOR`` (https://no-color.org) overrides ``FORCE_COLOR`` and
+    ``CLICOLOR_FORCE``, and these override ``CLICOLOR=0`` (https://bixense.com/clicolors); empty is unset.
     """
     if mode != "auto":
         return mode == "always"
@@ -39,7 +39,7 @@ def colour_wanted(mode: str, stream: "TextIO | None", environ: "Mapping[str, str
 
 
 def painted(text: str) -> str:
-    """Return the report *text* as standard output shall show it: in colour where that is wanted."""
+    """Return the report *text* for standard output: in colour if that is wanted."""
     if not colour_wanted("auto", sys.stdout, os.environ):
         return text
     import re
@@ -56,9 +56,9 @@ def show(lines: "Iterable[str]") -> None:
 
 
 def redrawn(lines: "Iterable[str]") -> str:
-    """Return what puts *lines* in the place of those that a terminal shows (ECMA-48).
+    """Return the text that replaces the lines on a terminal by *lines* (ECMA-48).
 
-    It moves to the top, clears to the end of each line, and then what is below.
+    It moves to the top, clears each line to its end, and then everything below.
     """
     return "\x1b[H" + "".join(f"{line}\x1b[K\n" for line in lines) + "\x1b[J"
 
@@ -66,30 +66,30 @@ def redrawn(lines: "Iterable[str]") -> str:
 def write(text: str, path: str | None, utf8: bool = False) -> None:
     """Write *text* to the file at *path*, or to standard output if that is None or ``-``.
 
-    A file is written in UTF-8; a terminal in its own encoding unless *utf8*, which programs expect.  Raises
-    HugealignError if the file cannot be written, BrokenPipeError if the reader of standard output went away.
+    A file gets UTF-8; a terminal gets its own encoding unless *utf8*, which programs expect.  Raises HugealignError if
+    the file cannot be written, BrokenPipeError if the reader of standard output went away.
     """
     try:
         encoding = sys.stdout.encoding if path is None and not utf8 else "utf-8"
         write_bytes(text.encode(encoding, "backslashreplace"), path)
-    except ValueError as error:  # of a standard output that is closed
+    except ValueError as error:  # standard output is closed
         raise _unwritten("standard output", error) from None
 
 
 def write_bytes(data: bytes, path: str | None) -> None:
-    """Write *data* as `write` does its text: to a file whole or not at all, or to standard output."""
+    """Write *data* as `write` does text: to a file, whole or not at all, or to standard output."""
     if path is None or path == "-":
         try:
             sys.stdout.flush()
             rest = memoryview(data)
-            while rest:  # without Python's buffer, which would be tried again at exit
+            while rest:  # bypass Python's buffer, which Python would flush again at exit
                 rest = rest[os.write(sys.stdout.fileno(), rest) :]
         except BrokenPipeError:
             raise
         except (OSError, ValueError) as error:
             raise _unwritten("standard output", error) from None
         return
-    from hugealign import replacing  # `re`, `secrets`: only where something is written
+    from hugealign import replacing  # it imports `re` and `secrets`: only when a file is written
 
     try:
         replacing.write(path, data)

@@ -1,4 +1,4 @@
-"""``hugealign path``: one line with the place of a part, for use in ``$(…)``."""
+"""``hugealign path``: print the path of a part on one line, for use in ``$(…)``."""
 
 import argparse
 import os
@@ -7,7 +7,7 @@ from hugealign.resources import PACKAGE, directory
 
 
 def _parts() -> dict[str, tuple[str, str]]:
-    """Return where each part lies, and what it is."""
+    """Return the path and the description of each part."""
     return {
         "toolchain": (os.path.join(directory("cmake"), "hugealign-toolchain.cmake"), "CMake toolchain file"),
         "cmake": (directory("cmake"), "directory of CMake files"),
@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the path; status 3 if the part is missing from this installation."""
+    """Print the path; return 3 if the part is missing from this installation."""
     path = _parts()[args.part][0]
     print(path)
     return 0 if os.path.exists(path) else 3

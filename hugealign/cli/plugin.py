@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do the action and return the exit status."""
+    """Run the action and return the exit status."""
     if args.action == "list":
         return _list()
     if args.action == "path":

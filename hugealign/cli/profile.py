@@ -1,4 +1,4 @@
-"""``hugealign profile``: profiles become counts, and counts of many hosts become one."""
+"""``hugealign profile``: turn profiles into counts, and the counts of many hosts into one."""
 
 import argparse
 import gc
@@ -72,7 +72,7 @@ def _configure_merge(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do the action and return the exit status."""
+    """Run the action and return the exit status."""
     gc.disable()  # millions of small objects and no cycles
     return _reduce(args) if args.action == "reduce" else _merge(args)
 

@@ -1,4 +1,4 @@
-"""What the command lines of ``order`` and ``map`` have in common: the options of profiles, and those of windows."""
+"""The options that ``order`` and ``map`` share: those for profiles, and those for windows."""
 
 import argparse
 from collections.abc import Callable
@@ -17,7 +17,7 @@ ENTRIES_LIMIT = 1 << 16
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of profiles, and those of windows."""
+    """Declare the options for profiles, and those for windows."""
     add = parser.add_argument
     add("--type", metavar="FORMAT", help="the format of the profiles (default: detect it)")
     add("--force", action="store_true", help="go on even if most samples match nothing, or there are too few")
@@ -40,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def add_debuginfo(add: Callable[..., object]) -> None:
-    """Declare where debug files are."""
+    """Declare the option for the places of debug files."""
     add(
         "--debuginfo",
         action="append",
@@ -51,12 +51,12 @@ def add_debuginfo(add: Callable[..., object]) -> None:
 
 
 def max_unpacked(args: argparse.Namespace) -> int | None:
-    """Return what packed profiles may become, in bytes; None for the default.  Raises UsageError."""
+    """Return the limit for unpacked profiles in bytes; None for the default.  Raises UsageError."""
     return None if args.max_unpacked is None else parse_size(args.max_unpacked, "--max-unpacked")
 
 
 def reserve(args: argparse.Namespace) -> int:
-    """Return the entries left to others.  Raises UsageError."""
+    """Return the number of entries to leave to others.  Raises UsageError."""
     return _entries(args.reserve, "--reserve")
 
 
@@ -78,5 +78,5 @@ def _entries(text: str, option: str) -> int:
 
 
 def warn(message: str) -> None:
-    """Say *message* on standard error."""
+    """Print *message* as a warning on standard error."""
     messages.warning(message)

@@ -63,7 +63,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Look at the processes that *args* names, print what they show and return the exit status."""
+    """Look at the processes that *args* names, print the verdicts and return the exit status."""
     if bool(args.targets) == bool(args.after):
         raise UsageError("ps: give either processes or -- and a command")
     if args.delay is not None and not args.after:

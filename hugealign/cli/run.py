@@ -1,4 +1,4 @@
-"""``hugealign run -- COMMAND``: make a command's text huge, then be the command."""
+"""``hugealign run -- COMMAND``: make a command's text huge, then become the command."""
 
 import contextlib
 import sys
@@ -58,7 +58,7 @@ _FLAGS = {"-v": "verbose", "--verbose": "verbose", "--libs": "libs", "--fix": "f
 
 
 class Asked(Record):
-    """What argparse would make of the words."""
+    """The arguments, with the names that argparse would use."""
 
     words: list[str]
     store: str
@@ -71,7 +71,7 @@ class Asked(Record):
 
 
 def quick(words: list[str]) -> Asked | None:
-    """Return what is asked for, if it is plain; the rest is for argparse, whose import takes a fifth of a start."""
+    """Return the arguments if they are simple; leave the rest to argparse, whose import takes a fifth of a start."""
     from hugealign.stage import store
 
     found: dict[str, Any] = {"store": store.DEFAULT}
@@ -117,21 +117,21 @@ def configure(parser: "argparse.ArgumentParser") -> None:
 
 # argparse shows the name of this function when it raises ValueError.
 def seconds(text: str) -> int:
-    """Return the number in ``30``, at most those of a day; raises ValueError."""
+    """Return the number in ``30``, at most the seconds of a day; raises ValueError."""
     return decimal(text, 86400)
 
 
 def run(args: "argparse.Namespace | Asked") -> int:
-    """Make the command's text huge and become the command; return 126 or 127 if there is none."""
+    """Make the command's text huge and become the command; return 126 or 127 if that fails."""
     words = command_words(args.words, "hugealign run -- python3 script.py")
     program, environ = _prepared(words[0], args)
     return execute(words, environ, program)
 
 
 def _prepared(command: str, args: "argparse.Namespace | Asked") -> tuple[str, Mapping[bytes, bytes]]:
-    """Make the text huge and say what is to be said.
+    """Make the text huge, and print the messages.
 
-    Return what to execute in place of the first word, and the environment for it.
+    Return the path to execute instead of the first word, and the environment for it.
     """
     lines: list[str] = []
     program = ""
@@ -155,7 +155,7 @@ def _prepared(command: str, args: "argparse.Namespace | Asked") -> tuple[str, Ma
         lines.append(f"{printable(command)}: {error}")
     except OSError as error:
         lines.append(f"{printable(command)}: its text is as it was: {error.strerror}")
-    except Exception as error:  # noqa: BLE001  # the command runs all the same
+    except Exception as error:  # noqa: BLE001  # the command runs anyway
         lines.append(f"{printable(command)}: {type(error).__name__}: {printable(str(error))}")
     with contextlib.suppress(OSError):
         for line in lines:

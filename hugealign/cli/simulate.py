@@ -1,4 +1,4 @@
-"""``hugealign simulate TRACE``: the TLB misses of a trace under layouts, on processors."""
+"""``hugealign simulate TRACE``: the TLB misses of a trace by layout and processor."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""``hugealign stage``: a store of huge copies that services share."""
+"""``hugealign stage``: keep a store of huge copies that services share."""
 
 import argparse
 from contextlib import suppress
@@ -78,7 +78,7 @@ def _stage(args: argparse.Namespace) -> int:
         from hugealign.machine import libraries
 
         for path in args.files:
-            with suppress(HugealignError):  # said below, of the file itself
+            with suppress(HugealignError):  # reported below, for the file itself
                 named |= {library: True for library in libraries.resolve(path).paths if library not in named}
     for path, library in named.items():
         try:

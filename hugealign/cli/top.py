@@ -1,4 +1,4 @@
-"""The command ``hugealign top``: what all processes run from, by what there is to gain."""
+"""The command ``hugealign top``: what all processes run from, sorted by what they could gain."""
 
 import argparse
 import sys
@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Look at all processes, print what they run from and return the exit status."""
+    """Look at all processes, print their text and return the exit status."""
     page_size = parse_page_size(args.page_size, "--page-size") if args.page_size else 0
     options = TopOptions(args.interval, args.containers, page_size)
     to_file = args.output not in (None, "-")
@@ -85,7 +85,7 @@ def _show(args: argparse.Namespace, machine: Machine, *, watching: bool) -> None
 
 
 def _draw(machine: Machine) -> None:
-    import shutil  # with the compressions, for which nobody asks
+    import shutil  # it imports the compressors, which nothing here needs
 
     size = shutil.get_terminal_size()
     lines = report.table(machine, width=size.columns, height=size.lines - 1)

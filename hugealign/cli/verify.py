@@ -1,4 +1,4 @@
-"""``hugealign verify``: hold files against the rules of placement."""
+"""``hugealign verify``: check files against the rules of placement."""
 
 import argparse
 import os
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hugealign.verification.result import FileResult, Verification
     from hugealign.verification.selection import Selection
 
-_MOST_CURES = 50  # a tree of more has no one cure; each takes some milliseconds
+_MOST_CURES = 50  # a larger tree has no single cure; each takes some milliseconds
 _FAIL_ON = ("error", "warning", "note", "never")
 _FORMS = ("text", "json", "sarif", "github", "junit", "gcc")  # hugealign.verification.formats
 
@@ -223,7 +223,7 @@ def _selection(args: argparse.Namespace, config: "Configuration") -> "Selection"
 
 
 def _cured(found: "Verification", page_size: int) -> "Verification":
-    """Return *found* with the cure of each file that lacks windows: of the first few, since it is found by trying."""
+    """Return *found* with a cure for each file that lacks windows; only for the first few, since it takes trials."""
     from hugealign.verification.rules import LACK_WINDOWS
 
     lacking = [
@@ -245,7 +245,7 @@ def _cured(found: "Verification", page_size: int) -> "Verification":
 
 
 def _sides(args: argparse.Namespace) -> tuple[list[str], list[str]]:
-    """Return the files and the old files; where no file stands before ``--``, it merely ends the options."""
+    """Return the files and the old files; without a file before it, ``--`` merely ends the options."""
     new, after = args.paths, args.after or []
     if not new and args.after is not None:
         end = after.index("--") if "--" in after else len(after)

@@ -120,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _with_cure(done: "CachedText") -> "CachedText":
-    """Return *done* with what gives the file windows, if it has none."""
+    """Return *done* with the remedy that gives the file windows, if it has none."""
     if done.obstacle is None or done.obstacle.code != "no-window":
         return done
     from hugealign.fixing.cure import cure_or_relink
@@ -129,9 +129,9 @@ def _with_cure(done: "CachedText") -> "CachedText":
 
 
 def _paths(args: argparse.Namespace, missing: "dict[tuple[str, str], None]") -> "Iterator[tuple[str, bool]]":
-    """Yield the files, and with ``--libs`` each library that they need, once, and whether it is one.
+    """Yield each file and, with ``--libs``, each library that the files need, once, and whether it is a library.
 
-    Adds libraries that are not there to *missing*, as (name, by what it is needed).
+    Add libraries that do not exist to *missing*, as (name, the file that needs it).
     """
     from hugealign.machine import libraries
 
@@ -144,7 +144,7 @@ def _paths(args: argparse.Namespace, missing: "dict[tuple[str, str], None]") -> 
         try:
             found = libraries.resolve(path)
         except HugealignError:
-            continue  # said already
+            continue  # already reported
         for library in found.paths:
             if library not in seen:
                 seen.add(os.path.realpath(library))

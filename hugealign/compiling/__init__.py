@@ -1,1 +1,1 @@
-"""What a compilation needs of an order file."""
+"""What a compilation needs from an order file."""

@@ -1,8 +1,8 @@
 """An order's blocks as clang's list (``-fbasic-block-sections=list=``), made once for each order and compiler.
 
-sh/launch.sh asks for it when it finds no *index*: a file of one line, the path of the list, named after what tells the
-order file, the compiler and the target.  The line is empty where that compiler cannot take a list.  Both lie in our
-cache.
+sh/launch.sh asks for it when it finds no *index*, a file of one line: the path of the list.  The name of the index
+identifies the order file, the compiler and the target.  The line is empty if that compiler cannot take a list.  Both
+files lie in our cache.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from hugealign.native import cache
 from hugealign.orderfile import Entry
 from hugealign.units import printable
 
-#: What sh/launch.sh has clang align functions to, in place of 16, where it gives it a list: what ran is denser.
+#: The alignment of functions that sh/launch.sh asks of clang along with a list, instead of 16: hot code is denser.
 ALIGNMENT = 8
 _LESS = "-mllvm", f"-align-all-functions={ALIGNMENT.bit_length() - 1}"  # the words for that
 _SECONDS = 60
@@ -26,30 +26,31 @@ _ARGUMENTS = 3
 
 
 def sayable(name: str) -> bool:
-    """Whether clang's list can have the name: a blank would end it there, a ``/`` begin another of the function."""
+    """Whether clang's list can contain the name: a blank would end it, and a ``/`` would begin another name."""
     return name.isprintable() and bool(name) and name[0] not in "!@#" and not {" ", "/"} & set(name)
 
 
 def sayable_unit(unit: str) -> bool:
-    """Whether clang's list can have the name of a unit: a blank would end it there."""
+    """Whether clang's list can contain the name of a unit: a blank would end it."""
     return unit.isprintable() and bool(unit) and " " not in unit
 
 
 def together(orders: Iterable[Sequence[int]]) -> tuple[int, ...]:
-    """Return the one list of numbers for functions that are not told apart: what stays in any stays in all.
+    """Return one list of block numbers for functions that are not told apart: a block that stays in one stays in all.
 
-    Those of several come in their own order, which is near the compiler's: the jumps of one say nothing of another's.
+    If the lists differ, the numbers ascend, which is near the compiler's order: one function's jumps say nothing about
+    another's.
     """
     found = list(dict.fromkeys(map(tuple, orders)))
     return found[0] if len(found) == 1 else (0, *sorted({number for one in found for number in one} - {0}))
 
 
 def listed(entries: Iterable[Entry]) -> Iterator[str]:
-    """Yield the lines for the functions that are to be divided.
+    """Yield the lines for the functions to divide.
 
-    The form is the first, ``!f/alias`` and ``!!0 4 2``, which every clang since 12 reads, the newest too
-    (llvm/lib/CodeGen/BasicBlockSectionsProfileReader.cpp).  What would be an error there is left out: names that have a
-    meaning, and those that came before.  Functions of one name are not told apart (`together`).
+    They are in the first form, ``!f/alias`` and ``!!0 4 2``, which every clang since 12 reads, including the newest
+    (llvm/lib/CodeGen/BasicBlockSectionsProfileReader.cpp).  Names that would be an error there are left out: those with
+    a special meaning, and those that came before.  Functions of one name are not told apart (`together`).
     """
     named: dict[str, list[Entry]] = {}
     for entry in entries:
@@ -63,10 +64,11 @@ def listed(entries: Iterable[Entry]) -> Iterator[str]:
 
 
 def listed_by_unit(entries: Iterable[Entry]) -> Iterator[str]:
-    """Yield the same in the second form, which tells functions of one name by their units.
+    """Yield the same in the second form, which tells functions of one name apart by their units.
 
-    It came in September 2023 (llvm-project, pull request 65506).  ``m unit`` says that the next function is of the unit
-    of that name in debug information: in others, and in code without such information, it is passed over.
+    LLVM has it since September 2023 (llvm-project, pull request 65506).  ``m unit`` says that the next function belongs
+    to the unit of that name in the debug information.  In other units, and in code without such information, clang
+    passes over it.
     """
     yield "v1\n"
     alone = {entry.name for entry in entries if entry.blocks and not entry.unit}
@@ -85,7 +87,7 @@ def listed_by_unit(entries: Iterable[Entry]) -> Iterator[str]:
 
 
 def _names(entry: Entry, said: set[str]) -> list[str]:
-    """Return the names of a function that were not *said*, and note that they are now."""
+    """Return the names of a function that are not in *said* yet, and add them to it."""
     names = [entry.name, *(alias for alias in entry.aliases if sayable(alias) and alias not in said)]
     said.update(names)
     return list(dict.fromkeys(names))
@@ -108,7 +110,7 @@ def main(words: Sequence[str]) -> int:
                 path = f"{os.path.dirname(index)}/{name}"
                 return path if data and _takes(compiler, path, target) else ""
 
-            # Clang 14 reads nothing of the second form, without a word; one that knows it refuses what is none.
+            # Clang 14 silently ignores the second form; a clang that knows the form refuses text that is not in it.
             by_unit = any(entry.unit for entry in entries) and not taken("v1\n?\n")
             forms = (listed_by_unit, listed) if by_unit else (listed,)
             path = next(filter(None, (taken("".join(form(entries))) for form in forms)), "")
@@ -120,9 +122,9 @@ def main(words: Sequence[str]) -> int:
 
 
 def _takes(compiler: str, path: str, target: Sequence[str]) -> bool:
-    """Whether the compiler takes the list at *path* for that target, and what sh/launch.sh says with it, quietly.
+    """Whether the compiler takes the list at *path*, with sh/launch.sh's other words, for that target, and quietly.
 
-    Raises HugealignError if it cannot compile without these either: that is not for us to remember.
+    Raises HugealignError if it cannot compile without these either: such a failure is not remembered.
     """
     tried = _compiled(compiler, target, f"-fbasic-block-sections=list={path}", *_LESS)
     if not tried.returncode and not tried.stderr:
@@ -134,7 +136,7 @@ def _takes(compiler: str, path: str, target: Sequence[str]) -> bool:
 
 
 def _compiled(compiler: str, target: Sequence[str], *options: str) -> subprocess.CompletedProcess[bytes]:
-    """Return what came of compiling an empty file."""
+    """Compile an empty file and return the finished process."""
     command = [compiler, *target, *options, *"-x c -c /dev/null -o /dev/null".split()]
     try:
         return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False)

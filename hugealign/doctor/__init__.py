@@ -1,1 +1,1 @@
-"""What stands between this machine and huge text: `probes` look, `checks` judge, `report` writes."""
+"""Find what keeps this machine from huge text: `probes` looks, `checks` judges, `report` writes."""

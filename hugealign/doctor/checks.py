@@ -1,4 +1,4 @@
-"""Judging what was seen: facts in, conditions out.  Pure."""
+"""Judge the facts about a machine: facts in, conditions out.  Pure."""
 
 import re
 import shlex
@@ -10,7 +10,7 @@ from hugealign.doctor.facts import MachineFacts, Place
 from hugealign.errors import UsageError
 from hugealign.units import format_size, printable
 
-#: The statuses of a condition: fine; in the way of huge text; worth knowing, and not in the way; could not be seen.
+#: The statuses of a condition: fine; in the way of huge text; worth knowing but not in the way; unknown.
 OK, OBSTACLE, NOTE, UNKNOWN = "ok", "obstacle", "note", "unknown"
 
 _LIFT_THP_DISABLE = (
@@ -26,7 +26,7 @@ _COMPACT = "echo 1 | sudo tee /proc/sys/vm/compact_memory"
 
 
 _MODES = ("enabled", "defrag", "shmem_enabled")
-#: What PR_GET_THP_DISABLE says where all is off.  Linux 6.18 knows 3: but for memory with MADV_HUGEPAGE.
+#: The answer of PR_GET_THP_DISABLE if all is off.  In Linux 6.18, 3 means: except memory with MADV_HUGEPAGE.
 _DISABLED = 1
 
 Data = dict[str, str | int | bool | None]
@@ -34,9 +34,9 @@ Data = dict[str, str | int | bool | None]
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition of huge text, and whether this machine meets it.
+    """A condition for huge text, and whether this machine meets it.
 
-    *id* is ``area.what``; *mend* is the command that mends it, or how; *data* the numbers behind it.
+    *id* is ``area.what``; *mend* is the command that fixes it, or how to fix it; *data* holds the numbers behind it.
     """
 
     id: str
@@ -47,7 +47,7 @@ class Condition:
 
 
 def check(facts: MachineFacts) -> list[Condition]:
-    """Return all conditions, those on the kernel first."""
+    """Return all conditions, those about the kernel first."""
     found = [
         *_kernel(facts),
         *_thp(facts),
@@ -74,7 +74,7 @@ def check(facts: MachineFacts) -> list[Condition]:
 
 
 def exit_status(found: list[Condition]) -> int:
-    """Return 1 if something is in the way, 3 if an experiment could not be made, else 0."""
+    """Return 1 if something is in the way, 3 if an experiment could not be done, else 0."""
     if any(f.status == OBSTACLE for f in found):
         return 1
     return 3 if any(f.status == UNKNOWN and f.id == "place.folios" for f in found) else 0

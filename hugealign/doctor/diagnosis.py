@@ -8,5 +8,5 @@ from hugealign.doctor.checks import Condition
 
 
 def diagnose(paths: Sequence[str] = (os.curdir,)) -> list[Condition]:
-    """Return what on this machine, and on the file systems of *paths*, stands in the way of huge text or is fine."""
+    """Return the conditions for huge text on this machine and on the file systems of *paths*, met or not."""
     return checks.check(probes.look(paths))

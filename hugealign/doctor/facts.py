@@ -1,4 +1,4 @@
-"""The record of what was seen on this machine.  None and empty mean that it could not be seen."""
+"""The record of the facts about this machine.  None and empty mean unknown."""
 
 from dataclasses import dataclass, field
 
@@ -9,8 +9,8 @@ from hugealign.processor.local import Processor
 class Place:
     """The result of the experiment in one directory.
 
-    *huge* of *windows* windows of a new file became huge, None if it could not be tried, for the *reason*.
-    *tried_in* is another directory of the same file system, if *path* cannot be written to.
+    *huge* of *windows* windows of a new file became huge; None if it could not be tried, with the *reason*.  *tried_in*
+    is another directory of the same file system, if *path* cannot be written to.
     """
 
     path: str
@@ -24,7 +24,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Perf:
-    """*path* of perf or empty; *counts* whether it can count iTLB misses, None if that could not be tried."""
+    """*path* of perf, or empty; *counts*: whether it can count iTLB misses, None if that could not be tried."""
 
     path: str
     paranoid: int | None
@@ -34,7 +34,7 @@ class Perf:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """The kernel.  *config* holds its options (``TRANSPARENT_HUGEPAGE`` -> ``y``), read from *config_from*."""
+    """The kernel.  *config* has its options (``TRANSPARENT_HUGEPAGE`` -> ``y``), read from *config_from*."""
 
     release: str
     machine: str
@@ -49,9 +49,9 @@ class Kernel:
 class Thp:
     """Transparent huge pages.
 
-    *modes*, *khugepaged* and *sizes* hold the files of /sys/kernel/mm/transparent_hugepage by name, with the chosen
-    word of those that offer several; *vendor* holds the files of vendor kernels by path, *boot* what the kernel was
-    started with.  *disabled* is what PR_GET_THP_DISABLE says of this process.
+    *modes*, *khugepaged* and *sizes* have the files of /sys/kernel/mm/transparent_hugepage by name, reduced to the
+    chosen word if a file offers several.  *vendor* has the files of vendor kernels by path, *boot* the relevant boot
+    parameters.  *disabled* is the answer of PR_GET_THP_DISABLE for this process.
     """
 
     modes: dict[str, str] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class Thp:
 
 @dataclass(frozen=True, slots=True)
 class Loader:
-    """The dynamic linkers; *tunable* is the line of glibc on its own huge pages, empty if it has none."""
+    """The dynamic linkers; *tunable* is glibc's line about its own huge pages, empty if it has none."""
 
     glibc: tuple[int, int] | None = None
     tunable: str | None = None
@@ -73,7 +73,7 @@ class Loader:
 
 @dataclass(frozen=True, slots=True)
 class MemoryFacts:
-    """The *limit* of our control group and what it has *used*, in bytes; *free_blocks* can hold a huge page each."""
+    """The *limit* of our control group and the amount *used*, in bytes; each of *free_blocks* can hold a huge page."""
 
     limit: int | None = None
     used: int | None = None
@@ -82,9 +82,9 @@ class MemoryFacts:
 
 @dataclass(frozen=True, slots=True)
 class MachineFacts:
-    """Everything that `checks` judges.  Text is untrusted.  *tools*: name -> first line of its version.
+    """All facts that `checks` judges.  Text is untrusted.  *tools*: name -> first line of its version.
 
-    *no_mounts* is why this process may mount no copies of its own; empty if it may, None if that could not be tried.
+    *no_mounts* says why this process may not mount copies; empty if it may, None if that could not be tried.
     """
 
     kernel: Kernel

@@ -1,4 +1,4 @@
-"""Looking at this machine: every read is bounded, whatever may hang is done in a child with a time limit."""
+"""Look at this machine: every read is bounded, and a child with a time limit does everything that may hang."""
 
 import ctypes
 import glob
@@ -27,7 +27,7 @@ from hugealign.processor.local import Processor
 COMMANDS_LIMIT, TRIALS_LIMIT = 3.0, 10.0
 TOOLS = ("cc", "gcc", "g++", "clang", "clang++", "ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold", "ld.wild")
 _THP = "/sys/kernel/mm/transparent_hugepage"
-#: Alibaba Cloud Linux and Anolis OS (hugetext), openEuler and Huawei Cloud EulerOS (exec_hugepages).
+#: Files of Alibaba Cloud Linux and Anolis OS (hugetext), openEuler and Huawei Cloud EulerOS (exec_hugepages).
 VENDOR = (
     f"{_THP}/hugetext_enabled",
     f"{_THP}/hugetext_pad_threshold",
@@ -43,13 +43,13 @@ _WINDOWS = 2
 
 
 class TrialError(HugealignError):
-    """The experiment on a file system cannot be made."""
+    """The experiment on a file system cannot be done."""
 
 
 def look(paths: Sequence[str], root: str = "") -> MachineFacts:
-    """Return what can be seen of this machine and of the file systems of *paths*.
+    """Return the facts about this machine and the file systems of *paths*.
 
-    *root* stands before every path below /proc, /sys and /boot, for tests.
+    For tests, *root* is put before every path below /proc, /sys and /boot.
     """
     page_size = kernel.huge_page_size(f"{root}{_THP}/hpage_pmd_size")
     trials = [children.function(lambda path=path: _trial(path, page_size)) for path in paths]  # type: ignore[misc]
@@ -115,7 +115,7 @@ def _thp(root: str) -> Thp:
 
 
 def read(path: str, limit: int = 1 << 16) -> str:
-    """Return the text of a small file without the white space around it; empty if it cannot be read."""
+    """Return the text of a small file, stripped of white space; empty if it cannot be read."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             return file.read(limit).strip()
@@ -124,13 +124,13 @@ def read(path: str, limit: int = 1 << 16) -> str:
 
 
 def thp_disabled() -> int | None:
-    """Return what of PR_SET_THP_DISABLE is set for us, as inherited from our parent; None if it cannot be asked."""
+    """Return the value of PR_SET_THP_DISABLE that we inherited; None if the kernel does not answer."""
     answer = ctypes.CDLL(None, use_errno=True).prctl(_PR_GET_THP_DISABLE, *[ctypes.c_ulong(0)] * 4)
     return None if answer < 0 else int(answer)
 
 
 def kernel_config(root: str, release: str) -> tuple[dict[str, str] | None, str]:
-    """Return the options of this kernel and the file that they are from, or None."""
+    """Return the options of this kernel and the file they come from, or None."""
     for path in ("/proc/config.gz", f"/boot/config-{release}", f"/lib/modules/{release}/config"):
         try:
             opener = gzip.open if path.endswith(".gz") else open
@@ -143,7 +143,7 @@ def kernel_config(root: str, release: str) -> tuple[dict[str, str] | None, str]:
 
 
 def glibc_version(said: str) -> tuple[int, int] | None:
-    """Return the version in what ``ld.so --version`` says (2.33 and newer); of older ones ``getconf`` would know."""
+    """Return the version in the output of ``ld.so --version`` (2.33 and newer); ``getconf`` would know older ones."""
     if match := re.search(r"GLIBC (\d+)\.(\d+)|version (\d+)\.(\d+)", said):
         major, minor = (g for g in match.groups() if g is not None)
         return int(major), int(minor)
@@ -154,7 +154,7 @@ def glibc_version(said: str) -> tuple[int, int] | None:
 
 
 def tunable(said: str) -> str | None:
-    """Return the line of ``ld.so --list-tunables`` on glibc.elf.thp, empty if there is none; None for no list."""
+    """Return the line of ``ld.so --list-tunables`` about glibc.elf.thp, empty without it; None without a list."""
     if "glibc." not in said:
         return None
     return next((line for line in said.splitlines() if line.startswith("glibc.elf.thp:")), "")
@@ -192,7 +192,7 @@ def _trial(path: str, page_size: int) -> bytes:
 
 
 def _scratch(directory: str, device: int) -> tuple[int, str]:
-    """Open a nameless file in *directory*, or elsewhere on the same device if that cannot be written to."""
+    """Open a nameless file in *directory*, or elsewhere on the same device if that is not writable."""
     refusal: OSError | None = None
     places = [directory, os.path.expanduser("~"), "/var/tmp", "/tmp"]  # noqa: S108 - nameless
     with suppress(FileNotFoundError):  # the current directory was removed
@@ -235,7 +235,7 @@ def _no_mounts(output: bytes) -> str | None:
 
 
 def _processor(output: bytes) -> Processor:
-    """Return what our child learnt of the processor, or what files say if it died on the way."""
+    """Return what our child learnt about the processor, or what files say if the child died."""
     with suppress(EOFError, pickle.UnpicklingError):
         found: Processor = pickle.loads(output)  # noqa: S301 - of our own child
         return found
@@ -248,7 +248,7 @@ def _perf(path: str | None, tried: children.Child | None, paranoid: str) -> Perf
 
 
 def counted(said: str) -> tuple[bool | None, str]:
-    """Return whether perf could count, None if that was not tried, by what it *said*; and its first line."""
+    """Return whether perf could count, judging by what it *said* (None if not tried), and its first line."""
     lines = [line for line in said.splitlines() if line.strip() not in ("", "Error:")]
     match = re.search(r"^([^,\n]*),[^,\n]*,iTLB-load-misses", said, re.MULTILINE)
     counts = match[1].isdecimal() if match else None

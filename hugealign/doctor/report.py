@@ -1,4 +1,4 @@
-"""What was found, as text for people and as JSON for programs.  Pure: returns strings, never prints."""
+"""Show the findings: text for people, JSON for programs.  Pure: returns strings, never prints."""
 
 import json
 from collections import Counter
@@ -14,7 +14,7 @@ _ASCII = {OK: "+", OBSTACLE: "x", NOTE: "-", UNKNOWN: "?"}
 
 
 def text(findings: list[Condition], encoding: str) -> str:
-    """Return one line for each finding, and one for its mend, in characters that *encoding* has."""
+    """Return one line for each finding and one for its fix, in characters that *encoding* has."""
     marks = _MARKS
     try:
         "".join(marks.values()).encode(encoding)

@@ -1,9 +1,9 @@
-"""The basic blocks of functions, by clang's address map.
+"""The basic blocks of functions, from clang's address map.
 
-Clang makes one with ``-fbasic-block-address-map``, before version 19 with ``-fbasic-block-sections=labels``.  The form
-is in LLVM's docs/Extensions.rst, "SHT_LLVM_BB_ADDR_MAP", and llvm/lib/Object/BBAddrMap.cpp: SHT_LLVM_BB_ADDR_MAP_V0 of
-clang 12 to 14, version 1 of 15 and 16, 2 of 17 to 20, and up to 5 since then.  Every number is untrusted: what is read
-is in proportion to the section, and a map that does not add up is refused whole.
+Clang writes it with ``-fbasic-block-address-map``, before version 19 with ``-fbasic-block-sections=labels``.  LLVM's
+docs/Extensions.rst, "SHT_LLVM_BB_ADDR_MAP", and llvm/lib/Object/BBAddrMap.cpp describe the format: clang 12 to 14 write
+SHT_LLVM_BB_ADDR_MAP_V0, 15 and 16 version 1, 17 to 20 version 2, and later ones up to 5.  Every number is untrusted:
+reads are in proportion to the section, and a map that does not add up is refused whole.
 """
 
 import mmap
@@ -20,7 +20,7 @@ from hugealign.units import printable
 _SHT_V0, _SHT = 0x6FFF4C08, 0x6FFF4C0A
 _NEWEST = 5
 _ENTRY_COUNT, _FREQUENCY, _PROBABILITY, _RANGES, _OMITTED, _CALLSITES, _HASHES, _POST_LINK = (1 << n for n in range(8))
-#: The version that a feature came with; without it the numbers behind would be read as others.
+#: The version that introduced a feature; in older ones the numbers behind it would be misread.
 _SINCE = {_CALLSITES: 3, _HASHES: 4, _POST_LINK: 5}
 _LANDING_PAD = 4  # a bit of the metadata
 _MOST_SIZE = 1 << 32  # of a section, a block, a distance; as clang's own reader has it
@@ -29,9 +29,9 @@ _MOST = 1 << 24  # blocks of one file; the largest programs have a tenth
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A basic block: its *number* as the compiler has it, where it lies, its bytes, whether exceptions land there.
+    """A basic block: the compiler's *number*, its address, its size in bytes, and whether exceptions land there.
 
-    *hash* is what the compiler says of its instructions and neighbours, 0 if it says nothing.
+    *hash* is what the compiler says about its instructions and neighbours, 0 if it says nothing.
     """
 
     number: int
@@ -42,7 +42,7 @@ class Block:
 
 
 class _Reader:
-    """Numbers of *data* one by one.  Raises MalformedElfError where it ends."""
+    """Read the numbers of *data* one by one.  Raises MalformedElfError at its end."""
 
     __slots__ = ("at", "data", "end", "order", "wide")
 
@@ -76,7 +76,7 @@ class _Reader:
         return value
 
     def long(self) -> None:
-        """Pass over an unsigned LEB128 of up to 64 bits."""
+        """Skip an unsigned LEB128 of up to 64 bits."""
         for _ in range(10):
             if self.fixed(1) < 0x80:
                 return
@@ -87,11 +87,11 @@ class _Reader:
 
 
 def read_blocks(path: str | os.PathLike[str], wanted: Container[int] | None = None) -> dict[int, list[Block]]:
-    """Return the blocks of the functions of the file at *path*, each by the address of the function, as they lie.
+    """Return the blocks of the functions of the file at *path*, by the address of the function, in layout order.
 
-    With *wanted*, only of the functions at those addresses; of a function that is divided into parts the first counts.
-    Functions of no size and what stands for code that is not linked are left out.  Raises HugealignError, which names
-    the file.
+    With *wanted*, only those of the functions at these addresses; for a function divided into parts, the first part's
+    address counts.  Functions without a size and entries for code that was not linked are left out.  Raises
+    HugealignError, which names the file.
     """
     try:
         with using(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)) as fd:
@@ -125,8 +125,8 @@ def _read(fd: int, image: Image, wanted: Container[int] | None) -> dict[int, lis
                 raise MalformedElfError(f"more than {_MOST} basic blocks: no program has as many")
             if blocks and blocks[0].address and (wanted is None or blocks[0].address in wanted):
                 if len({block.number for block in blocks}) != len(blocks):
-                    continue  # clones of blocks, which have the number of what they are clones of
-                # Functions that linkers made one (--icf) have a map each, and are the same.
+                    continue  # clones of blocks, which have the number of their original
+                # Functions that linkers folded into one (--icf) have a map each, but are the same.
                 found.setdefault(blocks[0].address, blocks)
     return found
 
@@ -164,7 +164,7 @@ def _function(reader: _Reader, version: int, features: int) -> list[Block]:
         count = reader.leb()
         if count > reader.end - reader.at:  # each takes some bytes
             raise MalformedElfError("the map of blocks is cut short")
-        if not count:  # a hole of a sparse file would be hundreds of millions of them
+        if not count:  # a hole in a sparse file would be hundreds of millions of them
             raise MalformedElfError("the map of blocks has a function without any")
         if not features & _OMITTED:
             _range(reader, version, features, base, count, blocks)
@@ -194,7 +194,7 @@ def _range(reader: _Reader, version: int, features: int, base: int, count: int, 
 
 
 def _passed_over(reader: _Reader, features: int) -> None:
-    """Pass over what the compiler thought that one block would run."""
+    """Skip the compiler's estimate of how often one block runs."""
     if features & _FREQUENCY:
         reader.long()
     if features & _POST_LINK:

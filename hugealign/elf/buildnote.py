@@ -1,6 +1,6 @@
 """The bytes of ``.note.hugealign``, for the link, which writes it, and for ``notes``, which reads it.
 
-``notes`` says what they mean.  Without dataclasses, which cost a link more than the note.
+``notes`` says what they mean.  No dataclasses here: they cost a link more than the note.
 """
 
 import struct
@@ -15,7 +15,7 @@ HOT_START, HOT_END = DESCRIPTION + 16, DESCRIPTION + 24
 
 
 def pack(fields: tuple[int, ...], profile: bytes, little: bool = True) -> bytes:
-    """Return the whole note, header included, as it stands in the section.
+    """Return the whole note, header included, as the section holds it.
 
     *fields* are version, flags, page_size, hot_start, hot_end and windows; *profile* identifies the profile.
     """

@@ -1,7 +1,7 @@
 """Which functions call which directly, read from the machine code of a file.
 
-No disassembler: a call instruction is found by its opcode, and taken for one if its target is the very beginning of a
-function, which other bytes hit once in ten thousand times.  On x86-64 that is ``E8 rel32`` (Intel's manual, volume 2,
+There is no disassembler: a call instruction is found by its opcode, and accepted if its target is the very beginning of
+a function, which other bytes hit once in ten thousand times.  On x86-64 that is ``E8 rel32`` (Intel's manual, volume 2,
 CALL), on aarch64 ``BL`` (Arm's manual, C6.2.36).  Calls through pointers and through the PLT are not seen.
 """
 
@@ -20,19 +20,19 @@ from hugealign.elf.image import EM_AARCH64, EM_X86_64, SHF_EXECINSTR, SHT_NOBITS
 from hugealign.elf.symbols import Functions
 
 _CHUNK = 1 << 24  # bytes of code that are looked at together
-_BEHIND = 4  # and those behind them that the last instruction can need
+_BEHIND = 4  # and bytes behind them that the last instruction can need
 _MOST = 1 << 29  # bytes of code in all
 _DENSE = 4  # bytes of a piece for each that can begin a call, on average; a call has five
-_PAIRS = 1 << 22  # calls that differ; the largest programs have two million
+_PAIRS = 1 << 22  # distinct calls; the largest programs have two million
 _X86_64 = re.compile(rb"\xe8(?=(....))", re.DOTALL)
 _AARCH64 = re.compile(rb"[\x94-\x97]")  # the last byte of the instruction
 _INDEX = (1 << 32) - 1
 
 
 class Calls:
-    """Which of *functions*, those of the file at *path*, calls which; none calls itself.
+    """Which of *functions*, from the file at *path*, calls which; none calls itself.
 
-    The file is read when that is first asked, since an order may not need to know.  What cannot be read calls nothing.
+    The file is read at the first question, since an order may not need to know.  Unreadable code calls nothing.
     """
 
     def __init__(self, path: str | os.PathLike[str], functions: Functions) -> None:
@@ -68,7 +68,7 @@ class Calls:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """For each function some *others*, all in one row: of function n those from ``begin[n]`` to ``begin[n + 1]``."""
+    """For each function some *others*, all in one array: function n has those from ``begin[n]`` to ``begin[n + 1]``."""
 
     begin: "array[int]"
     others: "array[int]"
@@ -78,7 +78,7 @@ class _Table:
 
 
 def _table(pairs: Sequence[int], count: int) -> _Table:
-    """Return the second of each of the sorted *pairs* for the first, which are below *count*."""
+    """Return the table of the sorted *pairs*: for each first, all below *count*, its seconds."""
     begin = array("Q", bytes(8 * (count + 1)))
     for pair in pairs:
         begin[(pair >> 32) + 1] += 1
@@ -104,7 +104,7 @@ def _code(path: str | os.PathLike[str], image: Image) -> Iterator[tuple[bytes, i
     left = _MOST
     with suppress(OSError, OverflowError), using(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)) as fd:
         for section in image.sections:
-            # In a debug file the segments stand for bytes that are not there; its sections say so.
+            # The segments of a debug file describe bytes that it does not have; its sections say so.
             if not section.sh_flags & SHF_EXECINSTR or section.sh_type == SHT_NOBITS:
                 continue
             for begin in range(0, min(section.sh_size, left), _CHUNK):
@@ -116,7 +116,7 @@ def _code(path: str | os.PathLike[str], image: Image) -> Iterator[tuple[bytes, i
 
 
 def _x86_64(code: bytes, start: int, at: Mapping[int, int]) -> Iterator[tuple[int, int]]:
-    """Yield the address of each call, and which function it calls; *at* has these by their addresses."""
+    """Yield the address of each call, and the function it calls; *at* maps addresses to functions."""
     function, number = at.get, int.from_bytes
     for found in islice(_X86_64.finditer(code), len(code) // _DENSE):
         site = start + found.start()

@@ -1,8 +1,8 @@
-"""Whether an address can be where a call returns to: what chains of frames consist of.
+"""Whether an address can be a return address, of which call chains consist.
 
-A program without frame pointers uses the register for something else, and a profiler that walks frames by it takes what
-lies there for callers.  Such an address hardly ever has a call in front of it.  The encodings are those of Intel's
-manual, volume 2, CALL (``E8 rel32``, ``FF /2``), and of Arm's, C6.2.36 and 37 (``BL``, ``BLR``, ``BLRA…``).
+A program without frame pointers uses the register for something else, and a profiler that walks frames by it takes
+whatever lies there for callers.  Such an address hardly ever has a call in front of it.  The encodings are those of
+Intel's manual, volume 2, CALL (``E8 rel32``, ``FF /2``), and of Arm's, C6.2.36 and 37 (``BL``, ``BLR``, ``BLRA…``).
 """
 
 import os
@@ -17,7 +17,7 @@ _NO_CODE = -1
 
 
 class CallSites:
-    """The code of the file at *path*, whose headers are *image*.  Where it cannot be read, everything may be."""
+    """The code of the file at *path*, whose headers are *image*.  If it cannot be read, every address is possible."""
 
     def __init__(self, path: str | os.PathLike[str], image: Image) -> None:
         """Note where the code lies; a debug file has none."""
@@ -32,7 +32,7 @@ class CallSites:
     def possible(self, address: int) -> bool:
         """Whether a call ends at *address*, or is around it.
 
-        Where perf unwinds by DWARF it prints the byte before, and of calls that the processor kept the call itself.
+        Where perf unwinds by DWARF it prints the byte before; for calls that the processor recorded, the call itself.
         """
         place = next((s for s in self._sections if s[0] <= address <= s[1]), None)
         if place is None or self._machine == _NO_CODE:

@@ -1,8 +1,9 @@
 """What a function does, whatever its name and wherever it lies: a digest of its code without addresses.
 
-No disassembler: what looks like a relative call or jump, or an operand relative to the program counter, is left out (on
-x86-64: Intel's manual, volume 2, CALL, JMP, Jcc, and table 2-2, ModR/M with mod 0 and r/m 5).  That can leave out more,
-so that two functions have one digest, which then counts for neither; or leave something in, so that none is found.
+There is no disassembler: bytes that look like a relative call or jump, or like an operand relative to the program
+counter, are left out (on x86-64: Intel's manual, volume 2, CALL, JMP, Jcc, and table 2-2, ModR/M with mod 0 and r/m 5).
+If that leaves out too much, two functions may have the same digest, which then counts for neither; if it leaves out too
+little, a function is not found again.
 """
 
 import hashlib
@@ -16,7 +17,7 @@ from hugealign.elf.image import EM_AARCH64, EM_X86_64
 from hugealign.elf.symbols import Functions
 from hugealign.elf.windows import file_offset
 
-_LEAST, _MOST = 32, 1 << 20  # bytes of a function that can be told from others, and of one that is looked at
+_LEAST, _MOST = 32, 1 << 20  # bytes of a function: fewer do not tell it from others, and more are not looked at
 _X86_64 = re.compile(
     rb"(\xe8|\xe9|\x0f[\x80-\x8f]"
     rb"|[\x03\x10\x11\x28-\x2b\x2e\x2f\x33\x39\x3b\x54\x57-\x5f\x63\x6f\x7f-\x81\x83-\x85\x88-\x8b\x8d\xb6\xb7\xbe\xbf"
@@ -26,8 +27,8 @@ _X86_64 = re.compile(
 #: One jump or two at the end of a block: Jcc or JMP, short or near (Intel's manual, volume 2).
 _JUMPS_X86_64 = re.compile(rb"(?:[\x70-\x7f\xeb].|\x0f[\x80-\x8f].{4}|\xe9.{4}){1,2}\Z", re.DOTALL)
 _LONGEST_JUMPS = 11
-_READ = 4  # times the size of a file that is read of it at most
-#: Arm's manual, chapter C4: which bits say what the instruction is, their value, and which bits are then kept.
+_READ = 4  # times the size of a file: as much of it is read at most
+#: Arm's manual, chapter C4: the bits that identify the instruction, their value, and the bits to keep.
 _AARCH64 = (
     (0x7C000000, 0x14000000, 0xFC000000),  # B, BL
     (0xFF000010, 0x54000000, 0xFF00001F),  # B.cond
@@ -49,7 +50,7 @@ _JUMPS_AARCH64 = (
 def digests(path: str | os.PathLike[str], functions: Functions, indices: Iterable[int]) -> dict[int, bytes]:
     """Return 16 hexadecimal digits for each of the functions *indices* of the file at *path* that can be told apart.
 
-    What cannot be read has none.
+    A function that cannot be read has none.
     """
     image = functions.image
     plain: Callable[[bytes], bytes] | None = {EM_X86_64: _plain_x86_64, EM_AARCH64: _plain_aarch64}.get(image.e_machine)
@@ -74,9 +75,10 @@ def digests(path: str | os.PathLike[str], functions: Functions, indices: Iterabl
 def block_digests(
     path: str | os.PathLike[str], functions: Functions, blocks: Mapping[int, Sequence[Block]]
 ) -> dict[int, list[bytes]]:
-    """Return a digest of the code of each of *blocks*, which are those of functions by index, for what can be read.
+    """Return a digest of the code of each of *blocks*, which are those of functions, by index.
 
-    The jump at the end of a block is left out: where it leads, and whether it is there, depends on what lies behind.
+    A function that cannot be read has none.  The jump at the end of a block is left out: where it leads, and whether it
+    is there, depends on what lies behind.
     """
     image = functions.image
     ended = {EM_X86_64: _without_jump_x86_64, EM_AARCH64: _without_jump_aarch64}.get(image.e_machine)
@@ -85,7 +87,7 @@ def block_digests(
         return found
     try:
         with using(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)) as fd:
-            left = _READ * os.fstat(fd).st_size  # functions of a hostile file can lie on each other
+            left = _READ * os.fstat(fd).st_size  # functions of a hostile file can overlap
             for index, those in blocks.items():
                 start, size = functions.starts[index], functions.sizes[index]
                 inside = next((s for s in image.text_segments if s.p_vaddr <= start < s.p_vaddr + s.p_filesz), None)

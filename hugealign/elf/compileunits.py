@@ -1,8 +1,8 @@
-"""The names that compilation units have in debug information, by the source file that symbols are listed under.
+"""The names of compilation units in debug information, by the source file that symbols are listed under.
 
-Local functions of one name are told apart by the file of the symbol table (STT_FILE), which has no directories.  A
-compiler tells them apart by the unit's name as DWARF has it (DW_AT_name of DW_TAG_compile_unit; DWARF 5, section
-3.1.1): clang by what it was given, ``src/a.c``, rustc by ``src/lib.rs/@/name.hash-cgu.07``, whose end is the file.
+In the symbol table, local functions of one name differ by their file (STT_FILE), which has no directories.  A compiler
+tells them apart by the unit's name in DWARF (DW_AT_name of DW_TAG_compile_unit; DWARF 5, section 3.1.1): clang by the
+name it was given, ``src/a.c``, rustc by ``src/lib.rs/@/name.hash-cgu.07``, whose last part is the file.
 """
 
 import importlib
@@ -14,17 +14,17 @@ from typing import Any
 from hugealign.errors import HugealignError
 from hugealign.units import printable
 
-#: What has units and their names.  The rest, most of it, is not read.
+#: The debug sections that hold units and their names.  The rest, most of it, is not read.
 _SECTIONS = ("info", "abbrev", "str", "line_str", "str_offsets", "addr", "rnglists")
 _MOST = 1 << 28  # bytes of those sections: they are read into memory
 _MOST_UNITS = 1 << 18
 
 
 def read_units(path: str | os.PathLike[str]) -> dict[str, str]:
-    """Return the names of the units of the file at *path*, by their last parts; none of those that several have.
+    """Return the names of the units of the file at *path*, by their last parts; without parts that several units share.
 
     A file without debug information has none.  Raises HugealignError, which names the file, if the information cannot
-    be read, or pyelftools, which reads it, is not installed.
+    be read, or if pyelftools, which reads it, is not installed.
     """
     try:
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as stream:
@@ -36,7 +36,7 @@ def read_units(path: str | os.PathLike[str]) -> dict[str, str]:
 
 
 def _elftools() -> ModuleType:
-    """Return pyelftools' reader, which lies where the tool, run without installed packages, does not look."""
+    """Return pyelftools' reader, which is in a place where Python, run without installed packages, does not look."""
     name = "elftools.elf.elffile"
     try:
         return importlib.import_module(name)
@@ -53,7 +53,7 @@ def _units(elftools: Any, stream: Any) -> dict[str, str]:
     wanted = {f".debug_{name}" for name in _SECTIONS}
 
     class Units(elftools.ELFFile):  # type: ignore[misc]
-        """The file without the sections that say nothing of units."""
+        """The file without the sections that say nothing about units."""
 
         def get_section_by_name(self, name: str) -> Any:
             if name.startswith((".debug_", ".eh_frame")) and name not in wanted:
@@ -76,7 +76,7 @@ def _units(elftools: Any, stream: Any) -> dict[str, str]:
         raise
     except Exception:  # noqa: BLE001 - of a damaged file the library raises anything, from AssertionError to zlib.error
         raise HugealignError("its debug information cannot be read") from None
-    # A unit whose functions others have inlined is there several times (link-time optimisation).
+    # A unit whose functions others have inlined occurs several times (link-time optimisation).
     return {file: next(iter(names))[0] for file, names in found.items() if len(names) == 1}
 
 

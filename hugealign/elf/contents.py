@@ -1,6 +1,6 @@
-"""What a section holds, read in bounded pieces: a file may be sparse, and it may be cut while it is read.
+"""The contents of a section, read in bounded pieces: a file may be sparse, and it may be truncated while it is read.
 
-Nothing of the file is mapped, since a page that is gone would end us by SIGBUS (mmap(2)).  Holes and pieces of zeros
+The file is not mapped, since access to a page that is gone would end us by SIGBUS (mmap(2)).  Holes and pieces of zeros
 take no memory, and holes no time.
 """
 
@@ -15,14 +15,14 @@ from hugealign.errors import MalformedElfError
 
 _PIECE = 1 << 20
 _ZEROS = bytes(_PIECE)
-_MOST = 1 << 32  # bytes: what an offset in a string table can say
+_MOST = 1 << 32  # bytes: as far as an offset in a string table reaches
 _NOT_ZERO = re.compile(rb"[^\0]")
 
 
 def filled(fd: int, offset: int, size: int, multiple: int = 1) -> Iterator[tuple[int, bytes]]:
-    """Yield those pieces of *size* bytes at *offset* of the file that are not all zeros, each with where it begins.
+    """Yield start and data of those pieces of *size* bytes at *offset* of the file that are not all zeros.
 
-    That is counted from *offset*, in multiples of *multiple*, as is the length.  Raises OSError, and MalformedElfError
+    The start counts from *offset*; start and length are multiples of *multiple*.  Raises OSError, and MalformedElfError
     if the file ends too early.
     """
     at, step = 0, _PIECE // multiple * multiple
@@ -41,7 +41,7 @@ def filled(fd: int, offset: int, size: int, multiple: int = 1) -> Iterator[tuple
 
 
 def _data(fd: int, at: int) -> int:
-    """Return where the next data of a file begins, *at* or behind it; see lseek(2), SEEK_DATA."""
+    """Return where the next data of a file begins, at or behind *at*; see lseek(2), SEEK_DATA."""
     try:
         return os.lseek(fd, at, os.SEEK_DATA)
     except OSError as error:
@@ -58,17 +58,17 @@ class Contents:
     def __init__(self, fd: int, offset: int, size: int) -> None:
         if size > _MOST:
             raise MalformedElfError(f"a section of {size} bytes: no program has one as large")
-        # Anonymous memory is zero, and not there until it is written to.
+        # Anonymous memory is zero, and not allocated until it is written to.
         self.data = mmap.mmap(-1, max(size, 1))
         self.filled = 0
-        self._ends: list[int] = []  # of the pieces that were read, each of which follows the one before or a hole
+        self._ends: list[int] = []  # of the pieces that were read; each follows the one before or a hole
         for at, piece in filled(fd, offset, size):
             self.data[at : at + len(piece)] = piece
             self.filled += len(piece)
             self._ends.append(at + len(piece))
 
     def next(self, at: int) -> int:
-        """Return where the first byte at or behind *at* lies that is not zero; the size if none is."""
+        """Return where the first non-zero byte at or behind *at* lies; the size if there is none."""
         for end in self._ends[bisect_right(self._ends, at) :]:
             if found := _NOT_ZERO.search(self.data, max(at, end - _PIECE), end):
                 return found.start()

@@ -1,6 +1,6 @@
-"""How much of the text of a file lies in whole windows.  Pure: from headers to numbers.
+"""How much of a file's text lies in whole windows.  Pure: from headers to numbers.
 
-The link asks this after every laid-out link, so nothing but our own light modules is imported here.
+This runs after every laid-out link, so it imports nothing but our own light modules.
 """
 
 from hugealign.elf.image import SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image, Section, Segment
@@ -9,7 +9,7 @@ from hugealign.records import Record
 
 #: Sections that hold nothing but our padding; they count as room, not as text.
 PAD_SECTIONS = (".hugealign.pad", "~hugealign.pad")
-#: The same for segments that are only readable.
+#: The same for read-only segments.
 RODATA_PAD_SECTIONS = (".hugealign.rodata", "~hugealign.rodata")
 
 
@@ -23,7 +23,7 @@ class Coverage(Record):
 
 
 class RodataCoverage(Record):
-    """How much of what is only read lies in whole windows: *huge* of *size* bytes; *pad* bytes fill the *windows*."""
+    """How much of the read-only data lies in whole windows: *huge* of *size* bytes; *pad* bytes fill the *windows*."""
 
     size: int
     huge: int
@@ -32,7 +32,7 @@ class RodataCoverage(Record):
 
 
 def is_debug_file(image: "Image") -> bool:
-    """Return whether *image* is of a separate debug file: it describes code that it does not hold."""
+    """Return whether *image* is that of a separate debug file, which describes code that it does not hold."""
     code = [s for s in image.sections if s.sh_flags & SHF_ALLOC and s.sh_flags & SHF_EXECINSTR and s.sh_size]
     return bool(code) and all(section.sh_type == SHT_NOBITS for section in code)
 
@@ -43,7 +43,7 @@ def pad_sections(image: "Image") -> "list[Section]":
 
 
 def pad_range(image: "Image", segment: "Segment", pads: "list[Section] | None" = None) -> tuple[int, int]:
-    """Return the addresses between which *segment* holds our padding; equal where it holds none."""
+    """Return the addresses between which *segment* holds our padding; they are equal if it holds none."""
     start, end = segment.p_vaddr, segment.p_vaddr + segment.p_memsz
     for section in pad_sections(image) if pads is None else pads:
         if start < section.sh_addr and section.sh_addr + section.sh_size <= end:
@@ -54,7 +54,7 @@ def pad_range(image: "Image", segment: "Segment", pads: "list[Section] | None" =
 def coverage(image: "Image", page_size: int, alignment: int | None = None) -> Coverage:
     """Return the coverage of all text of *image* by whole windows of *page_size* bytes.
 
-    *alignment* is what the loader gives the file, by default the largest p_align.
+    *alignment* is the one that the loader gives the file, by default the largest p_align.
     """
     return total(coverages(image, page_size, alignment))
 
@@ -73,10 +73,10 @@ def coverages(image: "Image", page_size: int, alignment: int | None = None) -> l
 
 
 def rodata_coverage(image: "Image", page_size: int) -> RodataCoverage:
-    """Return the coverage of the segments of *image* that are only readable."""
+    """Return the coverage of the read-only segments of *image*."""
     segments = image.rodata_segments
     pads = [s for s in image.sections if s.name in RODATA_PAD_SECTIONS and s.sh_flags & SHF_ALLOC][:4]
-    # Most files are so small that none has a whole window, wherever it lies.
+    # Most files are so small that no segment has a whole window, wherever it lies.
     large = any(s.p_filesz + 2 * BASE_PAGE >= page_size for s in segments)
     rows = _counted(image, segments, rodata_windows(image, page_size) if large else [], pads, page_size)
     return RodataCoverage(*(sum([row[at] for row in rows]) for at in range(4)))

@@ -1,6 +1,6 @@
-"""What an ELF file asks of the dynamic linker: the libraries it needs, and where they are to be looked for.
+"""What an ELF file asks of the dynamic linker: the libraries that it needs, and where to look for them.
 
-System V ABI, chapter 5, "Dynamic Section".  Every number is untrusted: each read is bounded.
+See System V ABI, chapter 5, "Dynamic Section".  Every number is untrusted: each read is bounded.
 """
 
 import os
@@ -24,7 +24,7 @@ class Dynamic(NamedTuple):
     """The requests of one file; names and search paths as in the file, untrusted.
 
     *rpath* and *runpath* are None if there is none.  *nodeflib*: the default directories are not searched.
-    *textrel*: the loader has to relocate the text.  *pie*: it says of itself that it is a program (DF_1_PIE).
+    *textrel*: the loader has to relocate the text.  *pie*: the file says that it is a program (DF_1_PIE).
     *versions*: the symbol versions that it needs, such as ``GLIBC_2.34``.
     """
 
@@ -40,7 +40,7 @@ class Dynamic(NamedTuple):
 
 
 def read_dynamic(fd: int, image: Image) -> Dynamic:
-    """Return what the file behind *fd*, whose headers are *image*, asks for; what cannot be read is left out."""
+    """Return what the file behind *fd*, whose headers are *image*, asks for, without parts that cannot be read."""
     segments = {segment.p_type: segment for segment in reversed(image.segments)}
     interpreter = _string(_read(fd, segments.get(PT_INTERP), _STRING_LIMIT), 0)
     table = _read(fd, segments.get(PT_DYNAMIC), _TABLE_LIMIT)
@@ -115,6 +115,6 @@ def _pread(fd: int, size: int, offset: int) -> bytes:
 
 
 def _string(table: bytes, start: int, limit: int = _STRING_LIMIT) -> str:
-    """Return the string at *start*; empty where there is none, or none that ends within *limit* bytes."""
+    """Return the string at *start*; empty if there is none, or none that ends within *limit* bytes."""
     end = table.find(b"\0", start, start + limit)
     return os.fsdecode(table[start:end]) if 0 <= start <= end else ""

@@ -1,6 +1,6 @@
-"""Editing a linked file in place: the last section of code and its segment grow to the end of the window.
+"""Edit a linked file in place: grow the last section of code and its segment to the end of the window.
 
-For linkers that leave the room but do not use it.  The section header grows too, because GNU strip and objcopy
+This is for linkers that leave the room but do not use it.  The section header grows too, because GNU strip and objcopy
 compute segments from sections.  No address and no other byte of the program changes.
 """
 
@@ -19,7 +19,7 @@ _PUNCH_HOLE = 3
 
 
 class Patch(Record):
-    """What is to be written: (file offset, bytes) in order, each step leaving a file that runs."""
+    """The writes, as (file offset, bytes), in order; the file runs after each of them."""
 
     writes: list[tuple[int, bytes]]
     end: int
@@ -58,22 +58,22 @@ def plan_rodata(image: Image, page_size: int) -> Patch | str:
 
 
 def rodata_padded(image: Image) -> Segment | None:
-    """Return the segment that is only readable and holds our pad, None if there is none."""
+    """Return the read-only segment that holds our pad, None if there is none."""
     pad = next((s for s in image.sections if s.name in RODATA_PAD_SECTIONS and s.sh_flags & SHF_ALLOC), None)
     segments = image.rodata_segments if pad else ()
     return next((s for s in segments if pad and s.p_vaddr <= pad.sh_addr < s.p_vaddr + s.p_memsz), None)
 
 
 def _grown(image: Image, segment: Segment, last: Section, page_size: int, fill: bytes) -> Patch | str:
-    """Return the edit that lets *segment* and its *last* section reach to the end of the window, by *fill*."""
+    """Return the edit that extends *segment* and its *last* section to the end of the window with *fill*."""
     old = segment.p_filesz
     new = align_up(segment.p_vaddr + old, page_size) - segment.p_vaddr
     start, end = segment.p_offset + old, segment.p_offset + new
     taken = _in_the_way(image, segment, start, end, new)
     if taken:
         return taken
-    # The filling first, while nothing maps it; then the section, on which nothing but tools depends; last p_filesz and
-    # p_memsz, which are neighbours, in one write.
+    # First the fill, while nothing maps it; then the section, which only tools depend on; last p_filesz and p_memsz,
+    # which are neighbours, in one write.
     writes = [
         (start, (fill * ((new - old) // len(fill) + 1))[: new - old]),
         (last.header + 32, struct.pack("<Q", segment.p_vaddr + new - last.sh_addr)),
@@ -83,7 +83,7 @@ def _grown(image: Image, segment: Segment, last: Section, page_size: int, fill: 
 
 
 def apply(fd: int, edit: Patch) -> None:
-    """Write *edit* to the file behind *fd*.  Raises OSError, after which the file is still as good as before."""
+    """Write *edit* to the file behind *fd*.  Raises OSError; the file is then still as good as before."""
     for offset, data in edit.writes:
         write_all(fd, data, offset)
 
@@ -101,7 +101,7 @@ def _last_section(image: Image, segment: Segment, flags: int) -> Section | None:
 
 
 def _in_the_way(image: Image, grown: Segment, start: int, end: int, new_size: int) -> str | None:
-    """Return what occupies the file range or the addresses that the segment *grown* would grow over, or None."""
+    """Return what occupies the file range or the addresses that the segment *grown* would extend over, or None."""
     what = "the text" if grown.p_flags & PF_X else "read-only data"
     if image.file_size < end:
         return "the file ends inside the last window"
@@ -124,11 +124,11 @@ def _in_the_way(image: Image, grown: Segment, start: int, end: int, new_size: in
 
 
 def dig_holes(path: str, image: Image, pad_section: str) -> None:
-    """Free the disk blocks of the file at *path* that hold only zeros of no use, where the file system can.
+    """Free the disk blocks of the file at *path* that hold only useless zeros, if the file system can.
 
-    That is the gaps between segments, which no header table, section or segment claims, the pad of read-only data, and
-    our padding where the trap instruction is all zeros.  All of it reads as zeros before and after.  A failure costs
-    nothing but disk.
+    These are the gaps between segments, which no header table, section or segment claims, the pad of read-only data,
+    and our padding if the trap instruction is all zeros.  All of it reads as zeros before and after.  A failure costs
+    only disk space.
     """
     zeros = RODATA_PAD_SECTIONS if any(TRAP.get(image.e_machine, b"x")) else (*RODATA_PAD_SECTIONS, pad_section)
     gaps = unclaimed(image)
@@ -140,7 +140,7 @@ def dig_holes(path: str, image: Image, pad_section: str) -> None:
     libc = ctypes.CDLL(None)
     try:
         with using(os.open(path, os.O_RDWR | os.O_CLOEXEC)) as fd:
-            # An input may have brought along a section of that name.
+            # A section of that name may come from an input.
             for start, end in gaps + [pad for pad in pads if _is_zero(fd, *pad)]:
                 libc.fallocate(fd, _PUNCH_HOLE, ctypes.c_long(start), ctypes.c_long(end - start))
     except OSError:

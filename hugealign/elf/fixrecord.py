@@ -1,10 +1,10 @@
-"""The record that `hugealign fix` leaves in a file: what that file was before, in two sections that are not loaded.
+"""The record that `hugealign fix` leaves in a file: the file's former state, in two sections that are not loaded.
 
-``.hugealign.fix`` says how contents moved.  ``.gnu.prelink_undo`` holds the headers as they were: the ELF header, the
-program headers and the section headers but the first.  Its name and form are those of prelink(8), because libdw looks
-for it: it takes the end of the first ``PT_LOAD``, which we may change, for what a program and its separate debug file
-have in common, unless this section is there (``find_prelink_address_sync`` in libdwfl/dwfl_module_getdwarf.c).
-Nothing else of the file was changed, so the two undo it byte for byte.
+``.hugealign.fix`` says how contents moved.  ``.gnu.prelink_undo`` holds the former headers: the ELF header, the program
+headers and all section headers but the first.  Its name and form are those of prelink(8), because libdw looks for it:
+without this section, libdw takes the end of the first ``PT_LOAD``, which we may change, for something that a program
+and its separate debug file have in common (``find_prelink_address_sync`` in libdwfl/dwfl_module_getdwarf.c).  A fix
+changes nothing else in the file, so the two sections undo it byte for byte.
 """
 
 import json
@@ -21,7 +21,7 @@ ALIGN, SHIFT, MERGE = LEVELS = ("align", "shift", "merge")
 
 SECTION = ".hugealign.fix"
 HEADERS_SECTION = ".gnu.prelink_undo"
-#: What the record begins with, so that the remains of an interrupted fix are recognised.
+#: The record begins with this, which identifies the remains of an interrupted fix.
 MAGIC = b"hugealign.fix/1\n"
 _LIMIT = 1 << 20  # bytes: a record holds a few hundred, the headers of a file with many sections some thousands
 _OFFSET_LIMIT = 1 << 63  # off_t is signed: the kernel has no byte there, and Python no way to ask for it
@@ -41,10 +41,10 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class FixRecord:
-    """The undoing of one plan.
+    """What undoes one plan.
 
-    *size* is the length of the original file, whose headers filled *headers* bytes; *digest* is that of the bytes
-    which stand in their place now.  *pieces* are as in the plan; what they leave out of the original was zero.
+    *size* is the length of the original file, whose headers took *headers* bytes; *digest* is that of the bytes
+    which replace them now.  *pieces* are as in the plan; parts of the original that they leave out were zero.
     """
 
     level: str
@@ -56,7 +56,7 @@ class FixRecord:
 
 
 def digest(headers: bytes) -> str:
-    """Return what identifies *headers*, so that a file which another tool has changed since is recognised."""
+    """Return what identifies *headers*; it shows whether another tool has changed the file since."""
     return sha256(headers).hexdigest()
 
 
@@ -90,7 +90,7 @@ def unpack(data: bytes) -> FixRecord:
 
 
 def reader(fd: int) -> Read:
-    """Return a function that reads the file behind *fd*: what there is, which is nothing beyond any end of a file."""
+    """Return a function that reads the file behind *fd*: as much as there is, nothing beyond any possible end."""
     return lambda size, offset: os.pread(fd, size, offset) if offset + size < _OFFSET_LIMIT else b""
 
 
@@ -103,7 +103,7 @@ def exactly(read: Read, size: int, offset: int) -> bytes:
 
 
 def contents(read: Read, image: Image, name: str) -> bytes | None:
-    """Return what is in the section *name*, None without such a section.  Raises MalformedElfError."""
+    """Return the contents of the section *name*, None if there is none.  Raises MalformedElfError."""
     section = next((s for s in image.sections if s.name == name and not s.sh_flags & SHF_ALLOC), None)
     if section is None or section.sh_type != _SHT_PROGBITS:
         return None
@@ -123,7 +123,7 @@ def _number(value: object) -> int:
 
 
 def _sound(record: FixRecord) -> bool:
-    """Return whether the pieces lie in the original file one after the other, and the headers stay in place."""
+    """Return whether the pieces follow one another in the original file, and the headers stay in place."""
     pieces: Sequence[Piece] = record.pieces
     ends = [0, *(p.source + p.size for p in pieces)]
     starts = [*(p.source for p in pieces), record.size]

@@ -1,7 +1,7 @@
 """What guards a program against attacks, as far as its headers tell, and whether one file is guarded less than another.
 
-hugealign edits programs, and none may come out weaker than its plain link would be.  The link asks this after every
-laid-out link, so nothing but our own light modules is imported here.
+hugealign edits programs, and none may come out weaker than its plain link would be.  This runs after every laid-out
+link, so it imports nothing but our own light modules.
 """
 
 import os
@@ -20,7 +20,7 @@ from hugealign.elf.image import (
 )
 from hugealign.records import Record
 
-#: What PT_GNU_STACK says, from weak to strong.  Without it the kernel decides by the processor and by its version
+#: What PT_GNU_STACK says, from weak to strong.  Without it, the kernel decides by the processor and by its own version
 #: (``elf_read_implies_exec``, arch/x86/include/asm/elf.h), and glibc gives threads an executable stack.
 STACK_EXECUTABLE, STACK_UNSAID, STACK_GUARDED = 0, 1, 2
 _DT_TEXTREL, _DT_BIND_NOW, _DT_FLAGS, _DT_FLAGS_1 = 22, 24, 30, 0x6FFFFFFB
@@ -34,9 +34,9 @@ _LIMIT = 1 << 16  # bytes of the dynamic section and of the property note that a
 class Guards(Record):
     """The guards of one file.
 
-    *writable_text*: a segment is writable and executable.  *grown_text*: an executable segment reaches beyond what the
-    file holds, so that zeros run.  *stack* is one of the STACK_ numbers.  *features* are the bits of the control-flow
-    note: IBT and SHSTK, or BTI, PAC and GCS.
+    *writable_text*: a segment is writable and executable.  *grown_text*: an executable segment extends beyond its bytes
+    in the file, so zeros are executable.  *stack* is one of the STACK_ numbers.  *features* are the bits of the
+    control-flow note: IBT and SHSTK, or BTI, PAC and GCS.
     """
 
     writable_text: bool = False
@@ -50,7 +50,7 @@ class Guards(Record):
 
 
 def stack(image: "Image") -> int:
-    """Return what the headers of *image* say of the stack: one of the STACK_ numbers."""
+    """Return what the headers of *image* say about the stack: one of the STACK_ numbers."""
     segment = _segment(image, PT_GNU_STACK)
     if segment is None:
         return STACK_UNSAID
@@ -68,7 +68,7 @@ def grown_text(image: "Image") -> bool:
 
 
 def read_guards(fd: int, image: "Image") -> Guards:
-    """Return the guards of the file behind *fd*, whose headers are *image*; what cannot be read is not there."""
+    """Return the guards of the file behind *fd*, whose headers are *image*; an unreadable guard counts as missing."""
     entries = _dynamic(fd, image)
     flags, flags_1 = entries.get(_DT_FLAGS, 0), entries.get(_DT_FLAGS_1, 0)
     return Guards(
@@ -84,7 +84,7 @@ def read_guards(fd: int, image: "Image") -> Guards:
 
 
 def weaker(ours: Guards, other: Guards) -> str:
-    """Return how *ours* is guarded less than the *other*, for people; empty if it is not."""
+    """Return how *ours* is guarded less than *other*, for people; empty if it is not."""
     for is_weaker, what in (
         (ours.writable_text and not other.writable_text, "its text would be writable"),
         (ours.grown_text and not other.grown_text, "its text would not be wholly in the file"),
@@ -105,7 +105,7 @@ def _segment(image: "Image", p_type: int) -> "Segment | None":
 
 
 def _relro(image: "Image") -> bool:
-    """Return whether PT_GNU_RELRO holds anything; wild makes one of padding alone for a program without such data."""
+    """Return whether PT_GNU_RELRO holds anything; without such data, wild makes one that is only padding."""
     segment = _segment(image, PT_GNU_RELRO)
     if segment is None or not segment.p_memsz:
         return False

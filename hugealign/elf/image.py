@@ -1,4 +1,4 @@
-"""Reading the headers of an ELF file: both classes, both byte orders.
+"""Read the headers of an ELF file: both classes, both byte orders.
 
 Names and layouts are those of the System V ABI, chapters 4 (object files) and 5 (program loading).  This runs
 after every link, so it imports nothing but ``os`` and ``struct`` and reads only the headers, whatever the file's
@@ -117,8 +117,8 @@ class Image(Record):
     def load_alignment(self) -> int:
         """The alignment that the loader gives the whole file, in bytes: the largest of its ``PT_LOAD`` segments.
 
-        ``maximum_alignment`` in fs/binfmt_elf.c, which skips what is not a power of two; glibc since 2.35 likewise
-        (``p_align_max`` in elf/dl-load.c).
+        See ``maximum_alignment`` in fs/binfmt_elf.c, which skips values that are not powers of two; glibc since 2.35
+        does the same (``p_align_max`` in elf/dl-load.c).
         """
         return max((s.p_align for s in self.load_segments if s.p_align & (s.p_align - 1) == 0), default=0)
 
@@ -139,7 +139,7 @@ class Image(Record):
 
     @once
     def rodata_segments(self) -> tuple[Segment, ...]:
-        """The segments that the kernel maps only readable: headers, constants, unwinding tables; RELRO is writable."""
+        """The segments that the kernel maps read-only: headers, constants, unwinding tables; RELRO is writable."""
         return tuple(s for s in self.segments if s.p_type == PT_LOAD and s.p_flags & (PF_R | PF_W | PF_X) == PF_R)
 
 
@@ -181,7 +181,7 @@ def read_image(fd: int) -> Image:
 
 def read_file(path: "str | bytes | os.PathLike[str]") -> Image:
     """Read the headers of the file at *path*.  Raises NotElfError, MalformedElfError, OSError."""
-    # O_NONBLOCK: opening a FIFO that nobody writes to must not hang; without effect on regular files.
+    # O_NONBLOCK: opening a FIFO without a writer must not hang; no effect on regular files.
     with using(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)) as fd:
         return read_image(fd)
 

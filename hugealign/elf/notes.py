@@ -1,15 +1,15 @@
-"""Notes of an ELF file: the build-id, and the note in which a link says what it meant.
+"""Notes of an ELF file: the build-id, and the note in which a link records its intent.
 
-System V ABI, chapter 5, "Note Section".  Our note (``.note.hugealign``, allocated, so that it survives strip):
+See System V ABI, chapter 5, "Note Section".  Our note (``.note.hugealign``, allocated, so it survives strip):
 name ``hugealign``, type 1, aligned to 4 bytes, and as its description, in the byte order of the file
 
 ==========  =====  ==============================================================
 version     u32    1; a reader ignores what it does not know
-flags       u32    1: the link padded the text; 2: read-only data are to be huge, too
+flags       u32    1: the link padded the text; 2: read-only data should be huge, too
 page_size   u64    the window that the layout is for, in bytes
 hot_start   u64    first address of the hot functions, as in p_vaddr
 hot_end     u64    address behind them; equal to hot_start if there is no order
-windows     u32    the budget: how many windows are to be huge; 0 for all
+windows     u32    the budget: how many windows should be huge; 0 for all
 length      u32    bytes of the profile id
 profile     bytes  identifies the profile that gave the order
 ==========  =====  ==============================================================
@@ -30,7 +30,7 @@ _SEGMENTS_LIMIT, _BYTES_LIMIT = 16, 1 << 16  # note segments, likewise sections,
 
 
 class BuildNote(Record):
-    """What a link meant.  Sizes and addresses in bytes; *windows* is the budget, 0 for all; *rodata*: that, too."""
+    """A link's intent.  Sizes and addresses are bytes; *windows* is the budget, 0 for all; *rodata*: huge, too."""
 
     page_size: int
     hot_start: int = 0
@@ -41,7 +41,7 @@ class BuildNote(Record):
     rodata: bool = False
 
     def pack(self, little: bool = True) -> bytes:
-        """Return the whole note, header included, as it stands in the section."""
+        """Return the whole note, header included, as the section holds it."""
         flags = PADDED * self.padded | RODATA * self.rodata
         fields = (VERSION, flags, self.page_size, self.hot_start, self.hot_end, self.windows)
         return buildnote.pack(fields, self.profile, little)
@@ -79,7 +79,7 @@ def _build_note(desc: bytes, little: bool) -> BuildNote | None:
 def _notes(fd: int, image: Image) -> Iterator[tuple[bytes, int, bytes]]:
     header = struct.Struct(("<" if image.little else ">") + "III")
     segments = [(s.p_offset, s.p_filesz, s.p_align) for s in image.segments if s.p_type == _PT_NOTE]
-    # mold 1.10 has notes of both alignments in one segment, which thus cannot be read to its end.
+    # mold 1.10 puts notes of both alignments into one segment, which thus cannot be read to its end.
     sections = [(s.sh_offset, s.sh_size, s.sh_addralign) for s in image.sections if s.sh_type == _SHT_NOTE]
     for offset, size, alignment in segments[:_SEGMENTS_LIMIT] + sections[:_SEGMENTS_LIMIT]:
         try:

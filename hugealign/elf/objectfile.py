@@ -1,6 +1,6 @@
-"""Writing the pad object: an ELF relocatable file with one code section that the linker keeps; and the build's note.
+"""Write the pad object: an ELF relocatable file with one code section that the linker keeps; and the build note.
 
-Written by hand because no assembler is at hand at link time: the shim stands where the linker stands.
+It is written by hand because there is no assembler at link time: the shim stands in for the linker.
 """
 
 import struct
@@ -21,7 +21,7 @@ _FEATURE_1_AND = {EM_X86_64: 0xC0000002, EM_AARCH64: 0xC0000000}
 #: IBT, SHSTK, LAM_U48, LAM_U57; BTI, PAC, GCS.
 _ALL_FEATURES = {EM_X86_64: 0xF, EM_AARCH64: 0x7}
 
-#: The symbols that the order of a profile puts before and behind its hot functions; each has a section of its own.
+#: The symbols that a profile's order puts before and behind its hot functions; each has a section of its own.
 HOT_MARKS = ("__hugealign_hot_start", "__hugealign_hot_end")
 #: R_X86_64_PC64, R_AARCH64_PREL64: a distance, which even a shared library's read-only note can hold.
 _DISTANCE = {EM_X86_64: 24, EM_AARCH64: 260}
@@ -51,16 +51,16 @@ def pad_object(
 ) -> bytes:
     """Return an object for *machine* whose section *section_name* holds *size* bytes of traps, at least one.
 
-    The section carries the hidden global symbol PAD_SYMBOL, by which it can be kept (``-u``).  An empty
-    ``.note.GNU-stack`` says that no executable stack is needed; without it GNU ld would grant one, as it would to other
-    objects without it as soon as one has it: *stack_note* leaves it out.  The property note claims every feature, since
-    linkers keep only those that all their inputs claim.
+    The section has the hidden global symbol PAD_SYMBOL, by which it can be kept (``-u``).  An empty
+    ``.note.GNU-stack`` says that no executable stack is needed; without it GNU ld would grant one, as it would for
+    other objects without it as soon as one has it: *stack_note* leaves it out.  The property note claims every feature,
+    since linkers keep only those that all their inputs claim.
 
     With a *note* the object holds it too, and with *marks* the empty sections of HOT_MARKS, ``.text.NAME``: in the
-    linked file the note's hot_start and hot_end are the distances from where they stand to those symbols.  *rodata* is
-    the name of a section of *rodata_size* zeros, the pad of read-only data, with the symbol RODATA_SYMBOL.  *retain*
-    gives both pads the flag for which some linkers keep what nobody refers to.  *zeros* is the alignment of an empty
-    .bss section, which makes .bss begin and end at multiples of it, in memory; in the file it takes nothing.
+    linked file the note's hot_start and hot_end are the distances from these fields to those symbols.  *rodata* is the
+    name of a section of *rodata_size* zeros, the pad of read-only data, with the symbol RODATA_SYMBOL.  *retain* gives
+    both pads the flag that makes some linkers keep unreferenced sections.  *zeros* is the alignment of an empty .bss
+    section, which makes .bss begin and end at multiples of it in memory; it takes no space in the file.
     """
     trap = TRAP[machine]
     kept = _SHF_GNU_RETAIN if retain else 0
@@ -110,7 +110,7 @@ def declaring_object(machine: int, names: "Sequence[str]", *, stack_note: bool =
 
 
 def _notes(machine: int, stack_note: bool) -> "list[tuple[str, int, int, bytes, int, int, int, int]]":
-    """Return the sections with which an object of ours takes no protection from a program."""
+    """Return the sections that keep an object of ours from weakening a program's protection."""
     feature = struct.pack("<IIII", _FEATURE_1_AND[machine], 4, _ALL_FEATURES[machine], 0)
     features = struct.pack("<III4s", 4, len(feature), 5, b"GNU\0") + feature  # NT_GNU_PROPERTY_TYPE_0
     return [
@@ -120,7 +120,7 @@ def _notes(machine: int, stack_note: bool) -> "list[tuple[str, int, int, bytes, 
 
 
 def _relocatable(machine: int, contents: "list[tuple[str, int, int, bytes, int, int, int, int]]") -> bytes:
-    """Return the object file of those sections, and of their names behind them."""
+    """Return an object file of those sections, with their names behind them."""
     section_names = [entry[0] for entry in contents] + [".shstrtab"]
     names = b"".join(name.encode() + b"\0" for name in ["", *section_names])
     contents = [*contents, (".shstrtab", _SHT_STRTAB, 0, names, 0, 0, 1, 0)]

@@ -1,8 +1,8 @@
-"""Object files before the link (``ET_REL``), and the archives that hold them: read in place, as little as is asked for.
+"""Object files before the link (``ET_REL``), and the archives that hold them: read in place, no more than is asked for.
 
 A link looks at thousands of these, so there are no records for headers that nobody asks for: a section header is 64
 bytes, and `section` cuts one out of a table.  Files are 64-bit and little-endian, as all targets of a link are.  Every
-number is untrusted: what lies outside of its file raises one of UNREADABLE.
+number is untrusted: one that leads outside the file raises one of UNREADABLE.
 
 Sources: System V ABI, chapter 4; ar(5).
 """
@@ -28,12 +28,12 @@ _ET_REL = 1
 _SHN_XINDEX = 0xFFFF
 _SYM = struct.Struct("<IBBHQQ")
 _EHDR = struct.Struct("<6s10xHH20xQ12xHH")  # magic, e_type, e_machine, e_shoff, e_shnum, e_shstrndx
-#: What reading an object or archive raises where it is damaged, or is none.
+#: What reading an object or archive raises if the file is damaged, or is neither.
 UNREADABLE = (OSError, OverflowError, ValueError, NumberFormatError)
 
 
 class Header(Record):
-    """What the ELF header of an object says of its sections."""
+    """What the ELF header of an object says about its sections."""
 
     e_machine: int
     e_shoff: int
@@ -42,7 +42,7 @@ class Header(Record):
 
 
 def opened(paths: "Iterable[str]") -> "Iterator[tuple[str, int]]":
-    """Yield those of *paths* that can be opened, with a descriptor that is good until the next."""
+    """Yield those of *paths* that can be opened, each with a descriptor that is valid until the next one."""
     for path in paths:
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -53,9 +53,9 @@ def opened(paths: "Iterable[str]") -> "Iterator[tuple[str, int]]":
 
 
 def members(fd: int, with_names: bool = False) -> "Iterator[tuple[bytes, int, int]]":
-    """Yield name, offset and size of each member of the archive *fd*; of another file, no name and all of it.
+    """Yield name, offset and size of each member of the archive *fd*; for any other file, no name and the whole file.
 
-    With *with_names* the member that has the long names comes too.  Raises OSError, ValueError.
+    With *with_names*, the member with the long names comes too.  Raises OSError, ValueError.
     """
     size = os.fstat(fd).st_size
     if os.pread(fd, 8, 0) != ARCHIVE:
@@ -86,7 +86,7 @@ def member_length(header: bytes) -> int:
 
 
 def members_that_define(fd: int, names: set[bytes]) -> set[int] | None:
-    """Return where the members of an archive begin that its index has *names* of; None if there is no index."""
+    """Return where the archive members begin that define some of *names* by its index; None if it has no index."""
     head = os.pread(fd, len(ARCHIVE) + MEMBER_HEADER, 0)
     if not head.startswith(ARCHIVE + b"/ "):
         return None
@@ -98,7 +98,7 @@ def members_that_define(fd: int, names: set[bytes]) -> set[int] | None:
 
 
 def read_header(fd: int, base: int) -> Header | None:
-    """Return the header of the object that begins at *base*, None if that is no object for a link.  Raises OSError."""
+    """Return the header of the object at *base*, None if that is not an object for a link.  Raises OSError."""
     head = os.pread(fd, _EHDR.size, base)
     if len(head) < _EHDR.size:
         return None
@@ -109,7 +109,7 @@ def read_header(fd: int, base: int) -> Header | None:
 
 
 def read_sections(fd: int, base: int, header: Header, count: int | None = None) -> bytes:
-    """Return the first *count* section headers, or all that ``e_shnum`` says.  Raises OSError, OverflowError."""
+    """Return the first *count* section headers, by default all of ``e_shnum``.  Raises OSError, OverflowError."""
     return os.pread(fd, (header.e_shnum if count is None else count) * SHDR, base + header.e_shoff)
 
 
@@ -130,7 +130,7 @@ def names_header(fd: int, base: int, header: Header) -> bytes:
 
 
 def contents(fd: int, base: int, size: int, header: bytes) -> bytes:
-    """Return what the section with *header* holds in the object of *size* bytes at *base*.
+    """Return the contents of the section with *header* in the object of *size* bytes at *base*.
 
     Raises OSError, ValueError.
     """
@@ -143,8 +143,8 @@ def contents(fd: int, base: int, size: int, header: bytes) -> bytes:
 def section_names(fd: int, base: int, size: int) -> bytes | None:
     """Return the table of section names of the object at *base*, each name with a 0 byte behind it.
 
-    None if it is no object for a link.  A table can have names that no section bears, and the name of a section can be
-    the end of that of its relocations.  Raises OSError, OverflowError, ValueError.
+    None if it is not an object for a link.  A table can contain names that no section has, and the name of a section
+    can be the end of the name of its relocations.  Raises OSError, OverflowError, ValueError.
     """
     header = read_header(fd, base)
     return None if header is None else contents(fd, base, size, names_header(fd, base, header))

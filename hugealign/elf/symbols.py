@@ -1,7 +1,7 @@
 """The functions of a linked file: from its symbol table, else from its unwind information and dynamic symbols.
 
-System V ABI, chapter 4, "Symbol Table"; for ``.eh_frame`` the Linux Standard Base, Core, chapter 10.6.  Every number in
-the file is untrusted: `Contents` bounds what is read, the string table the names.
+See System V ABI, chapter 4, "Symbol Table"; for ``.eh_frame``, Linux Standard Base, Core, chapter 10.6.  Every number
+in the file is untrusted: `Contents` bounds what is read, and the string table bounds the names.
 """
 
 import mmap
@@ -25,16 +25,16 @@ _STT_FUNC, _STT_FILE, _STT_GNU_IFUNC = 2, 4, 10
 _STB_LOCAL, _STB_GLOBAL = 0, 1
 _SHN_UNDEF, _SHN_LORESERVE, _SHN_XINDEX = 0, 0xFF00, 0xFFFF
 _EM_ARM = 40
-_NAMES_FACTOR = 4  # names may share their ends in the string table; beyond this they were made to fill memory
+_NAMES_FACTOR = 4  # names may share their ends in the string table; beyond this they are meant to fill memory
 _MOST = 1 << 22  # functions of one file; the largest programs have about a million
 
-#: Sections whose contents have the place that the linker or the C library gives them.
+#: Sections whose contents the linker or the C library places.
 _NOT_ORDERED = (".init", ".fini", ".plt", ".iplt")
 _LEADING = (".init", ".plt", ".iplt")
 
 _PERF_BUILD_ID = 40  # digits
 
-#: Compilers put the part of a function that is not expected to run into a symbol of this form.
+#: Compilers give the part of a function that is not expected to run a symbol of this form.
 COLD = re.compile(r"(.+)\.cold(?:\.\d+)?\Z", re.DOTALL)
 
 
@@ -42,11 +42,11 @@ COLD = re.compile(r"(.+)\.cold(?:\.\d+)?\Z", re.DOTALL)
 class Functions:
     """The functions of one file in the order of their addresses.
 
-    *starts* are addresses as in p_vaddr and *sizes* bytes, without overlap: a symbol inside of another function is
-    another name of that one.  *names* are the symbols to give to a linker, empty where there is none; *files* the
+    *starts* are addresses as in p_vaddr and *sizes* are bytes, without overlap: a symbol inside another function is
+    another name of that function.  *names* are the symbols to give to a linker, empty if there is none; *files* are the
     source files of local ones, empty if unknown.  *by_name* has all names, with their functions in the order of the
-    symbol table.  *text* and *lead* are bytes: of the text segments, and of what linkers put before the first function
-    (``.init``, ``.plt``).  *source* says where the functions were found.
+    symbol table.  *text* and *lead* are bytes: of the text segments, and of the sections that linkers put before the
+    first function (``.init``, ``.plt``).  *source* says where the functions were found.
     """
 
     starts: list[int]
@@ -64,12 +64,12 @@ class Functions:
         return len(self.starts)
 
     def at(self, address: int) -> int:
-        """Return the index of the function that *address* lies in, or -1."""
+        """Return the index of the function that contains *address*, or -1."""
         index = bisect_right(self.starts, address) - 1
         return index if index >= 0 and address < self.starts[index] + self.sizes[index] else -1
 
     def having(self, name: str) -> set[int]:
-        """Return the functions that have *name*: several, if it is that of local ones."""
+        """Return the functions that have *name*: several if local ones share it."""
         return set(self.by_name.get(name, ()))
 
     def is_build(self, build_id: str) -> bool:
@@ -78,14 +78,14 @@ class Functions:
         return bool(ours) and build_id in (ours, ours[:_PERF_BUILD_ID].ljust(_PERF_BUILD_ID, "0"))
 
     def cold_part_of(self, index: int) -> str | None:
-        """Return the name of the function whose cold part this is, None if it is none."""
+        """Return the name of the function whose cold part this is, None if it is not a cold part."""
         name = self.names[index]
         found = COLD.match(name) if ".cold" in name else None
         return found.group(1) if found else None
 
 
-#: One candidate: address; minus its size, so that the longest of an address sorts first; what tells the better of two
-#: names (global, weak, local, none); name; source file.  Plain tuples: there are a million in a large program.
+#: One candidate: address; minus its size, so the longest at an address sorts first; the rank of its name (global, weak,
+#: local, none); name; source file.  Plain tuples, because a large program has a million.
 _Symbol = tuple[int, int, int, str, str]
 _GLOBAL, _WEAK, _LOCAL, _UNNAMED = range(4)
 
@@ -93,7 +93,7 @@ _GLOBAL, _WEAK, _LOCAL, _UNNAMED = range(4)
 def read_functions(path: str | os.PathLike[str]) -> Functions:
     """Return the functions of the file at *path*.
 
-    Raises NotElfError, MalformedElfError, OSError; HugealignError if it is not linked, or nothing tells its functions.
+    Raises NotElfError, MalformedElfError, OSError; HugealignError if it is not linked, or nothing shows its functions.
     """
     with using(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)) as fd:
         image = read_image(fd)
@@ -139,7 +139,7 @@ def _found(image: Image, fd: int) -> tuple[str, list[_Symbol]]:
 
 
 def _symbols(image: Image, fd: int, table: Section) -> list[_Symbol]:
-    """Return the functions that a symbol table has, in its order."""
+    """Return the functions in a symbol table, in its order."""
     order = "<" if image.little else ">"
     layout = struct.Struct(order + ("IBBHQQ" if image.is64 else "IIIBBH"))
     header = os.pread(fd, 4, table.header + (40 if image.is64 else 24))
@@ -163,7 +163,7 @@ def _symbols(image: Image, fd: int, table: Section) -> list[_Symbol]:
     left = _NAMES_FACTOR * contents.filled + 1
     symbols: list[_Symbol] = []
     file_at = 0
-    parts = filled(fd, table.sh_offset, table.sh_size, layout.size)  # a symbol of zeros is none
+    parts = filled(fd, table.sh_offset, table.sh_size, layout.size)  # a symbol of zeros is no symbol
     for row in chain.from_iterable(layout.iter_unpack(part) for _, part in parts):
         if image.is64:
             name_at, info, _, section, value, size = row
@@ -196,13 +196,13 @@ def _symbols(image: Image, fd: int, table: Section) -> list[_Symbol]:
 
 
 def _placed(symbols: list[_Symbol], ends: set[int]) -> Functions:
-    """Return the functions without overlap, sorted; one without a size reaches to the next, or to one of *ends*."""
+    """Return the functions without overlap, sorted; one without a size extends to the next, or to one of *ends*."""
     functions = Functions([], [], [], [], {})
     starts, sizes, names, files = functions.starts, functions.sizes, functions.names, functions.files
     limit = max(ends, default=0)
     best = _UNNAMED
     last = end = -1
-    # By address and size; of equal ones the first in the table stays first.  Sorting twice by a number takes half the
+    # By address and size; among equals the first in the table stays first.  Sorting twice by a number takes half the
     # time of sorting by pairs.
     ordered = sorted(symbols, key=itemgetter(1))
     ordered.sort(key=itemgetter(0))
@@ -228,7 +228,7 @@ def _placed(symbols: list[_Symbol], ends: set[int]) -> Functions:
     for start, _, _, name, _ in symbols:
         if name:
             index = place.get(start, -1)
-            if index < 0:  # another name inside of a function
+            if index < 0:  # another name inside a function
                 index = bisect_right(starts, start) - 1
             found = by_name.get(name)
             if found is None:
@@ -257,7 +257,7 @@ class _Cursor:
         return int(value)
 
     def leb(self) -> int:
-        """Return an unsigned LEB128; of a signed one the bytes are the same."""
+        """Return an unsigned LEB128; a signed one has the same bytes."""
         value = shift = 0
         while True:
             byte = self.take("B")
@@ -276,7 +276,7 @@ class _Cursor:
 
 
 def _frames(image: Image, fd: int, section: Section) -> list[tuple[int, int]]:
-    """Return address and size of each function that ``.eh_frame`` describes; what cannot be read ends the list."""
+    """Return address and size of each function that ``.eh_frame`` describes; an unreadable entry ends the list."""
     if section.sh_offset + section.sh_size > image.file_size:
         raise MalformedElfError(".eh_frame lies beyond the end of the file")
     order = "<" if image.little else ">"
@@ -302,7 +302,7 @@ def _frames(image: Image, fd: int, section: Section) -> list[tuple[int, int]]:
             else:
                 encoding = encodings.get(body - identity)
                 if encoding is None:
-                    break  # of no kind that was described: by the specification, that comes before
+                    break  # its CIE was not described: by the specification, that comes before
                 start = cursor.pointer(encoding, section.sh_addr + cursor.at) & mask
                 bytes_of = cursor.pointer(encoding & 0x0F, 0) & mask
                 if start and 0 < bytes_of < 1 << 32:

@@ -1,13 +1,13 @@
 """Window arithmetic: pure functions on integers, no I/O.
 
-A *window* is an aligned range of the huge page size.  The kernel can map one with a single page only where the
-whole window lies inside one mapping and where address and file offset agree modulo the window
+A *window* is an aligned range of the huge page size.  The kernel can map one with a single page only if the
+whole window lies inside one mapping and if address and file offset agree modulo the window
 (``thp_vma_suitable_order`` in include/linux/huge_mm.h).
 """
 
 from hugealign.elf.image import Image, Segment
 
-#: The page of the kernels that this project serves; mappings begin and end on it.
+#: The page size of the kernels that this project serves; mappings begin and end on a multiple of it.
 BASE_PAGE = 4096
 
 
@@ -22,7 +22,7 @@ def align_up(value: int, alignment: int) -> int:
 
 
 def drift(image: "Image") -> int:
-    """Return what the loader adds to the addresses of *image*, modulo any alignment that it honours.
+    """Return the distance that the loader adds to the addresses of *image*, modulo any alignment that it honours.
 
     The kernel and glibc put the page of the *first* ``PT_LOAD`` on an aligned address (``load_elf_binary`` in
     fs/binfmt_elf.c lowers load_bias by its p_vaddr; ``_dl_map_segment`` in elf/dl-map-segments.h), so an image base
@@ -35,11 +35,11 @@ def drift(image: "Image") -> int:
 def whole_windows(
     segment: "Segment", page_size: int, fixed: bool = False, drift: int = 0, alignment: int | None = None
 ) -> tuple[int, int]:
-    """Return the addresses where the whole windows of *segment* begin and end; equal when there is none.
+    """Return the addresses where the whole windows of *segment* begin and end; they are equal if there is none.
 
-    The mapping that the kernel makes of a segment reaches out to 4 KiB pages on both sides (``elf_map`` in
-    fs/binfmt_elf.c).  An *alignment* (by default p_align) below the window lets ASLR move the segment off the grid,
-    unless its address is *fixed* (ET_EXEC).  The addresses are those of the file; in memory *drift* is added.
+    The kernel extends the mapping of a segment to 4 KiB pages on both sides (``elf_map`` in fs/binfmt_elf.c).  An
+    *alignment* (by default p_align) below the window lets ASLR move the segment off the grid, unless its address is
+    *fixed* (ET_EXEC).  The addresses are those of the file; in memory *drift* is added.
     """
     start = align_up(align_down(segment.p_vaddr, BASE_PAGE) + drift, page_size) - drift
     end = align_down(align_up(segment.p_vaddr + segment.p_filesz, BASE_PAGE) + drift, page_size) - drift
@@ -54,15 +54,15 @@ def whole_windows(
 def text_windows(image: "Image", page_size: int, alignment: int | None = None) -> "list[tuple[Segment, int, int]]":
     """Return the runs of whole windows of text: segment, first address, end address.
 
-    *alignment* is what the loader gives the file; by default ``image.load_alignment``.  Left out are windows that the
-    file is too short for, since no folio reaches beyond its end (``page_cache_ra_order`` in mm/readahead.c), and those
-    over which another segment is mapped.
+    *alignment* is the one that the loader gives the file, by default ``image.load_alignment``.  Two kinds of windows
+    are left out: those that the file is too short for, since no folio reaches beyond its end (``page_cache_ra_order``
+    in mm/readahead.c), and those that another segment is mapped over.
     """
     return _windows(image, image.text_segments, page_size, alignment)
 
 
 def rodata_windows(image: "Image", page_size: int, alignment: int | None = None) -> "list[tuple[Segment, int, int]]":
-    """Return the runs of whole windows of segments that are only readable, as `text_windows` does those of text."""
+    """Return the runs of whole windows of read-only segments, as `text_windows` does for text."""
     return _windows(image, image.rodata_segments, page_size, alignment)
 
 
@@ -96,5 +96,5 @@ def _windows(
 
 
 def file_offset(segment: "Segment", vaddr: int) -> int:
-    """Return where in the file the byte of *segment* at *vaddr* lies."""
+    """Return the file offset of the byte of *segment* at *vaddr*."""
     return vaddr - segment.p_vaddr + segment.p_offset

@@ -1,1 +1,1 @@
-"""Making the text of a linked file whole by editing headers: the plan (pure), the record, the output."""
+"""Give the text of a linked file whole windows by editing headers: the plan (pure), the record, the output."""

@@ -1,4 +1,4 @@
-"""What gives a finished file the windows that it lacks, found by trying: its headers edited, or else another link."""
+"""How to give a finished file the windows that it lacks, found by trying: edit its headers, or else link it again."""
 
 import contextlib
 import os
@@ -16,21 +16,21 @@ from hugealign.verification.rules import RELINK
 
 @dataclass(frozen=True, slots=True)
 class Cure:
-    """The *command* that gives a file windows, fit for a terminal; how many it has *before* and *after*."""
+    """The *command*, fit for a terminal, that gives a file windows; how many it has *before* and *after*."""
 
     command: str
     before: int
     after: int
 
     def __str__(self) -> str:
-        """Return the command, and behind it in parentheses what it does."""
+        """Return the command, followed by its effect in parentheses."""
         return f"{self.command} ({self.before} -> {counted(self.after, 'window')})"
 
 
 def find(path: str, page_size: int = settings.PAGE_SIZE) -> Cure | None:
-    """Return what gives the file at *path* more windows by an edit of its headers; None if nothing does.
+    """Return the command that gives the file at *path* more windows by editing its headers; None if there is none.
 
-    Nothing is written.
+    This writes nothing.
     """
     try:
         plan = fix(path, FixOptions(page_size=page_size)).plan
@@ -50,7 +50,7 @@ def cure(path: str, page_size: int = settings.PAGE_SIZE) -> str:
 
 
 def instead(path: str) -> str:
-    """Return what to do about a file that `fix` refuses; empty where its text is small, or the link is not to blame."""
+    """Return what to do about a file that `fix` refuses; empty if its text is small, or the link is not to blame."""
     with contextlib.suppress(HugealignError, OSError), opened(path) as fd:
         image = read_image(fd)
         if image.e_type != ET_REL and sum(segment.p_memsz for segment in image.text_segments) >= settings.MIN_TEXT:
@@ -59,7 +59,7 @@ def instead(path: str) -> str:
 
 
 def cure_or_relink(path: str, page_size: int = settings.PAGE_SIZE) -> str:
-    """Return what to do about a file whose text has too few windows, to stand after a reason."""
+    """Return what to do about a file whose text has too few windows, in words that follow a reason."""
     if found := cure(path, page_size):
         return f"run: {found}"
     with contextlib.suppress(HugealignError, OSError), opened(path) as fd:

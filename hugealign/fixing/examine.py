@@ -1,4 +1,4 @@
-"""What of a file has to be known before it is planned for, and cannot be told from its headers alone."""
+"""What a plan for a file has to know beyond the file's headers."""
 
 import os
 
@@ -14,7 +14,7 @@ _PACKED_WITHIN = 4096  # bytes: behind the program headers, in the files of ever
 
 
 def read(fd: int) -> Image:
-    """Return the headers of the file behind *fd*; what follows its contents and means nothing counts as not there.
+    """Return the headers of the file behind *fd*; meaningless bytes behind its contents do not count.
 
     Raises NotElfError, MalformedElfError, OSError.
     """

@@ -1,4 +1,4 @@
-"""`hugealign fix` as a function: one file, made whole or given back."""
+"""`hugealign fix` as a function: fix one file, or undo that."""
 
 import os
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ FIX, UNDO, REMOVE_REMAINS, NOTHING = "fix", "undo", "remove-remains", "nothing"
 
 @dataclass(frozen=True, slots=True)
 class FixOptions:
-    """How to fix.  *output* is a path to write to; without one, and without *in_place*, nothing is written.
+    """How to fix.  *output* is the path to write to; without it, and without *in_place*, nothing is written.
 
-    *rodata*: segments that are only readable get the whole windows that lie in them, too.
+    *rodata*: read-only segments also get the whole windows that lie in them.
     """
 
     level: str = SHIFT
@@ -33,10 +33,10 @@ class FixOptions:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """What became of the file at *path*, *before* bytes long and *after* bytes in the end.
+    """What was done with the file at *path*, which was *before* bytes long and is now *after* bytes long.
 
     *action* is one of FIX, UNDO, REMOVE_REMAINS, NOTHING; *output* is where the result went, empty if nothing was
-    written; *copied* says why a copy took the place of the file, empty if none did.  The *plan* is there unless undone.
+    written; *copied* says why a copy replaced the file, empty if none did.  *plan* is None after an undo.
     """
 
     path: str
@@ -49,7 +49,7 @@ class Fixed:
 
 
 class OutputError(HugealignError):
-    """The result could not be written to *path*, which is as it was."""
+    """The result could not be written to *path*, which is unchanged."""
 
     def __init__(self, path: str, message: str) -> None:
         super().__init__(message)
@@ -57,10 +57,10 @@ class OutputError(HugealignError):
 
 
 def fix(path: str, options: FixOptions | None = None) -> Fixed:
-    """Make the text of the file at *path* whole, or undo that, as *options* say.
+    """Give the text of the file at *path* whole windows, or undo that, as *options* say.
 
-    Raises RefusalError if that cannot be done safely, and HugealignError if the file cannot be read or written; after
-    a failure in place its message says in which state the file is.
+    Raises RefusalError if that cannot be done safely, and HugealignError if the file cannot be read or written.  After
+    a failure in place, the message says in which state the file is.
     """
     options = options or FixOptions()
     with (locked if options.in_place else opened)(path) as fd:
@@ -96,7 +96,7 @@ def made(fd: int, options: FixOptions) -> tuple[str, Output, Plan | None]:
 
 
 def _write(path: str, fd: int, output: Output, options: FixOptions) -> tuple[str, str]:
-    """Write *output*; return where that was, and why by a copy, if in place and so."""
+    """Write *output*; return where it went, and, if a fix in place took a copy, why."""
     if options.output is not None:
         try:
             writing.write_new(fd, output, options.output)

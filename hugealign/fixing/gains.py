@@ -1,4 +1,4 @@
-"""Which programs and libraries would gain the most by a fix, and who runs them."""
+"""Which programs and libraries would gain the most from a fix, and how many processes run them."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ from hugealign.units import printable
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """What a fix would do for the file at *path*: sizes in bytes, *windows* more than now, *users* processes."""
+    """What a fix would do for the file at *path*: sizes are bytes, *windows* are added ones, *users* are processes."""
 
     path: str
     text: int
@@ -27,10 +27,10 @@ class Gain:
 
 
 def gather(paths: Sequence[str], page_size: int, level: str, progress: Callable[[str], None] = silent) -> list[Gain]:
-    """Return the files among and below *paths* that would gain windows: those that run first, then the largest gain.
+    """Return the files among and below *paths* that would gain windows: running ones first, then the largest gain.
 
-    Names of one file count once; what cannot be read or fixed, and text so small that 4 KiB pages serve it as well
-    (`settings.MIN_TEXT`), is left out.  Raises HugealignError if there is no such path.
+    Several names of one file count once.  Files that cannot be read or fixed are left out, and so are files with so
+    little text that 4 KiB pages serve it as well (`settings.MIN_TEXT`).  Raises HugealignError if a path is missing.
     """
     running = _running()
     seen = set()
@@ -42,7 +42,7 @@ def gather(paths: Sequence[str], page_size: int, level: str, progress: Callable[
             if (info.st_dev, info.st_ino) in seen or os.pread(fd, 4, 0) != b"\x7fELF":
                 continue
             seen.add((info.st_dev, info.st_ino))
-            # All that a fix does but writing: what it would refuse is not promised.
+            # Everything that a fix does except the write: no gain is promised that it would refuse.
             action, _, plan = made(fd, FixOptions(level, page_size))
             if action == FIX and plan and plan.text >= settings.MIN_TEXT:
                 users = max(running[info.st_dev, info.st_ino], running[os.path.realpath(path)])
@@ -66,7 +66,7 @@ def _files(paths: Sequence[str]) -> Iterator[str]:
 
 
 def _running() -> "Counter[object]":
-    """Return how many processes have which text mapped: by (st_dev, st_ino), and by path for layered file systems."""
+    """Return how many processes map each text: by (st_dev, st_ino), and by path for layered file systems."""
     count: Counter[object] = Counter()
     for pid in processes.pids():
         try:

@@ -1,4 +1,4 @@
-"""Whether a fixed file is guarded as the file was: asked before anything is written."""
+"""Whether a fixed file is guarded as it was before: checked before anything is written."""
 
 import os
 
@@ -17,7 +17,7 @@ def lost(fd: int, output: Output) -> str:
     Raises HugealignError, OSError.
     """
     with using(os.memfd_create("hugealign")) as made:
-        # Only what is read of it: headers, and a few small tables.
+        # Only the parts that are read: headers, and a few small tables.
         os.ftruncate(made, output.size)
         for offset, data in output.writes:
             write_all(made, data, offset)

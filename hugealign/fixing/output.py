@@ -1,7 +1,7 @@
-"""What the fixed file consists of: bytes of the input at their places, and the headers and tables written over it.
+"""The contents of the fixed file: bytes of the input at their places, and the headers and tables written over them.
 
-Section headers are written anew behind everything else; the old table stays where it was, unused, so that undoing only
-has to restore the first bytes and the length.
+The new section headers go behind everything else; the old table stays where it was, unused, so undoing only has to
+restore the first bytes and the length.
 """
 
 import struct
@@ -43,8 +43,8 @@ _ALIGNMENT = 8  # of what is appended
 class Output:
     """A new file: *pieces* of the old one, then *writes* (offset, bytes) over them; what neither covers is a hole.
 
-    The last write is the one that makes the file another: until it is done, a file changed in place is the old one
-    with something appended.
+    The last write turns the old file into the new one: until it is done, a file changed in place is the old one with
+    something appended.
     """
 
     pieces: tuple[Piece, ...]
@@ -53,7 +53,7 @@ class Output:
 
     @property
     def moves(self) -> bool:
-        """Whether contents move: then the file cannot be changed in place."""
+        """Whether contents move; if so, the file cannot be changed in place."""
         return len(self.pieces) != 1 or self.pieces[0].source != self.pieces[0].target
 
 
@@ -65,7 +65,7 @@ def fixed(read: Read, image: Image, plan: Plan) -> Output:
     pads = [(start, end, _place(plan, start)) for start, end in plan.pads]
     pieces, filled = _carved(read, image, plan.pieces, [(at, end - start) for start, end, at in pads])
     entries = list(_entries([list(entry) for entry in _SHDR.iter_unpack(tables)], image, plan))
-    # Without a section of its own, strip would drop what fills the last window.
+    # Without a section of its own, strip would drop the fill of the last window.
     entries += [
         [len(strings), _SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, a, at, end - a, 0, 0, 1, 0] for a, end, at in pads
     ]
@@ -108,7 +108,7 @@ def fixed(read: Read, image: Image, plan: Plan) -> Output:
 
 
 class _Old(NamedTuple):
-    """The headers of a file as they are: the *fields* of the ELF header, with the program *headers* behind it.
+    """The present headers of a file: the *fields* of the ELF header; its bytes and the program headers (*headers*).
 
     *tables* are the section headers, *strings* the names of sections.
     """
@@ -120,7 +120,7 @@ class _Old(NamedTuple):
 
 
 def _old_headers(read: Read, image: Image, plan: Plan) -> _Old:
-    """Return the headers that *plan* is for.  Raises RefusalError for those that we do not know how to write anew."""
+    """Return the headers that *plan* is for.  Raises RefusalError for headers that we do not know how to rewrite."""
     fields = _EHDR.unpack(exactly(read, _EHDR.size, 0))
     e_phoff, e_phnum, e_shnum, e_shstrndx = (fields[i] for i in (5, 10, 12, 13))
     if e_phnum != len(image.segments) or e_shnum != len(image.sections):
@@ -143,7 +143,7 @@ def _old_headers(read: Read, image: Image, plan: Plan) -> _Old:
 
 
 def _written(headers: bytes) -> tuple[tuple[int, bytes], ...]:
-    """Return what to write where, so that a file has these *headers*, the program headers behind the ELF header."""
+    """Return the writes that give a file these *headers*: the ELF header, then the program headers."""
     e_phoff = _EHDR.unpack(headers[: _EHDR.size])[5]
     if e_phoff == _EHDR.size:
         return ((0, headers),)
@@ -151,13 +151,13 @@ def _written(headers: bytes) -> tuple[tuple[int, bytes], ...]:
 
 
 def _headers(read: Read, size: int) -> bytes:
-    """Return *size* bytes of headers, as `_written` takes them, or fewer where another tool has spoilt them."""
+    """Return *size* bytes of headers, as `_written` takes them, or fewer if another tool has damaged them."""
     header = exactly(read, _EHDR.size, 0)
     return header + read(size - _EHDR.size, _EHDR.unpack(header)[5])
 
 
 def unchanged(read: Read, image: Image) -> Output:
-    """Return the file as it is, less what an interrupted fix has left behind it."""
+    """Return the file as it is, without the remains of an interrupted fix behind it."""
     size = image.file_size + _zeros_behind(read, image)
     return Output((Piece(0, 0, image.file_size),), (), size)
 
@@ -165,10 +165,10 @@ def unchanged(read: Read, image: Image) -> Output:
 def _carved(
     read: Read, image: Image, pieces: Sequence[Piece], ranges: Sequence[tuple[int, int]]
 ) -> tuple[tuple[Piece, ...], list[tuple[int, int]]]:
-    """Return *pieces* without what they put into *ranges* (offset, size) of the new file, and the ranges left empty.
+    """Return *pieces* without their bytes in *ranges* (offset, size) of the new file, and the ranges left empty.
 
-    Only zeros that nothing claims are left out, so that undoing makes a hole of them; a range with anything else
-    in it stays as it is.
+    Only zeros that nothing claims are left out; undoing makes a hole of them.  A range that holds anything else stays
+    as it is.
     """
     kept = list(pieces)
     filled = []
@@ -185,7 +185,7 @@ def _carved(
 
 
 def _without(piece: Piece, start: int, end: int) -> Iterator[Piece]:
-    """Yield what is left of *piece* if nothing of it may come to lie between *start* and *end* of the new file."""
+    """Yield the parts of *piece* that do not lie between *start* and *end* of the new file."""
     before = min(piece.size, max(0, start - piece.target))
     after = min(piece.size, max(0, piece.target + piece.size - end))
     if before + after >= piece.size:
@@ -210,7 +210,7 @@ def _zero(read: Read, start: int, end: int) -> bool:
 
 
 def _entries(table: Sequence[list[int]], image: Image, plan: Plan) -> Iterator[list[int]]:
-    """Yield the section headers at their new offsets; the second halves of those that had to be cut come last."""
+    """Yield the section headers with their new offsets; the second halves of sections that had to be cut come last."""
     halves = []
     for entry, section in zip(table, image.sections, strict=True):
         new = list(entry)
@@ -225,20 +225,20 @@ def _entries(table: Sequence[list[int]], image: Image, plan: Plan) -> Iterator[l
                 halves.append(rest)
                 new[5] = first
                 if new[9] and first % new[9]:
-                    # No table any more, for tools; the dynamic section says where it is.
+                    # To tools it is no table any more; the dynamic section says where it is.
                     new[1], new[6:10] = _SHT_PROGBITS, [0, 0, new[8], 0]
         yield new
     yield from halves
 
 
 def _offset(section: Section, plan: Plan) -> int:
-    """Return where in the new file the contents of *section* are."""
+    """Return where the contents of *section* are in the new file."""
     place = _place(plan, section.sh_addr) if section.sh_flags & SHF_ALLOC else -1
     return place if place >= 0 else moved(plan.pieces, section.sh_offset)
 
 
 def _place(plan: Plan, address: int) -> int:
-    """Return where in the new file the byte of *address* is, -1 if no segment maps it."""
+    """Return where the byte at *address* is in the new file, -1 if no segment maps it."""
     for segment in plan.segments:
         if segment.p_type == PT_LOAD and segment.p_vaddr <= address < segment.p_vaddr + segment.p_memsz:
             return segment.p_offset + address - segment.p_vaddr
@@ -246,7 +246,7 @@ def _place(plan: Plan, address: int) -> int:
 
 
 def original(read: Read, image: Image) -> Output:
-    """Return the file that this one was before it was fixed.  Raises RefusalError, MalformedElfError."""
+    """Return the file as it was before it was fixed.  Raises RefusalError, MalformedElfError."""
     record, headers = recorded(read, image), contents(read, image, HEADERS_SECTION)
     if record is None or headers is None:
         raise RefusalError("it has not been fixed, or a tool has removed the record since")
@@ -266,14 +266,14 @@ def original(read: Read, image: Image) -> Output:
 
 
 def has_remains(read: Read, image: Image) -> bool:
-    """Return whether a fix in place, killed half way, has appended something to the file."""
+    """Return whether a fix in place, killed halfway, has appended something to the file."""
     end = end_of_contents(image)
     at = align_up(end, _ALIGNMENT)
     return read(len(MAGIC), at) == MAGIC and not read(at - end, end).strip(b"\0")
 
 
 def without_tail(read: Read, image: Image) -> Image:
-    """Return *image* as if the file ended where its contents do, if remains or a few zeros are all that follows."""
+    """Return *image* as if the file ended where its contents do, if only remains or a few zeros follow."""
     end = end_of_contents(image)
     if not (image.is64 and image.little) or end >= image.file_size:
         return image
@@ -282,6 +282,6 @@ def without_tail(read: Read, image: Image) -> Image:
 
 
 def _zeros_behind(read: Read, image: Image) -> int:
-    """Return how many bytes follow the file that *image* is of, 0 if they are many or not all zero."""
+    """Return how many bytes follow the file that *image* describes, 0 if they are many or not all zero."""
     tail = read(_ZEROS_LIMIT + 1, image.file_size)
     return 0 if len(tail) > _ZEROS_LIMIT or tail.strip(b"\0") else len(tail)

@@ -1,8 +1,8 @@
 """Which program headers to change so that text lies in whole windows.  Pure: integers in, integers out.
 
-No address changes, ever: what moves are the boundaries between segments (which bytes are mapped with which protection)
-and, where a linker packed the file, the places of the contents in the file.  So relocations, symbols, unwinding tables
-and debug information stay right.  Names and conditions are those of the System V ABI, chapter 5 (program loading).
+No address ever changes.  Only the boundaries between segments move (which bytes are mapped with which protection) and,
+if a linker packed the file, the places of the contents in the file.  So relocations, symbols, unwinding tables and
+debug information stay right.  Names and conditions are those of the System V ABI, chapter 5 (program loading).
 """
 
 import itertools
@@ -33,18 +33,18 @@ from hugealign.units import format_size
 
 PT_PHDR = 6
 _SHT_PROGBITS, _SHT_RELA = 1, 4
-#: What may be cut in two, besides relocations: debuggers and profilers read all other sections as a whole.
+#: Sections that may be cut in two, besides relocations: debuggers and profilers read all others as a whole.
 _DIVISIBLE_NAMES = (".rodata", ".lrodata", ".gcc_except_table")
 _PHENTSIZE, _SHENTSIZE = 56, 64
-_FIRST_PAGE = 4096  # bytes, where the program headers are but for BOLT's and those of some patchers
+_FIRST_PAGE = 4096  # bytes: the program headers are in here, except those of BOLT and some patchers
 _LOADS_LIMIT = 64  # linkers make up to six
 _ALIGN_LIMIT = 1 << 30  # bytes, of p_align
 _ADDRESS_LIMIT = 1 << 56  # beyond any address space of Linux on these processors
-_TAIL_ALIGNMENT = BASE_PAGE  # of what follows the segments in the file: whole pages are copied faster
+_TAIL_ALIGNMENT = BASE_PAGE  # of the bytes behind the segments in the file: whole pages are copied faster
 
 
 class RefusalError(HugealignError):
-    """The file cannot be changed safely, or there is nothing to gain; the message says why, and what to do: *mend*."""
+    """The file cannot be changed safely, or there is nothing to gain; the message says why, and *mend* what to do."""
 
     exit_status = 1
 
@@ -80,9 +80,9 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What becomes of the ``PT_LOAD`` segment *old*: it maps the addresses from *start* to *end*, aligned to *align*.
+    """The change to the ``PT_LOAD`` segment *old*: it maps the addresses from *start* to *end*, aligned to *align*.
 
-    None of them if a text takes it in; then *start* is *end*.
+    If a text absorbs it, it maps none; then *start* is *end*.
     """
 
     old: Segment
@@ -93,14 +93,14 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to change.  *segments* are the new program headers, *spans* the new ``PT_LOAD`` ones by their index in it.
+    """What to change.  *segments* are the new program headers.
 
     *pieces* cover the whole file, in order; *size* is that of the new file before anything is appended.  *cuts* are the
-    addresses at which a section that reaches across has to be split; *pads* are the addresses in the new text that no
-    byte of the old file fills.  *executable* are the bytes that were only readable and become executable as well.
-    *text* are the bytes of the text as it is, of which *covered* will lie in whole windows and *covered_before* do
-    now; *windows* and *windows_before* are counts.  *edits* are the segments that change, none if nothing is to do.
-    *rodata* are the windows of what is only readable, now and then; None if nobody asked for them.
+    addresses at which a section that reaches across has to be split; *pads* are the ranges of addresses in the new text
+    that no byte of the old file fills.  *executable* is how many bytes were only readable and become executable as
+    well.  *text* is the size of the present text in bytes: *covered_before* of them lie in whole windows now, *covered*
+    will; *windows_before* and *windows* are counts.  *edits* are the segments that change, none if there is nothing to
+    do.  *rodata* counts the windows of read-only data, before and after; None if nobody asked for them.
     """
 
     page_size: int
@@ -123,7 +123,7 @@ class Plan:
 def make_plan(image: Image, page_size: int, level: str = SHIFT, rodata: bool = False) -> Plan:
     """Return the plan that makes as much text whole as *level* allows; without edits if there is nothing to do.
 
-    With *rodata*, segments that are only readable get the whole windows that lie in them, too.  Raises RefusalError.
+    With *rodata*, read-only segments also get the whole windows that lie in them.  Raises RefusalError.
     """
     loads = _checked(image, page_size)
     texts = _wanted(image, loads, page_size, level)
@@ -136,7 +136,7 @@ def make_plan(image: Image, page_size: int, level: str = SHIFT, rodata: bool = F
     plan = _planned(image, loads, texts, page_size, level, rodata)
     if not _moves_headers(image, plan):
         return plan
-    # What lies behind them can be whole all the same.
+    # Texts behind them can still be whole.
     headers = image.segments[0].header
     texts = [t for t in texts if loads[t.first].p_offset >= headers or _file_end(loads[t.first]) > headers]
     plan = _planned(image, loads, texts, page_size, level, rodata=False) if texts else plan
@@ -146,10 +146,10 @@ def make_plan(image: Image, page_size: int, level: str = SHIFT, rodata: bool = F
 
 
 def _moves_headers(image: Image, plan: Plan) -> bool:
-    """Return whether program headers that are not at the beginning of the file, as BOLT's, would be elsewhere in it.
+    """Return whether program headers that are not at the beginning of the file, such as BOLT's, would move in it.
 
-    Linux told programs the address of these by their place in the file before commit 0da1d5002745 (5.18), and QEMU
-    still does: it is right only where a place and an address differ by as much as they do at the beginning.
+    Before commit 0da1d5002745 (5.18), Linux told programs the address of these by their place in the file, and QEMU
+    still does.  That is right only if place and address differ by as much as they do at the beginning.
     """
     headers = image.segments[0].header
     return headers > _FIRST_PAGE and moved(plan.pieces, headers) != headers
@@ -207,7 +207,7 @@ def _planned(
 
 
 def end_of_contents(image: Image) -> int:
-    """Return the file offset behind all that the headers of *image* claim."""
+    """Return the file offset behind everything that the headers of *image* claim."""
     tables = [segment.header + _PHENTSIZE for segment in image.segments[-1:]]
     tables += [section.header + _SHENTSIZE for section in image.sections[-1:]]
     return max([0, *tables, *map(_file_end, image.segments), *map(_section_end, image.sections)])
@@ -288,7 +288,7 @@ def _wanted(image: Image, loads: Sequence[Segment], page_size: int, level: str) 
 
 
 def _rodata(loads: Sequence[Segment], spans: Sequence[Span], page_size: int, level: str) -> set[int]:
-    """Return which segments that are only readable have whole windows, or get them where the file may be moved."""
+    """Return the read-only segments that have whole windows, or get them if contents may move in the file."""
     return {
         i
         for i, (segment, span) in enumerate(zip(loads, spans, strict=True))
@@ -300,7 +300,7 @@ def _rodata(loads: Sequence[Segment], spans: Sequence[Span], page_size: int, lev
 
 
 def _runs(loads: Sequence[Segment], page_size: int) -> Iterator[range]:
-    """Yield which segments become one text: executable ones of the same window, with read-only ones between them."""
+    """Yield runs of segments that become one text: executable ones in one window, with read-only ones between them."""
     run = range(0)
     for i in _texts(loads):
         between = all(_read_only(s) for s in loads[run.stop : i])
@@ -324,7 +324,7 @@ def _range(image: Image, loads: Sequence[Segment], run: range, page_size: int, l
             last += 1
     low = align_down(loads[first].p_vaddr, page_size)
     high = align_up(_page_end(loads[last]), page_size)
-    # What is writable, or another text, stays out of the windows; so does what lies before the first byte of the image.
+    # Writable segments and other texts stay out of the windows; so do addresses before the first byte of the image.
     limits = [align_up(align_down(loads[0].p_vaddr, BASE_PAGE), page_size)]
     limits += [align_up(_page_end(s), page_size) for s in loads[: run.start] if not _read_only(s)]
     low = min(start, max(low, *limits))
@@ -334,7 +334,7 @@ def _range(image: Image, loads: Sequence[Segment], run: range, page_size: int, l
 
 
 def _uncut(image: Image, loads: Sequence[Segment], low: int, high: int) -> tuple[int, int]:
-    """Return *low* and *high*, moved apart until they cut no section that somebody reads as a whole."""
+    """Return *low* and *high*, moved apart until they cut no section that tools read as a whole."""
     whole = sorted(
         (section.sh_addr, section.sh_addr + section.sh_size)
         for section in image.sections
@@ -360,7 +360,7 @@ def _divisible(section: Section) -> bool:
 
 
 def _spans(loads: Sequence[Segment], texts: Sequence[JoinedText]) -> list[Span]:
-    """Return what each segment will map, at its present place in the file; nothing if a text takes it in."""
+    """Return what each segment will map, at its present place in the file; nothing if a text absorbs it."""
     spans = []
     for i, segment in enumerate(loads):
         start, end = segment.p_vaddr, _end(segment)
@@ -377,7 +377,7 @@ def _spans(loads: Sequence[Segment], texts: Sequence[JoinedText]) -> list[Span]:
 
 
 def _groups(loads: Sequence[Segment], texts: Sequence[JoinedText]) -> list[tuple[range, list[JoinedText]]]:
-    """Return the segments that texts take bytes from, and those texts: each group must be of one piece in the file."""
+    """Return groups of segments that texts take bytes from, with the texts: each must be in one piece in the file."""
     groups: list[tuple[range, list[JoinedText]]] = []
     for text in texts:
         touched = [i for i, s in enumerate(loads) if i == text.at or _overlap(s, text.low, text.high)]
@@ -392,7 +392,7 @@ def _groups(loads: Sequence[Segment], texts: Sequence[JoinedText]) -> list[tuple
 def _fits(
     loads: Sequence[Segment], group: tuple[range, list[JoinedText]], spans: Sequence[Span], page_size: int
 ) -> bool:
-    """Return whether the new texts are where they must be in the file, with nothing but their own bytes there."""
+    """Return whether the new texts already lie where they must in the file, with nothing but their own bytes there."""
     members, texts = group
     first, last = spans[texts[0].at], spans[texts[-1].at]
     before = max((_file_end(loads[i]) for i in range(members.start)), default=0)
@@ -409,12 +409,12 @@ def _fits(
 def _targets(
     loads: Sequence[Segment], groups: Sequence[tuple[range, list[JoinedText]]], data: Collection[int], page_size: int
 ) -> list[int]:
-    """Return new file offsets of the contents of each segment, so that the new texts fit; as low as can be.
+    """Return new file offsets for the contents of each segment, as low as possible, with which the new texts fit.
 
     The segments *data* become congruent modulo the window.
     """
     targets: list[int] = []
-    free, bias = loads[0].p_offset, 0  # what lies before the first segment stays
+    free, bias = loads[0].p_offset, 0  # bytes before the first segment stay
     for i, segment in enumerate(loads):
         members, texts = next((g for g in groups if i in g[0]), (range(0), []))
         if members and i == members[0]:
@@ -456,7 +456,7 @@ def _pieces(
 
 
 def moved(pieces: Sequence[Piece], offset: int) -> int:
-    """Return where in the new file the byte at *offset* is; the end of the file moves with its last byte."""
+    """Return where the byte at *offset* is in the new file; the end of the file moves with its last byte."""
     piece = next((p for p in pieces if p.source <= offset < p.source + p.size), pieces[-1])
     return offset + piece.target - piece.source
 

@@ -1,4 +1,4 @@
-"""What fixes did, or would do or gain, for people and as JSON.  Pure: returns text and documents."""
+"""What fixes did, would do or would gain, for people and as JSON.  Pure: returns text and documents."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _SHOWN = 40
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why nothing was done to *path*: *refused*, for what the file is; otherwise it could not be read or written."""
+    """Why nothing was done to *path*: *refused* because of what the file is; else it could not be read or written."""
 
     path: str
     message: str
@@ -24,7 +24,7 @@ class Failure:
 
 
 def lines(done: Fixed) -> list[str]:
-    """Return what is printed for people."""
+    """Return the lines that are printed for people."""
     plan, path = done.plan, printable(done.path)
     how = f" (by a copy: {done.copied})" if done.copied else "" if done.output else " (not done: --dry-run)"
     if plan is None:

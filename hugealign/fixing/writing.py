@@ -1,12 +1,12 @@
-"""Putting an output on the disk: beside the file, or into it.
+"""Write an output to disk: beside the file, or into it.
 
-A file is changed in its place only if nothing in it moves, nobody runs or maps it, and writing does not take its
-set-user-ID bits or capabilities away.  Then all that is new is appended first, where nothing looks for it; the headers
-follow in one write of less than a page, which a kill does not cut in two.  A file cut off between the two is the old
-one with something behind it; the next fix, or --undo, removes that.
+A file is changed in place only if nothing in it moves, no process runs or maps it, and writing does not remove its
+set-user-ID bits or capabilities.  Then all new bytes are appended first, where nothing looks for them; the headers
+follow in one write of less than a page, which a kill does not cut in two.  A kill between the two leaves the old file
+with something appended; the next fix, or --undo, removes that.
 
-Nobody can execute a file that is open for writing (ETXTBSY), so it is for the writes alone, not while we look for
-users or wait for the disk: fsync(2) takes a descriptor that is open for reading.
+A file that is open for writing cannot be executed (ETXTBSY), so it is open only during the writes, not while we look
+for users or wait for the disk: fsync(2) takes a descriptor that is open for reading.
 """
 
 import contextlib
@@ -26,12 +26,12 @@ from hugealign.process import processes
 from hugealign.replacing import ReplaceError, attributes, copy_range, create, replace
 
 _CAPABILITIES = "security.capability"
-#: Contents that move are copied up to a multiple of this in the new file first: the page cache takes writes that begin
-#: on a boundary in larger folios (fgf_set_order in include/linux/pagemap.h), and `copy_range` keeps to it afterwards.
+#: Contents that move are first copied up to a multiple of this in the new file: the page cache takes larger folios for
+#: writes that begin on a boundary (fgf_set_order in include/linux/pagemap.h), and `copy_range` keeps to it afterwards.
 _BOUNDARY = 8 << 20  # bytes
 _DEFERRED = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
-#: What a failure has left of a file.
+#: In which state a failure leaves a file.
 UNCHANGED = "the file is unchanged"
 _APPENDED = "the file runs as before, with something appended to it; the next fix, or --undo, removes that"
 _CHANGED = "the file is changed, and complete"
@@ -43,7 +43,7 @@ def write_new(source: int, output: Output, path: str) -> None:
 
 
 def write_in_place(path: str, source: int, output: Output) -> str:
-    """Make the file at *path* what *output* says; return why by a copy, empty if without one.
+    """Turn the file at *path* into *output*; return why that took a copy, empty if it did not.
 
     *source* is the file, open and locked (`hugealign.regular.locked`).  Raises HugealignError.
     """
@@ -80,7 +80,7 @@ def compose(source: int, target: int, output: Output) -> None:
 
 
 def _hindrance(path: str, source: int, output: Output) -> str:
-    """Return why the file must not be changed in its place; empty if it may be."""
+    """Return why the file must not be changed in place; empty if it may be."""
     *appended, (start, headers) = output.writes or ((0, b""),)
     old = output.pieces[0].size
     if output.moves or start + len(headers) > BASE_PAGE or any(offset < old for offset, _ in appended):
@@ -111,7 +111,7 @@ def _hindrance(path: str, source: int, output: Output) -> str:
 
 
 def _edit(path: str, source: int, output: Output, planned: tuple[int, ...]) -> str:
-    """Do it in place, or return why that cannot be done.  Raises HugealignError."""
+    """Change the file in place, or return why that cannot be done.  Raises HugealignError."""
     *appended, (_, headers) = output.writes or ((0, b""),)
     old = output.pieces[0].size
     info = os.fstat(source)
@@ -148,7 +148,7 @@ def _edit(path: str, source: int, output: Output, planned: tuple[int, ...]) -> s
 
 
 def _settle(source: int, info: os.stat_result, before: bytes, output: Output) -> str:
-    """Return in which state a failed edit has left the file, after taking back what was appended if that can be."""
+    """Remove the appended bytes again if possible, and return the state in which a failed edit has left the file."""
     *appended, (_, headers) = output.writes or ((0, b""),)
     with contextlib.suppress(OSError):
         now = os.pread(source, len(headers), 0)
@@ -189,7 +189,7 @@ def _writable(source: int) -> Iterator[int]:
 
 @contextlib.contextmanager
 def _signals_deferred() -> Iterator[None]:
-    """Let those signals wait that would end us between two writes, where we could not say what we leave."""
+    """Defer the signals that would end us between two writes, where we could not report the state of the file."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _DEFERRED)
     try:
         yield

@@ -1,1 +1,1 @@
-"""Traces of the code that runs, and what an instruction TLB would make of them under another layout."""
+"""Traces of the code that runs, and the instruction TLB misses that they would cause under other layouts."""

@@ -1,7 +1,7 @@
-"""What runs, and what it loads and stores: misses of both kinds of TLB, by what lies on huge pages.
+"""Code that runs and the data that it loads and stores: misses of both kinds of TLB, by the segments on huge pages.
 
-Pages lie where the process had them.  Segments that are huge lie as a link with HUGEALIGN_SEGMENTS lays them out: each
-begins on a window and fills its last one.  Stack, heap and written data are on 4 KiB pages.
+Pages lie where the process had them.  Huge segments lie as a link with HUGEALIGN_SEGMENTS puts them: each begins on a
+window and fills its last one.  Stack, heap and written data are on 4 KiB pages.
 """
 
 from array import array
@@ -18,7 +18,7 @@ from hugealign.units import printable
 
 _ADDRESSES = 1 << 64
 TEXT, RODATA = "text", "rodata"
-#: What is huge, of the program and of its libraries.
+#: The segments that are huge, of the program and of its libraries.
 HUGE: dict[str, frozenset[str]] = {
     "none": frozenset(),
     "text": frozenset({TEXT}),
@@ -29,7 +29,7 @@ HUGE: dict[str, frozenset[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class DataRow:
-    """With the segments *huge* on one processor: misses of the first level and page walks, for code and for data."""
+    """One processor with the segments *huge*: misses of the first level and page walks, for code and for data."""
 
     huge: str
     cpu: str
@@ -41,9 +41,9 @@ class DataRow:
 
 @dataclass(frozen=True, slots=True)
 class DataSimulation:
-    """All rows, and the blocks (*events*) and *instructions* that ran in *threads*; *ended* of them came to their end.
+    """All rows, and the blocks (*events*) and *instructions* that ran in *threads*; *ended* of them reached their end.
 
-    *rodata* is bytes of read-only segments in the files of the trace.
+    *rodata* is the bytes of read-only segments in the files of the trace.
     """
 
     rows: tuple[DataRow, ...]
@@ -54,13 +54,13 @@ class DataSimulation:
     ended: int
 
     def row(self, huge: str, cpu: str) -> DataRow:
-        """Return the row of that name."""
+        """Return the row for *huge* and *cpu*."""
         return next(row for row in self.rows if (row.huge, row.cpu) == (huge, cpu))
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedPages:
-    """The *pages* of blocks and of data, and by page the kind of segment and the number of the window it is part of."""
+    """The *pages* of blocks and of data, and for each the kind of its segment and the number of its window."""
 
     pages: Pages
     windows: Sequence[tuple[str, int] | None]
@@ -72,7 +72,7 @@ def simulate(
     progress: Callable[[int], None] = lambda _: None,
     marks: bytes | None = None,
 ) -> DataSimulation:
-    """Return the misses for each of HUGE and each processor.  Raises HugealignError if *trace* has no data."""
+    """Return the misses for each choice in HUGE and each processor.  Raises HugealignError if *trace* has no data."""
     if not trace.description.data:
         raise HugealignError(f"{printable(trace.path)}: has no loads and stores; hugealign trace --data records them")
     found = placed(trace)
@@ -95,7 +95,7 @@ def simulate(
 
 
 def placed(trace: Trace) -> PlacedPages:
-    """Return where the pages of the blocks and of the data of *trace* lie.  Pure."""
+    """Return the places of the pages of code and data in *trace*.  Pure."""
     files = trace.description.files
     starts = _windows(files)
     dense: dict[int, int] = {}
@@ -117,14 +117,14 @@ def placed(trace: Trace) -> PlacedPages:
         elif size:
             first.append(page(address, number))
             last.append(page(address + size - 1, number))
-        else:  # number 0 is none
+        else:  # number 0 is no block
             first.append(page(0, 0))
             last.append(first[-1])
     return PlacedPages(Pages(first, last, tuple(dense)), windows)
 
 
 def keys(found: PlacedPages, kinds: frozenset[str]) -> Keys:
-    """Return the keys when the segments of these *kinds* are huge.  Pure."""
+    """Return the keys if the segments of these *kinds* are huge.  Pure."""
     dense: dict[tuple[int, bool], int] = {}
     key_of = array("I")
     for number, window in zip(found.pages.numbers, found.windows, strict=True):
@@ -139,7 +139,7 @@ def _kind(segment: TracedSegment) -> str:
 
 
 def _windows(files: Sequence[File]) -> list[list[int]]:
-    """Return for each segment of each file the number of its first window, one behind the other."""
+    """Return the number of the first window of each segment of each file; windows follow one another."""
     number = 0
     found: list[list[int]] = []
     for file in files:
@@ -151,7 +151,7 @@ def _windows(files: Sequence[File]) -> list[list[int]]:
 
 
 def _span(segment: TracedSegment) -> int:
-    """Return the bytes from the page that the segment begins in to its end."""
+    """Return the bytes from the start of the segment's first page to its end."""
     return segment.p_memsz + segment.p_vaddr % BASE_PAGE
 
 

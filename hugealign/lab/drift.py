@@ -1,4 +1,4 @@
-"""`hugealign order --drift` with a trace: the misses of the order that is, and of a new one, in a simulation."""
+"""`hugealign order --drift` with a trace: the misses of the present order, and of a new one, in a simulation."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,9 +15,9 @@ from hugealign.progress import silent
 def with_misses(
     found: Drift, trace: str, cpus: Sequence[str], reserve: int = 1, progress: Callable[[str], None] = silent
 ) -> Drift:
-    """Return *found* with the misses that each of *cpus* has when the file at *trace* is replayed under both orders.
+    """Return *found* with the misses of each of *cpus* in a replay of the file at *trace* under both orders.
 
-    *reserve* of their entries are left to others.  Raises HugealignError.
+    *reserve* entries of each are left to others.  Raises HugealignError.
     """
     opened = open_trace(trace)
     file = find(opened.description.files, found.ran.binary)

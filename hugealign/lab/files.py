@@ -1,4 +1,4 @@
-"""What a trace keeps of a file that code lies in: which build it is, and where its segments lie."""
+"""What a trace keeps of a file with code: its build and its segments."""
 
 import hashlib
 import os
@@ -12,7 +12,7 @@ from hugealign.units import printable
 
 
 def describe(path: str) -> File:
-    """Return what is known of the file at *path*: nothing but that if it is gone, or no ELF file."""
+    """Return what is known of the file at *path*: only its path if it is gone, or no ELF file."""
     try:
         with opened(path) as fd:
             image = read_image(fd)
@@ -34,9 +34,9 @@ def _digest(fd: int) -> str:
 
 
 def find(files: tuple[File, ...], path: str) -> int:
-    """Return the number of the file at *path* among *files*: the same build, wherever it lies.
+    """Return the number of the file at *path* among *files*, by its build, whatever its path there.
 
-    Raises HugealignError if it is not there.
+    Raises HugealignError if it is not among them.
     """
     wanted = describe(path)
     if not wanted.identity:
@@ -46,14 +46,17 @@ def find(files: tuple[File, ...], path: str) -> int:
             return number
     name = os.path.basename(path)
     if any(os.path.basename(file.path) == name for file in files):
-        raise HugealignError(f"{printable(path)}: is another build than the one that was traced; trace this one")
+        raise HugealignError(
+            f"{printable(path)}: is another build than the one that was traced; trace this one "
+            "(or give that one: order --old-binary)"
+        )
     raise HugealignError(f"{printable(path)}: nothing of it runs in this trace")
 
 
 def vaddr(file: File, offset: int) -> int:
-    """Return the address, as in p_vaddr, of what lies at *offset*; executable segments count first.
+    """Return the address, as in p_vaddr, of *offset*; executable segments count first.
 
-    Pages are mapped whole, so that two segments can claim an offset, and one can claim what lies before it.
+    Pages are mapped whole, so two segments can claim one offset, and a segment can claim bytes before it.
     """
     for executable in (True, False):
         for s in file.segments:

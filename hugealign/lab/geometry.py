@@ -1,4 +1,4 @@
-"""A processor's TLBs as the simulation takes them: sets and ways, per level and size of page.  Pure."""
+"""A processor's TLBs for the simulation: sets and ways, per level and page size.  Pure."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ _ENTRIES_LIMIT = 1 << 14  # of one table; the largest known has 4096
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """*sets* of *ways* entries; the number of a page, modulo *sets*, is its set.  No sets: nothing is ever found."""
+    """*sets* of *ways* entries; the set of a page is its number modulo *sets*.  Without sets nothing is ever found."""
 
     sets: int
     ways: int
@@ -21,19 +21,19 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The table for 4 KiB pages and that for huge ones; *huge* is None if they are the same."""
+    """The tables for 4 KiB pages and for huge pages; *huge* is None if they are the same."""
 
     small: Table
     huge: Table | None
 
     def table(self, huge: bool) -> Table:
-        """Return the table that holds a page, for *huge* or not."""
+        """Return the table that holds *huge* pages, or small ones."""
         return self.huge if huge and self.huge is not None else self.small
 
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """Both levels for data; *second* is None if that of the code serves both."""
+    """Both levels for data; *second* is None if the second level for code serves data too."""
 
     first: Level
     second: Level | None
@@ -41,9 +41,9 @@ class Data:
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """Both levels for code under the *name* of the processor; *second* is None where nothing is published about it.
+    """Both levels for code, under the *name* of the processor.
 
-    So is *data*.
+    *second* and *data* are None where nothing is published about them.
     """
 
     name: str
@@ -53,10 +53,10 @@ class Geometry:
 
 
 def geometry(cpu: Cpu) -> Geometry:
-    """Return what the simulation needs of *cpu*.  Raises UsageError if that is not known, or makes no sense.
+    """Return what the simulation needs of *cpu*.  Raises UsageError if that is unknown or makes no sense.
 
-    Left out is what shares a table with the code of a process: its data, the kernel, another thread of the core.  So
-    misses of the first level are to be compared, and walks are fewer than in life.
+    The simulation ignores everything that shares a table with the code of a process: its data, the kernel, another
+    thread of the core.  So compare misses of the first level; walks are fewer than in reality.
     """
     if cpu.l1_4k is None or cpu.l1_2m is None:
         raise UsageError(f"{cpu.name}: no source gives its instruction TLB for both 4 KiB and 2 MiB pages")
@@ -69,7 +69,7 @@ def geometry(cpu: Cpu) -> Geometry:
 
 
 def with_data(cpu: Geometry) -> Geometry:
-    """Return *cpu*.  Raises UsageError if its TLBs for data are not known."""
+    """Return *cpu* unchanged.  Raises UsageError if its TLBs for data are unknown."""
     if cpu.data is None:
         raise UsageError(f"{printable(cpu.name)}: no source gives its data TLB, or its second level")
     return cpu
@@ -83,7 +83,7 @@ def _data(cpu: Cpu) -> Data | None:
 
 
 def _level(name: str, small: Tlb, huge: Tlb) -> Level:
-    """Two tables that are told alike, and shared, are one: AMD's and Arm's hold pages of any size."""
+    """Return a level; two equal tables marked as shared are one: AMD's and Arm's hold pages of any size."""
     one = small == huge and small.shared
     return Level(_table(name, small), None if one else _table(name, huge))
 
@@ -98,7 +98,7 @@ def _table(name: str, tlb: Tlb) -> Table:
 
 
 def named(text: str) -> Geometry:
-    """Return the geometry of the processor of that name, or the one that the text describes (`parse`).
+    """Return the geometry of the processor named *text*, or the one that *text* describes (`parse`).
 
     Raises UsageError.
     """
@@ -108,8 +108,8 @@ def named(text: str) -> Geometry:
 def parse(text: str) -> Geometry:
     """Return the geometry that ``4k=128/8,2m=8,l2=1536/12,l2-2m=0`` describes: entries, and ways unless any will do.
 
-    ``any=64`` stands for one first-level table of pages of both sizes, and so does ``l2`` without ``l2-2m``.  Raises
-    UsageError.
+    ``any=64`` stands for one first-level table for pages of both sizes, ``l2`` without ``l2-2m`` for one second-level
+    table.  Raises UsageError.
     """
     tables: dict[str, Tlb] = {}
     for part in text.split(","):

@@ -1,6 +1,6 @@
-"""`hugealign order --trace` as a function: the number of huge windows is the one that misses least in a simulation.
+"""`hugealign order --trace` as a function: it chooses the number of huge windows that misses least in a simulation.
 
-Without a processor nothing is simulated, and it is the one of a profile.
+Without a processor nothing is simulated, and the number is the same as for a profile.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ from hugealign.profile.model import Flow
 from hugealign.progress import silent
 from hugealign.units import printable
 
-_MOST = 128  # numbers of huge windows that are simulated
+_MOST = 128  # numbers of huge windows to simulate
 
 
 def order_of_trace(
@@ -42,10 +42,10 @@ def order_of_trace(
 ) -> Order:
     """Return the order that the *trace* gives the functions of *binary*, by default the program that was traced.
 
-    *cpus* are names of processors, or geometries such as ``4k=128/8,2m=8``; *reserve* of their entries are left to
-    others, and the *budget* is by default that of the smallest.  Without any, nothing is simulated: as many windows are
-    to be huge as what ran needs, within the budget.  `hugealign.ordering.order` has the other parameters.  Raises
-    HugealignError.
+    *cpus* are names of processors, or geometries such as ``4k=128/8,2m=8``; *reserve* entries of each are left to
+    others.  By default the *budget* is the smallest processor's.  Without *cpus* nothing is simulated: as many windows
+    should be huge as the functions that ran need, within the budget.  The other parameters are those of
+    `hugealign.ordering.order`.  Raises HugealignError.
     """
     processors = [named(word) for word in dict.fromkeys(cpus)]
     budgets = [of_entries(_entries(cpu), reserve, printable(cpu.name)) for cpu in processors]
@@ -78,11 +78,11 @@ def _simulated(
     budget: Budget,
     progress: Callable[[str], None],
 ) -> Misses:
-    """Return the misses by the number of huge windows, to twice what any of *cpus* holds, each with its own order."""
+    """Return the misses by number of huge windows, up to twice what any of *cpus* holds, each with its own order."""
     rule = of_sorted(problem, sequence)
     most = min(2 * max(map(_entries, cpus)), _MOST)
     layouts = []
-    for count in range(min(most, rule.needed) + 1):  # what ran has room in as many as it needs, and in more
+    for count in range(min(most, rule.needed) + 1):  # more windows than needed change nothing
         order = [placed.index for placed in of_sorted(problem, sequence, count).placed]
         placement = ordered(traced.trace, traced.file, "order", traced.ran.functions, order, laid)
         layouts.append((placement, range(count, most + 1 if count == rule.needed else count + 1)))

@@ -1,4 +1,4 @@
-"""Which part of each thread of a trace counts: from one function to another.  Pure."""
+"""The part of each thread of a trace that counts: from one function to another.  Pure."""
 
 from hugealign.elf.symbols import Functions
 from hugealign.errors import HugealignError
@@ -10,8 +10,8 @@ from hugealign.units import printable
 def marks(trace: Trace, file: int, functions: Functions, first: str | None, last: str | None) -> bytes:
     """Return the mark of each block of *trace*: whether the part that counts BEGINS or ENDS with it.
 
-    It begins where a thread enters the function *first* of the file with that number, and ends where it then enters
-    *last*; None leaves that end open.  Raises HugealignError if there is no such function, or it never ran.
+    The part begins where a thread enters the function *first* of file number *file*, and ends where the thread then
+    enters *last*; None leaves that end open.  Raises HugealignError if there is no such function, or it never ran.
     """
     found = bytearray(trace.block_count)
     for name, mark in ((first, BEGINS), (last, ENDS)):

@@ -1,7 +1,7 @@
-"""Where the blocks of a trace lie under a layout.  Pure.
+"""The addresses of a trace's blocks under a layout.  Pure.
 
-Each file has a region of its own, far from the others', so that its addresses keep their place in window and set; only
-the file that is laid out has huge windows.
+Each file has a region of its own, far from the others, so its addresses keep their places in windows and sets; only the
+file that is laid out has huge windows.
 """
 
 from array import array
@@ -16,13 +16,13 @@ from hugealign.lab.tracefile import Trace
 from hugealign.ordering.alignment import alignment, place
 from hugealign.ordering.blocks import Laid
 
-WINDOW = 2 << 20  # what the tables of instruction TLBs are published for
-REGION = 48  # bits of the addresses of one file
+WINDOW = 2 << 20  # the huge page size that instruction TLBs are published for
+REGION = 48  # bits of an address within one file
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """*addresses* of the blocks, by number, and the *windows* of the laid-out text, the first of which is *first*."""
+    """*addresses* of the blocks, by number; the laid-out text has so many *windows*, from number *first* on."""
 
     name: str
     addresses: "array[int]"
@@ -31,7 +31,7 @@ class Placement:
 
 
 def original(trace: Trace, file: int, name: str = "original") -> Placement:
-    """Return the blocks where they lie in the files.  Raises HugealignError if *file* has no text."""
+    """Return the placement of the blocks in the files as they are.  Raises HugealignError if *file* has no text."""
     base = _text(trace, file)
     addresses = array("Q", (address + (number << REGION) for address, number, _, _ in trace.block_rows()))
     ends = [s.p_vaddr + s.p_memsz for s in trace.description.files[file].segments if s.executable]
@@ -47,11 +47,11 @@ def ordered(
     order: Sequence[int],
     laid: Mapping[int, Laid] | None = None,
 ) -> Placement:
-    """Return the blocks as they lie when a linker puts the functions *order* first, and the rest behind, as they were.
+    """Return the placement of the blocks if a linker puts the functions *order* first, and the rest behind as it was.
 
-    The text then begins with a window, and in it with what linkers put before functions (``.init``, ``.plt``).  Code
-    between two functions stays with the first; what lies behind all of them stays there.  Of functions whose blocks are
-    *laid* out, the other ones lie where *order* has them, or behind it.
+    The text then begins on a window, with the sections that linkers put before functions (``.init``, ``.plt``).  Code
+    between two functions stays with the first; code behind all functions stays there.  If the blocks of a function are
+    *laid* out, those that leave it lie where *order* puts them, or behind the order.
     """
     laid = laid or {}
     base = _text(trace, file)
@@ -67,8 +67,9 @@ def ordered(
             sizes[owner] = max(sizes[owner], address + size - starts[owner])
     begin = align_down(base, WINDOW)
     end = begin + max(0, starts[0] - base)
-    # What leaves functions has numbers behind theirs, and lies behind the order if that has no place for it.
-    shift = 1  # for what lies behind all functions
+    # Parts that leave functions are numbered after all functions, and lie behind the order if that has no place for
+    # them.
+    shift = 1  # for the code behind all functions
     leaving = {one.part + shift: one.leaves for one in laid.values()}
     order = [index + shift if index >= len(functions) else index for index in order]
     sequence = list(dict.fromkeys((*order, *leaving, *range(len(starts)))))
@@ -92,7 +93,7 @@ def ordered(
 
 
 def _text(trace: Trace, file: int) -> int:
-    """Return the address that the text of a file begins at."""
+    """Return the address at which the text of a file begins."""
     starts = [s.p_vaddr for s in trace.description.files[file].segments if s.executable and s.p_memsz]
     if not starts:
         raise HugealignError("the trace knows no text of the program: it was gone when the recording ended")
@@ -101,7 +102,7 @@ def _text(trace: Trace, file: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """The 4 KiB pages of a placement, numbered densely: *first* and *last* of each block; *numbers* as in addresses."""
+    """The 4 KiB pages of a placement, numbered densely: *first* and *last* of each block; *numbers* by address."""
 
     first: "array[int]"
     last: "array[int]"
@@ -121,7 +122,7 @@ def pages(trace: Trace, placement: Placement) -> Pages:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """What a TLB looks up: *key_of* each dense page; by key the *numbers* of pages, and whether they are *huge*."""
+    """What a TLB looks up: *key_of* each dense page; by key, the *numbers* of pages and whether they are *huge*."""
 
     key_of: "array[int]"
     numbers: "array[int]"
@@ -129,7 +130,7 @@ class Keys:
 
 
 def keys(found: Pages, placement: Placement, windows: int) -> Keys:
-    """Return the keys when the leading *windows* are huge."""
+    """Return the keys if the leading *windows* are huge."""
     dense: dict[tuple[int, bool], int] = {}
     key_of = array("I")
     end = placement.first + min(windows, placement.windows)

@@ -1,13 +1,13 @@
 /* A plugin of QEMU's user-mode emulation that records which blocks of code run, in which order, and on request which
    pages they load from and store to.
 
-   Each thread appends the numbers of its blocks to a slot of memory that is shared with the recording process, and
-   encodes a full slot into a chunk of the trace (docs/trace.md).  Whatever ends a process, a signal or an exec, leaves
-   its last blocks in the slot, where the recorder finds them.  Nothing here is seen by the program: no descriptor stays
-   open, nothing is printed.
+   Each thread appends the numbers of its blocks to a slot of memory that it shares with the recording process, and
+   encodes a full slot into a chunk of the trace (docs/trace.md).  If a signal or an exec ends a process, its last
+   blocks stay in the slot, where the recorder finds them.  The program sees none of this: no descriptor stays open,
+   nothing is printed.
 
-   Distributions do not all package QEMU's header, so what is used of it is declared here, as in
-   include/qemu/qemu-plugin.h of QEMU 7.2; API_VERSION is given by the build. */
+   Not all distributions package QEMU's header, so the parts in use are declared here, as in
+   include/qemu/qemu-plugin.h of QEMU 7.2; the build defines API_VERSION. */
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -65,24 +65,24 @@ enum {
     BLOCKS = 1 << 23,
     FILES = 1 << 10,
     NAME = 1 << 12,
-    HISTORY = 1 << 16, /* entries of the table that guesses the next block */
+    HISTORY = 1 << 16, /* entries of the table that predicts the next block */
     PAGES = 1 << 14,   /* entries of the table of pages whose numbers a thread knows */
-    PAGE = 1 << 12,    /* bytes of data that have a number */
+    PAGE = 1 << 12,    /* bytes of a numbered page of data */
     LAST = 1,          /* flag of a stream's last chunk */
 };
 enum { CUT_LIMIT = 1, CUT_BLOCKS, CUT_FILES };
 #define NOWHERE UINT64_MAX
 
-/* A block of code, or without instructions a page of data. */
+/* A block of code, or, without instructions, a page of data. */
 struct block {
-    uint64_t address; /* an offset in the file; of data and for file 0 a virtual address */
+    uint64_t address; /* an offset in the file; for data and for file 0 a virtual address */
     uint32_t file;
     uint16_t size, instructions;
 };
 
 struct shared {
-    _Atomic uint32_t closed;  /* nothing more is to be written */
-    _Atomic uint32_t writers; /* that are writing now */
+    _Atomic uint32_t closed;  /* stop writing */
+    _Atomic uint32_t writers; /* threads that are writing now */
     _Atomic uint32_t cut;     /* why the recording ended early */
     _Atomic uint32_t error;   /* errno of a failed write */
     _Atomic uint32_t blocks, files, streams;
@@ -94,7 +94,7 @@ struct shared {
     char chunks[NAME]; /* the path of the file that chunks are appended to */
     _Atomic uint32_t owner[SLOTS];
     struct {
-        uint64_t base; /* the address of its first byte, NOWHERE if that is not mapped */
+        uint64_t base; /* the address of its first byte, NOWHERE if not mapped */
         _Atomic uint32_t ready;
         char name[NAME - 12];
     } file[FILES];
@@ -112,9 +112,9 @@ struct chunk {
 };
 
 struct stream {
-    uint32_t *ids; /* the slot: zero behind the last event */
+    uint32_t *ids; /* the slot: zero after the last event */
     uint32_t count, slot;
-    uint32_t last[3]; /* the blocks before, the latest first */
+    uint32_t last[3]; /* the preceding blocks, latest first */
     uint32_t guess[HISTORY];
     struct chunk chunk;
     struct page {
@@ -156,8 +156,8 @@ static unsigned char *put(unsigned char *out, uint32_t value) {
     return out;
 }
 
-/* Three blocks guess the next one.  Right guesses are counted; a wrong one is written as the count before it and the
-   distance from the block before. */
+/* Three blocks predict the next one.  Right guesses are counted; a wrong one is written as that count and the distance
+   from the preceding block. */
 static void encode(struct stream *s) {
     unsigned char *out = s->chunk.bytes;
     uint32_t a = s->last[0], b = s->last[1], c = s->last[2], right = 0;
@@ -203,9 +203,9 @@ static _Bool append(const struct chunk *chunk) {
     return written == (ssize_t)size;
 }
 
-/* Write what is in the slot.  Returns whether the recording goes on; if not, the slot is left as it is. */
+/* Write the contents of the slot.  Returns whether the recording goes on; if not, the slot stays as it is. */
 static _Bool flush(struct stream *s, uint32_t flags) {
-    atomic_fetch_add(&shared->writers, 1); /* the recorder sets closed, then waits until there are none */
+    atomic_fetch_add(&shared->writers, 1); /* the recorder sets closed, then waits for writers */
     _Bool open = !atomic_load(&shared->closed);
     if (open) {
         encode(s);
@@ -260,10 +260,10 @@ struct range {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct range ranges[64];
 static unsigned range_count;
-static _Atomic uint32_t generation; /* of what is mapped where */
+static _Atomic uint32_t generation; /* of the mappings */
 static uint32_t range_generation;
-static uintptr_t guest_base;                    /* what the host's addresses are more than the guest's */
-static uint32_t *table, table_size, table_used; /* numbers of blocks, by hash; of this process */
+static uintptr_t guest_base;                    /* the host's addresses minus the guest's */
+static uint32_t *table, table_size, table_used; /* numbers of this process's blocks, by hash */
 
 static void stop(uint32_t reason) {
     atomic_store(&shared->cut, reason);
@@ -288,7 +288,7 @@ static uint32_t file_number(const char *name, uint64_t base) {
     return number;
 }
 
-/* Return what is mapped at an address of the host; memory without a file has number 0. */
+/* Return the mapping at an address of the host; memory without a file has number 0. */
 static struct range mapped(uintptr_t at) {
     uint32_t now = atomic_load(&generation);
     if (range_generation != now)
@@ -350,8 +350,8 @@ static void grow(void) {
     free(old);
 }
 
-/* Return the number of a block, 0 if there can be no more.  Processes share the numbers, and each has its own table:
-   after a fork, the same block may get two. */
+/* Return the number of a block, 0 if there is no room for more.  Processes share the numbers, but each has its own
+   table: after a fork, the same block may get two numbers. */
 static uint32_t number_of(const struct block *b) {
     if (table_used >= table_size / 2)
         grow();
@@ -372,7 +372,7 @@ static uint32_t number_of(const struct block *b) {
     return number;
 }
 
-/* An access to the page of the access before it changes nothing in any TLB, and is left out. */
+/* An access to the same page as the one before changes nothing in any TLB, and is left out. */
 static void touched(unsigned vcpu, uint32_t info, uint64_t address, void *unused) {
     (void)vcpu, (void)info, (void)unused;
     struct stream *s = mine;
@@ -457,7 +457,7 @@ static void exiting(qemu_plugin_id_t id, void *unused) {
         end(mine);
 }
 
-/* The child has a copy of the parent's memory: what is in there, the parent writes. */
+/* The child has a copy of the parent's memory; the parent writes what is in it. */
 static void forked(void) {
     pthread_mutex_init(&lock, NULL);
     pthread_setspecific(at_thread_end, NULL);

@@ -1,4 +1,4 @@
-"""What ran of a program, by a trace: the record that a profile gives too, but complete and in instructions."""
+"""What ran of a program, by a trace: the same record as from a profile, but complete and in instructions."""
 
 from array import array
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from hugealign.units import printable
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """A *trace*, and what *ran* of one *file* in it, which is its number."""
+    """A *trace*, and what *ran* of the file with number *file* in it."""
 
     trace: Trace
     file: int
@@ -33,10 +33,10 @@ def traced(
     progress: Callable[[str], None] = silent,
     flow: Flow | None = None,
 ) -> Traced:
-    """Return what ran of *binary*, by default the program that was traced; what is odd goes to *warn*.
+    """Return what ran of *binary*, by default the program that was traced; warnings go to *warn*.
 
-    What ran inside of functions is added to *flow*, if there is one.
-    Raises HugealignError, which names the file; MismatchError if too little is found in the binary.
+    What ran inside functions is added to *flow*, if there is one.
+    Raises HugealignError, which names the file, and MismatchError if too little is found in the binary.
     """
     trace = open_trace(path)
     found = trace.description
@@ -63,12 +63,12 @@ def profile(
     progress: Callable[[int], None] = lambda _: None,
     flow: Flow | None = None,
 ) -> tuple[Matched, int]:
-    """Return what ran of the file with that number, as a profile says it, and calls that there was no room for.
+    """Return what ran of file number *file*, in the form of a profile, and how many calls there was no room for.
 
-    With *flow*, what ran inside of functions is added to that.
+    What ran inside functions is added to *flow*, if there is one.
 
-    Samples are instructions.  A call is what enters a function at its first address from another one, directly or
-    through the PLT; its offset is that of the last byte of the block that it leaves.  Raises TraceError.
+    Samples are instructions.  A call enters a function at its first address from another function, directly or through
+    the PLT; its offset is the last byte of the block that it leaves.  Raises TraceError.
     """
     owners, entries = array("I"), bytearray()
     for address, number, _, _ in trace.block_rows():
@@ -107,7 +107,7 @@ def profile(
 def _within(
     flow: Flow, trace: Trace, owners: "array[int]", executions: Sequence[int], pairs: dict[tuple[int, int], int]
 ) -> dict[tuple[int, int], int]:
-    """Add to *flow* what ran inside of functions; return those of *pairs* of blocks that are calls."""
+    """Add to *flow* what ran inside functions; return those *pairs* of blocks that are calls."""
     rows = list(trace.block_rows())
     flow.complete = True
     calls, arrived = {}, list(executions)

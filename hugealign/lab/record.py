@@ -1,4 +1,4 @@
-"""Recording a trace: the command runs under QEMU's user-mode emulation, with our plugin, which writes the chunks."""
+"""Records a trace: the command runs under QEMU's user-mode emulation, with our plugin, which writes the chunks."""
 
 import contextlib
 import os
@@ -30,13 +30,13 @@ _SYSROOTS = {"aarch64": "/usr/aarch64-linux-gnu", "x86_64": "/usr/x86_64-linux-g
 _PT_INTERP = 3
 _VERSION = re.compile(r"version (\d+)\.")
 _FORWARDED = (signal.SIGTERM, signal.SIGHUP)
-_INTERVAL = 0.2  # seconds between two looks at the memory
+_INTERVAL = 0.2  # seconds between looks at the shared memory
 _PATIENCE = 1.0  # seconds for threads that are writing
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The *status* of the command, and what the trace says about itself; *size* is bytes of the file."""
+    """The *status* of the command, the trace's *description*, and the *size* of the file in bytes."""
 
     status: int
     description: Description
@@ -44,11 +44,11 @@ class Recorded:
 
 
 def record(words: Sequence[str], output: str, limit: int, *, data: bool = False) -> Recorded:
-    """Run *words* and write their trace to *output*, of at most about *limit* bytes; whole, or not at all.
+    """Run *words* and write their trace to *output*, of at most about *limit* bytes; completely or not at all.
 
-    With *data*, what they load and store is in it.
+    With *data*, it has their loads and stores too.
 
-    Raises HugealignError; NotRunnableError if the command is not found, or none for the emulator.
+    Raises HugealignError, and NotRunnableError if the command is not found, or not one that the emulator can run.
     """
     program = _program(words[0])
     image = _image(program)
@@ -101,13 +101,13 @@ def _image(program: str) -> Image:
 
 
 def _emulator(machine: str) -> list[str]:
-    """Return the emulator and its words that load our plugin, to which the memory's path is yet to be added."""
+    """Return the emulator and its arguments that load our plugin; the caller appends the memory's path."""
     name = f"qemu-{machine}"
     path = shutil.which(name)
     if path is None:
         raise HugealignError(f"{name} not found; on Debian: apt-get install qemu-user")
-    # The least version of the interface that QEMU takes has been 2 since its 9.0, and the greatest 1 before; what we
-    # use of it has not changed.
+    # Since 9.0 the lowest version of the interface that QEMU accepts is 2, and before that the highest was 1; the parts
+    # that we use have not changed.
     found = _VERSION.search(_said(path, "--version"))
     if not found:
         raise HugealignError(f"{printable(path)}: does not tell its version")
@@ -121,13 +121,13 @@ def _emulator(machine: str) -> list[str]:
 
 
 def _said(path: str, option: str) -> str:
-    """Return what QEMU prints."""
+    """Return QEMU's output."""
     done = subprocess.run([path, option], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     return done.stdout
 
 
 def _sysroot(image: Image, program: str, machine: str) -> str | None:
-    """Return where the libraries of another processor lie, if the dynamic linker that the file names is not here."""
+    """Return the directory of another processor's libraries, if the dynamic linker that the file names is not here."""
     interpreter = next((s for s in image.segments if s.p_type == _PT_INTERP), None)
     if interpreter is None or os.environ.get("QEMU_LD_PREFIX"):
         return None
@@ -139,7 +139,7 @@ def _sysroot(image: Image, program: str, machine: str) -> str | None:
 
 
 def _run(emulator: list[str], shared: Shared, words: list[str]) -> int:
-    """Run *words* and return their status, 128 and the signal's number if one ended them."""
+    """Run *words* and return their status, 128 plus the signal's number if a signal ended them."""
     path, option, plugin, *rest = emulator
     command = [path, *rest, option, f"{plugin},shared={shared.path}", *words]
     with _no_interrupts() as default, Progress("hugealign: trace") as progress:
@@ -163,7 +163,7 @@ def _run(emulator: list[str], shared: Shared, words: list[str]) -> int:
 
 @contextlib.contextmanager
 def _no_interrupts() -> Iterator[Callable[[], None]]:
-    """Leave the terminal's signals to the command; yields what gives it the handlers that we were given."""
+    """Leave the terminal's signals to the command; yield a function that gives it the handlers that we were given."""
     numbers = (signal.SIGINT, signal.SIGQUIT)
     before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
 
@@ -180,7 +180,7 @@ def _no_interrupts() -> Iterator[Callable[[], None]]:
 
 
 def _finish(shared: Shared, path: str, program: str, words: Sequence[str], machine: str) -> Description:
-    """Write behind the chunks what they mean."""
+    """Write the description and the tables behind the chunks."""
     shared.close()
     stop = time.monotonic() + _PATIENCE
     while shared.now.writers and time.monotonic() < stop:
@@ -221,7 +221,7 @@ def _with_program(files: tuple[tracefile.File, ...], program: str) -> tuple[tupl
 
 
 def _count(stream: BinaryIO) -> tuple[int, int]:
-    """Return the events in the chunks, and where the last whole one ends."""
+    """Return the number of events in the chunks, and the end of the last whole chunk."""
     events, end = 0, len(tracefile.MAGIC)
     with contextlib.suppress(TraceError):
         for _, _, chunk in tracefile.walk(stream, os.fstat(stream.fileno()).st_size):
@@ -231,10 +231,10 @@ def _count(stream: BinaryIO) -> tuple[int, int]:
 
 
 def _addresses(rows: bytes, files: Sequence[tracefile.File]) -> bytes:
-    """Return the table of blocks with addresses as in p_vaddr, not of the file's bytes or, of data, of the process."""
+    """Return the table of blocks with addresses as in p_vaddr, not file offsets or, for data, process addresses."""
     table = bytearray(rows)
     for number, (offset, file, size, instructions) in enumerate(BLOCK.iter_unpack(rows)):
-        if not size and number:  # of a process that was killed at that moment: it never ran
+        if not size and number:  # of a process that was killed at that moment: the block never ran
             BLOCK.pack_into(table, number * BLOCK.size, 0, 0, 1, 1)
         elif file and not instructions:
             BLOCK.pack_into(table, number * BLOCK.size, *_data(files[file], offset, file), size, 0)

@@ -1,8 +1,8 @@
-"""Where the blocks of a trace lie in another link of the same objects: a function is found there by its name.
+"""The addresses of a trace's blocks in another link of the same objects, where functions are found by name.
 
-Linkers move functions, they do not change them.  So a trace of one link tells what any other would do, without running
-it: by another linker, with other options, in another order.  What rewrites code inside of functions (BOLT, link-time
-optimisation once more) has to be traced itself.
+Linkers move functions but do not change them.  So a trace of one link tells what any other would do, without running
+it: another linker, other options, another order.  If a tool rewrites code inside functions (BOLT, another link-time
+optimisation), trace its output.
 """
 
 from array import array
@@ -17,14 +17,14 @@ from hugealign.errors import HugealignError
 from hugealign.lab.placement import WINDOW, Placement, original
 from hugealign.lab.tracefile import Trace
 
-_LEAST = 10  # functions that ran for each that may differ there
+_LEAST = 10  # functions that ran, per one that may differ there
 
 
 def moves(before: Functions, after: Functions) -> list[int | None]:
     """Return the addresses in *after* of the functions of *before*, None for one that is not there.
 
-    Local functions of one name are told apart by their size and source file; what is left is taken in the order of the
-    symbol table.  One of another size is another function.
+    Local functions of one name are told apart by their size and source file; the remaining ones are taken in the order
+    of the symbol table.  A function of another size is another function.
     """
     found: list[int | None] = [None] * len(before)
     taken: set[int] = set()
@@ -48,17 +48,17 @@ def moves(before: Functions, after: Functions) -> list[int | None]:
 def relinked(
     trace: Trace, file: int, name: str, before: Functions, after: Functions, found: Sequence[int | None]
 ) -> Placement:
-    """Return the blocks of *file*, whose functions are *before*, as they lie in the link with the functions *after*.
+    """Return the placement of *file*, with the functions *before*, in the link with the functions *after*.
 
-    *found* is what `moves` says of the two.  Sections of code that hold no functions (``.init``, ``.plt``) keep their
-    contents and move as a whole.  Raises HugealignError if more than a tenth of the functions that ran are not there:
-    it is a link of something else.
+    *found* is the result of `moves` for the two.  Sections of code that hold no functions (``.init``, ``.plt``) keep
+    their contents and move as a whole.  Raises HugealignError if more than a tenth of the functions that ran are not
+    there: then it is a link of something else.
     """
     segments = after.image.text_segments
     if not segments:
         raise HugealignError("has no text")
     there = min(s.p_vaddr for s in segments)
-    placed = original(trace, file, name)  # which refuses a file without text
+    placed = original(trace, file, name)  # refuses a file without text
     here = min(s.p_vaddr for s in trace.description.files[file].segments if s.executable and s.p_memsz)
     addresses = array("Q", placed.addresses)
     sections = _sections(before.image, after.image)
@@ -84,7 +84,7 @@ def relinked(
 
 
 def relinked_file(trace: Trace, file: int, name: str, binary: str, other: str) -> Placement:
-    """Return the layout of the file at *other*, which links the objects of *binary*, the file that was traced.
+    """Return the layout of the file at *other*, a link of the objects of *binary*, which was traced.
 
     Raises HugealignError.
     """
@@ -106,7 +106,7 @@ class _Piece:
 
 
 def _sections(before: Image, after: Image) -> list[_Piece]:
-    """Return the sections of both; the kinds of PLT that one linker has and the other has not stand for each other."""
+    """Return the sections of both; kinds of PLT that only one of the linkers makes stand for each other."""
     there = {s.name: s for s in after.sections if _without_functions(s)}
     plt = next((s for name, s in there.items() if name.startswith(".plt")), None)
     pieces = []

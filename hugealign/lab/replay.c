@@ -1,10 +1,10 @@
-/* Decodes the chunks of a trace (docs/trace.md) and runs them through models of instruction TLBs, and of data TLBs where
+/* Decodes the chunks of a trace (docs/trace.md) and runs them through models of instruction TLBs, and of data TLBs if
    it has loads and stores, under any number of layouts at once; it also counts calls.  tests/commands/reference.py does
    the same, slowly, and the tests compare.
 
-   What is done once per chunk for each layout: from blocks to the pages that they lie in, without repetitions.  From
-   there for each choice of huge windows (a variant): from pages to keys, one for each 4 KiB page or huge window.  The
-   machines look those up.  A repeated key is a hit at the front of its set, which changes nothing. */
+   Once per chunk and layout, blocks are turned into the pages that they lie in, without repetitions.  For each choice
+   of huge windows (a variant), pages are then turned into keys, one for each 4 KiB page or huge window.  The machines
+   look those up.  A repeated key is a hit at the front of its set, which changes nothing. */
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -13,19 +13,19 @@
 #define EXPORT __attribute__((visibility("default")))
 enum { EVENTS = 1 << 14, HISTORY = 1 << 16, NEVER = 0xFFFF };
 enum { CODE, DATA, SIDES };
-/* In the page of a block, and in the key of a page: it is loaded from or stored to. */
+/* In the page of a block, and in the key of a page: it is data, loaded or stored. */
 #define OF_DATA 0x80000000u
-/* The table of calls is kept sparse, so that probing ends soon.  Branches inside of functions are many more. */
+/* The table of calls is kept sparse to end probing soon.  Branches inside functions are many more. */
 enum { SLOTS = 1 << 22, BRANCH_SLOTS = 1 << 24, SPARSE = 4, PROBES = 256 };
-/* Owners of blocks; functions have the numbers behind. */
+/* Owners of blocks; functions have the numbers after these. */
 enum { ELSEWHERE, NO_FUNCTION };
-/* Marks of blocks: which part of a thread counts begins and ends with them. */
+/* Marks of the blocks with which the part of a thread that counts begins and ends. */
 enum { BEGINS = 1, ENDS = 2 };
 
 /* One level of a TLB.  The nodes of a set form a ring, the head being the most recently used and the one before it the
    least.  Node numbers begin at 1. */
 struct level {
-    uint16_t *node_of; /* by key; 0 if it is not there */
+    uint16_t *node_of; /* by key; 0 if it is absent */
     uint16_t *set_of;  /* by key; NEVER if nothing here can hold it */
     uint16_t *head;    /* by set */
     uint16_t *next, *previous;
@@ -33,7 +33,7 @@ struct level {
     uint32_t nodes, sets, keys;
 };
 
-/* Without a first level for data only code is looked up.  The second may serve both. */
+/* Without a first level for data, only code is looked up.  The second level may serve both. */
 struct machine {
     struct level first[SIDES], seconds[SIDES], *second[SIDES];
     uint64_t misses[SIDES], walks[SIDES];
@@ -50,7 +50,7 @@ struct variant {
 };
 
 struct layout {
-    uint32_t *first, *last; /* the pages of each block, or OF_DATA the page that it stands for */
+    uint32_t *first, *last; /* the pages of each block, or with OF_DATA the page that it stands for */
     struct variant *variants;
     struct layout *other;
 };
@@ -62,7 +62,7 @@ struct call {
 
 struct replay {
     uint32_t blocks;
-    uint16_t *instructions; /* by block; of a page of data none */
+    uint16_t *instructions; /* by block; 0 for a page of data */
     int has_data, wants_data;
     uint64_t *executions; /* by block */
     uint64_t events, instruction_count;
@@ -71,13 +71,13 @@ struct replay {
     uint8_t *entry;  /* by block: whether a function begins with it */
     uint32_t *slots; /* numbers of calls, from 1 */
     uint32_t slot_count;
-    int branches; /* whether what follows inside of a function is counted too */
+    int branches; /* whether branches inside functions are counted too */
     struct call *calls;
-    uint32_t call_count, last; /* the block that ran last, 0 if it was elsewhere */
+    uint32_t call_count, last; /* the last block that ran, 0 if it was elsewhere */
     uint64_t uncounted;
     uint8_t *marks; /* by block; NULL if all of each thread counts */
     enum { BEFORE, WITHIN, BEHIND } begin, where;
-    uint32_t threads, ended; /* of which something counts; whose part came to its end */
+    uint32_t threads, ended; /* threads with something that counts; threads whose part ended */
     uint32_t context[3];
     uint32_t guess[HISTORY];
     uint32_t ids[EVENTS], pages[2 * EVENTS], keys[2 * EVENTS];
@@ -103,8 +103,8 @@ EXPORT struct replay *replay_new(uint32_t blocks, const uint16_t *instructions) 
     return r->instructions && r->executions ? r : NULL;
 }
 
-/* Have calls counted, and with *branches* each block that follows another of the same function.  An owner is ELSEWHERE
-   (another file), NO_FUNCTION, or a number above for each function. */
+/* Count calls, and with *branches* also each block that follows another of the same function.  An owner is ELSEWHERE
+   (another file), NO_FUNCTION, or for a function a number above these. */
 EXPORT int replay_count_calls(struct replay *r, const uint32_t *owner, const uint8_t *entry, int branches) {
     r->owner = copy(owner, r->blocks, sizeof *owner);
     r->entry = copy(entry, r->blocks, sizeof *entry);
@@ -115,11 +115,11 @@ EXPORT int replay_count_calls(struct replay *r, const uint32_t *owner, const uin
     return r->owner && r->entry && r->slots && r->calls ? 0 : -1;
 }
 
-/* Have loads and stores run through the machines; without, they are as if they were not in the trace. */
+/* Run loads and stores through the machines; without this call they are ignored. */
 EXPORT void replay_data(struct replay *r) { r->wants_data = 1; }
 
-/* Have only a part of each thread counted: from a block that BEGINS it, or from its start if *whole*, to one that ENDS
-   it, which does not count. */
+/* Count only a part of each thread: from a block that BEGINS it, or from its start if *whole*, to one that ENDS it,
+   which does not count. */
 EXPORT int replay_part(struct replay *r, const uint8_t *marks, int whole) {
     r->marks = copy(marks, r->blocks, sizeof *marks);
     r->begin = whole ? WITHIN : BEFORE;
@@ -167,8 +167,8 @@ static void level_reset(struct level *v, const uint32_t *ways, const uint32_t *s
     }
 }
 
-/* The shape of a level: sets and ways for 4 KiB pages, then for huge ones; no sets for the latter and *shared* if both
-   are held by the same entries. */
+/* The shape of a level: sets and ways for 4 KiB pages, then for huge ones; no sets for the latter, and *shared*, if the
+   same entries hold both. */
 static int level_make(struct level *v, const struct variant *of, const uint32_t shape[5]) {
     uint32_t sets[2] = {shape[0], shape[2]}, ways[2] = {shape[1], shape[3]}, shared = shape[4];
     v->keys = of->keys;
@@ -191,7 +191,7 @@ static int level_make(struct level *v, const struct variant *of, const uint32_t 
     return 0;
 }
 
-/* The *shapes* of first and second level are those of code, then those of data: if *one*, its second is that of code. */
+/* The *shapes* of both levels, for code and then for data; with *one*, code's second level serves data too. */
 EXPORT struct machine *machine_new(struct variant *v, const uint32_t shapes[SIDES][2][5], int one) {
     struct machine *m = calloc(1, sizeof *m);
     for (int side = 0; m && side < SIDES; side++) {
@@ -217,7 +217,7 @@ EXPORT uint64_t replay_uncounted(const struct replay *r) { return r->uncounted; 
 EXPORT uint32_t replay_threads(const struct replay *r) { return r->threads; }
 EXPORT uint32_t replay_ended(const struct replay *r) { return r->ended; }
 
-/* Return whether the level holds a key; if it can, it does afterwards. */
+/* Return whether the level holds a key; afterwards it does, if it can. */
 static inline int touch(struct level *v, uint32_t key) {
     uint32_t set = v->set_of[key], node = v->node_of[key];
     if (set == NEVER)
@@ -312,8 +312,8 @@ static struct call *call_of(struct replay *r, uint32_t from, uint32_t to) {
     return NULL;
 }
 
-/* A call: a block of one function, then the first of another.  Between them may lie code of the same file that belongs
-   to no function, which is the PLT; code of another file ends it.  A branch: two blocks of one function. */
+/* A call is a block of one function, then the first block of another.  Between them may be code of the same file that
+   belongs to no function (the PLT); code of another file ends it.  A branch is two blocks of one function. */
 static void count_calls(struct replay *r, const uint32_t *ids, size_t count) {
     for (size_t i = 0; i < count; i++) {
         uint32_t id = ids[i], owner = r->owner[id];
@@ -331,12 +331,12 @@ static void count_calls(struct replay *r, const uint32_t *ids, size_t count) {
 }
 
 static void forget(struct level *v) {
-    /* Empty entries in any order are as good as new ones: emptying is enough. */
+    /* The order of empty entries does not matter: emptying them is enough. */
     memset(v->node_of, 0, v->keys * sizeof *v->node_of);
     memset(v->key, 0xFF, v->nodes * sizeof *v->key);
 }
 
-/* A new thread: another processor, with nothing in its TLBs. */
+/* A new thread: another processor, with empty TLBs. */
 EXPORT void replay_stream(struct replay *r) {
     memset(r->context, 0, sizeof r->context);
     memset(r->guess, 0, sizeof r->guess);
@@ -426,7 +426,7 @@ static size_t part(struct replay *r, size_t count, size_t *from) {
     return at - *from;
 }
 
-/* Return how many of the *ids* are of code, which come to lie in front. */
+/* Move the *ids* of code to the front, and return their number. */
 static size_t code_only(const struct replay *r, uint32_t *ids, size_t count) {
     size_t code = 0;
     for (size_t i = 0; i < count; i++) {

@@ -1,4 +1,4 @@
-"""The simulation in C, by ctypes.  Every pointer that C gets is copied there, or outlives the call."""
+"""The simulation in C, by ctypes.  C copies the data behind each pointer, or the data outlives the call."""
 
 import ctypes
 import os
@@ -14,12 +14,12 @@ from hugealign.units import printable
 
 _SOURCE = os.path.join(os.path.dirname(__file__), "replay.c")
 _P, _U32, _U64, _INT, _SIZE = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int, ctypes.c_size_t
-#: What owns a block, where calls are counted: another file, its file but no function, or function n as n plus FUNCTION.
+#: The owner of a block, for counting calls: another file, its file but no function, or function n as n plus FUNCTION.
 ELSEWHERE, NO_FUNCTION, FUNCTION = range(3)
-#: Which TLB, and in the page of a block that it stands for data.
+#: The kind of TLB; in the page of a block, DATA means that it stands for data.
 CODE, DATA = range(2)
 OF_DATA = 1 << 31
-#: Marks of blocks: with which the part of a thread that counts begins and ends.
+#: Marks of the blocks with which the part of a thread that counts begins and ends.
 BEGINS, ENDS = 1, 2
 
 
@@ -69,9 +69,9 @@ def _shape(level: Level | None) -> "array[int]":
 
 
 class Replay:
-    """A trace, and the machines that it is to run through.  Use it as a context: C's memory is freed at its end.
+    """A trace, and the machines to run it through.  Use it as a context: C's memory is freed at its end.
 
-    Loads and stores are left out, unless *data*: then each machine needs TLBs for them.
+    Loads and stores are left out unless *data* is set: then each machine needs TLBs for them.
     """
 
     def __init__(self, trace: Trace, *, data: bool = False) -> None:
@@ -92,7 +92,7 @@ class Replay:
         self._replay = 0
 
     def count_calls(self, owners: "array[int]", entries: bytes, branches: bool = False) -> None:
-        """Have `run` count calls; by block, *owners* says whose it is, *entries* whether a function begins with it.
+        """Have `run` count calls; by block, *owners* has its owner, and *entries* whether a function begins with it.
 
         With *branches*, `calls` also has how often two blocks of one function followed each other.
         """
@@ -100,32 +100,32 @@ class Replay:
             raise MemoryError
 
     def part(self, marks: bytes) -> None:
-        """Have `run` count a part of each thread only, by the mark of each block.
+        """Have `run` count only a part of each thread, by the *marks* of blocks.
 
-        It is from the first that BEGINS it, or from the thread's start if none does, to the next that ENDS it.
+        It goes from the first block that BEGINS it, or from the thread's start if none does, to the next that ENDS it.
         """
         whole = not any(mark & BEGINS for mark in set(marks))
         if self._c.replay_part(self._replay, marks, whole):
             raise MemoryError
 
     def layout(self, pages: Pages) -> int:
-        """Add a layout, and return what `variant` knows it by."""
+        """Add a layout, and return its handle for `variant`."""
         return _made(self._c.layout_new(self._replay, _address(pages.first), _address(pages.last)))
 
     def variant(self, layout: int, keys: Keys) -> int:
-        """Add a choice of huge windows, and return what `machine` knows it by."""
+        """Add a choice of huge windows, and return its handle for `machine`."""
         parts = len(keys.key_of), _address(keys.key_of), len(keys.numbers), _address(keys.numbers), keys.huge
         return _made(self._c.variant_new(layout, *parts))
 
     def machine(self, variant: int, cpu: Geometry) -> int:
-        """Add a processor, and return what `counts` knows it by."""
+        """Add a processor, and return its handle for `counts`."""
         data = cpu.data
         levels = cpu.first, cpu.second, data.first if data else None, data.second if data else None
         shapes = array("I", (number for level in levels for number in _shape(level)))
         return _made(self._c.machine_new(variant, _address(shapes), data is not None and data.second is None))
 
     def run(self, progress: Callable[[int], None] = lambda _: None) -> None:
-        """Run the whole trace; *progress* is told the number of events done.  Raises TraceError if it is damaged."""
+        """Run the whole trace; *progress* gets the number of events done.  Raises TraceError if it is damaged."""
         step = done = 0
         for chunks in self._trace.streams:
             self._c.replay_stream(self._replay)
@@ -142,21 +142,21 @@ class Replay:
             raise TraceError(f"{printable(self._trace.path)}: is damaged: a chunk cannot be decoded")
 
     def counts(self, machine: int, side: int = CODE) -> tuple[int, int]:
-        """Return misses of the first level, and page walks, of code or of data."""
+        """Return the misses of the first level, and the page walks, of code or of data."""
         return int(self._c.machine_misses(machine, side)), int(self._c.machine_walks(machine, side))
 
     def totals(self) -> tuple[int, int, int, int]:
-        """Return blocks and instructions that were run; threads that count, and those whose part ended before them."""
+        """Return blocks and instructions that ran; threads that count, and those whose part ended before they did."""
         c, replay = self._c, self._replay
         return c.replay_events(replay), c.replay_instructions(replay), c.replay_threads(replay), c.replay_ended(replay)
 
     def executions(self) -> list[int]:
-        """Return how often each block was run."""
+        """Return how often each block ran."""
         found = self._c.replay_executions(self._replay)
         return list(found[: self._trace.block_count])
 
     def calls(self) -> tuple[dict[tuple[int, int], int], int]:
-        """Return how often which block was followed by the first of another function, and calls left out for room."""
+        """Return calls by (block, first block of another function), and the number left out for lack of room."""
         found = self._c.replay_calls(self._replay)
         rows = (found[at] for at in range(self._c.replay_call_count(self._replay)))
         return {(row.caller, row.callee): row.count for row in rows}, int(self._c.replay_uncounted(self._replay))

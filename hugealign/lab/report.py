@@ -1,4 +1,4 @@
-"""What was simulated, for people and as JSON.  Pure: returns text."""
+"""The results of a simulation, for people and as JSON.  Pure: returns text."""
 
 import json
 from dataclasses import asdict
@@ -9,7 +9,7 @@ from hugealign.units import counted, printable
 
 
 def text(found: Simulated, *, curve: bool = False) -> str:
-    """Return a table of the best rows, or with *curve* of all."""
+    """Return a table of the best rows, or with *curve* of all rows."""
     done = found.done
     groups = done.groups()
     wide = max(6, *(len(printable(layout)) for layout, _ in groups))
@@ -33,7 +33,7 @@ def text(found: Simulated, *, curve: bool = False) -> str:
 
 
 def data_text(found: DataSimulated) -> str:
-    """Return a table of what misses with each kind of segment huge."""
+    """Return a table of the misses with each kind of segment huge."""
     done = found.done
     names = max(3, *(len(printable(row.cpu)) for row in done.rows))
     threads = counted(done.threads, "thread")
@@ -53,7 +53,7 @@ def data_text(found: DataSimulated) -> str:
 
 
 def _part(found: Simulated | DataSimulated) -> list[str]:
-    """Return what says which part counts."""
+    """Return the lines that say which part counts."""
     words = [f"{word} {printable(name)}" for word, name in (("from", found.first), ("until", found.last)) if name]
     return [f"{' '.join(words)}: {found.done.threads} of {len(found.trace.streams)} threads"] if words else []
 

@@ -1,6 +1,6 @@
 """The memory that the recorder and the plugin in each traced process share; ``plugin.c`` has the same layout.
 
-It is a file without a name (memfd_create): sparse, so that it takes what is written to, and gone with its last user.
+It is a file without a name (memfd_create): sparse, so only written pages take memory, and gone with its last user.
 """
 
 import ctypes
@@ -36,9 +36,9 @@ class _Layout(ctypes.Structure):
 
 
 class Shared:
-    """The memory; *limit* is bytes of chunks, *chunks* the path of the file that they are appended to.
+    """The memory; *limit* is in bytes of chunks, *chunks* is the path of the file to append them to.
 
-    With *data* the plugin records loads and stores, too.  *now* is what it has counted so far.
+    With *data* the plugin records loads and stores too.  *now* has its counts so far.
     """
 
     def __init__(self, chunks: str, limit: int, data: bool) -> None:
@@ -54,11 +54,11 @@ class Shared:
 
     @property
     def path(self) -> str:
-        """What other processes open it by, while we live."""
+        """The path by which other processes open it, while this one lives."""
         return f"/proc/{os.getpid()}/fd/{self.fd}"
 
     def close(self) -> None:
-        """Have the plugin write nothing more."""
+        """Make the plugin stop writing."""
         self.now.closed = 1
 
     @property
@@ -67,13 +67,13 @@ class Shared:
         return CUTS.get(self.now.cut, "") if self.now.cut else None
 
     def files(self) -> list[str]:
-        """Return the names of the files that code lies in; number 0 is memory without a file."""
+        """Return the names of the files with code; number 0 is memory without a file."""
         return ["", *(os.fsdecode(self.now.file[number].name) for number in range(1, min(self.now.files, FILES)))]
 
     def bases(self) -> list[int | None]:
-        """Return, for each of `files`, the address of its first byte, None where that was not mapped."""
+        """Return, for each of `files`, the address of its first byte, None if it was not mapped."""
         found = (self.now.file[number].base for number in range(1, min(self.now.files, FILES)))
-        return [None, *(None if base >> 63 else base for base in found)]  # NOWHERE, or outside of the guest
+        return [None, *(None if base >> 63 else base for base in found)]  # NOWHERE, or outside the guest
 
     def blocks(self) -> bytes:
         """Return the table of blocks, 16 bytes each: address u64, file u32, size u16, instructions u16."""
@@ -81,7 +81,7 @@ class Shared:
         return self._memory[at : at + _BLOCK * min(self.now.blocks, BLOCKS)]
 
     def rest(self) -> Iterator[tuple[int, bytes]]:
-        """Yield each stream that did not end in order, and the numbers of its last blocks, u32 each."""
+        """Yield each stream without a regular end, and the numbers of its last blocks, u32 each."""
         for stream, slot in zip(self.now.owner, self.now.slot, strict=True):
             if stream:
                 numbers = bytes(slot)
@@ -89,6 +89,6 @@ class Shared:
                 yield stream, numbers[: 4 * count]
 
     def free(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         del self.now, self._memory
         os.close(self.fd)

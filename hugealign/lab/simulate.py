@@ -1,4 +1,4 @@
-"""Replaying a trace under layouts, on processors: how often each would have missed."""
+"""Replays a trace under layouts, on processors: how often each would have missed."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -25,9 +25,9 @@ class SimulatedRow:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """All rows, and of the trace the blocks and *instructions* that ran, with those outside of any file *uncovered*.
+    """All rows, and the blocks (*events*) and *instructions* that ran; *uncovered* of the blocks lie in no file.
 
-    *threads* are those of which something counts, *ended* those whose part came to its end before they did.
+    *threads* is the number of threads with a part that counts; in *ended* of them the part ended before the thread.
     """
 
     rows: tuple[SimulatedRow, ...]
@@ -38,7 +38,7 @@ class Simulation:
     ended: int
 
     def mpki(self, row: SimulatedRow) -> float:
-        """Return the misses of *row* for each thousand instructions."""
+        """Return the misses of *row* per thousand instructions."""
         return row.misses * 1000 / self.instructions if self.instructions else 0.0
 
     def groups(self) -> dict[tuple[str, str], list[SimulatedRow]]:
@@ -58,8 +58,8 @@ def simulate(
 ) -> Simulation:
     """Return the misses for each layout, each of its numbers of huge windows, and each processor.
 
-    Each thread counts as a processor of its own, whose TLBs are empty at first; with *marks* (`part.marks`) a part of
-    it.  Raises TraceError.
+    Each thread counts as a processor of its own, with empty TLBs at first; with *marks* (`part.marks`), only a part of
+    it counts.  Raises TraceError.
     """
     with Replay(trace) as replay:
         if marks is not None:
@@ -83,14 +83,14 @@ def simulate(
 
 
 def best(rows: Iterable[SimulatedRow]) -> SimulatedRow:
-    """Return the row of the fewest misses; of equal ones that with the fewest windows."""
+    """Return the row with the fewest misses; of equal rows, the one with the fewest windows."""
     return min(rows, key=lambda row: (row.misses, row.windows))
 
 
 def without(cpu: Geometry, reserve: int) -> Geometry:
-    """Return *cpu* with *reserve* of the first-level entries for huge pages taken by others for good, one being left.
+    """Return *cpu* without *reserve* first-level entries for huge pages, which others hold; at least one is left.
 
-    Where a table has sets nobody knows which those are in, so that each set loses as many as make up for *reserve*.
+    In a table with sets it is unknown which sets hold them, so each set loses enough ways to make up for *reserve*.
     """
     table = cpu.first.table(huge=True)
     left = Table(table.sets, max(1, table.ways - -(-reserve // table.sets)))

@@ -1,4 +1,4 @@
-"""`hugealign simulate` as a function: a trace under layouts that are named, on processors that are."""
+"""`hugealign simulate` as a function: replays a trace under named layouts, on named processors."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ WINDOWS = range(17)
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """What was simulated: the *trace*, the *binary* that was laid out, the functions that begin and end what counts."""
+    """A finished simulation: the *trace*, the *binary* that was laid out, and the functions between which it counts."""
 
     trace: Trace
     binary: str
@@ -36,7 +36,7 @@ class Simulated:
 
 @dataclass(frozen=True, slots=True)
 class DataSimulated:
-    """What was simulated of code and data: as in `Simulated`."""
+    """A finished simulation of code and data; the fields are those of `Simulated`."""
 
     trace: Trace
     binary: str
@@ -59,8 +59,8 @@ def simulated(
     """Return the misses of the trace at *path* under each of *layouts*, on each of *cpus*, by number of huge *windows*.
 
     *binary* is laid out, by default the program that was traced.  A layout is ``original``, ``all-4k``, ``all-2m``,
-    ``order:FILE`` or ``elf:FILE``.  What counts of a thread begins with the function *first* and ends with *last*.
-    *progress* is told how much is done, in per cent.  Raises HugealignError.
+    ``order:FILE`` or ``elf:FILE``.  The part of a thread that counts begins with the function *first* and ends
+    with *last*.  *progress* is called with the percentage done.  Raises HugealignError.
     """
     processors = [named(word) for word in dict.fromkeys(cpus)]
     trace = open_trace(path)
@@ -83,7 +83,7 @@ def simulated_data(
 ) -> DataSimulated:
     """Return the misses of code and data of the trace at *path* on each of *cpus*, with each of `data.HUGE` huge.
 
-    *first* and *last* are functions of *binary*; they and *progress* are as in `simulated`.  Raises HugealignError.
+    *first* and *last* are functions of *binary*; the parameters are those of `simulated`.  Raises HugealignError.
     """
     processors = [with_data(named(word)) for word in dict.fromkeys(cpus)]
     trace = open_trace(path)
@@ -95,7 +95,7 @@ def simulated_data(
 
 
 def _laid_out(trace: Trace, binary: str | None) -> tuple[int, str]:
-    """Return the number and the path of the file that is meant."""
+    """Return the number and the path of the file *binary*, by default the traced program."""
     found = trace.description
     file = found.program if binary is None else find(found.files, binary)
     return file, found.files[file].path if binary is None else binary
@@ -107,13 +107,13 @@ def _per_cent(trace: Trace, progress: Callable[[int], None]) -> Callable[[int], 
 
 
 def _check_end(path: str, ended: int, first: str | None, last: str | None) -> None:
-    if last is not None and not ended:  # all to the end is not what was meant
+    if last is not None and not ended:  # the user did not mean all to the end
         behind = f" after {printable(first)}" if first is not None else ""
         raise HugealignError(f"{printable(path)}: no thread enters {printable(last)}{behind}")
 
 
 def _part(trace: Trace, file: int, binary: str, first: str | None, last: str | None) -> bytes | None:
-    """Return the mark of each block; None where all of each thread counts."""
+    """Return the mark of each block; None if all of each thread counts."""
     if first is None and last is None:
         return None
     find(trace.description.files, binary)
@@ -125,7 +125,7 @@ def _part(trace: Trace, file: int, binary: str, first: str | None, last: str | N
 
 
 def _layout(trace: Trace, file: int, path: str, name: str, counts: Sequence[int]) -> tuple[Placement, Sequence[int]]:
-    """Return the layout of that *name*, and the numbers of huge windows to try with it."""
+    """Return the layout *name*, and the numbers of huge windows to try with it."""
     kind, colon, other = name.partition(":")
     try:
         if kind in ("order", "elf") and other:
@@ -141,7 +141,7 @@ def _layout(trace: Trace, file: int, path: str, name: str, counts: Sequence[int]
             return found, (0 if kind == "all-4k" else found.windows,)
     except HugealignError as error:
         raise type(error)(f"{printable(trace.path)}: layout {printable(name)}: {error}") from None
-    except OverflowError:  # of an address in 64 bits, the file's number included
+    except OverflowError:  # an address and the file's number exceed 64 bits
         damaged = "no program lies at such addresses; the file is damaged"
         raise HugealignError(f"{printable(trace.path)}: layout {printable(name)}: {damaged}") from None
     raise UsageError(f"--layout: {printable(name)}: not one of original, all-4k, all-2m, order:FILE, elf:FILE")

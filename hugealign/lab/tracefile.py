@@ -1,4 +1,4 @@
-"""The file format ``hugealign.trace/1``: docs/trace.md describes it.  What is read is untrusted, and bounded."""
+"""The file format ``hugealign.trace/1``: docs/trace.md describes it.  Input is untrusted, and bounded."""
 
 import json
 import os
@@ -20,22 +20,22 @@ _FOOTER = struct.Struct("<QQQI4x16s")
 LAST, RAW = 1, 2
 EVENTS_LIMIT = 1 << 14
 _BYTES_PER_EVENT = 10  # two numbers of up to 5 bytes
-BLOCK_LIMIT = 4096  # bytes of a block: it reaches into two pages at most
-PAGE = 4096  # bytes of data that have a number
+BLOCK_LIMIT = 4096  # bytes of a block: it spans two pages at most
+PAGE = 4096  # bytes of a numbered page of data
 _BLOCKS_LIMIT = 1 << 23
-_PACKED_LIMIT = 17 * _BLOCKS_LIMIT  # bytes; what does not shrink grows by little
+_PACKED_LIMIT = 17 * _BLOCKS_LIMIT  # bytes; incompressible data grows a little
 _DESCRIPTION_LIMIT = 1 << 24
 _FILES_LIMIT = 1 << 10
 _SEGMENTS_LIMIT = 64
 
 
 class TraceError(HugealignError):
-    """The file is not a trace, or it is damaged; the message does not name it."""
+    """The file is not a trace, or is damaged; the message does not name it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TracedSegment:
-    """A ``PT_LOAD`` of a file, as far as addresses depend on it, and what huge pages can serve."""
+    """A ``PT_LOAD`` of a file: the fields that decide addresses, and whether huge pages can serve it."""
 
     p_vaddr: int
     p_offset: int
@@ -47,10 +47,10 @@ class TracedSegment:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file that code lies in, or data.
+    """A file with code or data.
 
-    *identity* is ``build-id:HEX``, ``sha256:HEX`` without one, or empty if unknown.  *base* is the address that its
-    first byte had in the process, None if that is not known.
+    *identity* is ``build-id:HEX``, ``sha256:HEX`` without a build-id, or empty if unknown.  *base* is the address of
+    its first byte in the process, None if unknown.
     """
 
     path: str
@@ -60,19 +60,19 @@ class File:
 
     @property
     def bias(self) -> int | None:
-        """What addresses in the process were more than p_vaddr; None if that is not known."""
+        """The difference of addresses in the process from p_vaddr; None if unknown."""
         first = next((s for s in self.segments if not s.p_offset), None)
         return None if self.base is None or first is None else self.base - first.p_vaddr
 
 
 @dataclass(slots=True)
 class Description:
-    """What a trace says about itself.
+    """A trace's description of itself.
 
-    *files* by number; 0 is memory without a file.  *program* is the number of the file that was run, *cut* why the
-    recording ended early, *execs* how often a process became another program, which was not recorded, and *lost* the
-    threads that were not.  *events* are executed blocks, and if *data* were recorded, accesses to another page of them
-    than the one before.
+    *files* are by number; 0 is memory without a file.  *program* is the number of the file that was run, *cut* the
+    reason why the recording ended early, *execs* how often a process became another program, which was not recorded,
+    and *lost* the number of unrecorded threads.  *events* are executed blocks, and with *data* also each access to
+    another page of data than the one before.
     """
 
     command: tuple[str, ...]
@@ -97,7 +97,7 @@ class Description:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Where the events of a part of a stream lie: *offset* and *size* of their bytes."""
+    """The place of some events of a stream: *offset* and *size* of their bytes."""
 
     offset: int
     size: int
@@ -109,9 +109,9 @@ class Chunk:
 class Trace:
     """An open trace.  *blocks* are the rows of the table, 16 bytes each, *streams* the chunks of each thread.
 
-    *pages* are those of data, by the number that they have among the blocks: address and file.
+    *pages* are the pages of data, by their number among the blocks: address and file.
 
-    The *file* is read, not mapped: where it is cut meanwhile, a page that is gone would end us by SIGBUS (mmap(2)).
+    The *file* is read, not mapped: if it were truncated meanwhile, a missing page would end us by SIGBUS (mmap(2)).
     """
 
     path: str
@@ -122,12 +122,12 @@ class Trace:
     pages: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def block_rows(self) -> Iterator[tuple[int, int, int, int]]:
-        """Yield address, file, size in bytes and instructions of each block, from number 0, which is none."""
+        """Yield address, file, size in bytes and instructions of each block, from number 0, which is no block."""
         return BLOCK.iter_unpack(self.blocks)
 
     @property
     def block_count(self) -> int:
-        """Rows of the table."""
+        """The number of rows of the table."""
         return len(self.blocks) // BLOCK.size
 
     def chunk_bytes(self, chunk: Chunk) -> bytes:
@@ -139,7 +139,7 @@ class Trace:
 
 
 def write_end(stream: BinaryIO, description: Description, blocks: bytes) -> None:
-    """Write what follows the chunks: description, table of blocks, footer."""
+    """Write the parts after the chunks: description, table of blocks, footer."""
     at = stream.tell()
     text = zlib.compress(json.dumps(asdict(description), ensure_ascii=True).encode())
     table = zlib.compress(blocks, 1)
@@ -266,7 +266,7 @@ def _description(raw: bytes) -> Description:
 
 
 def _split(table: bytes, files: int) -> tuple[bytes, dict[int, tuple[int, int]]]:
-    """Return the rows of code, those of data being of no file, and the pages of data by their number."""
+    """Return the rows, with rows of data attributed to no file, and the pages of data by their number."""
     if len(table) % BLOCK.size or not table:
         raise TraceError("is damaged: its table of blocks has another form")
     pages = {}

@@ -1,4 +1,4 @@
-"""One try at a laid-out link: the linker with our arguments, and what is done to the file that it leaves."""
+"""One attempt at a laid-out link: run the linker with our arguments, then complete its output."""
 
 import os
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from hugealign.link.running import LinkerRun
 
 
-#: How often a link is done again for the sizes of its pads.  wild has the section headers in front of the text, and
-#: leaves one out if its section is empty, as the end of RELRO may be when the text ends on a window.
+#: How often a link is repeated to size its pads.  wild puts the section headers before the text, and leaves one out if
+#: its section is empty, as the end of RELRO may be when the text ends on a window.
 _AGAIN = 3
 
 
 class Recipe(Record):
     """How a job is linked: the *linker*, and the *order* of a profile or None.
 
-    With *stack_note* the pad says that it needs no executable stack.  *rodata*: read-only data are made whole windows;
-    *zeros*: so are data that begin as zeros.
+    With *stack_note* the pad says that it needs no executable stack.  With *rodata* the link makes whole windows of
+    read-only data, with *zeros* of data that begin as zeros.
     """
 
     linker: linkers.Linker
@@ -39,7 +39,7 @@ class Recipe(Record):
     zeros: bool = False
 
     def without(self, *, order: bool = False, stack_note: bool = False, data: bool = False) -> "Recipe":
-        """Return the recipe without what is named; *data* of both kinds."""
+        """Return the recipe without the named parts; *data* drops both kinds of data."""
         return Recipe(
             self.linker,
             None if order else self.order,
@@ -50,9 +50,9 @@ class Recipe(Record):
 
 
 class Attempt(Record):
-    """The result: the *run*, the *image* and the *guards* of the output if there is one, *notes* for debugging.
+    """The result: the *run*, the *image* and *guards* of the output if there is one, and *notes* for debugging.
 
-    *complaint* is what is to be said of the order, or None.
+    *complaint* is the warning about the order, or None.
     """
 
     run: "LinkerRun"
@@ -63,12 +63,12 @@ class Attempt(Record):
 
 
 def plain(job: "Job", capture: bool = False) -> "LinkerRun":
-    """Link as without us."""
+    """Link with the user's arguments alone."""
     return running.spawn([job.real, *job.arguments], capture, _load)
 
 
 def look(job: "Job") -> "tuple[Image, Guards] | None":
-    """Return the headers of the output and what guards it, None if there is no ELF file."""
+    """Return the headers and the guards of the output, None if there is no ELF file."""
     from hugealign.elf.guards import read_guards
     from hugealign.elf.image import read_image
 
@@ -81,7 +81,7 @@ def look(job: "Job") -> "tuple[Image, Guards] | None":
 
 
 def laid_out(job: "Job", recipe: Recipe, run: "LinkerRun | None" = None) -> Attempt:
-    """Link by *recipe*, unless *run* has done so, and complete the output.  Raises OSError."""
+    """Link by *recipe*, unless *run* already did, and complete the output.  Raises OSError."""
     memory = MemoryFiles()
     words = recipe.order.words(memory) if recipe.order else None
     complaint = []
@@ -123,7 +123,7 @@ def _run(
     pad_sizes: tuple[int, int],
     meanwhile: "Callable[[], None]",
 ) -> "LinkerRun":
-    """Run the linker with our arguments, its output kept back and in the names of files that are there."""
+    """Run the linker with our arguments; hold back its messages and name real files in them, not files in memory."""
     from hugealign.elf.objectfile import pad_object
     from hugealign.resources import directory
 
@@ -166,7 +166,7 @@ def _run(
 
 
 def _note(job: "Job", recipe: Recipe) -> bytes:
-    """Return the note of the build, empty if there is nothing to say."""
+    """Return the build note, empty if there is nothing to record."""
     if recipe.order:
         return recipe.order.note(recipe.rodata)
     if not recipe.rodata:
@@ -177,7 +177,7 @@ def _note(job: "Job", recipe: Recipe) -> bytes:
 
 
 def _script(job: "Job", name: str, memory: MemoryFiles) -> str:
-    """Return the path of the script *name*, with the pad threshold that is asked for."""
+    """Return the path of the script *name* with the requested pad threshold."""
     from hugealign.resources import directory
 
     path = os.path.join(directory("ld-scripts"), name)
@@ -190,7 +190,7 @@ def _script(job: "Job", name: str, memory: MemoryFiles) -> str:
 
 
 def _missing_pads(job: "Job", recipe: Recipe, image: "Image") -> tuple[int, int] | None:
-    """Return the bytes of padding, of text and of read-only data, that a second link needs; None if it needs none."""
+    """Return the bytes of padding for text and for read-only data that a second link needs; None if it needs none."""
     if recipe.linker.packed:
         from hugealign.link.packed import pads
 
@@ -202,7 +202,7 @@ def _missing_pads(job: "Job", recipe: Recipe, image: "Image") -> tuple[int, int]
 def _missing_pad(job: "Job", image: "Image") -> int:
     """Return the bytes of padding that a second link needs.
 
-    In steps of the largest alignment behind the pad, so that what lies there moves by just as much.
+    They are a multiple of the largest alignment behind the pad, so everything behind it moves by exactly that much.
     """
     from hugealign.elf.coverage import pad_range
 
@@ -221,7 +221,7 @@ def _missing_pad(job: "Job", image: "Image") -> int:
 def _mend(job: "Job", image: "Image") -> str | None:
     """Grow the text of the output to the end of its last window.
 
-    Return an empty string when that was done, why it cannot be done, or None where there is nothing to do.
+    Return an empty string if it did, the reason if it cannot, or None if there is nothing to do.
     """
     from hugealign.elf import edit
 
@@ -232,7 +232,7 @@ def _mend(job: "Job", image: "Image") -> str | None:
 
 
 def _mend_rodata(job: "Job", image: "Image") -> str | None:
-    """Grow the read-only data of the output to the end of their last window, as `_mend` does it with the text."""
+    """Grow the read-only data of the output to the end of their last window, as `_mend` does for the text."""
     from hugealign.elf import edit
 
     segment = edit.rodata_padded(image)
@@ -243,7 +243,7 @@ def _mend_rodata(job: "Job", image: "Image") -> str | None:
 
 
 def _applied(job: "Job", plan: "Patch | str") -> str:
-    """Write *plan* to the output; return why it cannot be done, empty if it was."""
+    """Write *plan* to the output; return an empty string, or the reason if *plan* is one."""
     from hugealign.elf import edit
 
     if isinstance(plan, str):
@@ -254,7 +254,7 @@ def _applied(job: "Job", plan: "Patch | str") -> str:
 
 
 def _load() -> None:
-    """Load what is needed when the linker is done."""
+    """Load the modules needed after the linker is done."""
     import hugealign.elf.edit
     import hugealign.elf.guards
     import hugealign.link.check

@@ -1,4 +1,4 @@
-"""Holding the output of a laid-out link against what it promises: the layout, and every guard of the plain link."""
+"""Check that the output of a laid-out link has the layout, and every guard of the plain link."""
 
 from hugealign.elf.guards import Guards
 from hugealign.elf.image import Image
@@ -13,11 +13,12 @@ _RELRO = (".dynamic", ".data.rel.ro", ".init_array", ".got")
 
 
 def doubtful(guards: "Guards", image: "Image", command: "Command") -> bool:
-    """Return whether the output lacks a guard that the plain link might have, so that it has to be looked at.
+    """Return whether the output lacks a guard that the plain link might have, so only a plain link can tell.
 
-    What our additions cannot change is not asked: a plain link costs as much as ours.  The pad decides about the stack
-    only where no other input has a ``.note.GNU-stack`` (``bfd_elf_size_dynamic_sections`` in bfd/elflink.c): an older
-    GNU ld then makes it executable for the silent ones, one configured with ``--disable-default-execstack`` for none.
+    Guards that our additions cannot change do not count, since a plain link costs as much as ours.  The pad decides
+    about the stack only if no other input has a ``.note.GNU-stack`` (``bfd_elf_size_dynamic_sections`` in
+    bfd/elflink.c): an older GNU ld then makes the stack executable for inputs without the note, a GNU ld configured
+    with ``--disable-default-execstack`` for none.
     """
     if guards.writable_text or guards.grown_text:
         return True
@@ -29,7 +30,7 @@ def doubtful(guards: "Guards", image: "Image", command: "Command") -> bool:
 
 
 def _says_of_the_stack(command: "Command") -> bool:
-    """Return whether an object among the inputs has a ``.note.GNU-stack``; members of archives may be left out."""
+    """Return whether an object among the inputs has a ``.note.GNU-stack``; the linker may leave out archive members."""
     for _, fd in opened(command.inputs):
         try:
             whole = next(members(fd))
@@ -41,13 +42,13 @@ def _says_of_the_stack(command: "Command") -> bool:
 
 
 def shortfall(image: "Image", linker: "Linker", settings: "Settings") -> str:
-    """Return what keeps the text of *image* from whole windows, and what mends it; empty when all is well."""
+    """Return what keeps the text of *image* from whole windows, and the fix; empty if nothing does."""
     from hugealign.verification import rules
 
     if settings.check == "off":
         return ""
     policy = rules.Policy(settings.page_size, settings.min_text, settings.pad_threshold)
-    # Warnings are left to `verify`: of data among the text gold's plain links have as much.
+    # Leave warnings to `verify`: gold's plain links have as much data among the text.
     findings = [finding for finding in rules.check(image, policy) if finding.rule.severity == rules.ERROR]
     if not findings:
         return ""
@@ -58,7 +59,7 @@ def shortfall(image: "Image", linker: "Linker", settings: "Settings") -> str:
 
 
 def rodata_shortfall(image: "Image", settings: "Settings") -> str:
-    """Return what keeps the read-only data of *image* from whole windows, though asked for; empty when all is well."""
+    """Return what keeps the read-only data of *image* from the requested whole windows; empty if nothing does."""
     from hugealign.elf.edit import rodata_padded
     from hugealign.units import format_size
 

@@ -1,8 +1,8 @@
-"""What a linker's command line asks for: pure parsing, for the few questions that the shim has.
+"""What a linker's command line asks for: pure parsing that answers the shim's few questions.
 
-The shim never rewrites the user's arguments; it only reads them to see whether to keep out of the way, what the
-output is, and what goes in.  An option that is not in the tables is taken as a word of its own; then its argument
-may be mistaken for an input, which matters only if an object file of that name exists.
+The shim never rewrites the user's arguments.  It only reads them to learn whether to keep out of the way, what the
+output is, and what goes in.  An option that is not in the tables counts as a single word.  Its argument may then be
+mistaken for an input, which matters only if an object file of that name exists.
 """
 
 TYPE_CHECKING = False
@@ -24,11 +24,11 @@ _WITH_ARGUMENT = frozenset(
     """.split()
 )
 
-#: What compiler drivers write with the argument in the next word.  sh/shim.sh knows these only (`make tables`): what
-#: it takes for an input then is none, and the link comes here.
+#: Options that compiler drivers write with the argument in the next word.  sh/shim.sh knows only these (`make tables`):
+#: it takes the argument of any other for an input, sees that it is none, and passes the link on to Python.
 NEXT_IS_ARGUMENT = "-m -z -L -T -e -h -o -soname -dynamic-linker -plugin -rpath -rpath-link".split()
-#: Patterns of sh for the options of a usual link, which from EARLY bytes of inputs on starts before Python has loaded.
-#: With any other this module might say to keep out, or the linker might print something on stdout.
+#: sh patterns for the options of a usual link, which starts before Python has loaded if it has EARLY bytes of inputs or
+#: more.  With any other option this module might say to keep out, or the linker might print something on stdout.
 USUAL = """
     -melf_x86_64 -z?* -pie -shared -static -e* -h* -o* -soname* -dynamic-linker* -plugin* -rpath* -l* -L?* -O* -s -S -x
     -E --build-id* --eh-frame-hdr --hash-style=* --sysroot=* --as-needed --no-as-needed --push-state --pop-state
@@ -38,7 +38,7 @@ USUAL = """
 UNUSUAL = ["-zmax-page-size*", "-L", "-T"]
 EARLY = 4 << 20
 
-#: Options that mean that no ordinary program or library comes out, or that its layout is the user's own business.
+#: Options of links that make no ordinary program or library, or whose layout is the user's own business.
 _HANDS_OFF = {
     "r": "a relocatable link",
     "relocatable": "a relocatable link",
@@ -56,13 +56,13 @@ _HANDS_OFF = {
     "section-start": "the address of a section is given",
     "section-ordering-file": "a section order of the user's own",
 }
-#: lld's, gold's and mold's options that give an order of the user's own.
+#: Options of lld, gold and mold that give the user's own order.
 _ORDERING = frozenset(
     """
     symbol-ordering-file call-graph-ordering-file shuffle-sections reverse-sections irpgo-profile bp-startup-sort
     """.split()
 )
-#: Options that say whether an archive is to be preferred from here on.
+#: Options that say whether the linker prefers archives from here on.
 _STATIC = {"static": True, "Bstatic": True, "dn": True, "non_shared": True, "Bdynamic": False, "dy": False}
 _POSITION_INDEPENDENT = {
     "pie": True, "pic-executable": True, "shared": True, "Bshareable": True, "no-pie": False,
@@ -75,7 +75,7 @@ _MACHINES = {
 }
 _NESTING_LIMIT = 16
 _RESPONSE_LIMIT = 64 << 20
-_BLANKS = " \t\n\v\f\r"  # ISSPACE of libiberty: `str.split` takes blanks of other scripts too, which names may have
+_BLANKS = " \t\n\v\f\r"  # ISSPACE of libiberty: `str.split` also splits at other Unicode blanks, which names may have
 
 
 class Command:
@@ -86,11 +86,11 @@ class Command:
         self.machine: int | None = None
         self.hands_off: str | None = None
         self.inputs: list[str] = []
-        self.places: list[int] = []  # of the inputs among the words
+        self.places: list[int] = []  # the index of each input among the words
         self.libraries: list[tuple[str, bool]] = []  # name, and whether only an archive will do
         self.library_paths: list[str] = []
         self.scripts: list[str] = []
-        self.reports: list[tuple[str, bool]] = []  # files that name the inputs, and whether as make reads it
+        self.reports: list[tuple[str, bool]] = []  # files that name the inputs, and whether in make's syntax
         self.ordered = False  # by an option of the user's own
         self.max_page_size = 0
         self.image_base: int | None = None
@@ -227,7 +227,7 @@ def _apply(command: Command, name: str, value: str | None) -> None:
 
 
 def number(text: str) -> int | None:
-    """Return the number that *text* writes in a linker's ways (``0x…``, decimal, suffix K or M), or None."""
+    """Return the number that *text* stands for in linkers' notation (``0x…``, decimal, suffix K or M), or None."""
     shift = {"k": 10, "m": 20}.get(text[-1:].lower(), 0)
     if shift:
         text = text[:-1]

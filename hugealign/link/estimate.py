@@ -1,7 +1,7 @@
-"""How much code goes into a link, judged from its inputs before it runs.
+"""Estimate from its inputs how much code goes into a link.
 
-The answer only decides which link is tried first, so that small programs and large ones alike are linked once:
-what came out is looked at afterwards.  Counting therefore stops at the limit that matters.
+The answer only decides which link is tried first, so small and large programs alike are linked once: the output is
+checked afterwards.  Counting therefore stops at the limit that matters.
 """
 
 import os
@@ -11,7 +11,7 @@ from hugealign.elf.image import SHF_EXECINSTR
 from hugealign.elf.relocatable import SHDR, UNREADABLE, opened
 from hugealign.link.command import Command
 
-_SHF_EXCLUDE = 0x80  # the highest byte of sh_flags' lower half: GCC's LTO sections, code yet to be made
+_SHF_EXCLUDE = 0x80  # in the highest byte of sh_flags' lower half: GCC's LTO sections, code yet to be generated
 _BITCODE = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")  # LLVM bitcode, and its wrapper
 
 
@@ -41,11 +41,11 @@ def machine_of(command: "Command") -> int | None:
 
 
 def inputs(command: "Command") -> list[str]:
-    """Return the object files and archives of *command*; libraries that resolve to shared objects are left out."""
+    """Return the object files and archives of *command*, without libraries that resolve to shared objects."""
     paths = [path for path in command.inputs if not _is_shared(path.rpartition("/")[2])]
     for name, static in command.libraries:
         if name == "gcc":
-            continue  # always given, large as an archive, and next to nothing of it is used
+            continue  # always given: a large archive, but links use next to nothing of it
         names = (name[1:],) if name.startswith(":") else (f"lib{name}.so", f"lib{name}.a")[static:]
         found = next(
             (
@@ -67,7 +67,7 @@ def _is_shared(name: str) -> bool:
 
 def _file(fd: int, limit: int) -> int:
     if os.pread(fd, 8, 0) == relocatable.THIN_ARCHIVE:
-        return limit  # its members lie elsewhere; thin archives are made by large builds
+        return limit  # its members are files of their own; large builds make thin archives
     total = 0
     for _, offset, size in relocatable.members(fd):
         total += _object(fd, offset, size)

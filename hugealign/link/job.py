@@ -1,4 +1,4 @@
-"""What a link is asked for, and whether it is ours to lay out."""
+"""What a link is asked for, and whether hugealign lays it out."""
 
 import os
 
@@ -12,9 +12,9 @@ _SCRIPT_LIMIT = 1 << 20  # bytes of a user's linker script that are read
 
 
 class Job(Record):
-    """One link to lay out: the *real* linker, the user's *arguments*, and the *words* that response files make of them.
+    """One link to lay out: the *real* linker, the user's *arguments*, and the *words* after response files expand.
 
-    *command* is what these ask for, *machine* the processor, *settings* what the environment asks for.
+    *command* is what the words ask for, *machine* the processor, *settings* what the environment asks for.
     """
 
     real: str
@@ -26,24 +26,24 @@ class Job(Record):
 
     @property
     def output(self) -> str:
-        """The file that is linked."""
+        """The path of the linked file."""
         return self.command.output
 
     def with_users_page_size(self) -> "Job":
-        """Return the job for the user's own larger page, which is a page size of ours too where ours divides it."""
+        """Return the job with the user's larger page size, rounded down to a multiple of ours."""
         page, user = self.settings.page_size, self.command.max_page_size
         return self.changed(settings=self.settings.changed(page_size=max(page, user - user % page)))
 
 
 class LeftAlone(Record):
-    """A link that is none of our business: its *output*, and the *reason*."""
+    """A link that hugealign leaves alone: its *output*, and the *reason*."""
 
     output: str
     reason: str
 
 
 def understand(real: str, arguments: list[str], settings: "Settings") -> Job | LeftAlone:
-    """Return the job that the linker *real* with *arguments* is, unless it is left alone."""
+    """Return the job of the linker *real* with *arguments*, unless hugealign leaves it alone."""
     try:
         words = commands.expand(arguments, _read_response)
     except RecursionError:
@@ -54,7 +54,7 @@ def understand(real: str, arguments: list[str], settings: "Settings") -> Job | L
 
 
 def _job(real: str, arguments: list[str], words: list[str], command: "Command", settings: "Settings") -> Job | str:
-    """Return the job, or why it is none of our business."""
+    """Return the job, or why hugealign leaves it alone."""
     if any("\0" in word for word in words):
         return "a response file holds a NUL byte"
     if command.hands_off:
@@ -85,7 +85,7 @@ def _read_response(path: str) -> str:
 
 
 def _script_text(path: str, library_paths: list[str]) -> str:
-    """Return the text of the linker script *path*, sought as GNU ld seeks it; empty if it cannot be read."""
+    """Return the text of the linker script *path*, searched for as GNU ld does; empty if it cannot be read."""
     for directory in ("", *library_paths):
         candidate = os.path.join(directory, path)
         if os.path.isfile(candidate):
@@ -98,7 +98,7 @@ def _script_text(path: str, library_paths: list[str]) -> str:
 
 
 def _wanted(output: str, settings: "Settings") -> bool:
-    """Return whether *output* is chosen by ONLY and not by SKIP: globs of its name, or of its path if with a slash."""
+    """Return whether ONLY selects *output* and SKIP does not: globs of its name, or of its path if with a slash."""
     if not settings.only and not settings.skip:
         return True
     from fnmatch import fnmatchcase

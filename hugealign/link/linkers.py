@@ -11,9 +11,9 @@ from hugealign.link.command import Command
 from hugealign.settings import PAD_THRESHOLD
 
 _ARCH = {EM_X86_64: "x86_64", EM_AARCH64: "aarch64"}
-#: ``e_machine`` of the targets that there are recipes for.
+#: ``e_machine`` of the targets that have recipes.
 SUPPORTED = (EM_X86_64, EM_AARCH64)
-#: What the scripts say in place of HUGEALIGN_PAD_THRESHOLD.
+#: The threshold in the scripts, which HUGEALIGN_PAD_THRESHOLD replaces.
 SCRIPT_THRESHOLD = PAD_THRESHOLD
 #: The pad object of a usual link; other links make theirs.
 PAD_OBJECT = "pad-x86_64.o"
@@ -24,29 +24,29 @@ SCRIPT, SYMBOLS, SECTIONS, COPIES = "script", "symbols", "sections", "copies"
 
 
 class Linker:
-    """A linker and its recipe.  The default: flags, a pad object, and an edit of the linked file."""
+    """A linker and its recipe; by default flags, a pad object, and an edit of the linked file."""
 
-    #: What the linker's file is called: one of the *names*, or something that begins or ends so.
+    #: The linker's file name: one of the *names*, or one that begins or ends like these.
     names: tuple[str, ...] = ()
     begins: tuple[str, ...] = ()
     ends: tuple[str, ...] = ()
-    #: What the first line of its ``--version`` calls it.
+    #: Its name in the first line of its ``--version``.
     mark = ""
     #: The section of the pad object, named so that the linker puts it last in the text.
     pad_section = ".hugealign.pad"
-    #: The section that the pad of read-only data is in, likewise; empty if the linker cannot make these whole windows.
+    #: The same for the pad of read-only data; empty if the linker cannot make whole windows of these.
     rodata_section = ".hugealign.rodata"
-    #: Whether the linker takes the alignment of a window, by which data that begin as zeros become whole windows.
+    #: Whether the linker accepts the alignment of a window, which makes whole windows of data that begin as zeros.
     zeros = True
-    #: Whether the linker pads by a script, so that the linked file is expected to need no edit.
+    #: Whether the linker pads by a script, so the linked file should need no edit.
     script = False
     #: Whether the pad must be sized by a first link, because the linker leaves no room after the text.
     two_pass = False
-    #: The same, and that the text begins on a window only if what is before it, read-only data, ends on one.
+    #: The same, and the text begins on a window only if the read-only data before it end on one.
     packed = False
-    #: Whether output sections lie in the order of their first names, so that an order begins with an object of these.
+    #: Whether output sections lie as the linker meets their names, so an object with these names comes first.
     declared = False
-    #: Whether pads are kept for a flag of their sections.
+    #: Whether a flag of their sections keeps the pads.
     retained = False
 
     def __init__(self, name: str) -> None:
@@ -57,20 +57,20 @@ class Linker:
         return f"{self.name}-{_ARCH[machine]}.ld"
 
     def rodata_script(self) -> str | None:
-        """Return the file name of the script that pads read-only data, None if the linked file is edited for it."""
+        """Return the file name of the script that pads read-only data, None if an edit of the linked file does."""
         return f"{self.name}-rodata.ld" if self.script else None
 
     def arguments(self, user: list[str], page_size: int, pad: str, script: str | None) -> list[str]:
-        """Return the linker arguments: those of the *user* with ours around them.
+        """Return the linker arguments: the *user*'s with ours around them.
 
-        Our script comes before every other, since the last one inserted at a place lies nearest to it;
+        Our script comes before all others, since the last one inserted at a place lies nearest to it;
         our ``-z`` options come last, since the last one wins.  *pad* and *script* are paths.
         """
         before = ["-T", script] if script else []
         return [*before, *user, pad, *self.flags(page_size)]
 
     def base(self, _command: "Command", _page_size: int) -> list[str]:
-        """Return the options that put the image itself on a window, where the linker does not see to it."""
+        """Return the options that put the image itself on a window, if the linker needs any."""
         return []
 
     def dense(self, _machine: int) -> bool:
@@ -102,11 +102,11 @@ class Bfd(Linker):
     script = True
 
     def dense(self, machine: int) -> bool:
-        """Return whether the pad is zeros, which GNU ld writes out; other gaps it seeks over."""
+        """Return whether the pad is zeros, which GNU ld writes out; it seeks over other gaps."""
         return machine == EM_AARCH64
 
     def order_form(self, _machine: int) -> str:
-        """Return that it takes a script; versions before 2.43 have nothing else."""
+        """Return SCRIPT; GNU ld before 2.43 takes nothing else."""
         return SCRIPT
 
 
@@ -119,11 +119,11 @@ class Lld(Linker):
     script = True
 
     def order_form(self, machine: int) -> str:
-        """Return that it takes symbols; but for aarch64 it puts those in the middle of the text (LLVM, D44969)."""
+        """Return SYMBOLS; SCRIPT for aarch64, where lld puts symbols in the middle of the text (LLVM, D44969)."""
         return SCRIPT if machine == EM_AARCH64 else SYMBOLS
 
     def order_words(self, form: str, path: str) -> list[str]:
-        """Return the options for it; the marks are empty, and one for ``--icf=all``."""
+        """Return the options for it; the marks are empty, so ``--icf=all`` would fold them into one."""
         from hugealign.elf.objectfile import HOT_MARKS  # most links have no order
         from hugealign.resources import directory
 
@@ -141,15 +141,15 @@ class Mold(Linker):
     rodata_section = "~hugealign.rodata"
 
     def order_form(self, _machine: int) -> str:
-        """Return that it has no option for one: output sections of code lie in the order of their names."""
+        """Return COPIES: mold has no option for an order, and sorts output sections of code by name."""
         return COPIES
 
     def flags(self, page_size: int) -> list[str]:
-        """Return the options of the default, and ``-u`` so that --gc-sections keeps the pad."""
+        """Return the default options, and ``-u`` so that --gc-sections keeps the pad."""
         return ["-u", "__hugealign_pad", *super().flags(page_size)]
 
     def base(self, command: "Command", page_size: int) -> list[str]:
-        """Return --image-base for a program of fixed addresses: mold's own, 2 MiB, must be a multiple of the page."""
+        """Return --image-base for a program at fixed addresses if mold's own, 2 MiB, is no multiple of the page."""
         fixed = not command.position_independent and command.image_base is None
         return [f"--image-base={page_size:#x}"] if fixed and _MOLD_BASE % page_size else []
 
@@ -164,7 +164,7 @@ _MOLD_BASE = 2 << 20
 class Gold(Linker):
     """gold, deprecated since binutils 2.44, knows no ``-z separate-code``: read-only data share the text segment.
 
-    ``--rosegment`` would part them, but patchelf (0.14) makes programs with that layout crash.  The next segment
+    ``--rosegment`` would separate them, but patchelf (0.14) makes programs with that layout crash.  The next segment
     begins at the very next byte of the file, so the pad must have its full size in the link.
     """
 
@@ -174,7 +174,7 @@ class Gold(Linker):
     two_pass = True
 
     def order_form(self, _machine: int) -> str:
-        """Return that it takes names of sections."""
+        """Return SECTIONS: gold takes section names."""
         return SECTIONS
 
     def dense(self, _machine: int) -> bool:
@@ -182,14 +182,14 @@ class Gold(Linker):
         return True
 
     def flags(self, page_size: int) -> list[str]:
-        """Return the options that gold has for it."""
+        """Return gold's options for it."""
         return ["-z", f"max-page-size={page_size:#x}", "-u", "__hugealign_pad"]
 
 
 def identify(path: str, version: str | None = None) -> Linker | None:
-    """Return the linker that *path* is, judged by the name behind its links and else by *version*, or None.
+    """Return the linker at *path*, or None: judge by the file name behind its links, else by *version*.
 
-    *version* is the first line of its ``--version``; None means that it has not been asked for.
+    *version* is the first line of its ``--version``, None if not known yet.
     """
     name = os.path.basename(os.path.realpath(path))
     for kind, known in KINDS.items():
@@ -197,7 +197,7 @@ def identify(path: str, version: str | None = None) -> Linker | None:
             return known(kind)
     if version is None:
         return None
-    claimed = version.partition("(")[0]  # what follows may name another that it is compatible with
+    claimed = version.partition("(")[0]  # the rest may name another linker that it is compatible with
     return next((known(kind) for kind, known in KINDS.items() if known.mark in claimed), Linker("unknown"))
 
 
@@ -209,8 +209,9 @@ def named(kind: str) -> Linker:
 class Wild(Linker):
     """wild packs its segments as lld does by default, and knows neither ``-z separate-code`` nor scripts that insert.
 
-    It keeps sections for SHF_GNU_RETAIN, not for ``-u``.  Read-only sections that it has no name for end their segment;
-    code that it has no name for comes before .text, so the pad is a part of that: the last, for it is aligned least.
+    It keeps sections for SHF_GNU_RETAIN, not for ``-u``.  Read-only sections with names that it does not know come last
+    in their segment.  Code sections with such names come before .text, so the pad is a part of .text: the last part,
+    because its alignment is the smallest.
     """
 
     names = ("wild", "ld.wild")
@@ -222,7 +223,7 @@ class Wild(Linker):
     zeros = False
 
     def order_form(self, _machine: int) -> str:
-        """Return that it has no option for one: output sections of code lie as it has met their names."""
+        """Return COPIES: wild has no option for an order, and puts output sections of code as it meets their names."""
         return COPIES
 
     def dense(self, _machine: int) -> bool:
@@ -230,13 +231,13 @@ class Wild(Linker):
         return True
 
     def rodata_flags(self) -> list[str]:
-        """Return nothing: the pad is kept for its flag."""
+        """Return nothing: the pad's flag keeps it."""
         return []
 
     def flags(self, page_size: int) -> list[str]:
-        """Return the option that it has for it."""
+        """Return wild's option for it."""
         return ["-z", f"max-page-size={page_size:#x}"]
 
 
-#: The linkers that there are recipes for, by the names that these have there.
+#: The linkers that have recipes, by their names there.
 KINDS: "dict[str, type[Linker]]" = {"bfd": Bfd, "lld": Lld, "mold": Mold, "gold": Gold, "wild": Wild}

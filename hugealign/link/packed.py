@@ -1,8 +1,8 @@
-"""How long the pads are for a linker that packs its segments: each begins in the file where the last one ended.
+"""The sizes of the pads for a linker that packs its segments: each begins in the file where the last one ended.
 
-Such a linker leaves no room to grow into, and no option says where the text begins.  But what lies before the text may
-grow: where that ends on a window, the text begins there, in the file as in memory.  Pure: from the headers of a first
-link to the sizes for the next.
+Such a linker leaves no room to grow into, and no option says where the text begins.  But the data before the text may
+grow: if they end on a window, the text begins there, in the file as in memory.  Pure: from the headers of a first link
+to the sizes for the next.
 """
 
 from hugealign.elf.coverage import RODATA_PAD_SECTIONS
@@ -13,9 +13,9 @@ from hugealign.elf.windows import align_up
 
 
 def pads(image: "Image", page_size: int, threshold: int) -> "tuple[int, int] | None":
-    """Return the bytes of the pads of text and of read-only data that a next link needs, None if it needs none.
+    """Return the sizes in bytes of the pads, of text and of read-only data, for the next link; None if none is needed.
 
-    The pads are the last of their segments; a tail of text that is not longer than *threshold* gets none.
+    Each pad is the last section of its segment; a tail of text no longer than *threshold* gets none.
     """
     data = rodata_padded(image)
     if data is None or len(image.text_segments) != 1:
@@ -38,5 +38,5 @@ def pads(image: "Image", page_size: int, threshold: int) -> "tuple[int, int] | N
     at = start
     for _, alignment, size in sections:
         at = align_up(at, max(alignment, 1)) + size
-    tail, least = at % page_size, len(TRAP[image.e_machine])  # the first link had the least pad
+    tail, least = at % page_size, len(TRAP[image.e_machine])  # the first link had the smallest pad
     return (least + page_size - tail if tail > threshold else least), old.sh_size + start - data_end

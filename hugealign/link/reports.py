@@ -1,7 +1,7 @@
-"""What a linker writes of its inputs, in the names of files that are there.
+"""Replace the names of files in memory in what a linker writes about its inputs.
 
-Some of our inputs are files in memory.  A build tool that reads their names in a dependency file, which CMake asks for
-since 3.27 (``--dependency-file``), would link again each time, since they are gone.
+Some of our inputs are files in memory.  A build tool that read their names in a dependency file would link again each
+time, since they are gone; CMake asks for such a file since 3.27 (``--dependency-file``).
 """
 
 import os
@@ -16,7 +16,7 @@ _MAKE = str.maketrans({" ": "\\ ", "#": "\\#", "$": "$$"})
 
 
 def renamed(text: bytes, names: "Mapping[str, str]", dependencies: bool = False) -> bytes:
-    """Return *text* with other *names* for files in memory; *dependencies*: as make has to read it."""
+    """Return *text* with *names* in place of files in memory; with *dependencies*, escaped for make."""
 
     def name(found: re.Match[bytes]) -> bytes:
         path = os.fsdecode(found.group())
@@ -27,7 +27,7 @@ def renamed(text: bytes, names: "Mapping[str, str]", dependencies: bool = False)
 
 
 def mend(path: str, names: "Mapping[str, str]", dependencies: bool) -> None:
-    """Give the files that the report *path* speaks of other *names*."""
+    """Replace the files in memory that the report at *path* mentions by their *names*, as `renamed` does."""
     try:
         if not os.path.isfile(path):
             return
@@ -37,4 +37,4 @@ def mend(path: str, names: "Mapping[str, str]", dependencies: bool) -> None:
             file.write(renamed(text, names, dependencies))
             file.truncate()
     except (OSError, ValueError):
-        return  # not a file that we know
+        return  # not a kind of file that we know

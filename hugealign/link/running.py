@@ -1,4 +1,4 @@
-"""Running the linker: its descriptors, its files in memory, its signals, its status, and our place for it."""
+"""Run the linker, with its descriptors, files in memory, signals and status; or let it take our place."""
 
 import os
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
-_IGNORED_BY_PYTHON = (13, 25)  # SIGPIPE and SIGXFSZ; the module `signal` costs a third of our start-up time
+_IGNORED_BY_PYTHON = (13, 25)  # SIGPIPE and SIGXFSZ; the module `signal` costs a third of our startup time
 _EPIPE = 32
 
 
@@ -23,7 +23,7 @@ class LinkerRun(Record):
     stderr: bytes = b""
 
     def complaint(self) -> str:
-        """Return the first line of what the linker said of its failure."""
+        """Return the first line that the linker printed about its failure."""
         lines = self.stderr.decode("utf-8", "replace").splitlines() or [f"status {self.status}"]
         return lines[0].strip()
 
@@ -34,16 +34,16 @@ class LinkerRun(Record):
 
 
 class MemoryFiles:
-    """Files in memory for one run of the linker, which vanish with us however we end.
+    """Files in memory for one run of the linker; they vanish with this process, however it ends.
 
-    *names* says for the path of each what it was made from, for messages.
+    *names* maps the path of each to what it was made from, for messages.
     """
 
     def __init__(self) -> None:
         self.names: dict[str, str] = {}
 
     def file(self, name: str, data: bytes, source: str) -> str:
-        """Return a path, good in our children too, of a file *name* of *data*; *source* is what it was made from."""
+        """Return the path, valid in our children too, of a new file *name* with *data*, made from *source*."""
         fd = os.memfd_create(name, 0)
         write_all(fd, data)
         path = f"/proc/self/fd/{fd}"
@@ -52,7 +52,7 @@ class MemoryFiles:
 
 
 def spawn(argv: list[str], capture: bool, meanwhile: "Callable[[], object] | None" = None) -> LinkerRun:
-    """Run the linker and wait for it, doing *meanwhile*; with *capture* its output goes to memory."""
+    """Run the linker, call *meanwhile*, and wait for the linker; with *capture* its output goes to memory."""
     streams = [os.memfd_create(name) for name in ("stdout", "stderr")] if capture else []
     actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(streams, 1)]
     pid = os.posix_spawn(argv[0], argv, as_given(), file_actions=actions, setsigdef=_IGNORED_BY_PYTHON)
@@ -65,14 +65,14 @@ def spawn(argv: list[str], capture: bool, meanwhile: "Callable[[], object] | Non
 
 
 def started() -> LinkerRun:
-    """Return the outcome of the link that sh/shim.sh has started; it comes from stdin, the status last."""
+    """Return the outcome of the link that sh/shim.sh started, read from stdin: the messages, and the status last."""
     stderr, _, status = drain().rpartition(b"\n")
     number = int(status)
     return LinkerRun(number if number <= 128 else 128 - number, b"", stderr)
 
 
 def drain() -> bytes:
-    """Return all that is to come from stdin: then what sh/shim.sh has started is done."""
+    """Return the rest of stdin; once that ends, the linker that sh/shim.sh started is done."""
     data = bytearray()
     while chunk := os.read(0, 1 << 16):
         data += chunk
@@ -80,7 +80,7 @@ def drain() -> bytes:
 
 
 def become(argv: list[str]) -> "NoReturn":
-    """Give the place of this process to *argv*."""
+    """Replace this process by *argv*."""
     import signal
 
     for number in _IGNORED_BY_PYTHON:
@@ -105,7 +105,7 @@ def say(kind: str, message: str) -> None:
 
 
 def write(fd: int, data: bytes) -> None:
-    """Write *data* as a linker does: a reader that has gone ends it by SIGPIPE, and nothing else matters to it."""
+    """Write *data* as a linker does: end by SIGPIPE if the reader has gone, and ignore any other error."""
     written = 0
     try:
         while written < len(data):

@@ -1,7 +1,7 @@
-"""The link itself: understand it, try it with our layout, look at what came out, keep it or link as without us.
+"""The link itself: understand it, try it with our layout, check the output, and keep it or link without hugealign.
 
-The first word of every rule here is that a link which passes without hugealign passes with it, and that what comes out
-is guarded as well.  On any doubt the real linker runs with the user's arguments untouched.
+One rule comes before all others: a link that succeeds without hugealign succeeds with it, and its output is no less
+guarded.  If in doubt, the real linker runs with the user's arguments untouched.
 """
 
 import os
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class LinkProgress:
-    """How far a link has come, for the handler of our own failures: *linked* once its *output* is there to stay."""
+    """How far a link has come, for the handler of our own failures: *linked* once its *output* is final."""
 
     def __init__(self) -> None:
         self.linked = False
@@ -32,7 +32,7 @@ class LinkProgress:
 
 
 class Voice(Record):
-    """What is said of one *output*, on stderr."""
+    """Messages about one *output*, on stderr."""
 
     output: str
     debugging: bool
@@ -53,9 +53,9 @@ class Voice(Record):
 
 
 def link(real: str, arguments: list[str], settings: Settings, started: str, progress: LinkProgress) -> int:
-    """Do the whole link and return its exit status.  Does not return where it keeps out.
+    """Do the whole link and return its exit status.  Does not return if hugealign leaves the link alone.
 
-    *started* names the recipe with which sh/shim.sh has started the link already, if it has.
+    *started* names the recipe with which sh/shim.sh has already started the link, if it has.
     """
     job = understand(real, arguments, settings)
     progress.output = job.output
@@ -81,7 +81,7 @@ def link(real: str, arguments: list[str], settings: Settings, started: str, prog
 
 
 def _possible(job: Job, recipe: Recipe) -> Recipe:
-    """Return the recipe without the data that its linker cannot lay out, and say so."""
+    """Return the recipe without the data that its linker cannot lay out, and warn about them."""
     linker = recipe.linker
     rodata, zeros = recipe.rodata and bool(linker.rodata_section), recipe.zeros and linker.zeros
     voice = Voice(job.command.output, job.settings.debug)
@@ -97,7 +97,7 @@ def _possible(job: Job, recipe: Recipe) -> Recipe:
 def _laid_out(
     job: Job, recipe: Recipe, progress: LinkProgress, quiet: bool = False, first: "LinkerRun | None" = None
 ) -> int:
-    """Link by *recipe*, unless *first* did; *quiet* if a plain link before has printed what there is."""
+    """Link by *recipe*, unless *first* did; *quiet* if an earlier plain link has printed the linker's messages."""
     voice = Voice(job.command.output, job.settings.debug)
     voice.debug(f"{job.real} as {recipe.linker.name}: {' '.join(recipe.linker.flags(job.settings.page_size))}")
     attempt = laid_out(job, recipe, first)
@@ -138,7 +138,7 @@ def _laid_out(
 
 
 def _guarded(job: Job, recipe: Recipe, attempt: Attempt, voice: Voice, quiet: bool) -> Attempt | int:
-    """Return an attempt that is guarded as well as the plain link; the status of that link where there is none."""
+    """Return an attempt no less guarded than the plain link; the status of that link if there is no such attempt."""
     from hugealign.elf.guards import weaker
     from hugealign.link.check import doubtful
 
@@ -162,7 +162,7 @@ def _guarded(job: Job, recipe: Recipe, attempt: Attempt, voice: Voice, quiet: bo
 
 
 def _finish(job: Job, recipe: Recipe, attempt: Attempt, voice: Voice) -> int:
-    """Free the disk that holds nothing, say what is to be said of the output, and return the exit status."""
+    """Free disk blocks that hold only zeros, print the messages about the output, and return the exit status."""
     from hugealign.elf import edit
     from hugealign.link.check import rodata_shortfall, shortfall
 
@@ -188,7 +188,7 @@ def _finish(job: Job, recipe: Recipe, attempt: Attempt, voice: Voice) -> int:
 
 
 def _order(job: Job, linker: linkers.Linker) -> "OrderedLink | None":
-    """Return the order of the profile for this link; None, and say why, where there can be none."""
+    """Return the profile's order for this link; None if there can be none, with a warning that says why."""
     if not job.settings.profile:
         return None
     from hugealign.link.order import plan
@@ -207,12 +207,12 @@ def _order(job: Job, linker: linkers.Linker) -> "OrderedLink | None":
 
 
 def _version(real: str) -> str:
-    """Return what the real linker's ``--version`` prints."""
+    """Return the first line that the real linker's ``--version`` prints."""
     return running.spawn([real, "--version"], capture=True).stdout.decode("utf-8", "replace").partition("\n")[0]
 
 
 def _is_small(job: Job, image: "Image | None" = None) -> bool:
-    """Return whether the output has less text than is worth it, or is nothing that has text at all."""
+    """Return whether the output has too little text to be worth it, or is no ELF file at all."""
     from hugealign.elf.coverage import coverage
 
     if image is None:
@@ -224,7 +224,7 @@ def _is_small(job: Job, image: "Image | None" = None) -> bool:
 
 
 def main(argv: list[str]) -> "NoReturn":
-    """Run as a linker: *argv* is the recipe started with or an empty word, the real linker, the user's arguments."""
+    """Run as a linker: *argv* is the started recipe or an empty word, the real linker, and the user's arguments."""
     reserve_standard_descriptors()
     started, real, *arguments = argv
     try:
@@ -241,7 +241,7 @@ def main(argv: list[str]) -> "NoReturn":
         message = f"linked without a check, because hugealign failed: {type(error).__name__}: {error}"
         Voice(progress.output, settings.debug).warn(message)
         if started:
-            running.drain()  # the linker that was started must not write beside the one that we become
+            running.drain()  # the linker that was started must not write at the same time as the one that we become
         if not progress.linked:
             running.become([real, *arguments])
         status = 0

@@ -1,1 +1,1 @@
-"""The whole machine as it runs: `hugealign top`, `advise` and `adapt`."""
+"""The commands for the whole running machine: `hugealign top`, `advise` and `adapt`."""

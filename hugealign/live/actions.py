@@ -1,4 +1,4 @@
-"""What to do about the part of a program that is not huge: the one thing that gives the most, found by looking."""
+"""Find the one action that gains most for the part of a program that is not huge."""
 
 import os
 import shlex
@@ -23,19 +23,19 @@ from hugealign.regular import opened
 from hugealign.units import printable
 from hugealign.verification.rules import RELINK
 
-_MANAGERS = ("systemd", "init")  # nobody starts them through us
-_ASKED = 8  # windows of a file that the page cache is asked about: each costs a fault
+_MANAGERS = ("systemd", "init")  # nobody starts these through hugealign
+_ASKED = 8  # windows of a file to look up in the page cache: each costs a fault
 _HERE = -100  # AT_FDCWD
 
-#: Device, inode and time of change of a file in use.
+#: Device, inode and change time of a file in use.
 _Identity = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A new start from huge text: of the *service*, or else of the *program*, in its container if that is *inside* one.
+    """A restart from huge text: of the *service* if there is one, else of the *program*, in its container if *inside*.
 
-    *fix*: from files with edited headers; *libs*: its libraries, too.
+    *fix*: from files with edited headers; *libs*: with its libraries.
     """
 
     program: str
@@ -46,17 +46,17 @@ class Start:
 
     @property
     def unit(self) -> str:
-        """The service if that can be adopted from here."""
+        """The service, if it can be adopted from here."""
         return "" if self.inside else self.service
 
     @property
     def whose(self) -> tuple[str, bool]:
-        """What is started, and whether in a container."""
+        """The service or program to start, and whether it is in a container."""
         return self.unit or self.program, self.inside
 
     @property
     def command(self) -> str:
-        """What makes the text huge: for a service now and after each upgrade."""
+        """The command that makes the text huge; for a service, now and after each upgrade."""
         options = "--fix " * self.fix + "--libs " * self.libs
         if self.unit:
             return f"hugealign adopt {options}{self.unit} && systemctl restart {self.unit}"
@@ -66,7 +66,10 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Why windows are not huge, what to do, and how many of all processes could be then; *start* if that is a start."""
+    """Why windows are not huge, what to do, and how many windows of all processes could then be huge.
+
+    *start* is set if the action is a restart.
+    """
 
     reason: str = ""
     command: str = ""
@@ -84,9 +87,9 @@ def together(actions: Sequence[Action]) -> list[Action]:
 
 
 class Actions:
-    """Finds what to do, and remembers what it has learnt of files as long as they are the same.
+    """Find what to do, and remember facts about files until they change.
 
-    *most* windows are what the processor keeps.
+    *most* is the number of windows that the processor can hold.
     """
 
     def __init__(self, page_size: int, most: int) -> None:
@@ -97,7 +100,7 @@ class Actions:
         self._early: dict[str, bool] = {}
 
     def of(self, group: Group) -> Action:
-        """Return what to do about *group*: found out for one of its processes, the one that lacks the most."""
+        """Return what to do about *group*, judged by the process that lacks the most."""
         size = self._page_size
         process, part = max(group.members, key=lambda member: _lacking(member[1], size))
         possible, huge, count = part.possible(size), part.huge(size), len(group.members)
@@ -135,11 +138,11 @@ class Actions:
         return Action("not touched yet, or more than the processor keeps" if huge < possible else "", "", huge)
 
     def _too_early(self, program: str, service: str) -> bool:
-        """Say whether the program is the manager of the system, or a service that starts before others may."""
+        """Say whether the program is the system's manager, or a service that starts before hugealign could."""
         if os.path.basename(program) in _MANAGERS:
             return True
         if service and service not in self._early:
-            from hugealign.stage import services  # only where there are any
+            from hugealign.stage import services  # only on machines with services
 
             self._early[service] = False
             with suppress(HugealignError):
@@ -180,7 +183,7 @@ class Actions:
         return Action(_why(part, size) if not possible else "", "", possible)
 
     def _cached(self, fd: int, part: CodePart) -> bool:
-        """Say whether the page cache has all the windows huge that the process has not, of those that are asked for."""
+        """Say whether the page cache has huge all the windows that the process lacks, of those that are checked."""
         offsets = (
             mapping.offset + address - mapping.start
             for mapping in part.mappings
@@ -190,7 +193,7 @@ class Actions:
             return all(measure.measure(fd, list(islice(offsets, _ASKED)), self._page_size))
 
     def _needed(self, group: Group, pid: int, path: str) -> bool:
-        """Say whether the loader maps the library for the program; else that has loaded it later, as java does."""
+        """Say whether the loader maps the library; if not, the program has loaded it later, as java does."""
         program = group.key.program
         if program not in self._libraries:
             self._libraries[program] = frozenset()
@@ -209,19 +212,19 @@ class Actions:
 
 
 def _target(group: Group) -> str:
-    """Return what `adapt` knows the processes of *group* by."""
+    """Return the name or PID by which `adapt` finds the processes of *group*."""
     (first, _), *others = group.members
     return printable(shlex.quote(os.path.basename(group.key.program))) if others else str(first.pid)
 
 
 def _for_loaded(path: str, fixed: cure.Cure | None, restart: str) -> str:
-    """Return what makes a library huge that `run` does not find, since the program loads it by itself."""
+    """Return the command for a library that the program loads by itself, so `run` does not find it."""
     warm = f"hugealign warm --replace {printable(shlex.quote(path))}"
     return f"{fixed.command} && {warm}, then {restart}" if fixed else f"{warm}, then {restart}"
 
 
 def _lacking(part: CodePart, page_size: int) -> tuple[bool, int, int]:
-    """Rank the parts of processes of a program: a file that was replaced first, then what is in use and not huge."""
+    """Rank the parts of a program's processes: replaced files first, then by windows in use that are not huge."""
     huge = part.huge(page_size)
     return part.deleted, part.touched(page_size) - huge, part.possible(page_size) - huge
 
@@ -232,7 +235,7 @@ def _why(part: CodePart, page_size: int) -> str:
 
 
 def _found(pid: int, mapping: Mapping) -> tuple[str, bool]:
-    """Return by which path we reach the file of *mapping*, empty if none, and whether only the process sees that."""
+    """Return the path by which hugealign reaches the file of *mapping*, or "", and whether only the process sees it."""
     if mounts.served(os.makedev(*mapping.device), pid):
         return "", False
     for path, inside in ((mapping.path, False), (f"/proc/{pid}/root{mapping.path}", True)):

@@ -1,7 +1,7 @@
-"""`hugealign adapt` as functions: the hottest windows of running processes huge, and never more than so many.
+"""`hugealign adapt` as functions: make the hottest windows of running processes huge, within a limit.
 
-The seeds of this idea cap the huge text of a process in the kernel (Anolis, max_nr_hugetext); this does it on a stock
-kernel, from outside, for all code: of files that the kernel can collapse, of staged copies, of a JIT.
+The idea comes from kernels that cap the huge text of a process (Anolis, max_nr_hugetext).  This module does it on a
+stock kernel, from outside, for all code: in files that the kernel can collapse, in staged copies, and from a JIT.
 """
 
 import errno
@@ -28,8 +28,8 @@ from hugealign.ps import runtimes
 
 SECONDS = 2.0  # of sampling
 RATE = 8.0  # windows per second, at most
-_WORK = 0.2  # share of the time that may be spent on collapsing
-_STEPS = 3  # at most so many changes for each window, in a round
+_WORK = 0.2  # share of the time that collapsing may take
+_STEPS = 3  # most changes per window in a round
 
 _WHY = {
     errno.EINVAL: "the kernel does not collapse files of this file system: start it with hugealign run, or adopt it",
@@ -39,15 +39,16 @@ _WHY = {
 }
 
 
-#: A window of memory that processes share: device and inode, and the offset.
+#: A window of memory that processes share: device and inode, and offset.
 _Shared = tuple[tuple[int, int], int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class AdaptOptions:
-    """At most *windows* huge windows of executable memory, None for what the processor can keep (`budget_of`).
+    """How many *windows* of executable memory may be huge, how long to sample, and how fast to change windows.
 
-    Samples are taken for *seconds*; at most *rate* windows are changed in a second.
+    *windows* None means as many as the processor can hold (`budget_of`).  Sampling takes *seconds*.  *rate* is the
+    largest number of windows to change per second.
     """
 
     windows: int | None = None
@@ -57,9 +58,9 @@ class AdaptOptions:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What became of a *window*: it is in *state* now; *problem* says why that is not what was meant.
+    """The outcome for one *window*: its *state* now, and in *problem* why that is not the intended one.
 
-    *seconds* are what the kernel took.
+    *seconds* is the time that the kernel took.
     """
 
     window: Window
@@ -70,11 +71,12 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Adapted:
-    """What was done for one process: at most *most* of its windows were to be huge.
+    """The outcome for one process, which may have at most *most* huge windows.
 
-    *windows* are all, the hottest first, as they were; *changes* those that were to change.  *before* and *after* are
-    the shares of the *samples* in huge windows, *huge* how many are.  *code* is what its code without a file is called,
-    *never* why that cannot be huge; *problem* says why nothing could be done.
+    *windows* are all its windows as they were, the hottest first; *changes* has an entry for each window that `adapt`
+    tried to change.  *huge* is the number of huge windows now.  *before* and *after* are the shares of the *samples* in
+    huge windows.  *code* is the name of its code without a file, and *never* says why that code cannot be huge.
+    *problem* says why nothing could be done.
     """
 
     pid: int
@@ -92,15 +94,15 @@ class Adapted:
 
     @property
     def met(self) -> bool:
-        """Whether all that was meant was done: as many are huge as may be, or nothing stood in the way."""
+        """Whether *most* windows are huge or no change failed, and neither *problem* nor *never* stood in the way."""
         done = self.huge == self.most or not any(change.problem for change in self.changes)
         return done and not self.problem and not self.never
 
 
 def adapt(targets: Sequence[str], options: AdaptOptions | None = None) -> tuple[Adapted, ...]:
-    """Make the hottest windows of the processes that *targets* name huge, once, and return what became of them.
+    """Make the hottest windows of the processes that *targets* name huge, once, and return the outcome per process.
 
-    A target is a PID, the name of a program, or a service of systemd.  Raises HugealignError.
+    A target is a PID, the name of a program, or a systemd service.  Raises HugealignError.
     """
     return _adapter(options).round(find(targets))
 
@@ -108,20 +110,20 @@ def adapt(targets: Sequence[str], options: AdaptOptions | None = None) -> tuple[
 def keep_adapting(
     targets: Sequence[str], interval: float, options: AdaptOptions | None = None
 ) -> Iterator[tuple[Adapted, ...]]:
-    """Do what `adapt` does every *interval* seconds for as long as somebody asks, for all that there are by then."""
+    """Do as `adapt` does every *interval* seconds while the caller iterates, for the processes that exist by then."""
     adapter = _adapter(options)
     while True:
         began = time.monotonic()
         try:
             done = adapter.round(find(targets))
-        except GoneError:  # it may be started again
+        except GoneError:  # it may come back
             done = ()
         yield done
         time.sleep(max(0.0, interval - (time.monotonic() - began)))
 
 
 def _adapter(options: AdaptOptions | None) -> "_Adapter":
-    """Return what adapts as *options* say; the processor, which does not change, is asked once for all rounds."""
+    """Return an adapter for *options*; it asks the processor, which does not change, once for all rounds."""
     options = options or AdaptOptions()
     return _Adapter(options, budget_of().windows if options.windows is None else options.windows)
 
@@ -148,10 +150,10 @@ def find(targets: Sequence[str]) -> list[int]:
 
 @dataclass(slots=True)
 class _Adapter:
-    """Makes at most *most* windows huge; remembers between rounds what the kernel has refused, and when it worked last.
+    """Make at most *most* windows huge; remember between rounds what the kernel refused, and when the last change was.
 
-    *shared* are the windows of shared memory that are huge, though a process that has not touched them since shows
-    nothing of it.
+    *shared* are the huge windows of shared memory.  A process that has not touched such a window since does not show it
+    as huge.
     """
 
     options: AdaptOptions
@@ -163,7 +165,7 @@ class _Adapter:
     sleep: Callable[[float], None] = time.sleep
 
     def round(self, pids: Sequence[int]) -> tuple[Adapted, ...]:
-        """Sample *pids* together, then adapt one after the other."""
+        """Sample *pids* together, then adapt them one by one."""
         try:
             samples = instructions.sample_all(list(pids), self.options.seconds) if pids else {}
         except ProcessLookupError:
@@ -176,10 +178,10 @@ class _Adapter:
         return tuple(done)
 
     def _together(self, samples: dict[int, Samples]) -> dict[int, Samples]:
-        """Return *samples* with those in code that processes share counted for all of them.
+        """Return *samples*, with samples in code that processes share counted for all of them.
 
-        PHP's workers share what the JIT has compiled: a window of it is huge for all or for none, so that they have to
-        agree about which.
+        PHP's workers share the code that the JIT compiled: a window of it is huge for all or for none, so they have to
+        agree on the windows.
         """
         heat: dict[tuple[tuple[int, int], int], Counter[int]] = {}
         mapped: dict[int, list[Mapping]] = {}
@@ -208,11 +210,11 @@ class _Adapter:
         return together
 
     def adapt(self, pid: int, samples: Samples) -> Adapted | None:
-        """Make the hottest windows of *pid* huge; None if it is gone."""
+        """Make the hottest windows of *pid* huge; return None if it is gone."""
         try:
             seen = _look(pid)
             with Adviser(pid) as adviser:
-                if _look(pid).started != seen.started:  # the number is another's by now
+                if _look(pid).started != seen.started:  # another process has this PID now
                     return None
                 return self._adapt(adviser, seen, samples)
         except (OSError, GoneError):
@@ -239,7 +241,7 @@ class _Adapter:
             changes[window.start] = change
             if key := _shared(seen, window.start):
                 (self.shared.add if change.state == State.HUGE else self.shared.discard)(key)
-            # What could not be split stays huge, and takes the place of another.
+            # A window that could not be split stays huge, and takes the place of another.
             now[window.start] = replace(window, state=change.state, ours=window.ours and not change.problem)
         states = _states(adviser.pid, size)
         code = any(not window.part for window in found)
@@ -259,7 +261,7 @@ class _Adapter:
         )
 
     def _change(self, adviser: Adviser, seen: Executed, window: Window, wanted: State) -> Change:
-        """Bring *window* into the state *wanted*, if it is still what it was, and read back what became of it."""
+        """Bring *window* into the state *wanted* if it is still the same memory, and read back the result."""
         size = kernel.huge_page_size()
         self._wait()
         before = _look(adviser.pid)
@@ -282,7 +284,7 @@ class _Adapter:
         return Change(window, state, problem, took)
 
     def _key(self, seen: Executed, window: Window) -> tuple[int, float, int | str]:
-        """Return by what a refusal is remembered: of all windows of a file together, since its file system is why."""
+        """Return the key of a refusal: one for all windows of a file, since the file system is the reason."""
         return seen.pid, seen.started, window.part or window.start
 
     def _wait(self) -> None:
@@ -290,7 +292,7 @@ class _Adapter:
 
 
 def _shared(seen: Executed, start: int) -> _Shared | None:
-    """Return by what other processes know the window at *start*; None if it is of one process alone."""
+    """Return the key that other processes know the window at *start* by; None if only this process has it."""
     for mapping in seen.mappings:
         if mapping.start <= start < mapping.end:
             return (mapping.device, mapping.inode, start - mapping.start + mapping.offset) if _common(mapping) else None
@@ -302,7 +304,7 @@ def _common(mapping: Mapping) -> bool:
 
 
 def _look(pid: int) -> Executed:
-    """Return what *pid* executes, as much of it as can have a window."""
+    """Return what *pid* executes that is large enough for a window."""
     try:
         seen = texts.look(pid, kernel.huge_page_size(), kernel.huge_page_size())
     except PermissionError:

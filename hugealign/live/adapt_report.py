@@ -1,4 +1,4 @@
-"""Showing what `hugealign adapt` did: lines for people, and JSON.  Pure functions."""
+"""Show what `hugealign adapt` did: lines for people, and JSON.  Pure functions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,11 +10,11 @@ from hugealign.version import __version__
 
 SCHEMA = "hugealign.adapt/1"
 
-_MOST = 20  # windows that are listed; JSON has them all
+_MOST = 20  # windows listed; JSON has them all
 
 
 def lines(one: Adapted, *, verbose: bool = False) -> list[str]:
-    """Return the lines for people: the changes, with *verbose* all windows that are hot or huge, and the outcome."""
+    """Return the lines for people: the changes, with *verbose* all hot or huge windows, and the outcome."""
     name = f"{printable(one.comm)}[{one.pid}]" if one.comm else f"process {one.pid}"
     if one.problem:
         return [f"{name}: {one.problem.removeprefix(f'process {one.pid}: ')}"]

@@ -1,4 +1,4 @@
-"""`hugealign advise` as functions: would a command, or a process, gain from huge text."""
+"""`hugealign advise` as functions: whether a command or a process would gain from huge text."""
 
 import os
 import shlex
@@ -29,9 +29,9 @@ FREQUENCY = 997  # Hz; no divisor of the usual clocks
 
 @dataclass(frozen=True, slots=True)
 class AdviseOptions:
-    """How long to sample a process in *seconds*, how often in a second (*frequency*), for which *cpu* to judge.
+    """How to sample and judge: for *seconds* (a process), at *frequency* samples per second, for the processor *cpu*.
 
-    A command is sampled to its end, if that comes before *limit*.
+    A command is sampled until it ends, or for *limit* seconds if that is shorter.
     """
 
     seconds: float = SECONDS
@@ -42,11 +42,11 @@ class AdviseOptions:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """The advice about *what*: what was *judged*, the *heat*, and the *entries* that it was held against.
+    """The advice about *what*: the verdict *judged*, the *heat* behind it, and the TLB *entries* it was compared with.
 
-    *hottest* is the file with the most samples, empty for code without one.  *in_huge* is the share of the samples in
-    huge windows already.  *command* is the one thing to do next, empty for nothing.  *status* is that of the command
-    that was run, None for a process.  *lost* samples found no room.
+    *hottest* is the file with the most samples, empty for code without one.  *in_huge* is the share of the samples that
+    are already in huge windows.  *command* is the one thing to do next, empty if there is none.  *status* is the exit
+    status of the command, None for a process.  *lost* is the number of samples lost for want of room.
     """
 
     what: str
@@ -62,7 +62,7 @@ class Advice:
 
 
 def advise(command: Sequence[str], options: AdviseOptions | None = None) -> Advice:
-    """Run *command* and return whether it would gain.  Raises HugealignError."""
+    """Run *command*, and return whether it would gain from huge text.  Raises HugealignError."""
     options = options or AdviseOptions()
     held = entries(options.cpu)
     counting: list[counters.Counters] = []
@@ -86,7 +86,10 @@ def advise(command: Sequence[str], options: AdviseOptions | None = None) -> Advi
 
 
 def advise_process(target: str, options: AdviseOptions | None = None) -> Advice:
-    """Sample the process *target*, a PID or a name, and return whether it would gain.  Raises HugealignError."""
+    """Sample the process *target*, a PID or a name, and return whether it would gain from huge text.
+
+    Raises HugealignError.
+    """
     options = options or AdviseOptions()
     pids = processes.find(target)
     if len(pids) > 1:
@@ -173,7 +176,7 @@ def _for_command(command: Sequence[str], answer: Answer, hottest: str, found: He
 
 
 def _for_process(pid: int, answer: Answer, hottest: str) -> str:
-    """Return what to do next about the part of *pid* that is the hottest: as `top` says."""
+    """Return what to do next about the hottest part of *pid*, as `top` says."""
     if answer == Answer.UNKNOWN:
         return f"hugealign advise --seconds 60 -p {pid}"
     if answer not in (Answer.YES, Answer.MAYBE):
@@ -182,7 +185,7 @@ def _for_process(pid: int, answer: Answer, hottest: str) -> str:
     with suppress(OSError, HugealignError):
         seen = texts.look(pid, size, size)
         groups = rows.group([seen], {}) if seen else []
-        # The hottest part first; for others if nothing can be done about that.
+        # The hottest part first; another one if that cannot be helped.
         groups.sort(key=lambda one: one.members[0][1].path != hottest)
         actions = Actions(size, budget_of().windows)
         for action in together([actions.of(group) for group in groups]):
@@ -192,7 +195,7 @@ def _for_process(pid: int, answer: Answer, hottest: str) -> str:
 
 
 def _counting(pid: int, held: Entries) -> counters.Counters | None:
-    """Begin to count what the processor has events for; None where it has none, or does not count."""
+    """Begin to count the processor's events; return None if it has none or cannot count them."""
     found = events.of(held.cpu)
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""Showing the advice of `hugealign advise`: for people, and as JSON.  Pure functions."""
+"""Show the advice of `hugealign advise`: for people, and as JSON.  Pure functions."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ SCHEMA = "hugealign.advise/1"
 
 
 def lines(advice: Advice, *, verbose: bool = False) -> list[str]:
-    """Return the sentence, its number and the command to do next; with *verbose* what they rest on."""
+    """Return the sentence, its number and the command to run next; with *verbose*, also the evidence."""
     judged = advice.judged
     found = [f"{advice.what}: {judged.sentence}"]
     if advice.counted is None:

@@ -1,4 +1,4 @@
-"""What the processor's instruction TLBs hold: as it says itself, as is published of it, or as most do."""
+"""The sizes of the processor's instruction TLBs: reported by the processor, published, or those of a common one."""
 
 from dataclasses import dataclass
 
@@ -7,12 +7,12 @@ from hugealign.ordering.budget import answer, ask
 from hugealign.processor import table
 from hugealign.units import printable
 
-_DEFAULT = "skylake"  # the most usual in servers; its first level for huge pages is among the smallest
+_DEFAULT = "skylake"  # the most common in servers; its first level for huge pages is among the smallest
 
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """First-level entries for pages of 4 KiB (*small*) and 2 MiB (*huge*); of which *cpu*, and *why* that one."""
+    """First-level TLB entries of *cpu* for pages of 4 KiB (*small*) and 2 MiB (*huge*), and *why* that processor."""
 
     small: int
     huge: int
@@ -21,7 +21,7 @@ class Entries:
 
 
 def entries(cpu: str | None = None) -> Entries:
-    """Return those of the processor named *cpu*, or of the one that we run on.  Raises UsageError."""
+    """Return the entries of the processor named *cpu*, or else of this machine's.  Raises UsageError."""
     if cpu is not None:
         return _published(table.find(cpu), "as asked for")
     said = answer(ask())

@@ -1,7 +1,7 @@
-"""Control groups in their words: which service of systemd, which container.  Pure.
+"""Read control groups: which systemd service, which container.  Pure.
 
-Names of groups: systemd's (systemd.slice(5)), the cgroup drivers of Docker, containerd, CRI-O and Podman, and the pods
-of kubelet (pkg/kubelet/cm in Kubernetes).
+Sources for the names of groups: systemd (systemd.slice(5)), the cgroup drivers of Docker, containerd, CRI-O and Podman,
+and kubelet for pods (pkg/kubelet/cm in Kubernetes).
 """
 
 import re
@@ -9,11 +9,11 @@ import re
 _SERVICE = re.compile(r"[A-Za-z0-9:_.\\@-]{1,200}\.service")
 _CONTAINER = re.compile(r"(?:^|[-/])([0-9a-f]{64})(?:\.scope)?(?:/|$)")
 _POD = re.compile(r"[-/]pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12})")
-_SHORT = 12  # digits of a container that people see
+_SHORT = 12  # digits of a container's name to show
 
 
 def path(text: str) -> str:
-    """Return the group that the *text* of /proc/PID/cgroup names: the unified, or systemd's own where that is none."""
+    """Return the group in the *text* of /proc/PID/cgroup: the unified one, or else systemd's own."""
     groups = {}
     for line in text.splitlines():
         _, _, rest = line.partition(":")
@@ -25,7 +25,7 @@ def path(text: str) -> str:
 
 
 def service(text: str) -> str:
-    """Return the service of the system that a process with that *text* is of; empty if a user's manager runs it."""
+    """Return the system service of a process whose /proc/PID/cgroup is *text*; empty if a user's manager runs it."""
     group = path(text)
     parts = group.split("/")
     if not group.startswith("/system.slice/"):
@@ -34,7 +34,7 @@ def service(text: str) -> str:
 
 
 def container(text: str) -> str:
-    """Return the container that a process with that *text* is of, and its pod before it; empty outside of any."""
+    """Return the container of a process whose /proc/PID/cgroup is *text*, after its pod; empty outside any."""
     group = path(text)
     found = _CONTAINER.search(group)
     pod = _POD.search(group)

@@ -1,4 +1,4 @@
-"""How far the heat of a program is spread: over pages, over windows, against the entries of a TLB.  Pure."""
+"""How widely the heat of a program is spread over pages and windows, compared with TLB entries.  Pure."""
 
 import random
 from collections import Counter
@@ -8,16 +8,16 @@ from math import sqrt
 
 from hugealign.profile.goodturing import Estimate, unseen
 
-#: A page of 4 KiB: the path of its file and its number in that, or for code without a file a name and its address.
+#: A page of 4 KiB: the path of its file and its number there; for code without a file, a name and its address.
 Page = tuple[str, int]
-_WINDOW = 9  # of these bits a window has pages: 2 MiB
+_WINDOW = 9  # log2 of the pages in a window of 2 MiB
 SHARES = (0.5, 0.9, 0.99)
 _DEVIATIONS = 1.96
 
 
 @dataclass(frozen=True, slots=True)
 class Heat:
-    """The heat of *samples*: how many *pages* and *windows* hold `SHARES` of it, and what was *unseen* of pages."""
+    """The heat of *samples*: how many *pages* and *windows* hold each of `SHARES`, and how much is *unseen*."""
 
     samples: int
     pages: tuple[int, ...]
@@ -32,7 +32,7 @@ def heat(counts: Mapping[Page, int]) -> Heat:
 
 
 def by_window(counts: Mapping[Page, int]) -> "Counter[Page]":
-    """Return the samples by window, where the windows of a file are those of its offsets."""
+    """Return the samples by window; the windows of a file are counted by its offsets."""
     found: Counter[Page] = Counter()
     for (name, number), count in counts.items():
         found[name, number >> _WINDOW] += count
@@ -40,7 +40,7 @@ def by_window(counts: Mapping[Page, int]) -> "Counter[Page]":
 
 
 def _holding(counts: Mapping[Page, int]) -> tuple[int, ...]:
-    """Return how many of the hottest hold each of `SHARES`."""
+    """Return how many of the hottest keys hold each of `SHARES`."""
     ranked, total = sorted(counts.values(), reverse=True), sum(counts.values())
     found: list[int] = []
     held = 0
@@ -52,11 +52,11 @@ def _holding(counts: Mapping[Page, int]) -> tuple[int, ...]:
 
 
 def beyond(counts: Mapping[Page, int], entries: int) -> Estimate:
-    """Return what share of the heat is on pages beyond the *entries* hottest ones.
+    """Return the share of the heat that lies beyond the *entries* hottest pages.
 
-    The hottest pages of a sample look hotter than they are, and pages that were not seen are missing: the plain share
-    is too small.  If one half of the samples says which pages are the hottest, and the other half how hot they are, the
-    share is too large.  The real one lies between both, and their mean is returned.
+    The hottest pages of a sample look hotter than they are, and unseen pages are missing, so the plain share is too
+    small.  If one half of the samples picks the hottest pages and the other half measures their heat, the share is too
+    large.  The real share lies between the two; this returns their mean.
     """
     total = sum(counts.values())
     if not total:
@@ -73,7 +73,7 @@ def beyond(counts: Mapping[Page, int], entries: int) -> Estimate:
 
 
 def _outside(ranked: Mapping[Page, int], counted: Mapping[Page, int], entries: int) -> float:
-    """Return the share of *counted* that is not on the *entries* hottest of *ranked*."""
+    """Return the share of *counted* that is outside the *entries* hottest pages of *ranked*."""
     hottest = sorted((page for page in ranked if ranked[page]), key=lambda page: (-ranked[page], page))[:entries]
     total = sum(counted.values())
     return 1 - sum(counted[page] for page in hottest) / total if total else 0.0

@@ -1,4 +1,4 @@
-"""Which windows of a process shall be huge, by where it runs, and never more than so many.  Pure."""
+"""Choose the windows of a process that should be huge, by where it runs and within a limit.  Pure."""
 
 from bisect import bisect_right
 from collections import Counter
@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from hugealign.process.pagemap import State
 from hugealign.process.smaps import Mapping
 
-#: A window that is not huge has to be hotter by this much than one that is, to take its place: each change costs.
+#: A small window replaces a huge one only if it is hotter by this factor, since each change costs.
 _BETTER = 1.25
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A window of executable memory: *heat* are the samples in it, *ours* whether `adapt` may split it again.
+    """A window of executable memory: *heat* is its number of samples, and *ours* whether `adapt` may split it again.
 
     *part* is the path of its file, empty for code without one.
     """
@@ -28,13 +28,13 @@ class Window:
 
     @property
     def huge(self) -> bool:
-        """Whether it is."""
+        """Whether the window is huge."""
         return self.state == State.HUGE
 
 
 @dataclass(frozen=True, slots=True)
 class AdaptPlan:
-    """What to do, in this order: *split* these windows, then *collapse* those."""
+    """The changes to make: first *split* these windows, then *collapse* those."""
 
     split: tuple[Window, ...] = ()
     collapse: tuple[Window, ...] = field(default=())
@@ -43,7 +43,7 @@ class AdaptPlan:
 def windows(mappings: Sequence[Mapping], addresses: "Counter[int]", page_size: int) -> list[Window]:
     """Return the whole windows of *mappings*, the hottest first; *addresses* are samples.
 
-    A window of a file is another process's as well, so that only those of no file are ours to split.
+    Other processes share the windows of a file, so only windows without a file are ours to split.
     """
     found = []
     for mapping in mappings:
@@ -65,10 +65,11 @@ def windows(mappings: Sequence[Mapping], addresses: "Counter[int]", page_size: i
 
 
 def plan(found: Sequence[Window], most: int, refused: frozenset[int] = frozenset()) -> AdaptPlan:
-    """Return what makes the hottest of the windows *found* huge, so that at most *most* are.
+    """Return the changes that make the hottest of the windows *found* huge, at most *most* of them.
 
-    Those at the addresses *refused* cannot be.  What is huge and not ours to split stays, and counts.  Code without a
-    file that was not sampled comes last: while there is room it may as well be huge, for nobody else makes it so.
+    The windows at the addresses *refused* cannot be huge.  Huge windows that are not ours to split stay, and count.
+    Code without a file that has no samples comes last: it may be huge while there is room, since nobody else makes it
+    huge.
     """
     fixed = sum(window.huge and not window.ours for window in found)
     room = max(0, most - fixed)
@@ -83,6 +84,6 @@ def plan(found: Sequence[Window], most: int, refused: frozenset[int] = frozenset
 
 
 def share(found: Sequence[Window], total: int, states: MappingOf[int, State] | None = None) -> float:
-    """Return the share of the *total* samples that are in huge windows; *states* are later ones than those *found*."""
+    """Return the share of the *total* samples in huge windows; *states* replaces states in *found* by later ones."""
     huge = sum(w.heat for w in found if (states or {}).get(w.start, w.state) == State.HUGE)
     return huge / total if total else 0.0

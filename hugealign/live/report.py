@@ -1,4 +1,4 @@
-"""Showing what all processes run from: a table, JSON, and metrics for Prometheus.  Pure functions."""
+"""Show what all processes run from: a table, JSON, and metrics for Prometheus.  Pure functions."""
 
 import time
 from collections.abc import Callable
@@ -16,7 +16,7 @@ _HEAD = ("PROCS", "CPU%", "PROGRAM", "PART", "TEXT", "HUGE", "CAN", "COULD", "AC
 
 
 def head(machine: Machine) -> list[str]:
-    """Return the lines above the table: when it was, what the processor can hold, and who is not in it."""
+    """Return the lines above the table: the time, the processor's entries, and the processes that are not in it."""
     clock = time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(machine.time))
     budget = machine.budget
     lines = [f"{clock}  {budget.entries} entries for {format_size(machine.page_size)} pages ({budget.why})"]
@@ -41,7 +41,7 @@ def _processes(count: int) -> str:
 
 
 def table(machine: Machine, *, width: int = 0, height: int = 0) -> list[str]:
-    """Return the lines for people: at most *height*, cut at *width* columns; 0 for as many as there are."""
+    """Return the lines for people: at most *height* of them, cut at *width* columns; 0 means no limit."""
     lines = head(machine)
     contained = any(row.container for row in machine.rows)
     cells = [_cells(row, contained) for row in machine.rows]
@@ -133,7 +133,7 @@ def metrics(machine: Machine) -> str:
 
     Format: prometheus.io/docs/instrumenting/exposition_formats; names by prometheus.io/docs/practices/naming.
     """
-    # Two names can look alike once they are escaped, and a metric that comes twice spoils the file.
+    # Two names can look alike once they are escaped, and a duplicate metric spoils the file.
     alike: dict[str, list[ProgramRow]] = {}
     for row in machine.rows:
         alike.setdefault(_labels(row), []).append(row)
@@ -166,7 +166,7 @@ def _labels(row: ProgramRow) -> str:
 
 
 def _label(text: str) -> str:
-    """Return *text* as the value of a label: what does not print is escaped for people, then for the format."""
+    """Return *text* as the value of a label: unprintable characters are escaped for people, the rest for the format."""
     return printable(text).replace("\\", "\\\\").replace('"', '\\"')
 
 

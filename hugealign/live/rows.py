@@ -1,4 +1,4 @@
-"""What all processes have, by program, part by part.  Pure."""
+"""The text of all processes, by program and part.  Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from hugealign.ps.runtimes import Runtime
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What makes a row: the *program*, in which *container* if that was asked for, and which *part* of it."""
+    """The key of a row: the *program*, its *container* if asked for, and the *part*."""
 
     program: str
     container: str
@@ -21,9 +21,9 @@ class Key:
 
 @dataclass(slots=True)
 class Group:
-    """The same part of the processes of a program: *members* are each a process and its part.
+    """The same part in all processes of a program: *members* pairs each process with its part.
 
-    *cpu* is the share of one processor that these processes have used, all parts of them together.
+    *cpu* is the share of one processor that these processes have used in total.
     """
 
     key: Key
@@ -36,10 +36,10 @@ class Group:
 class ProgramRow:
     """One part of one program, in all of its processes together.  All names are untrusted text.
 
-    *kind* is ``program``, ``library`` or ``code`` (without a file); *part* is the path of the file, or what the code is
-    called.  *text* and *huge* are bytes.  Of its windows *windows_huge* are huge, *windows_possible* can be as the
-    files lie now, *windows_reachable* could be after the *action*, the one thing to do next; empty where nothing is to
-    be done.  *reason* says why not all is huge.  *cpu* is the share of one processor that the processes use.
+    *kind* is ``program``, ``library`` or ``code`` (without a file); *part* is the path of the file, or the name of the
+    code.  *text* and *huge* are bytes.  *windows_huge* windows are huge, *windows_possible* can be with the files as
+    they are, and *windows_reachable* could be after *action*, the one thing to do next (empty if there is none).
+    *reason* says why not all is huge.  *cpu* is the share of one processor that the processes use.
     """
 
     program: str
@@ -58,7 +58,7 @@ class ProgramRow:
 
     @property
     def gain(self) -> tuple[float, int]:
-        """By what rows are ranked: the processor time of processes with windows to gain, then these windows."""
+        """The sort key: the processor time of processes with windows to gain, then the number of these windows."""
         more = self.windows_reachable - self.windows_huge
         if more <= 0 or not self.action:
             return 0.0, 0
@@ -68,7 +68,7 @@ class ProgramRow:
 def group(
     executed: Sequence[Executed], shares: Mapping[int, float], containers: Mapping[int, str] | None = None
 ) -> list[Group]:
-    """Return the parts of *executed* by program; *shares* are of a processor, and *containers* names, by PID."""
+    """Return the parts of *executed* by program; *shares* (of a processor) and *containers* (names) are by PID."""
     found: dict[Key, Group] = {}
     for one in executed:
         inside = containers.get(one.pid, "") if containers else ""
@@ -83,12 +83,12 @@ def group(
 
 
 def ranked(rows: Sequence[ProgramRow]) -> tuple[ProgramRow, ...]:
-    """Return *rows*, those with the most to gain first; what is equal by name."""
+    """Return *rows*, those with the most to gain first, equal ones by name."""
     return tuple(sorted(rows, key=lambda row: (*(-part for part in row.gain), -row.cpu, row.program, row.part)))
 
 
 def shares(now: Sequence[Executed], before: Sequence[Executed] | None, at: float, earlier: float) -> dict[int, float]:
-    """Return the share of a processor that each process has used since a look *earlier*, without one since its start.
+    """Return the share of a processor that each process has used since the look *earlier*, or else since its start.
 
     *at* and *earlier* are seconds since boot.
     """

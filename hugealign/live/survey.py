@@ -1,4 +1,4 @@
-"""All processes that we may look at, in one go: what is large of what they execute."""
+"""Look at all processes that the user may look at, and collect the large text that they execute."""
 
 import os
 import threading
@@ -10,17 +10,17 @@ from hugealign.errors import HugealignError
 from hugealign.process import processes, texts
 from hugealign.process.texts import Executed
 
-_PATIENCE = 1.0  # seconds for one process: a file system that hangs may hold the lock of its mappings (mmap_lock)
-_MOST_SILENT = 16  # processes that do not answer; then there is more to mend than small pages
+_PATIENCE = 1.0  # seconds for one process: a hanging file system may hold the lock of its mappings (mmap_lock)
+_MOST_SILENT = 16  # unresponsive processes; with more, the machine has worse problems than small pages
 
 Look = Callable[[int], Executed | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """*executed* are the processes with large text; *others* have none, *hidden* are not ours, *silent* did not answer.
+    """The result: *executed* have large text, *others* have none, *hidden* are not readable, *silent* did not answer.
 
-    *at* is when it was, in seconds since boot (CLOCK_BOOTTIME), and *seconds* what it took.
+    *at* is the time of the survey in seconds since boot (CLOCK_BOOTTIME), and *seconds* its duration.
     """
 
     executed: tuple[Executed, ...]
@@ -32,9 +32,9 @@ class Survey:
 
 
 def survey(least: int, page_size: int, pids: Sequence[int] | None = None, look: Look | None = None) -> Survey:
-    """Look at all processes, or at *pids*; large is *least* bytes of one file, or of none.
+    """Look at all processes, or at *pids*; text is large from *least* bytes in one file, or without a file.
 
-    A process that does not answer is left to its fate: neither are we killed by it, nor do the others wait.
+    The survey abandons a process that does not answer: it neither hangs with that process nor makes the others wait.
     """
     at, began = time.clock_gettime(time.CLOCK_BOOTTIME), time.perf_counter()
     todo = iter(processes.pids() if pids is None else pids)
@@ -56,7 +56,7 @@ def survey(least: int, page_size: int, pids: Sequence[int] | None = None, look: 
 
 
 class _Work:
-    """What all workers share; only one of them is not abandoned."""
+    """The state that all workers share; all but one of them are abandoned."""
 
     def __init__(self, todo: Iterator[int], look: Look) -> None:
         self.todo = todo
@@ -67,7 +67,7 @@ class _Work:
 
 
 class _Worker(threading.Thread):
-    """Looks at one process after the other.  A read that never comes back ends with this process."""
+    """A thread that looks at one process after another.  A read that never returns ends with hugealign's process."""
 
     def __init__(self, work: _Work) -> None:
         super().__init__(daemon=True)
@@ -78,11 +78,11 @@ class _Worker(threading.Thread):
         self.pid = 0
 
     def used(self) -> float:
-        """Return the processor time that it has used: one that waits for a lock uses none, a long list does."""
+        """Return the thread's processor time: waiting for a lock uses none, reading a long list does."""
         return texts.used(f"self/task/{self.native_id}")
 
     def run(self) -> None:
-        """Look until there is nothing more, or nobody waits for it."""
+        """Look until no process is left, or the worker is abandoned."""
         work, own = self._work, os.getpid()
         for pid in work.todo:
             self.pid = pid

@@ -1,4 +1,4 @@
-"""`hugealign top` as functions: the large text of all processes, by program, and what to do about each."""
+"""`hugealign top` as functions: the large text of all processes, by program, with the action for each."""
 
 import os
 import time
@@ -18,9 +18,10 @@ _SHARE = 100  # a look may take one per cent of one processor
 
 @dataclass(frozen=True, slots=True)
 class TopOptions:
-    """How to look: *interval* seconds between looks, None for as many as cost one per cent of a processor at most.
+    """How to look: *interval* seconds between looks, None for a pace that costs at most one per cent of a processor.
 
-    *containers*: a program in two containers is two rows.  Windows have *page_size* bytes, 0 for the kernel's.
+    With *containers*, a program in two containers makes two rows.  *page_size* is the size of a window in bytes, 0 for
+    the kernel's huge page size.
     """
 
     interval: float | None = None
@@ -29,18 +30,19 @@ class TopOptions:
 
     @property
     def window(self) -> int:
-        """The bytes of a window."""
+        """The size of a window in bytes."""
         return self.page_size or kernel.huge_page_size()
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What all processes run from, at *time* (seconds since 1970).
+    """The text that all processes run from, at *time* (seconds since 1970).
 
-    *rows* begin with what has the most to gain.  *processes* have large text; *others* have less than a window of it in
-    each file, kernel threads among them; *hidden* are not ours to look at, and *silent* are PIDs that did not answer.
-    *budget* are the processor's entries for 2 MiB pages.  *seconds* is what the look took; *interval* is the time over
-    which processor time was counted, 0 for the life of each process; *privileged*: root looked.
+    *rows* begin with the most to gain.  *processes* have large text; *others* have less than a window of it in each
+    file, kernel threads among them; *hidden* may not be looked at without more privileges, and *silent* are the PIDs
+    that did not answer.  *budget* has the processor's entries for 2 MiB pages.  *seconds* is the duration of the look;
+    *interval* is the time over which processor time was counted, 0 for the life of each process; *privileged*: root
+    looked.
     """
 
     rows: tuple[ProgramRow, ...]
@@ -65,10 +67,10 @@ def top(options: TopOptions | None = None) -> Machine:
 
 
 def watch(options: TopOptions | None = None) -> Iterator[Machine]:
-    """Yield what there is to see again and again, for ever."""
+    """Yield the state of the machine again and again, forever."""
     options = options or TopOptions()
     window = options.window
-    asked = ask()  # the processor answers while we look at the processes
+    asked = ask()  # the processor answers while the survey runs
     began = time.process_time()
     found, before = survey.survey(window, window), None
     budget = of_this_machine(asked)

@@ -1,7 +1,7 @@
-"""Would it gain?  From heat and counters to one answer.  Pure.
+"""Turn heat and counters into one answer: would huge text gain?  Pure.
 
-The limits were drawn by holding the answers against simulated misses (docs/results/advise.md, which names the cases
-where they are wrong).
+The limits come from comparing answers with simulated misses (docs/results/advise.md, which names the cases where they
+are wrong).
 """
 
 from collections.abc import Callable, Mapping
@@ -14,20 +14,20 @@ from hugealign.live.entries import Entries
 from hugealign.live.heat import Heat, Page
 from hugealign.profile.goodturing import Estimate
 
-#: Of samples: below the first share the text fits the TLB; above the second so much does not that it shows.
+#: Shares of samples: below the first the text fits the TLB; above the second the overflow is large enough to show.
 _FITS, _EXCEEDS = 0.03, 0.25
-#: Of the entries, that the pages with 99 % of the samples may fill: a loop over a few pages more than a table has
-#: misses all the time, however hot they are.
+#: The share of the entries that the pages with 99 % of the samples may fill: a loop over slightly more pages than a
+#: table has entries misses all the time, however hot the pages are.
 _FILLED = 0.8
-#: Of cycles in page walks for code; of first-level misses for each thousand instructions.
+#: Limits for the share of cycles in page walks for code, and for first-level misses per thousand instructions.
 _WALKS = (0.005, 0.02)
 _MISSES = (0.5, 2.0)
 _ENOUGH = 500  # samples
-_HUGE = 0.9  # of the samples in huge windows: then it is done
+_HUGE = 0.9  # share of the samples in huge windows from which there is nothing left to do
 
 
 class Answer(StrEnum):
-    """Whether huge text would gain."""
+    """Whether the program would gain from huge text."""
 
     YES = "yes"
     MAYBE = "maybe"
@@ -38,9 +38,9 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What hardware counters said: the share of *cycles* in page walks for code, None where nothing counts these.
+    """What the hardware counters say: the share of *cycles* in page walks for code, None where no event counts these.
 
-    *misses* are those of the first-level instruction TLB for each thousand instructions.  *source* says where the
+    *misses* is the number of first-level instruction TLB misses per thousand instructions.  *source* says where the
     encodings of the *events* are published.
     """
 
@@ -52,9 +52,9 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The *answer*, and the heat it rests on: beyond the entries for *small* pages, and for *huge* ones.
+    """The *answer*, and the heat it rests on: the share beyond the entries for *small* pages and for *huge* ones.
 
-    *share* is the number that counts, *low* and *high* what it may be; *sentence* says it in words.
+    *share* is the number that decides, between *low* and *high*; *sentence* puts the answer in words.
     """
 
     answer: Answer

@@ -1,1 +1,1 @@
-"""The machine at hand: its kernel, its memory, its libraries, and children that may hang or die."""
+"""The local machine: its kernel, its memory, its libraries, and children for work that may hang or die."""

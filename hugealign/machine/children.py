@@ -1,4 +1,4 @@
-"""Doing what may hang or die in child processes, all at once, with one time limit."""
+"""Run work that may hang or die in child processes, all at once, with one time limit."""
 
 import os
 import signal
@@ -9,15 +9,15 @@ from contextlib import suppress
 from hugealign import environment
 from hugealign.descriptors import forked, using
 
-_MOST = 1 << 16  # bytes kept of what a child says; the rest is not read
-_GRACE = 0.5  # seconds that a killed child has to end
+_MOST = 1 << 16  # bytes to keep of a child's output; the rest is not read
+_GRACE = 0.5  # seconds for a killed child to end
 
 
 class Child:
     """A child process and the pipe that it writes to: a command, or a function that returns bytes.
 
-    *output* is what it said so far, *status* its exit status (minus the signal that ended it), None while it runs or
-    when it ran too long.
+    *output* is its output so far.  *status* is its exit status (minus the signal that ended it), None while it runs or
+    if it ran too long.
     """
 
     __slots__ = ("_fd", "_pid", "output", "status")
@@ -30,7 +30,7 @@ class Child:
 
     @property
     def text(self) -> str:
-        """What it said, decoded; untrusted."""
+        """Its output, decoded; untrusted."""
         return self.output.decode("utf-8", "surrogateescape")
 
     def fileno(self) -> int:
@@ -38,7 +38,7 @@ class Child:
         return self._fd
 
     def read(self) -> bool:
-        """Read what there is; False when nothing more comes, or when it was enough."""
+        """Read the available output; return False at the end, or if it is enough."""
         piece = os.read(self._fd, _MOST)
         self.output += piece
         return bool(piece) and len(self.output) < _MOST
@@ -51,7 +51,7 @@ class Child:
         for kill in (os.killpg, os.kill):
             with suppress(ProcessLookupError, PermissionError):
                 kill(self._pid, signal.SIGKILL)
-        # In uninterruptible sleep, on a dead network file system, not even that ends it: then it is left to init.
+        # Not even SIGKILL ends uninterruptible sleep, on a dead network file system: then the child is left to init.
         self._reap(time.monotonic() + _GRACE)
         self.status = None
 
@@ -59,7 +59,7 @@ class Child:
         while True:
             try:
                 pid, status = os.waitpid(self._pid, os.WNOHANG)
-            except ChildProcessError:  # our parent had us ignore SIGCHLD: the kernel keeps no status (wait(2))
+            except ChildProcessError:  # our parent made us ignore SIGCHLD: the kernel keeps no status (wait(2))
                 return True
             if pid:
                 self.status = os.waitstatus_to_exitcode(status)
@@ -70,8 +70,8 @@ class Child:
 
 
 def command(words: Sequence[str]) -> Child | None:
-    """Start a command, its messages in English and in the output; None if it cannot be started."""
-    import subprocess  # costs as much as a child that is a function
+    """Start a command with English messages, stderr in its output; return None if it cannot be started."""
+    import subprocess  # its import costs as much as a child that is a function
 
     reading, writing = os.pipe()
     english = environment.as_given() | {b"LC_ALL": b"C"}
@@ -88,20 +88,20 @@ def command(words: Sequence[str]) -> Child | None:
     except (OSError, ValueError):
         os.close(reading)
         return None
-    child.returncode = 0  # reaped by us: Popen must not complain
+    child.returncode = 0  # we reap it: Popen must not complain
     return Child(child.pid, reading)
 
 
 def function(work: Callable[[], bytes]) -> Child:
-    """Start *work* in a child process; what it returns becomes the output.
+    """Start *work* in a child process; its result becomes the output.
 
-    An exception, a signal or a hang there ends as an output of nothing.
+    After an exception, a signal or a hang there, the output is empty.
     """
     return Child(*forked(lambda: work()[:_MOST], alone=True))
 
 
 def result(work: Callable[[], bytes]) -> bytes:
-    """Return what *work* returns in a child process, which ^C ends together with us; nothing where it fails."""
+    """Run *work* in a child process, which ^C ends together with us; return its result, empty if it fails."""
     pid, reading = forked(work)
     try:
         with open(reading, "rb") as pipe:
@@ -112,7 +112,7 @@ def result(work: Callable[[], bytes]) -> bytes:
 
 
 def collect(children: Sequence[Child], seconds: float) -> None:
-    """Wait until all have ended, at most *seconds*; then kill the rest."""
+    """Wait at most *seconds* until all *children* have ended; then kill the rest."""
     import selectors
 
     deadline = time.monotonic() + seconds

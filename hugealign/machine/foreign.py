@@ -1,4 +1,4 @@
-"""Mounts into the mount namespace of another process: a container that is being made."""
+"""Mount files into the mount namespace of another process: a container that is being created."""
 
 import ctypes
 import os
@@ -9,7 +9,7 @@ from hugealign.errors import HugealignError
 from hugealign.machine import children, rooted
 from hugealign.machine.namespace import NamespaceError
 
-# The numbers of every architecture (include/uapi/asm-generic/unistd.h); linux/mount.h, linux/fcntl.h, linux/sched.h.
+# Same numbers on all architectures (include/uapi/asm-generic/unistd.h); linux/mount.h, linux/fcntl.h, linux/sched.h.
 _SYS_OPEN_TREE, _SYS_MOVE_MOUNT, _SYS_MOUNT_SETATTR = 428, 429, 442
 _OPEN_TREE_CLONE, _AT_EMPTY_PATH = 1, 0x1000
 _MOVE_MOUNT_F_EMPTY_PATH, _MOVE_MOUNT_T_EMPTY_PATH = 4, 0x40
@@ -24,9 +24,9 @@ class _Attributes(ctypes.Structure):
 
 
 def tree(fd: int) -> int:
-    """Return a mount of the open file, read-only, that is nowhere yet.  Raises NamespaceError.
+    """Return a read-only mount of the open file that is not attached anywhere yet.  Raises NamespaceError.
 
-    Linux 5.12.  A plain bind mount would not do: its source has to be in the same namespace.
+    Needs Linux 5.12.  A plain bind mount would not do: its source has to be in the same namespace.
     """
     made = _call("make a mount of the copy", _SYS_OPEN_TREE, fd, b"", _OPEN_TREE_CLONE | _AT_EMPTY_PATH | os.O_CLOEXEC)
     attributes = _Attributes(_MOUNT_ATTR_RDONLY | _MOUNT_ATTR_NODEV)
@@ -41,9 +41,9 @@ def tree(fd: int) -> int:
 
 
 def place(pid: int, root: str, trees: Sequence[tuple[str, int]]) -> list[str]:
-    """Put each of *trees* over the file of its path below the directory *root*, as the process *pid* sees them.
+    """Mount each of *trees* over the file at its path below the directory *root*, as the process *pid* sees them.
 
-    Return why not, for each; empty where it was done.  The process may be one that gives itself another root later.
+    Return for each the reason why it failed; empty if it did not.  The process may switch to another root later.
     """
 
     def work() -> bytes:

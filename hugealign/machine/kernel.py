@@ -1,4 +1,4 @@
-"""What this kernel says about itself: its huge page size, its file systems, its free memory."""
+"""Facts from this kernel: its huge page size, its file systems, its free memory."""
 
 import functools
 
@@ -11,7 +11,7 @@ _USUAL = 2 << 20
 
 @functools.cache
 def huge_page_size(path: str = _PMD_SIZE) -> int:
-    """Return the bytes that one PMD maps on this kernel; 2 MiB where it does not say (no THP built in)."""
+    """Return the bytes that one PMD maps on this kernel; 2 MiB if the kernel does not say (no THP built in)."""
     try:
         with open(path, encoding="ascii") as file:
             return int(file.read())
@@ -20,7 +20,7 @@ def huge_page_size(path: str = _PMD_SIZE) -> int:
 
 
 def available_memory() -> int | None:
-    """Return the bytes that can be used without swapping (``MemAvailable``), or None without /proc."""
+    """Return the bytes that are available without swapping (``MemAvailable``), or None without /proc."""
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
             for line in file:
@@ -32,19 +32,19 @@ def available_memory() -> int | None:
 
 
 def file_system(device: int) -> str | None:
-    """Return the type (``ext4``) of the file system with the ``st_dev`` *device*; None as `mounts.of_device`."""
+    """Return the type (``ext4``) of the file system with the ``st_dev`` *device*; None as in `mounts.of_device`."""
     mount = mounts.of_device(device)
     return mount.kind.decode("ascii", "replace") if mount else None
 
 
 def file_system_of(fd: int) -> str | None:
-    """Return the type of the file system on which the open file *fd* lies, by its mount; btrfs too."""
+    """Return the type of the file system of the open file *fd*, from its mount; works for btrfs too."""
     mount = _mount_of(fd)
     return mount.kind.decode("ascii", "replace") if mount else None
 
 
 def mount_options_of(fd: int) -> list[str]:
-    """Return the options of the file system on which the open file *fd* lies; none if they cannot be seen."""
+    """Return the options of the file system of the open file *fd*; none if they cannot be read."""
     mount = _mount_of(fd)
     return mounts.text(mount.options).split(",") if mount else []
 

@@ -1,7 +1,7 @@
-"""Finding the shared libraries of a program as the dynamic linker would, without running anything.
+"""Find the shared libraries of a program as the dynamic linker would, without running anything.
 
-ld.so(8) has the order of the search, elf/dl-load.c of glibc the details.  What dlopen brings in later, LD_PRELOAD and
-LD_AUDIT are not looked for.
+ld.so(8) describes the search order, elf/dl-load.c of glibc the details.  Libraries from later dlopen calls, LD_PRELOAD
+and LD_AUDIT are not searched for.
 """
 
 import contextlib
@@ -18,14 +18,14 @@ from hugealign.errors import HugealignError
 from hugealign.regular import opened
 
 _CACHE = "/etc/ld.so.cache"
-_CACHE_LIMIT = 1 << 26  # bytes of it that are read; real ones have less than a tenth of a MiB
+_CACHE_LIMIT = 1 << 26  # bytes to read of it; real ones have less than a tenth of a MiB
 _CACHE_MAGIC = b"glibc-ld.so.cache1.1"
 _LIMIT = 4096  # libraries of one program; a hostile chain must end
-_PLACES_LIMIT = 1 << 16  # paths at which the libraries of one program are looked for; real programs have some hundred
+_PLACES_LIMIT = 1 << 16  # paths to try for the libraries of one program; real programs need some hundred
 _EM_386 = 3
 _MULTIARCH = {EM_X86_64: "x86_64-linux-gnu", EM_AARCH64: "aarch64-linux-gnu", _EM_386: "i386-linux-gnu"}
 _PLATFORMS = {EM_X86_64: "x86_64", EM_AARCH64: "aarch64", _EM_386: "i686"}
-#: Levels of the x86-64 psABI and what /proc/cpuinfo must show for them, beside the level below.
+#: Levels of the x86-64 psABI, and the flags in /proc/cpuinfo that each needs besides those of the level below.
 _LEVELS = {
     "x86-64-v2": "cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3",
     "x86-64-v3": "abm avx avx2 bmi1 bmi2 f16c fma movbe xsave",
@@ -33,13 +33,13 @@ _LEVELS = {
 }
 
 
-#: Whether a file is of 64 bits, whether it is little-endian, and its machine: what linked files have in common.
+#: Whether a file is 64-bit, whether it is little-endian, and its machine: equal in all files of a program.
 _Kind = tuple[bool, bool, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Libraries:
-    """What was found: real *paths*, in the order of loading, and the names *missing*, each with who needs it."""
+    """The result: real *paths* in loading order, and the names *missing*, each with the file that needs it."""
 
     paths: tuple[str, ...]
     missing: tuple[tuple[str, str], ...]
@@ -47,7 +47,7 @@ class Libraries:
 
 @dataclass(eq=False, slots=True)
 class _Object:
-    """A loaded file: *origin* is its directory, *loader* what needed it first."""
+    """A loaded file: *origin* is its directory, *loader* the object that needed it first."""
 
     path: str
     origin: str
@@ -59,9 +59,10 @@ class _Object:
 
 @dataclass(slots=True)
 class _Search:
-    """Where is looked, and what is known: *left* places may still be looked at; *foreign* files are of other kinds.
+    """The state of a search: how many places are *left* to try, and which files are *foreign*, of another kind.
 
-    A search path of 64 KiB and 4,096 names would be half a billion places, and each of them could be the same file.
+    Without the limit, a search path of 64 KiB and 4,096 names would be half a billion places, and each of them could be
+    the same file.
     """
 
     environ: Mapping[str, str]
@@ -72,9 +73,9 @@ class _Search:
 
 
 def resolve(path: str, environ: Mapping[str, str] = os.environ) -> Libraries:
-    """Return the libraries that the program or library at *path* would be loaded with.
+    """Return the libraries that the loader would map for the program or library at *path*.
 
-    Raises NotElfError, MalformedElfError, FileError when *path* itself cannot be read.
+    Raises NotElfError, MalformedElfError, FileError if *path* itself cannot be read.
     """
     with opened(path) as fd:
         program = _read(fd, path, None)
@@ -87,7 +88,7 @@ def resolve(path: str, environ: Mapping[str, str] = os.environ) -> Libraries:
     known = {name for one in objects[1:] for name in (one.dynamic.soname, one.path)}
     loaded = {one.identity for one in objects}
     missing: dict[str, str] = {}
-    for needing in objects:  # grows: breadth first, as the dynamic linker does it
+    for needing in objects:  # it grows: breadth first, like the dynamic linker
         for name in needing.dynamic.needed:
             if not name or len(objects) > _LIMIT or name in known:
                 continue
@@ -102,7 +103,7 @@ def resolve(path: str, environ: Mapping[str, str] = os.environ) -> Libraries:
 
 
 def _found(name: str, needing: _Object, search: _Search) -> _Object | None:
-    """Return the file that *name* means to *needing*; None if there is none, or too much was looked at already."""
+    """Return the file that *name* means to *needing*; None if there is none, or the limit is reached."""
     if not search.left:
         return None
     for place in _places(name, needing, search):
@@ -119,13 +120,13 @@ def _read(fd: int, path: str, loader: _Object | None) -> _Object:
     info = os.fstat(fd)
     real = os.path.realpath(path)
     kind = (image.is64, image.little, image.e_machine)
-    # $ORIGIN of the program is where it really lies; of a library, where it was found.
+    # $ORIGIN is the real directory of the program, but for a library the directory where it was found.
     origin = os.path.dirname(os.path.abspath(path) if loader else real)
     return _Object(real, origin, kind, read_dynamic(fd, image), (info.st_dev, info.st_ino), loader)
 
 
 def _candidate(path: str, needing: _Object, search: _Search) -> _Object | None:
-    """Return the file at *path* if *needing* could be linked with it: the others are passed over in the search."""
+    """Return the file at *path* if *needing* could be linked with it; the search skips all others."""
     with contextlib.suppress(HugealignError), opened(path) as fd:
         info = os.fstat(fd)
         identity = info.st_dev, info.st_ino
@@ -140,7 +141,7 @@ def _candidate(path: str, needing: _Object, search: _Search) -> _Object | None:
 
 
 def _places(name: str, needing: _Object, search: _Search) -> Iterator[str]:
-    """Yield the paths at which *name* is looked for."""
+    """Yield the paths to try for *name*."""
     if "/" in name:
         yield _expand(name, needing.origin, needing.kind)
         return
@@ -169,7 +170,7 @@ def _in(directories: Sequence[str], name: str, search: _Search) -> Iterator[str]
         yield os.path.join(directory, name)
 
 
-@functools.lru_cache(maxsize=64)  # one for all names that a file needs
+@functools.lru_cache(maxsize=64)  # the same for all names that a file needs
 def _split(path: str, separator: str, origin: str, kind: _Kind) -> tuple[str, ...]:
     # An empty part means the current directory (fillin_rpath in elf/dl-load.c).
     return tuple(_expand(part, origin, kind) or "." for part in re.split(separator, path)) if path else ()
@@ -194,7 +195,7 @@ def _defaults(kind: _Kind) -> list[str]:
 
 
 def _levels() -> list[str]:
-    """Return the names of the subdirectories of glibc-hwcaps that this processor may use, the best first."""
+    """Return the subdirectories of glibc-hwcaps that this processor can use, the best first."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             flags = next((set(line.partition(":")[2].split()) for line in file if line.startswith("flags")), set())
@@ -211,8 +212,8 @@ def _levels() -> list[str]:
 def _cache(path: str = _CACHE) -> dict[str, list[str]]:
     """Return what ldconfig(8) has found: name -> paths, the best first; empty without its file.
 
-    Format: ``struct cache_file_new`` in sysdeps/generic/dl-cache.h of glibc, in the byte order of the machine; it may
-    follow the old format.
+    Format: ``struct cache_file_new`` in sysdeps/generic/dl-cache.h of glibc, in the machine's byte order; it may follow
+    the old format.
     """
     try:
         with open(path, "rb") as file:

@@ -1,4 +1,4 @@
-"""How much memory we may use, and in which pieces it is free: control groups and the buddy allocator.
+"""How much memory we may use, and how large the free pieces are: control groups and the buddy allocator.
 
 Formats: Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst, Documentation/filesystems/proc.rst 1.3.
 """
@@ -8,11 +8,11 @@ import os
 from hugealign import mounts
 from hugealign.machine import kernel
 
-_UNLIMITED = 1 << 62  # version 1 has no word for it but a number of this kind
+_UNLIMITED = 1 << 62  # version 1 has no word for "unlimited", only a number this large
 
 
 def limit() -> int | None:
-    """Return the bytes that our control group and those above it may use; None without a limit."""
+    """Return the bytes that our control group and its ancestors may use; None without a limit."""
     values = [
         _number(os.path.join(group, name)) for group in _groups() for name in ("memory.max", "memory.limit_in_bytes")
     ]
@@ -20,16 +20,16 @@ def limit() -> int | None:
 
 
 def used() -> int | None:
-    """Return the bytes that our own control group uses, its page cache included; None if it does not say."""
+    """Return the bytes that our own control group uses, including its page cache; None if it does not say."""
     names = ("memory.current", "memory.usage_in_bytes")
     values = (_number(os.path.join(group, name)) for group in reversed(_groups()) for name in names)
     return next((value for value in values if value is not None), None)
 
 
 def room() -> int | None:
-    """Return the bytes that our control group and those above it may still use; None without a limit.
+    """Return the bytes that our control group and its ancestors may still use; None without a limit.
 
-    The page cache of files counts as free: the kernel takes it back before it refuses anything.
+    The page cache of files counts as free: the kernel reclaims it before it refuses anything.
     """
     found = []
     for group in _groups():
@@ -41,7 +41,7 @@ def room() -> int | None:
 
 
 def limit_hits() -> int:
-    """Return how often the limits that `limit` finds were met until now."""
+    """Return how often the limits that `limit` finds have been hit so far."""
     hits = 0
     for group in _groups():
         hits += _number(os.path.join(group, "memory.failcnt")) or 0
@@ -52,7 +52,7 @@ def limit_hits() -> int:
 
 
 def free_huge_pages() -> int | None:
-    """Return how many pieces of free memory a huge page fits into; None where the kernel does not say."""
+    """Return how many huge pages fit into free blocks; None if the kernel does not say."""
     order = (kernel.huge_page_size() // os.sysconf("SC_PAGE_SIZE")).bit_length() - 1
     lines = _lines("/proc/buddyinfo")
     # Node 0, zone   Normal   29   38 …: free blocks by order
@@ -60,7 +60,7 @@ def free_huge_pages() -> int | None:
 
 
 def _file_cache(group: str) -> int:
-    """Return the bytes of the page cache that the *group* has on its lists, those of tmpfs not among them."""
+    """Return the bytes of the page cache on the *group*'s file lists, without those of tmpfs."""
     stats = dict(line.split(" ", 1) for line in _lines(os.path.join(group, "memory.stat")) if " " in line)
     prefix = "total_" if "total_active_file" in stats else ""
     values = (stats.get(f"{prefix}{name}", "0") for name in ("active_file", "inactive_file"))
@@ -68,7 +68,7 @@ def _file_cache(group: str) -> int:
 
 
 def _groups() -> list[str]:
-    """Return the directories of our memory control group and of those above it."""
+    """Return the directories of our memory control group and its ancestors."""
     for mount in mounts.seen():
         unified = mount.kind == b"cgroup2"
         if unified or (mount.kind == b"cgroup" and b"memory" in mount.options.split(b",")):
@@ -76,7 +76,7 @@ def _groups() -> list[str]:
             group = _group("" if unified else "memory")
             if group is None:
                 continue
-            # In a container the mount shows a part of the tree only.
+            # In a container, the mount shows only a part of the tree.
             inside = group.removeprefix(root) if root != "/" else group
             found = [top]
             for part in inside.split("/"):

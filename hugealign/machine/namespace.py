@@ -1,9 +1,9 @@
 """A mount namespace of our own, and files bound over files in it.
 
-Whatever is mounted here is seen by this process and its children only, and is gone with the last of them.  As an
-ordinary user the mounts belong to a user namespace in which our own user and group are the only ones
-(user_namespaces(7)): there set-user-ID programs and file capabilities have no effect, and others own what they own as
-``nobody``.  Who has capabilities would lose them there, and stays outside.
+Only this process and its children see these mounts, which are gone with the last of them.  For an ordinary user the
+mounts belong to a user namespace in which our own user and group are the only ones (user_namespaces(7)): set-user-ID
+programs and file capabilities have no effect there, and other users' files belong to ``nobody``.  A process with
+capabilities would lose them there, and stays outside.
 """
 
 import ctypes
@@ -24,22 +24,22 @@ _ST_RELATIME = 4096  # statvfs has the other flags where mount has them (include
 _MS_OF_ST = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC | os.ST_NOATIME | os.ST_NODIRATIME
 _MNT_DETACH = 2
 _PR_CAPBSET_READ, _PR_CAPBSET_DROP = 23, 24
-_MAY = b"\0"  # what the child says of success
-#: Directories that are there nearly everywhere; one is covered by the tmpfs for as long as files are copied.
+_MAY = b"\0"  # the child's answer for success
+#: Directories that exist nearly everywhere; the tmpfs covers one of them while files are copied.
 _PLACES = ("/tmp", "/var/tmp", "/run", "/mnt", "/opt", "/srv", "/media")  # noqa: S108  # nothing is made in them
 
 
 class NamespaceError(HugealignError):
-    """The kernel, or what guards it, allows no mounts of our own."""
+    """The kernel, or a guard in front of it, allows no mounts of our own."""
 
 
 class Namespace(Record):
-    """The namespace that this process is in since `enter`; *user*: with a user namespace around it."""
+    """The namespace that this process is in since `enter`; *user*: inside a new user namespace."""
 
     user: bool
 
     def mount_tmpfs(self, covered: Sequence[str]) -> str:
-        """Mount a tmpfs that keeps files in huge pages, and return where; that is above none of the paths *covered*.
+        """Mount a tmpfs that keeps files in huge pages, and return where: not above any of the paths *covered*.
 
         Raises NamespaceError.
         """
@@ -50,29 +50,29 @@ class Namespace(Record):
         raise NamespaceError("no directory to mount a tmpfs on")
 
     def bind(self, copy: int, path: str, target: int) -> None:
-        """Bind the open file *copy* over the one at *path*, which *target* is open of; read-only.
+        """Bind the open file *copy* read-only over the file at *path*, whose open descriptor is *target*.
 
-        By descriptor: whoever owns the directory may exchange the name, and we would cover another file.  Read-only:
-        what is written to a copy would be lost, and others may use it, too.  Raises NamespaceError.
+        By descriptor, because the owner of the directory could exchange the name, and we would cover another file.
+        Read-only, because writes to a copy would be lost, and others may use it, too.  Raises NamespaceError.
         """
         _mount(f"/proc/self/fd/{copy}", f"/proc/self/fd/{target}", "", _MS_BIND, "", "bind the copy over the file")
-        # A descriptor from before the mount leads below it, so the new one is found by name.
+        # A descriptor from before the mount leads below it, so open the new file by name.
         with using(os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)) as covered:
             if os.path.samestat(os.fstat(covered), os.fstat(copy)):
-                # In a user namespace the flags that the mount had outside have to stay (mount_namespaces(7)).
+                # In a user namespace, the flags that the mount had outside have to stay (mount_namespaces(7)).
                 had = os.fstatvfs(covered).f_flag
                 flags = had & _MS_OF_ST | (_MS_RELATIME if had & _ST_RELATIME else 0)
                 flags |= _MS_REMOUNT | _MS_BIND | _MS_RDONLY
                 _mount("none", f"/proc/self/fd/{covered}", "", flags, "", "make the copy read-only")
 
     def detach(self, place: str) -> None:
-        """Take the tmpfs from *place*; what is bound from it stays.  Raises NamespaceError."""
+        """Unmount the tmpfs at *place*; files bound from it stay.  Raises NamespaceError."""
         if _libc().umount2(os.fsencode(place), _MNT_DETACH):
             raise _error("unmount the tmpfs")
 
 
 def enter() -> Namespace:
-    """Move this process into a mount namespace of its own; with a user namespace, where it may not otherwise.
+    """Move this process into a mount namespace of its own, with a user namespace if it needs one for that.
 
     Raises NamespaceError.  This cannot be undone: try it in a child first (`refusal`).
     """
@@ -85,7 +85,7 @@ def enter() -> Namespace:
         if _libc().unshare(_CLONE_NEWUSER | _CLONE_NEWNS):
             raise _error("make a user namespace")
         user = True
-        for number in bounds:  # a new user namespace begins with all of them
+        for number in bounds:  # a new user namespace starts with all capabilities
             _libc().prctl(_PR_CAPBSET_DROP, number)
         for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
             try:
@@ -93,13 +93,13 @@ def enter() -> Namespace:
                     file.write(text)
             except OSError as error:
                 raise NamespaceError(f"cannot write {name}: {error.strerror}") from error
-    # What others mount later is still seen here; what we mount is never seen there (mount_namespaces(7)).
+    # We still see later mounts of others; they never see ours (mount_namespaces(7)).
     _mount("none", "/", "", _MS_REC | _MS_SLAVE, "", "keep mounts to ourselves")
     return Namespace(user)
 
 
 def refusal() -> str:
-    """Return why this process may have no mounts of its own, empty if it may; tried out in a child."""
+    """Return why this process may not have mounts of its own, empty if it may; a child tries it."""
 
     def attempt() -> bytes:
         try:
@@ -113,17 +113,17 @@ def refusal() -> str:
 
 
 def mount_huge_tmpfs(place: str, options: str) -> None:
-    """Mount a tmpfs on *place* whose files are huge from the first byte on.  Raises NamespaceError."""
+    """Mount a tmpfs on *place* whose files are huge from the first byte.  Raises NamespaceError."""
     _mount("hugealign", place, "tmpfs", _MS_NODEV, f"huge=always,{options}", "mount a tmpfs with huge=always")
 
 
 def nosuid(fd: int) -> bool:
-    """Return whether set-user-ID bits and capabilities have no effect where the open file lies."""
+    """Return whether the mount of the open file disables set-user-ID bits and capabilities."""
     return bool(os.fstatvfs(fd).f_flag & os.ST_NOSUID)
 
 
 def noexec(fd: int) -> bool:
-    """Return whether nothing may be executed where the open file lies."""
+    """Return whether the mount of the open file forbids execution."""
     return bool(os.fstatvfs(fd).f_flag & os.ST_NOEXEC)
 
 
@@ -138,7 +138,7 @@ def privileged(fd: int) -> bool:
 
 
 def _capable() -> bool:
-    """Return whether we are root, or have capabilities, or more than one identity: then we do not stay what we are."""
+    """Return whether we are root, or have capabilities or several identities: we would lose these."""
     if 0 in os.getresuid() or len({*os.getresuid()}) > 1 or len({*os.getresgid()}) > 1:
         return True
     with open("/proc/self/status", encoding="utf-8", errors="surrogateescape") as file:

@@ -1,4 +1,4 @@
-"""Files of another root, as a container will see them: no link leads out of it (openat2(2), Linux 5.6)."""
+"""Files below another root, as a container will see them: no link leads outside (openat2(2), Linux 5.6)."""
 
 import ctypes
 import os
@@ -6,12 +6,12 @@ import os
 from hugealign.errors import HugealignError
 from hugealign.units import printable
 
-_SYS_OPENAT2 = 437  # of every architecture (include/uapi/asm-generic/unistd.h)
+_SYS_OPENAT2 = 437  # on all architectures (include/uapi/asm-generic/unistd.h)
 _RESOLVE_NO_SYMLINKS, _RESOLVE_BENEATH, _RESOLVE_IN_ROOT = 4, 8, 16  # linux/openat2.h
 
 
 class RootedError(HugealignError):
-    """The file is not there, or cannot be reached."""
+    """The file does not exist, or cannot be reached."""
 
 
 class _How(ctypes.Structure):
@@ -21,12 +21,12 @@ class _How(ctypes.Structure):
 
 
 def opened(root: int, path: str, flags: int = os.O_RDONLY) -> int:
-    """Open *path* as a process would whose root directory is the open *root*.  Raises RootedError."""
+    """Open *path* as a process with the open *root* as its root directory would.  Raises RootedError."""
     return _opened(root, path, flags, _RESOLVE_IN_ROOT)
 
 
 def beneath(directory: int, path: str) -> int:
-    """Open the file at the relative *path* below the open *directory* for reading; no symbolic link leads there.
+    """Open the file at the relative *path* below the open *directory* for reading, without following symbolic links.
 
     Raises RootedError.
     """
@@ -34,7 +34,7 @@ def beneath(directory: int, path: str) -> int:
 
 
 def _opened(directory: int, path: str, flags: int, resolve: int) -> int:
-    # O_NONBLOCK: a FIFO must not make us wait.
+    # O_NONBLOCK: do not wait for a FIFO.
     how = _How(flags | os.O_CLOEXEC | (0 if flags & os.O_PATH else os.O_NONBLOCK), 0, resolve)
     libc = ctypes.CDLL(None, use_errno=True)
     if "\0" in path:

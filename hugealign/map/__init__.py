@@ -1,1 +1,1 @@
-"""Where in the text the heat lies, by window: as linked, and under an order.  Pure, but for `raster`."""
+"""The heat of the text by window: as linked, and under an order.  Pure, but for `raster`."""

@@ -19,9 +19,9 @@ from hugealign.units import printable
 
 
 def heat_map(ran: Ran, *, page_size: int, budget: Budget, fill: bool = True, order: str | None = None) -> Map:
-    """Return the map of what *ran* of a file, as it is and under the order in the file *order*.
+    """Return the map of what *ran* of a file, as linked and under the order in the file *order*.
 
-    Without *order*, it is the one that `hugealign order` makes of what ran.  Raises HugealignError.
+    Without *order*, it uses the order that `hugealign order` makes of what ran.  Raises HugealignError.
     """
     plan = of_ran(ran, page_size, budget, fill=fill).plan if order is None else _planned(ran, page_size, budget, order)
     note = _note(ran)

@@ -1,7 +1,7 @@
 """The heat of a text, cell by cell: how the samples of functions spread over its windows.  Pure.
 
 A row is a window, a cell its 512th part: 4 KiB of 2 MiB.  A profile says how often a function ran, not where in it, so
-its samples are spread evenly over its bytes.  Cells have integers, of small parts of a sample, so that they add up.
+its samples are spread evenly over its bytes.  Cells are integers, in small parts of a sample, so they add up exactly.
 """
 
 from bisect import bisect_left, bisect_right
@@ -28,10 +28,10 @@ _HOTTEST = 3
 
 @dataclass(slots=True)
 class HeatRow:
-    """One window: its *number*, from 1; the *address* that it begins at; the *heat* of each cell, in parts of samples.
+    """One window: its *number*, from 1; its start *address*; the *heat* of each cell, in parts of samples.
 
-    *text* are the cells that have text, as (first, end); *huge* says whether one page can map the window, and is meant
-    to.  *hottest* are the functions with most samples that begin here: name and samples.
+    *text* are the cells with text, as (first, end); *huge* says whether one page can and should map the window.
+    *hottest* are the functions with the most samples that begin here: name and samples.
     """
 
     number: int
@@ -44,7 +44,7 @@ class HeatRow:
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
-    """A text in *rows* of *page_size* bytes, by address; *total* is the heat, some of which may lie nowhere in it."""
+    """A text in *rows* of *page_size* bytes, by address; *total* is the heat, which need not all lie in the rows."""
 
     name: str
     page_size: int
@@ -61,10 +61,10 @@ class HeatMap:
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """All that is shown of a file: *layouts* before and after, and what they were made from.
+    """Everything that is shown of a file: *layouts* before and after, and their sources.
 
-    *order* is the file with the order, empty if it was made from what *ran*.  *note* is what the link left in the file.
-    *rodata* is not text, and not shown but for its size.
+    *order* is the order file, empty if the order was made from what *ran*.  *note* is the note that the link left in
+    the file.  Of *rodata*, which is not text, only the size is shown.
     """
 
     ran: Ran
@@ -77,7 +77,7 @@ class Map:
 
 
 def before(functions: Functions, matched: Matched, page_size: int, note: BuildNote | None) -> HeatMap:
-    """Return the layout that the file has.  Raises HugealignError for more text than can be shown."""
+    """Return the present layout of the file.  Raises HugealignError for more text than can be shown."""
     image = functions.image
     moved = drift(image)
     ranges = [(s.p_vaddr + moved, s.p_vaddr + s.p_memsz + moved) for s in image.text_segments if s.p_memsz]
@@ -95,7 +95,7 @@ def before(functions: Functions, matched: Matched, page_size: int, note: BuildNo
 
 
 def after(functions: Functions, matched: Matched, plan: WindowPlan) -> HeatMap:
-    """Return the layout that a link with the order of *plan* would give, the others behind.  Raises HugealignError."""
+    """Return the layout of a link with the order of *plan*, with other functions behind.  Raises HugealignError."""
     sequence = list(dict.fromkeys((*(placed.index for placed in plan.placed), *range(len(functions)))))
     placed = place(functions.starts, functions.sizes, sequence, functions.lead, alignment(functions))
     end = placed[-1] + functions.sizes[sequence[-1]]
@@ -108,7 +108,7 @@ def after(functions: Functions, matched: Matched, plan: WindowPlan) -> HeatMap:
 
 
 def _rows(ranges: Sequence[tuple[int, int]], page_size: int) -> list[HeatRow]:
-    """Return a row for each window that has text, which lies at *ranges* of addresses, without samples."""
+    """Return a row without samples for each window that has text; *ranges* are the addresses of the text."""
     count = sum((end - 1) // page_size - start // page_size + 1 for start, end in ranges)
     if count > _ROWS_LIMIT:
         raise HugealignError(f"text of {count} windows: more than {_ROWS_LIMIT} cannot be shown")
@@ -126,7 +126,7 @@ def _rows(ranges: Sequence[tuple[int, int]], page_size: int) -> list[HeatRow]:
 def spread(
     rows: Sequence[HeatRow], starts: Sequence[int], functions: Functions, matched: Matched, page_size: int
 ) -> None:
-    """Put the samples of the functions, which begin at *starts*, into the cells of *rows*."""
+    """Add the samples of the functions, which begin at *starts*, to the cells of *rows*."""
     bases = [row.address for row in rows]
     cell = page_size // CELLS
     begun: list[list[tuple[int, int]]] = [[] for _ in rows]
@@ -141,7 +141,7 @@ def spread(
             while at < end:
                 number = (at - row.address) // cell
                 until = min(end, row.address + (number + 1) * cell)
-                # Rounded down up to each place, so that the parts add up to the whole.
+                # Sums up to each place are rounded down, so the parts add up to the whole.
                 row.heat[number] += samples * PARTS * (until - start) // size - samples * PARTS * (at - start) // size
                 at = until
     for row, found in zip(rows, begun, strict=True):

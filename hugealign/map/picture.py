@@ -1,7 +1,7 @@
 """A map as a picture: heat strips of both layouts, and the heat that the first N windows leave uncovered.  Pure.
 
-File, profile and symbol names are untrusted: all markup is made by ElementTree, to which a name is text and nothing
-else, after `printable` took out what XML 1.0 does not allow (section 2.2, "Characters").
+File, profile and symbol names are untrusted: ElementTree makes all markup and treats names only as text, after
+`printable` has removed what XML 1.0 does not allow (section 2.2, "Characters").
 """
 
 import math
@@ -13,19 +13,19 @@ from hugealign.map.report import heading, percent
 from hugealign.map.scale import NONE, Scale, plain, scale
 from hugealign.units import format_size, printable
 
-#: From the hottest to the least hot: each lighter than the one before, which every kind of colour vision tells apart.
+#: From the hottest to the coolest: each lighter than the one before, which any colour vision can tell apart.
 HEAT = ("#2d0a3c", "#5c1560", "#8f2469", "#bd3a5f", "#de5f4c", "#f08b45", "#f8b659", "#fbdf8e")
 COLD = "#e4e6ea"  # text without samples
-PAPER, INK, FAINT = "#ffffff", "#1c1c1c", "#c4c8ce"  # a background of its own, whatever the viewer's
+PAPER, INK, FAINT = "#ffffff", "#1c1c1c", "#c4c8ce"  # its own background, whatever the viewer has
 HUGE = "#00755e"
-LINES = ("#7a7a7a", "#0060a8")  # of the layouts; they differ in lightness and in their marks, too
+LINES = ("#7a7a7a", "#0060a8")  # of the layouts; they also differ in lightness and in their marks
 
 _WIDTH, _LEFT, _CELL = 1200, 84, 2
 _STRIP = CELLS * _CELL
 _TITLE_SHOWN, _NAME_SHOWN = 150, 60
 _CURVE = 260
 _MARKS = 64  # points of a curve that get a mark each
-_DECADES = 9  # of the curve at most: below that, nothing is left to see
+_DECADES = 9  # of the curve at most: below that there is nothing left to see
 
 
 def svg(shown: Map) -> str:
@@ -64,7 +64,7 @@ def _short(name: str) -> str:
 
 
 def _child(parent: ET.Element, tag: str, **attributes: float | str) -> ET.Element:
-    """Append an element; attributes are numbers and our own words, with `_` for `-`."""
+    """Append an element; attributes are numbers and words of this module, with `_` for `-`."""
     named = {key.replace("_", "-"): f"{v:g}" if isinstance(v, (int, float)) else v for key, v in attributes.items()}
     return ET.SubElement(parent, tag, named)
 
@@ -83,7 +83,7 @@ def _line(parent: ET.Element, x1: float, y1: float, x2: float, y2: float, stroke
 
 
 def _legend(root: ET.Element, y: float, steps: Scale, shown: Map) -> float:
-    """Draw what the colours mean, from *y* down; return where it ends."""
+    """Draw the legend of colours, from *y* down; return its lower end."""
     cell = format_size(shown.plan.page_size // CELLS)
     words = f"share of all {shown.ran.unit} in one cell of {cell}, at least:"
     _words(root, _LEFT, y + 12, words)
@@ -98,7 +98,7 @@ def _legend(root: ET.Element, y: float, steps: Scale, shown: Map) -> float:
 
 
 def _heat_strip(root: ET.Element, y: float, layout: HeatMap, steps: Scale, height: int) -> float:
-    """Draw one layout from *y* down, a row of that *height* for each window; return where it ends."""
+    """Draw one layout from *y* down, a row of *height* for each window; return its lower end."""
     _words(root, _LEFT, y - 6, f"{layout.name}: {len(layout.rows)} windows", size=13, weight="bold")
     _words(root, _LEFT + _STRIP + 84, y - 6, "uncovered", anchor="end")
     label = _words(root, 16, y + height * len(layout.rows) / 2, "window", anchor="middle")
@@ -119,7 +119,7 @@ def _heat_strip(root: ET.Element, y: float, layout: HeatMap, steps: Scale, heigh
             _words(root, _LEFT - 14, top + 6 + height / 4, str(row.number), size=10, anchor="end")
             words = percent(left[row.number], layout.total)
             _words(root, _LEFT + _STRIP + 84, top + 6 + height / 4, words, size=10, anchor="end")
-    for step in sorted(paths):  # NONE first, beneath the others
+    for step in sorted(paths):  # NONE first, below the others
         fill = COLD if step == NONE else HEAT[step]
         _child(root, "path", d="".join(paths[step]), fill=fill, shape_rendering="crispEdges")
     for number, row in enumerate(layout.rows):
@@ -139,7 +139,7 @@ def _box(first: int, end: int, top: float, height: int) -> str:
 
 
 def _runs(cells: Sequence[int], steps: Scale) -> list[tuple[int, int, int]]:
-    """Return neighbouring cells of one step as (first, end, step), without those of none."""
+    """Return runs of neighbouring cells of one step as (first, end, step), without empty cells."""
     runs: list[tuple[int, int, int]] = []
     for at, samples in enumerate(cells):
         if not samples:
@@ -153,7 +153,7 @@ def _runs(cells: Sequence[int], steps: Scale) -> list[tuple[int, int, int]]:
 
 
 def _curves(root: ET.Element, y: float, shown: Map) -> float:
-    """Draw the share of samples that the first N windows leave, from *y* down; return where it ends."""
+    """Draw the share of samples that the first N windows leave uncovered, from *y* down; return its lower end."""
     _words(root, _LEFT, y - 32, f"{shown.ran.unit} outside of the first N windows", size=13, weight="bold")
     shares = [[count / max(layout.total, 1) for count in layout.uncovered()] for layout in shown.layouts]
     lowest = min((share for found in shares for share in found if share > 0), default=1.0)
@@ -163,7 +163,7 @@ def _curves(root: ET.Element, y: float, shown: Map) -> float:
     if budget <= 2 * most:
         most = max(most, budget)
     bottom = y + _CURVE
-    step = _CURVE / (decades + 0.5)  # the last half is for nothing at all
+    step = _CURVE / (decades + 0.5)  # the last half is for zero
 
     def across(windows: float) -> float:
         return _LEFT + _STRIP * windows / most
@@ -207,7 +207,7 @@ def _curve(
     down: Callable[[float], float],
     filled: bool,
 ) -> None:
-    """Draw one curve, as far as there is anything left."""
+    """Draw one curve, as far as any share is left."""
     last = next((windows for windows, share in enumerate(shares) if share <= 0), len(shares) - 1)
     points = [(across(windows), down(share)) for windows, share in enumerate(shares[: last + 1])]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)

@@ -1,4 +1,4 @@
-"""A picture as PNG, by librsvg's ``rsvg-convert``: text needs fonts, and those a library."""
+"""A picture as PNG, by librsvg's ``rsvg-convert``: text needs fonts, and fonts need a library."""
 
 import shutil
 import subprocess
@@ -10,7 +10,7 @@ _SECONDS = 120
 
 
 def png(svg: str) -> bytes:
-    """Return *svg* as PNG.  Raises HugealignError without the tool, or if it fails."""
+    """Return *svg* as PNG.  Raises HugealignError if the tool is missing or fails."""
     tool = shutil.which("rsvg-convert")
     if tool is None:
         raise HugealignError("--png needs rsvg-convert; on Debian: apt-get install librsvg2-bin; --svg needs nothing")

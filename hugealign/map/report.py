@@ -16,7 +16,7 @@ _NAME_SHOWN = 100
 
 
 def text(shown: Map, shades: str = BLOCKS) -> str:
-    """Return the map in lines of at most 80 columns where names allow it, by the five characters *shades*."""
+    """Return the map in lines of at most 80 columns if names allow it, drawn with the five characters *shades*."""
     return "".join(f"{line}\n" for line in _lines(shown, shades))
 
 
@@ -35,7 +35,7 @@ def _lines(shown: Map, shades: str) -> Iterator[str]:
 
 
 def heading(shown: Map) -> list[str]:
-    """Return what the map was made from, in a few lines for people."""
+    """Return the sources of the map, in a few lines for people."""
     plan, matched = shown.plan, shown.ran.matched
     sources = ", ".join(f"{printable(path)} ({printable(form)})" for path, form in shown.ran.sources)
     order = f"as in {printable(shown.order)}" if shown.order else "made from the profile"
@@ -74,7 +74,7 @@ def _strip(layout: HeatMap, steps: list[list[int]], shades: str) -> Iterator[str
 
 
 def percent(part: int, whole: int) -> str:
-    """Return per cent with the digits that a small share needs: what is not nothing never looks like nothing."""
+    """Return a percentage with the digits that a small share needs: only zero looks like zero."""
     if not whole:
         return "--"
     share = part * 100 / whole
@@ -82,7 +82,7 @@ def percent(part: int, whole: int) -> str:
 
 
 def to_json(shown: Map) -> str:
-    """Return the JSON document ``hugealign.map/1``, which map-1.schema.json beside this file describes."""
+    """Return the JSON document ``hugealign.map/1``, which map-1.schema.json next to this file describes."""
     plan, matched, note = shown.plan, shown.ran.matched, shown.note
     document = {
         "schema": SCHEMA,
@@ -127,5 +127,5 @@ def _layout_json(layout: HeatMap) -> dict[str, object]:
 
 
 def _samples(heat: int) -> float:
-    """Return samples, to a thousandth; whole ones as integers, which is most of a file of nothing."""
+    """Return samples, to a thousandth; whole numbers as integers: most of a file is zeros."""
     return round(heat / PARTS, 3) if heat % PARTS else heat // PARTS

@@ -1,4 +1,4 @@
-"""From samples to steps of a logarithmic scale.  Pure."""
+"""Turns samples into steps of a logarithmic scale.  Pure."""
 
 import math
 from collections.abc import Iterable
@@ -9,9 +9,9 @@ NONE = -1  # the step of no samples
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Steps of 1 and 3 in each power of ten of the *total*, or of powers of ten alone.
+    """Steps at 1 and 3 in each power of ten of the *total*, or at powers of ten only.
 
-    Step 0 is what has at least ``limits[0]`` of the total, the last step anything less than those before.
+    Step 0 is for at least ``limits[0]`` of the total, the last step for anything below the other limits.
     """
 
     total: int
@@ -27,7 +27,7 @@ class Scale:
         return len(self.limits)
 
     def labels(self) -> list[str]:
-        """Return what each step means, in per cent of the total."""
+        """Return the meaning of each step, in per cent of the total."""
         percent = [f"{plain(share * 100 / of)} %" for share, of in self.limits]
         return [*percent, "less"]
 
@@ -35,7 +35,7 @@ class Scale:
 def scale(cells: Iterable[int], total: int, steps: int, halves: bool) -> Scale:
     """Return a scale of *steps* that begins with the hottest of *cells*; with *halves*, two steps per power of ten.
 
-    The hottest hundredth does not count: a single cell with all of a loop would leave the others one step.
+    The hottest hundredth of the cells does not count: one cell with a whole loop would leave one step for the others.
     """
     ranked = sorted(filter(None, cells), reverse=True)
     hottest = ranked[len(ranked) // 100] if ranked else 0
@@ -55,6 +55,6 @@ def _below(share: int, of: int, halves: bool) -> tuple[int, int]:
 
 
 def plain(number: float) -> str:
-    """Return *number*, of 0 or more, with one digit that counts, or all before the point; never with an exponent."""
+    """Return *number*, 0 or more, with one significant digit or all before the point, never with an exponent."""
     digits = max(0, -math.floor(math.log10(number))) if number > 0 else 0
     return f"{number:.{digits}f}"

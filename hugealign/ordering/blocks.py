@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from hugealign.compiling.lists import sayable, sayable_unit, together
 from hugealign.elf.blockmap import Block
 from hugealign.elf.symbols import Functions
-from hugealign.ordering.counted import Counted, count
+from hugealign.ordering.blockruns import BlockRuns, count
 from hugealign.ordering.exttsp import FlowGraph, orders
 from hugealign.profile.match import Matched
 from hugealign.profile.model import Flow
@@ -64,7 +64,7 @@ def laid(
     functions: Functions,
     matched: Matched,
     units: Mapping[str, str] = _NO_UNITS,
-    counted: Sequence[Counted] | None = None,
+    counted: Sequence[BlockRuns] | None = None,
 ) -> dict[int, Laid]:
     """Return, by index, the order of the blocks of the functions that *flow* tells enough about.
 
@@ -136,7 +136,7 @@ def _agreed(
     undivided: set[int] | None,
     apart: Mapping[int, str],
 ) -> dict[int, tuple[int, ...]]:
-    """Return the numbers of the blocks that stay, the same for all functions of one name; omit undivided functions.
+    """Return the numbers of the blocks that stay, the same for all functions of one name, without whole functions.
 
     Clang's list identifies functions by name, and *apart* ones by name and unit.  Copies that a compiler made in
     several units differ by what it inlined in each, so copies that cannot be told apart keep the numbers that ran in
@@ -171,7 +171,9 @@ def divided(functions: Functions, laid: Mapping[int, Laid]) -> Functions:
     )
 
 
-def chosen(flow: Flow, blocks: Mapping[int, Sequence[Block]], functions: Functions, matched: Matched) -> list[Counted]:
+def chosen(
+    flow: Flow, blocks: Mapping[int, Sequence[Block]], functions: Functions, matched: Matched
+) -> list[BlockRuns]:
     """Return how often blocks ran, for the functions that can be divided and that *flow* tells enough about."""
     candidates = ((index, blocks.get(functions.starts[index], ())) for index in sorted(matched.samples))
     counted = count(flow, [(index, found) for index, found in candidates if divisible(index, found, functions)])
@@ -192,7 +194,7 @@ def divisible(index: int, blocks: Sequence[Block], functions: Functions) -> bool
     )
 
 
-def _enough(one: Counted, flow: Flow) -> bool:
+def _enough(one: BlockRuns, flow: Flow) -> bool:
     """Whether unseen blocks are cold: in a complete record, or where many samples saw few blocks only once.
 
     Things never seen run about as often as things seen a single time (Good, Biometrika 40, 1953, page 237).
@@ -201,7 +203,7 @@ def _enough(one: Counted, flow: Flow) -> bool:
     return any(runs) and (flow.complete or sum(runs) >= _ENOUGH * (1 + sum(count == 1 for count in runs)))
 
 
-def _stays(one: Counted) -> list[int]:
+def _stays(one: BlockRuns) -> list[int]:
     """Return the places of the blocks that stay, the entry first.
 
     Landing pads have to lie in one section, so all of them stay or none.
@@ -212,7 +214,7 @@ def _stays(one: Counted) -> list[int]:
     return [place for place in range(len(one.blocks)) if not place or (place not in pads and one.runs(place))]
 
 
-def _graph(one: Counted, stays: Sequence[int]) -> FlowGraph:
+def _graph(one: BlockRuns, stays: Sequence[int]) -> FlowGraph:
     number = {place: at for at, place in enumerate(stays)}
     jumps = {
         (number[source], number[target]): count

@@ -14,9 +14,9 @@ from itertools import pairwise
 from hugealign.elf.blockmap import Block, require_blocks
 from hugealign.elf.code import block_digests
 from hugealign.elf.symbols import Functions
+from hugealign.ordering.blockruns import BlockRuns
 from hugealign.ordering.blocks import chosen, divisible
-from hugealign.ordering.counted import Counted
-from hugealign.ordering.partners import Keys, partners
+from hugealign.ordering.partners import BlockKeys, partners
 from hugealign.profile.match import Matched, indices, match
 from hugealign.profile.model import NOWHERE, Flow, Profile
 from hugealign.profile.ran import Ran
@@ -37,7 +37,7 @@ class Moved:
     have changed too much to be divided.
     """
 
-    counted: Sequence[Counted]
+    counted: Sequence[BlockRuns]
     maps: Mapping[int, Sequence[Block]]
     seen: int = 0
     again: int = 0
@@ -86,7 +86,7 @@ def carried(old: Ran, binary: str, functions: Functions, flow: Flow | None = Non
 
 def _paired(
     old: Ran,
-    counted: Sequence[Counted],
+    counted: Sequence[BlockRuns],
     found: Mapping[int, int],
     maps: Mapping[int, Sequence[Block]],
     binary: str,
@@ -109,22 +109,22 @@ def _paired(
     return pairs
 
 
-def _hashes(block: Block) -> Keys:
-    return Keys(block.hash >> _PART, block.hash & _OPCODES)
+def _hashes(block: Block) -> BlockKeys:
+    return BlockKeys(block.hash >> _PART, block.hash & _OPCODES)
 
 
-def _digested(digests: Sequence[bytes], blocks: Sequence[Block]) -> list[Keys]:
-    return [Keys(digest, block.size) for digest, block in zip(digests, blocks, strict=True)]
+def _digested(digests: Sequence[bytes], blocks: Sequence[Block]) -> list[BlockKeys]:
+    return [BlockKeys(digest, block.size) for digest, block in zip(digests, blocks, strict=True)]
 
 
 def _moved(
-    counted: Sequence[Counted],
+    counted: Sequence[BlockRuns],
     found: Mapping[int, int],
     pairs: Mapping[int, _Pair],
     maps: Mapping[int, Sequence[Block]],
 ) -> Moved:
     seen = again = 0
-    told: dict[int, tuple[int, Counted]] = {}
+    told: dict[int, tuple[int, BlockRuns]] = {}
     for one in counted:
         pair = pairs.get(one.index, _Pair((), ()))
         runs = {place: one.runs(place) for place in range(len(one.blocks))}
@@ -139,10 +139,10 @@ def _moved(
     return Moved([new for _, new in told.values()], maps, seen, again, len(counted) - len(told))
 
 
-def _recounted(one: Counted, index: int, pair: _Pair) -> Counted:
+def _recounted(one: BlockRuns, index: int, pair: _Pair) -> BlockRuns:
     """Return how often the blocks of the new build ran, as far as the old one tells."""
     places = pair.places
-    new = Counted(index, pair.new)
+    new = BlockRuns(index, pair.new)
     new.begun = {places[place]: times for place, times in one.begun.items() if place in places}
     new.entered = {places[place]: times for place, times in one.entered.items() if place in places}
     new.jumps = {

@@ -1,6 +1,6 @@
 """Chains of functions, merged so that callers lie near callees and functions that run together lie close together.
 
-The objective is that of LLVM's cache-directed sort (llvm/lib/Transforms/Utils/CodeLayout.cpp, since LLVM 17), written
+The objective is from LLVM's cache-directed sort (llvm/lib/Transforms/Utils/CodeLayout.cpp, since LLVM 17), written
 from its definition: chains of functions are merged greedily, best gain first; a merge gains by shorter
 distances between call and callee and by fewer misses of an imagined cache.  The result is that of
 ``ld.lld --call-graph-profile-sort=cdsort`` for the same graph; functions without arcs, which lld leaves at the end

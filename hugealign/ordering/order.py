@@ -40,7 +40,8 @@ class ThinError(HugealignError):
 class Order:
     """The *plan* made of what *ran*; *misses* come from a simulation, if there was one.
 
-    *blocks* are the blocks of the functions to divide, by index, None if that was not asked for.
+    *blocks* are the blocks of the functions to divide, by index, None if that was not asked for.  *carried* says how
+    much was found again of the build that the profile is of, if that is not the one to order.
     """
 
     ran: Ran
@@ -90,8 +91,9 @@ def order(
     on although most samples are not of *binary*.  *page_size* is the size of a huge page in bytes.  *budget* is how
     many of them the processor can hold, by default this machine's.  With *fill*, functions that probably run get the
     room that is left.  With *blocks*, functions that clang's map of blocks describes are divided into the blocks that
-    ran and the rest.  Warnings go to *warn*, and *progress* is called with each step.  Raises HugealignError, and
-    ThinError if no window may be huge and the samples are too few.
+    ran and the rest.  *old_binary* is the build that the profiles are of, if that is not *binary*: functions are found
+    by their names, blocks by their code.  Warnings go to *warn*, and *progress* is called with each step.  Raises
+    HugealignError, and ThinError if no window may be huge and the samples are too few.
     """
     budget = budget or budget_of()
     flow = Flow() if blocks else None

@@ -1,9 +1,10 @@
 """Which blocks of a function are there again in another build of it.  Pure.
 
-A block is recognised by its key if no other block has the same.  The blocks beside it are then recognised by theirs even
-if others have them, because most changes leave long stretches alone.  Between two recognised blocks the rest is aligned
-by a looser key, such as the size, and what is left by place, if there are as many in both builds.  (Hashes of blocks for
-profiles of another build: Ayupov, Panchenko, Pupyrev, "Stale Profile Matching", CC 2024, arXiv:2401.17168.)
+A block is recognised by its key if no other block has the same.  The blocks beside it are then recognised by their keys
+even if others have them, because most changes leave long stretches alone.  Between two recognised blocks the rest is
+aligned by a looser key, such as the size; the last ones are paired by place, if there are as many in both builds.
+(Hashes of blocks for profiles of another build: Ayupov, Panchenko, Pupyrev, "Stale Profile Matching", CC 2024,
+arXiv:2401.17168.)
 """
 
 from collections import Counter
@@ -15,14 +16,14 @@ from typing import NamedTuple
 _ALIGNED = 1 << 16  # pairs of blocks between two recognised ones that are looked at
 
 
-class Keys(NamedTuple):
+class BlockKeys(NamedTuple):
     """What a block is recognised by: alone, and between two blocks that are known."""
 
     strict: Hashable
     loose: Hashable
 
 
-def partners(old: Sequence[Keys], new: Sequence[Keys]) -> dict[int, int]:
+def partners(old: Sequence[BlockKeys], new: Sequence[BlockKeys]) -> dict[int, int]:
     """Return the place in *new* of each block of *old* that is there, by its place; both begin with the entry."""
     if not old or not new:
         return {}
@@ -38,7 +39,7 @@ def partners(old: Sequence[Keys], new: Sequence[Keys]) -> dict[int, int]:
 class _Pairs:
     """The pairs found so far of the blocks *old* and *new*."""
 
-    def __init__(self, old: Sequence[Keys], new: Sequence[Keys]) -> None:
+    def __init__(self, old: Sequence[BlockKeys], new: Sequence[BlockKeys]) -> None:
         self.old, self.new = old, new
         self.found: dict[int, int] = {}
         self.taken: set[int] = set()

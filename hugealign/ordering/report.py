@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from hugealign.orderfile import COLD, FILL, HOT
 from hugealign.ordering import misses, unseen
+from hugealign.ordering.carried import Carried
 from hugealign.ordering.order import Order
 from hugealign.ordering.windows import WindowPlan
 from hugealign.profile.match import Build, Matched
@@ -28,6 +29,12 @@ def _lines(order: Order) -> Iterator[str]:
         yield f"profile  {printable(path)}: {form}"
     found = _percent(matched.found, matched.total)
     yield f"matched  {found} of {matched.total} {ran.unit} in {printable(ran.binary)}, {_elsewhere(matched)}"
+    if carried := order.carried:
+        ran_before = f"{counted(carried.ran, 'function')} that ran in {printable(carried.before)}"
+        yield f"old      {carried.again} of {ran_before} are there again"
+        if moved := carried.moved:
+            more = f"; {counted(moved.whole, 'function')} changed too much to be divided" if moved.whole else ""
+            yield f"         {moved.again} of {counted(moved.seen, 'block')} that ran are recognised{more}"
     for name, count in matched.missing[: 3 if matched.rate < 0.95 else 0]:
         yield f"         not found: {printable(name[:_NAME_SHOWN])} ({_percent(count, matched.total)})"
     for build in matched.builds[:_BUILDS_SHOWN]:
@@ -115,6 +122,12 @@ def _build_as_json(build: Build) -> dict[str, object]:
     }
 
 
+def _carried_as_json(carried: Carried) -> dict[str, object]:
+    moved = carried.moved
+    blocks = {"ran": moved.seen, "matched": moved.again, "functions_whole": moved.whole} if moved else None
+    return {"path": carried.before, "ran": carried.ran, "matched": carried.again, "blocks": blocks}
+
+
 def to_json(order: Order) -> str:
     """Return the JSON document ``hugealign.order-report/1``, which order-report-1.schema.json describes."""
     plan, ran = order.plan, order.ran
@@ -133,6 +146,7 @@ def to_json(order: Order) -> str:
             "builds": [_build_as_json(build) for build in matched.builds],
             "not_found": [{"name": name, "samples": count} for name, count in matched.missing],
         },
+        "old_binary": _carried_as_json(order.carried) if order.carried else None,
         "missed": _missed_as_json(unseen.missed(matched)),
         "budget": order.budget.as_json() | {"windows": plan.budget},
         "page_size": plan.page_size,

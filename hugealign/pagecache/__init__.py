@@ -1,1 +1,1 @@
-"""Text in the page cache: measured, made huge, made small, and why not."""
+"""Text in the page cache: measure it, make it huge or small, and explain failures."""

@@ -1,8 +1,8 @@
-"""Huge folios in the page cache: which windows of a file are mapped with one page each.
+"""Find huge folios in the page cache: the windows of a file that one page each maps.
 
-This module only looks; `hugealign.pagecache.warming` changes what is seen.  Nothing here writes to the file or needs
-privileges.  A folio of the huge page size is mapped by one PMD in every mapping that is congruent to the file
-(``filemap_map_pmd`` in mm/filemap.c), in any process, without any advice, and with THP ``never`` as well; so we map
+This module only looks; `hugealign.pagecache.warming` changes the state.  Nothing here writes to the file or needs
+privileges.  One PMD maps a folio of the huge page size in every mapping that is congruent to the file
+(``filemap_map_pmd`` in mm/filemap.c), in any process, without any advice, and with THP ``never`` as well.  So we map
 the file as a program would and read the counters of the mapping.
 """
 
@@ -31,7 +31,7 @@ _MADV_POPULATE_READ = 22  # Linux 5.14
 _PR_SET_THP_DISABLE, _PR_GET_THP_DISABLE = 41, 42
 _EXCEPT_ADVISED = 2  # PR_THP_DISABLE_EXCEPT_ADVISED of include/uapi/linux/prctl.h (Linux 6.18)
 _CACHESTAT = 451  # Linux 6.5; the same number on every processor but alpha
-_BATCH = 64  # windows that are mapped at a time: far below vm.max_map_count and any limit on address space
+_BATCH = 64  # windows to map at a time: far below vm.max_map_count and any limit on address space
 
 
 class MappingError(HugealignError):
@@ -39,7 +39,7 @@ class MappingError(HugealignError):
 
 
 class CacheState(Record):
-    """How many 4 KiB pages of a range are in the page cache, and of those dirty, or being written."""
+    """How many 4 KiB pages of a range are in the page cache, and how many of these are dirty or being written."""
 
     cached: int
     dirty: int
@@ -60,7 +60,7 @@ def libc() -> ctypes.CDLL:
 
 @contextlib.contextmanager
 def huge_pages_allowed() -> Iterator[None]:
-    """Lift ``PR_SET_THP_DISABLE`` meanwhile: inherited, it would hide every huge page from us (mm/memory.c)."""
+    """Lift ``PR_SET_THP_DISABLE`` meanwhile: if inherited, it would hide every huge page from us (mm/memory.c)."""
     before = _prctl(_PR_GET_THP_DISABLE)
     if before > 0:
         _prctl(_PR_SET_THP_DISABLE)
@@ -76,11 +76,11 @@ def _prctl(option: int, *values: int) -> int:
 
 
 def text_windows(fd: int, page_size: int, limit: int | None = None, all_text: bool = False) -> list[int]:
-    """Return the file offsets of the whole windows of text, the first *limit* ones.
+    """Return the file offsets of the whole windows of text, at most the first *limit*.
 
-    With *all_text*, of every window of the file that holds any text, wherever a process would map it.  Windows that
-    the file is too short for are left out: no folio reaches beyond its end (``page_cache_ra_order`` in
-    mm/readahead.c).  Raises NotElfError, MalformedElfError, FileError when they would not fit into memory.
+    With *all_text*, return every window of the file that holds any text, wherever a process would map it.  Windows that
+    extend past the end of the file are left out: no folio reaches beyond its end (``page_cache_ra_order`` in
+    mm/readahead.c).  Raises NotElfError, MalformedElfError, FileError if the windows would not fit into memory.
     """
     image = read_image(fd)
     place = _any_text if all_text else _whole_text
@@ -93,7 +93,7 @@ def text_windows(fd: int, page_size: int, limit: int | None = None, all_text: bo
 
 
 def rodata_windows(fd: int, page_size: int) -> list[int]:
-    """Return the file offsets of the whole windows of segments that are only readable.  Raises as `text_windows`."""
+    """Return the file offsets of the whole windows of read-only segments.  Raises as `text_windows` does."""
     image = read_image(fd)
     found = [
         range(file_offset(segment, first), file_offset(segment, end), page_size)
@@ -103,7 +103,7 @@ def rodata_windows(fd: int, page_size: int) -> list[int]:
 
 
 def _in_memory(found: Sequence[range], page_size: int, limit: int | None, what: str, hint: str) -> list[int]:
-    """Return the first *limit* of the offsets *found*.  Raises FileError when they would not fit into memory."""
+    """Return the first *limit* of the offsets *found*.  Raises FileError if the windows would not fit into memory."""
     count = min(sum(map(len, found)), limit if limit is not None else 1 << 62)
     for room, whose in (
         (kernel.available_memory(), f"of memory available{hint}"),
@@ -116,7 +116,7 @@ def _in_memory(found: Sequence[range], page_size: int, limit: int | None, what: 
 
 
 def windows_meant(fd: int, page_size: int) -> int | None:
-    """Return how many leading windows the link of the file meant to be huge, None if it meant all.
+    """Return how many leading windows the link of the file meant to be huge, or None if it meant all.
 
     Raises HugealignError if the file is not an ELF file.
     """
@@ -125,7 +125,7 @@ def windows_meant(fd: int, page_size: int) -> int | None:
 
 
 def rodata_meant(fd: int, page_size: int) -> bool:
-    """Return whether the link of the file meant its read-only data to be huge, too.  Raises as `windows_meant`."""
+    """Return whether the link meant the file's read-only data to be huge, too.  Raises as `windows_meant` does."""
     note = _note(fd, page_size)
     return note is not None and note.rodata
 
@@ -147,14 +147,14 @@ def _any_text(_image: Image, segment: Segment, page_size: int) -> tuple[int, int
 def measure(fd: int, offsets: Sequence[int], page_size: int, present: bool = False) -> list[bool]:
     """Return for each window at *offsets* whether a process that maps it now gets huge pages without asking.
 
-    Windows that are not wholly in the page cache are not huge, and are not read.  *present*: the caller knows that
-    they are, which takes the kernel as long to say as all else here.  Raises MappingError.
+    Windows that are not completely in the page cache are not huge, and are not read.  *present*: the caller knows that
+    they are in the page cache; asking the kernel takes as long as everything else here.  Raises MappingError.
     """
     huge: list[bool] = []
     for windows in mapped(fd, offsets, page_size):
         for _, address in windows:
-            # To those who could not write to the file mincore says that all of it is there
-            # (can_do_mincore in mm/mincore.c); then MADV_RANDOM keeps the reading to one page.
+            # For a caller who could not write to the file, mincore reports all of it as present
+            # (can_do_mincore in mm/mincore.c); then MADV_RANDOM limits reading to one page.
             libc().madvise(address, page_size, mmap.MADV_RANDOM)
             if present or _resident(address, page_size):
                 touch(address, page_size)
@@ -166,11 +166,11 @@ def measure(fd: int, offsets: Sequence[int], page_size: int, present: bool = Fal
 def _resident(address: int, page_size: int) -> bool:
     pages = ctypes.create_string_buffer(page_size // mmap.PAGESIZE)
     libc().mincore(address, page_size, pages)
-    return 0 not in pages.raw  # a byte for each page, 1 if it is there (mm/mincore.c)
+    return 0 not in pages.raw  # one byte per page, 1 if it is present (mm/mincore.c)
 
 
 def _huge(addresses: Sequence[int], page_size: int) -> list[int]:
-    """Return how many bytes of our windows at *addresses* huge pages map."""
+    """Return how many bytes of each of our windows at *addresses* huge pages map."""
     pages = -1
     try:
         pages = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
@@ -202,8 +202,8 @@ def cache_state(fd: int, offset: int, length: int) -> CacheState | None:
 def mapped(fd: int, offsets: Sequence[int], page_size: int) -> Iterator[list[tuple[int, int]]]:
     """Map the windows at *offsets*, some at a time, and yield lists of ``(offset, address)``.
 
-    Each lies at an aligned address with a gap after it, so that each has its own line in smaps; the mappings of a
-    list are gone when the next is asked for.  Raises MappingError.
+    Each window is at an aligned address with a gap after it, so it has its own line in smaps.  The mappings of a list
+    go away when the caller asks for the next list.  Raises MappingError.
     """
     done, size = 0, _BATCH
     while done < len(offsets):
@@ -237,7 +237,7 @@ def _map_window(fd: int, offset: int, address: int, page_size: int) -> None:
 def touch(address: int, page_size: int) -> None:
     """Fault in the huge pages of the window at *address*, without SIGBUS if the file has shrunk meanwhile."""
     for place in range(address, address + page_size, kernel.huge_page_size()):
-        # Both ways report what would be a SIGBUS as an error (madvise_populate in mm/madvise.c, mem_rw in
+        # Both ways report an error instead of a SIGBUS (madvise_populate in mm/madvise.c, mem_rw in
         # fs/proc/base.c); a window that failed is not huge.
         if libc().madvise(place, mmap.PAGESIZE, _MADV_POPULATE_READ) and ctypes.get_errno() == errno.EINVAL:
             with contextlib.suppress(OSError), open("/proc/self/mem", "rb", buffering=0) as file:

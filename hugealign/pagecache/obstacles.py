@@ -1,4 +1,4 @@
-"""Why windows are not huge, or not small, after the attempt: each reason from something that was looked at."""
+"""Why windows are not huge, or not small, after the attempt: each reason rests on an observation."""
 
 import contextlib
 import errno
@@ -18,7 +18,7 @@ _HELD = "its pages are held, by mlock or by a process that we cannot see"
 
 
 class Obstacle(Record):
-    """A reason: *code* for programs, *text* and *mend* for people, fit for a terminal."""
+    """A reason: *code* for programs; *text*, and *mend* (what to do), for people, fit for a terminal."""
 
     code: str
     text: str
@@ -32,12 +32,12 @@ def no_window(path: str, page_size: int) -> Obstacle:
 
 
 def not_warmed(path: str) -> Obstacle:
-    """Return why a file that was only looked at is not huge."""
+    """Return why a file that was only measured is not huge."""
     return Obstacle("not-warmed", "not warmed", f"run: hugealign warm {_quoted(path)}")
 
 
 def to_huge(fd: int, path: str, warmth: Warmth, hits: int) -> Obstacle:
-    """Return why `warm` left windows of the file at *path* small; *hits* are the `memory.limit_hits` before it."""
+    """Return why `warm` left windows of the file at *path* small; *hits* is `memory.limit_hits` before the attempt."""
     info = os.fstat(fd)
     name = _quoted(path)
     again = f"hugealign warm {name}"
@@ -77,7 +77,7 @@ def to_small(fd: int, path: str) -> Obstacle:
 
 
 def user_of(info: os.stat_result, path: str) -> str:
-    """Return ``PID (name)``, and how many others, of the processes that map the file *path*; empty if none does."""
+    """Return ``PID (name)`` of a process that maps the file *path*, and how many others do; empty if none does."""
     from hugealign.process import processes
 
     users = [pid for pid in processes.users(info, path) if pid != os.getpid()]
@@ -86,20 +86,20 @@ def user_of(info: os.stat_result, path: str) -> str:
 
 
 def _writer(fd: int, info: os.stat_result) -> str:
-    """Return ``process PID (name)`` of one that has the file open for writing; empty if none has."""
+    """Return ``process PID (name)`` of a process that has the file open for writing; empty if none has."""
     from hugealign.process import processes
 
     for pid in processes.pids():
         with contextlib.suppress(OSError):  # ended, or not ours
             for name in os.listdir(f"/proc/{pid}/fd"):
                 link = f"/proc/{pid}/fd/{name}"
-                # The mode of the link says what the file is open for (tid_fd_update_inode in fs/proc/fd.c).
+                # The mode of the link says whether the file is open for writing (tid_fd_update_inode in fs/proc/fd.c).
                 if os.path.samestat(os.stat(link), info) and os.lstat(link).st_mode & stat.S_IWUSR:
                     return f"process {pid}{_name(pid)}"
-    # A lease for reading is refused exactly while somebody has the file open for writing (check_conflicting_open in
+    # The kernel refuses a read lease exactly while a process has the file open for writing (check_conflicting_open in
     # fs/locks.c); only the owner and CAP_LEASE may ask for one.
     try:
-        # Who opens it meanwhile makes the kernel signal us: by one that is ignored, unlike SIGIO.
+        # If a process opens it meanwhile, the kernel signals us: choose a signal that is ignored, unlike SIGIO.
         fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The files that a command will execute, found and warmed: what `hugealign run` does first."""
+"""Find and warm the files that a command will execute: the first step of `hugealign run`."""
 
 import os
 from collections.abc import Iterator
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from hugealign.pagecache.text import CachedText, WarmOptions
 
 _INTERPRETERS = 4  # of interpreters; the kernel follows as many (BINPRM_MAX_RECURSION in fs/exec.c is 4)
-_LINE = 256  # bytes of a script that the kernel looks at (BINPRM_BUF_SIZE)
+_LINE = 256  # bytes of a script that the kernel reads (BINPRM_BUF_SIZE)
 
 
 def warm_command(
     command: str, libs: bool = False, options: "WarmOptions | None" = None
 ) -> "Iterator[tuple[str, CachedText | HugealignError]]":
-    """Warm what is executed for *command*, with *libs* its shared libraries as well, as *options* say.
+    """Warm the program that *command* executes, with *libs* its shared libraries as well, as *options* say.
 
-    Yield each path with its result; libraries without a whole window are passed over.  Raises HugealignError.
+    Yield each path with its result; libraries without a whole window are skipped.  Raises HugealignError.
     """
     from hugealign.pagecache.text import warm
 
@@ -38,14 +38,14 @@ def warm_command(
 
 
 def shared_libraries(program: str) -> tuple[str, ...]:
-    """Return the real paths of the shared libraries that *program* would be loaded with.  Raises HugealignError."""
+    """Return the real paths of the shared libraries that the loader would map for *program*.  Raises HugealignError."""
     from hugealign.machine import libraries
 
     return libraries.resolve(program).paths
 
 
 def binary(command: str) -> str | None:
-    """Return the path of the ELF file that is executed for *command*; through ``#!`` that of the interpreter.
+    """Return the path of the ELF file that *command* executes; for a script with ``#!``, its interpreter.
 
     None if there is none.  Raises FileError.
     """

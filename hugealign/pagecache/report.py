@@ -1,4 +1,4 @@
-"""How much text is huge in the page cache, shown: lines for people, JSON for programs.  Pure, no I/O."""
+"""Show how much text is huge in the page cache: lines for people, JSON for programs.  Pure, no I/O."""
 
 import itertools
 from collections.abc import Collection, Sequence
@@ -14,7 +14,7 @@ _SHOWN = 4  # ranges or names in a line
 
 
 def lines(text: CachedText) -> list[str]:
-    """Return what people read: the count, and reason and windows below it."""
+    """Return the lines for people: the count, then reason and windows."""
     size = format_size(text.huge * text.page_size)
     found = [f"{printable(text.path)}: {text.huge} of {len(text.offsets)} windows huge ({size})"]
     if text.note:
@@ -32,7 +32,7 @@ def lines(text: CachedText) -> list[str]:
 
 
 def total(texts: Sequence[CachedText], libraries: Collection[str]) -> list[str]:
-    """Return what is said once for all files; *libraries* are the paths of those that nobody named."""
+    """Return the lines about all files together; *libraries* are the paths that the user did not name."""
     found = []
     if small := [printable(t.path.rpartition("/")[2]) for t in texts if t.path in libraries and not t.offsets]:
         noun = "libraries" if len(small) > 1 else "library"
@@ -45,7 +45,7 @@ def total(texts: Sequence[CachedText], libraries: Collection[str]) -> list[str]:
 
 
 def ranges(offsets: Sequence[int], page_size: int) -> str:
-    """Return the windows at *offsets* as ranges of file offsets, the first few of them."""
+    """Return the first few ranges of file offsets of the windows at *offsets*."""
     found: list[list[int]] = []
     for offset in offsets:
         if found and found[-1][1] == offset:
@@ -56,7 +56,7 @@ def ranges(offsets: Sequence[int], page_size: int) -> str:
 
 
 def shortened(words: Sequence[str]) -> str:
-    """Return the first few *words* and how many more there are."""
+    """Return the first few *words* and the number of the others."""
     more = f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
     return ", ".join(itertools.islice(words, _SHOWN)) + more
 
@@ -70,7 +70,7 @@ def document(
 ) -> dict[str, Any]:
     """Return the JSON document ``hugealign.warm/1``, which warm-1.schema.json beside this file describes.
 
-    *libraries* are the paths of those *texts* that nobody named.  Names are escaped as in the text.
+    *libraries* are the paths of those *texts* that the user did not name.  Names are escaped as in the text.
     """
     return {
         "schema": SCHEMA,

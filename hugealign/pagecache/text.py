@@ -16,10 +16,10 @@ from hugealign.units import counted
 class WarmOptions(Record):
     """What to warm, and how.
 
-    *page_size* is that of the kernel if it is 0.  *windows*: only that many leading ones; without it, as many as the
-    build of the file asks for.  *all_text*: windows that hold only some text, too.  *check*: only measure.  *replace*:
-    put a warm copy in the place of a file that cannot be warmed.  *wait*: seconds that khugepaged gets.  *rodata*: the
-    windows that are only readable, too, also where the build of the file does not ask for them.
+    *page_size* 0 means the kernel's huge page size.  *windows*: only this many leading windows; None for as many as the
+    build of the file asks for.  *all_text*: also windows that hold only some text.  *check*: only measure.  *replace*:
+    put a warm copy in place of a file that cannot be warmed.  *wait*: seconds to wait for khugepaged.  *rodata*: also
+    the windows of read-only data, even if the build of the file does not ask for them.
     """
 
     page_size: int = 0
@@ -32,7 +32,7 @@ class WarmOptions(Record):
 
 
 class _Counted:
-    """What windows of a file at *offsets* have in common, of which *warmth* says which are huge."""
+    """The common part of results: the windows of a file at *offsets*, and in *warmth* which of them are huge."""
 
     __slots__ = ()
     offsets: Sequence[int]
@@ -40,7 +40,7 @@ class _Counted:
 
     @property
     def huge(self) -> int:
-        """How many windows are huge."""
+        """The number of huge windows."""
         return sum(self.warmth.huge)
 
     @property
@@ -50,9 +50,9 @@ class _Counted:
 
 
 class CachedRodata(_Counted, Record):
-    """The windows of a file that are only readable, at the file offsets *offsets*, in bytes, and which are huge.
+    """The windows of a file's read-only data, at the file offsets *offsets* in bytes, and which of them are huge.
 
-    *obstacle* is what stood in the way of what was asked for.
+    *obstacle* is the reason why the goal was not reached.
     """
 
     offsets: Sequence[int]
@@ -61,10 +61,11 @@ class CachedRodata(_Counted, Record):
 
 
 class CachedText(_Counted, Record):
-    """The windows of the file at *path* at the file offsets *offsets*, in bytes, and which are huge.
+    """The windows of the file at *path*, at the file offsets *offsets* in bytes, and which of them are huge.
 
-    *obstacle* is what stood in the way of what was asked for.  *replaced*: a copy took the place of the file; *note*:
-    what else people should know.  *rodata* are the windows that are only readable, None if nobody asked for them.
+    *obstacle* is the reason why the goal was not reached, None if it was.  *replaced*: a copy took the place of the
+    file; *note*: anything else that the user should know.  *rodata* are the windows of read-only data, None if nobody
+    asked for them.
     """
 
     path: str
@@ -78,15 +79,15 @@ class CachedText(_Counted, Record):
 
     @property
     def whole(self) -> bool:
-        """Whether all that was asked for is huge."""
+        """Whether everything that was asked for is huge."""
         return self.obstacle is None and (self.rodata is None or self.rodata.obstacle is None)
 
 
 def warm(path: str, options: WarmOptions | None = None, progress: Progress | None = None) -> CachedText:
     """Bring the text of the file at *path* into the page cache in huge folios, as *options* say.
 
-    *progress* is told after each window how many are done, of how many.  Raises HugealignError if the file cannot be
-    looked at.
+    After each window, *progress* is called with the number of windows done and the total.  Raises HugealignError if the
+    file cannot be examined.
     """
     options = options or WarmOptions()
     page_size = options.page_size or kernel.huge_page_size()
@@ -115,7 +116,7 @@ def _warmed(
     options: WarmOptions,
     progress: Progress | None = None,
 ) -> tuple[Warmth, Obstacle | None]:
-    """Warm the windows at *offsets*, or only measure them, as *options* say; return what stood in the way, too."""
+    """Warm the windows at *offsets*, or only measure them, as *options* say; return the result and the obstacle."""
     hits = memory.limit_hits()
     if options.check:
         warmth = Warmth(tuple(measure.measure(fd, offsets, page_size)))
@@ -127,9 +128,10 @@ def _warmed(
 
 
 def cool(path: str, progress: Progress | None = None, *, rodata: bool = False) -> CachedText:
-    """Bring the text of the file at *path* into the page cache in small pages, with *rodata* what is only readable too.
+    """Bring the text of the file at *path* into the page cache in small pages, with *rodata* its read-only data too.
 
-    As `warm`, it does so unasked where the build of the file asks for that.  Raises HugealignError as `warm`.
+    Like `warm`, it includes read-only data unasked if the build of the file asks for them.  Raises HugealignError as
+    `warm` does.
     """
     page_size = kernel.huge_page_size()
     with measure.huge_pages_allowed(), opened(path) as fd:
@@ -148,7 +150,7 @@ def cool(path: str, progress: Progress | None = None, *, rodata: bool = False) -
 
 
 def _replaced(before: CachedText, fd: int, progress: Progress | None) -> CachedText:
-    """Put a warm copy in the place of the file behind *fd*, which could not be warmed, unless it is no warmer."""
+    """Replace the file behind *fd*, which could not be warmed, by a warm copy, unless the copy is no warmer."""
     path, rodata = before.path, before.rodata
     warmth, cold = before.warmth, rodata.warmth if rodata else Warmth(())
     hits = memory.limit_hits()

@@ -1,20 +1,20 @@
-"""Making folios of a file's text huge in the page cache, and small again.
+"""Make folios of a file's text huge in the page cache, and small again.
 
 Nothing here writes to the file or needs privileges.  How it works (measured on Linux 6.18):
 
 - A fault in a ``VM_HUGEPAGE`` mapping reads the file ahead in folios of the huge page size: two for a fault,
   or exactly one where the mapping is also ``MADV_RANDOM`` (``do_sync_mmap_readahead`` in mm/filemap.c, 5.18).
   The same advice makes a fault in a hole of a tmpfs file a huge one (``huge=advise``).
-- What is in the page cache in small folios stays small until it is evicted, and ``POSIX_FADV_DONTNEED``
-  leaves what is dirty, under writeback or mapped (``mapping_evict_folio`` in mm/truncate.c), and all of tmpfs.
-- ``MADV_COLLAPSE`` serves tmpfs and, where the kernel has CONFIG_READ_ONLY_THP_FOR_FS, clean text on any file
-  system, also while a process maps it; elsewhere it is EINVAL.  Linux 7.2, without that option, takes files of ext4
+- Text in small folios in the page cache stays small until it is evicted, and ``POSIX_FADV_DONTNEED`` skips pages
+  that are dirty, under writeback or mapped (``mapping_evict_folio`` in mm/truncate.c), and all of tmpfs.
+- ``MADV_COLLAPSE`` works on tmpfs and, if the kernel has CONFIG_READ_ONLY_THP_FOR_FS, on clean text of any file
+  system, even while a process maps it; elsewhere it is EINVAL.  Linux 7.2, without that option, takes files of ext4
   and XFS again.  Linux 6.1 to 6.3 says EINVAL as long as the process has no page table there, so we touch the window
   first; dirty pages are EINVAL, and EAGAIN since 5173ae0a068d ("mm/khugepaged: map dirty/writeback pages failures to
   EAGAIN"), so we write back and try again.
-- khugepaged does the same by itself for executable mappings with ``MADV_HUGEPAGE``, where the kernel has that option:
-  some process has to keep the mapping until it comes by.  Any process since Linux 5.14 (eb6ecbed0aa2, "mm, thp: relax
-  the VM_DENYWRITE constraint on file-backed THPs"); before, since 5.4, only one that execve mapped it for.
+- khugepaged does the same by itself for executable mappings with ``MADV_HUGEPAGE``, if the kernel has that option.
+  Some process has to keep the mapping until khugepaged gets there: any process since Linux 5.14 (eb6ecbed0aa2, "mm,
+  thp: relax the VM_DENYWRITE constraint on file-backed THPs"); before, since 5.4, only one whose execve mapped it.
 """
 
 import contextlib
@@ -29,20 +29,20 @@ from hugealign.pagecache.measure import CacheState, cache_state, libc, mapped, m
 from hugealign.records import Record
 
 _MADV_COLLAPSE = 25  # Linux 6.1
-_READ = 1 << 20  # bytes that are read at a time
+_READ = 1 << 20  # bytes to read at a time
 _ATTEMPTS = 3  # at a collapse
-_LOOK = 1.0  # seconds between looks at what khugepaged has done
+_LOOK = 1.0  # seconds between looks at khugepaged's progress
 
-#: Told after each window how many windows are done, of how many.
+#: Called after each window with the number of windows done and the total.
 Progress = Callable[[int, int], None]
 
 
 class Warmth(Record):
     """The state of the windows: *huge* for each, in order.
 
-    *methods* are those that made a window huge.  *kept* is what of the windows was in the page cache after the
-    eviction; None if nothing was evicted or the kernel does not tell us.  *collapse* is the error number with which the
-    kernel refused to collapse a window, 0 if it refused none.
+    *methods* are the methods that made a window huge.  *kept* is what the page cache still held of the windows after
+    the eviction; None if nothing was evicted or the kernel does not tell us.  *collapse* is the error number with which
+    the kernel refused to collapse a window, 0 if it refused none.
     """
 
     huge: tuple[bool, ...]
@@ -54,8 +54,8 @@ class Warmth(Record):
 def warm(fd: int, offsets: Sequence[int], page_size: int, progress: Progress | None = None, wait: float = 0) -> Warmth:
     """Bring the windows at *offsets* into the page cache in huge folios; give khugepaged *wait* seconds for the rest.
 
-    Windows that are huge already are left alone, so this is safe for a file that runs.  Each means is judged by
-    measuring, not by what the system call returned.  Raises MappingError.
+    Windows that are huge already are left alone, so this is safe for a running program's file.  Each method is judged
+    by measuring, not by the result of the system call.  Raises MappingError.
     """
     huge = dict(zip(offsets, measure(fd, offsets, page_size), strict=True))
     methods: list[str] = []
@@ -82,8 +82,8 @@ def warm(fd: int, offsets: Sequence[int], page_size: int, progress: Progress | N
 def cool(fd: int, offsets: Sequence[int], page_size: int, progress: Progress | None = None) -> Warmth:
     """Bring the windows at *offsets* into the page cache in small folios.  Raises MappingError."""
     kept = _evict(fd, offsets, page_size)
-    # Then what is read comes in folios of the smallest size (page_cache_sync_ra in mm/readahead.c); the advice is
-    # for this descriptor alone.
+    # With this advice, reads make folios of the smallest size (page_cache_sync_ra in mm/readahead.c); it applies to
+    # this descriptor alone.
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
     for done, offset in enumerate(offsets, 1):
         _read_small(fd, offset, page_size)
@@ -93,7 +93,7 @@ def cool(fd: int, offsets: Sequence[int], page_size: int, progress: Progress | N
 
 
 def _evict(fd: int, offsets: Sequence[int], page_size: int) -> CacheState | None:
-    with contextlib.suppress(OSError):  # what stays dirty stays small, and the measurement says so
+    with contextlib.suppress(OSError):  # dirty pages stay small, and the measurement shows it
         os.fsync(fd)
     for offset in offsets:
         os.posix_fadvise(fd, offset, page_size, os.POSIX_FADV_DONTNEED)
@@ -104,8 +104,8 @@ def _evict(fd: int, offsets: Sequence[int], page_size: int) -> CacheState | None
 
 
 def _read(fd: int, offsets: Sequence[int], page_size: int, progress: Progress | None = None) -> None:
-    # One window after the other: where the kernel is in a file, and how much it reads ahead, is kept once for an open
-    # file (struct file_ra_state), and two threads that fault through it spoil each other's folios.
+    # One window after another: the kernel keeps position and readahead size once per open file (struct
+    # file_ra_state), and two threads that fault through it spoil each other's folios.
     done = 0
     for windows in mapped(fd, offsets, page_size):
         for _, address in windows:
@@ -156,5 +156,5 @@ def _wait(fd: int, offsets: Sequence[int], page_size: int, end: float) -> None:
 
 def _read_small(fd: int, offset: int, page_size: int) -> None:
     for place in range(offset, offset + page_size, _READ):
-        with contextlib.suppress(OSError):  # what cannot be read stays small
+        with contextlib.suppress(OSError):  # unreadable parts stay small
             os.pread(fd, min(_READ, page_size), place)

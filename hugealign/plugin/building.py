@@ -1,10 +1,11 @@
-"""The LLVM pass plugin: which LLVM a tool is of, and the plugin that was built for exactly that one.
+"""The LLVM pass plugin: which LLVM a tool belongs to, and the plugin built for exactly that one.
 
-A plugin runs inside the compiler, on the compiler's own classes: built for another version, it crashes it.  So there is
-one file per LLVM, and its name says which: the version, and a checksum of the plugin's sources and of the place of the
-LLVM.  A compiler cache that knows the plugin by its name only thus never takes an old one for a new one.
+A plugin runs inside the compiler, on the compiler's own classes; built for another version, it crashes the compiler.
+So there is one file per LLVM, named after the version and a checksum of the plugin's sources and the LLVM's location.
+A compiler cache that knows the plugin only by its name thus never takes an old one for a new one.
 
-Which clang and lld `hugealign` as the compiler gives it to is in a list beside it (`hugealign.plugin.listed`).
+A list beside the plugin says which clang and lld get it when `hugealign` runs as the compiler
+(`hugealign.plugin.listed`).
 """
 
 import fcntl
@@ -32,9 +33,9 @@ _PREFIXES = ("/usr/lib/llvm-*", "/usr/lib/llvm/*", "/usr/lib*/llvm[0-9]*", "/opt
 _TOOL = re.compile(r"(?:clang version|LLD) (\d+\.\d+\.\d+)")
 _INSTALLED = re.compile(r"^InstalledDir: (/.*)$", re.MULTILINE)
 _PACKAGE_VERSION = re.compile(r"^set\(LLVM_PACKAGE_VERSION (\d+\.\d+\.\d+)", re.MULTILINE)
-#: What people set for their own builds, not for this one.
+#: Variables that people set for their own builds, not for this one.
 _NOT_OURS = ("CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "COMPILER_PATH", "HUGEALIGN_PROFILE")
-#: What a tool loads of LLVM's, whose version counts as its own does.
+#: The LLVM libraries that a tool loads; their version counts as much as the tool's.
 _LIBRARIES = ("libLLVM", "libclang", "liblld")
 _TOOL_SECONDS, _BUILD_SECONDS = 30, 900
 
@@ -53,7 +54,7 @@ class Llvm:
 
     @property
     def major(self) -> int:
-        """The number that interfaces change with."""
+        """The part of the version that interfaces change with."""
         return int(self.version.partition(".")[0])
 
     @property
@@ -62,12 +63,12 @@ class Llvm:
         return f"llvm-{self.major}-dev"
 
     def plugin(self) -> str:
-        """Return where the plugin for this LLVM lies, or will once it is built."""
-        # Without the links on the way to it, which others might lead elsewhere: no reader of the list takes one.
+        """Return where the plugin for this LLVM lies, or will lie once it is built."""
+        # Without symbolic links in the path, which others might redirect: readers of the list accept none.
         return os.path.join(os.path.realpath(listed.cache()), f"hugealign-{self.version}-{self._checksum()}.so")
 
     def tools(self) -> list[str]:
-        """Return the real paths of its clang and, if that loads plugins, its lld: those of exactly this version."""
+        """Return the real paths of its clang and, if lld loads plugins, its lld: only those of exactly this version."""
         names = ("clang", "ld.lld") if self.major >= _OLDEST_LLD else ("clang",)
         paths = [os.path.join(self.prefix, "bin", name) for name in names]
         return [os.path.realpath(path) for path in paths if os.path.exists(path) and _version(path)[0] == self.version]
@@ -83,7 +84,7 @@ class Llvm:
 
 
 def sources() -> list[str]:
-    """Return the files that the plugin is made of.  Raises PluginError if this installation lacks them."""
+    """Return the plugin's source files.  Raises PluginError if this installation lacks them."""
     place = directory("lld-plugin")
     found = sorted(path for kind in ("*.cpp", "*.h", "CMakeLists.txt") for path in glob(os.path.join(place, kind)))
     if not found:
@@ -92,7 +93,7 @@ def sources() -> list[str]:
 
 
 def of_tool(tool: str) -> Llvm:
-    """Return the LLVM that *tool*, a clang or lld by its name or path, is of.  Raises PluginError if it is of none."""
+    """Return the LLVM of *tool*, a clang or lld by its name or path.  Raises PluginError if it has none."""
     path, name = shutil.which(tool), printable(tool)
     if not path:
         raise PluginError(f"{name}: command not found")
@@ -100,7 +101,7 @@ def of_tool(tool: str) -> Llvm:
     if not version:
         raise PluginError(f"{name} is neither clang nor lld: the plugin is for these; example: --cc clang-19")
     paths = [path]
-    if installed:  # clang says where it is, even from behind a compiler cache's link
+    if installed:  # clang says where it is, even behind a compiler cache's link
         paths.insert(0, os.path.join(installed, os.path.basename(tool)))
     prefixes = [os.path.dirname(os.path.dirname(os.path.realpath(each))) for each in paths]
     candidates = [each for prefix in prefixes for each in _at(prefix) if each.version == version]
@@ -120,7 +121,7 @@ def _version(path: str) -> tuple[str, str]:
 def _run(
     words: Sequence[str], seconds: int, failed: str, environment: Mapping[str, str] | None = None
 ) -> "subprocess.CompletedProcess[str]":
-    """Run a command and return what it says, errors too.  Raises PluginError, which says what *failed*."""
+    """Run a command and return its result, with stderr in stdout.  Raises PluginError, which says what *failed*."""
     null, pipe, both = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
     text = functools.partial(subprocess.run, encoding="utf-8", errors="replace")
     try:
@@ -155,7 +156,7 @@ def _at(prefix: str) -> Iterator[Llvm]:
 
 
 def build(llvm: Llvm) -> str:
-    """Build the plugin for *llvm* unless that was done, list its tools, and return its path.  Raises PluginError."""
+    """Build the plugin for *llvm* unless it exists, list its tools, and return its path.  Raises PluginError."""
     target = llvm.plugin()
     if not os.path.exists(target):
         _build(llvm, target)
@@ -167,7 +168,7 @@ def build(llvm: Llvm) -> str:
 
 
 def _list(llvm: Llvm, target: str) -> None:
-    """Say in the list of tools that the plugin at *target* is for those of *llvm* as they are now."""
+    """Record in the list of tools that the plugin at *target* is for the tools of *llvm* as they are now."""
     from hugealign.machine.libraries import resolve
 
     entries = []
@@ -200,7 +201,7 @@ def _build(llvm: Llvm, target: str) -> None:
         with tempfile.TemporaryDirectory(prefix="building-", dir=listed.cache()) as place:
             _make(llvm, place)
             made = os.path.join(place, "hugealign.so")
-            os.chmod(made, 0o700)  # whatever the umask: what others may write is not used
+            os.chmod(made, 0o700)  # whatever the umask: a file that others may write is not used
             os.rename(made, target)
     except OSError as error:
         message = f"{printable(listed.cache())}: {error.strerror}; set XDG_CACHE_HOME to another directory"
@@ -208,7 +209,7 @@ def _build(llvm: Llvm, target: str) -> None:
 
 
 def _make(llvm: Llvm, place: str) -> None:
-    """Build the plugin in the directory *place* and see that clang can load it."""
+    """Build the plugin in the directory *place* and check that clang can load it."""
     environment = {
         name: value for name, value in os.environ.items() if name not in _NOT_OURS and not name.startswith("CMAKE_")
     }

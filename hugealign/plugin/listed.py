@@ -1,8 +1,8 @@
-"""The list of what the built pass plugins are for: clangs and lld's, each with the state that it had then.
+"""The list of the clang and lld binaries that the built pass plugins are for, each with its state at that time.
 
-A plugin in a compiler or linker of another version crashes it, so that exactness comes before everything: sizes and
-times of the tool and of LLVM's libraries must be what they were when the plugin was built for it.  ccache knows a
-compiler by the same (its manual, ``compiler_check``).  sh/launch.sh reads the list too, with no process but stat(1).
+A plugin crashes a compiler or linker of another version, so exactness comes first: sizes and times of the tool and of
+LLVM's libraries must be the same as when the plugin was built for it.  ccache identifies a compiler the same way (its
+manual, ``compiler_check``).  sh/launch.sh reads the list too, with no process but stat(1).
 
 One line per tool, fields separated by tabs: the plugin, the tool, ``size:seconds`` of the tool and of each library,
 the libraries.
@@ -21,7 +21,7 @@ NAME = "tools"
 
 
 class ListedPlugin(Record):
-    """The plugin at *plugin* is for *tool*, which loads *libraries*; *identity* is what `identity` said of them."""
+    """The plugin at *plugin* is for *tool*, which loads *libraries*; *identity* is what `identity` gave for them."""
 
     plugin: str
     tool: str
@@ -29,7 +29,7 @@ class ListedPlugin(Record):
     libraries: list[str]
 
     def current(self) -> bool:
-        """Return whether the tool is the one that the plugin was built for, and the plugin our own."""
+        """Return whether the tool is the one that the plugin was built for, and the plugin is our own."""
         try:
             return self._is_safe() and identity([self.tool, *self.libraries]) == self.identity
         except (OSError, ValueError, HugealignError):
@@ -49,7 +49,7 @@ class ListedPlugin(Record):
         return "\t".join((self.plugin, self.tool, self.identity, *self.libraries)) + "\n"
 
     def can_be_listed(self) -> bool:
-        """Return whether no path would end the line or a field."""
+        """Return whether no path has a character that would end the line or a field."""
         return not any(set("\t\n") & set(path) for path in (self.plugin, self.tool, *self.libraries))
 
 
@@ -59,7 +59,7 @@ def cache() -> str:
 
 
 def identity(paths: list[str]) -> str:
-    """Return sizes and times of the files at *paths*.  Raises OSError, ValueError."""
+    """Return the sizes and times of the files at *paths*.  Raises OSError, ValueError."""
     found = [os.stat(path) for path in paths]
     return " ".join(f"{each.st_size}:{each.st_mtime_ns // 10**9}" for each in found)
 
@@ -81,7 +81,7 @@ def read() -> list[ListedPlugin]:
 
 
 def find(tool: str) -> str | None:
-    """Return the plugin that was built for exactly the *tool* at that path, None without one or if it is not wanted."""
+    """Return the plugin built for exactly the *tool* at that path, None if there is none or the user wants none."""
     if os.environ.get("HUGEALIGN_PLUGIN") == "0":
         return None
     for entry in read():

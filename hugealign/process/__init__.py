@@ -1,1 +1,1 @@
-"""Reading /proc: who runs, what is mapped, what of it is huge."""
+"""Read /proc: which processes run, what they map, and what of it is huge."""

@@ -1,8 +1,8 @@
-"""Advice about the memory of another process: process_madvise(2), by a pidfd, so that no other process can get it.
+"""Advise the kernel about another process's memory: process_madvise(2), by pidfd, so it cannot hit the wrong process.
 
-MADV_COLLAPSE puts the pages of a window together (Linux 6.1); MADV_COLD of one page of it splits it again, because the
-page table has to tell pages apart then (madvise_cold_or_pageout_pte_range in mm/madvise.c).  The kernel asks for
-CAP_SYS_NICE, and for what reading the memory of the process asks for.
+MADV_COLLAPSE puts the pages of a window together (Linux 6.1).  MADV_COLD on one page of the window splits it again,
+because the page table then has to tell the pages apart (madvise_cold_or_pageout_pte_range in mm/madvise.c).  The kernel
+requires CAP_SYS_NICE, and the permission to read the memory of the process.
 """
 
 import ctypes
@@ -16,11 +16,11 @@ from hugealign.errors import HugealignError
 
 _PROCESS_MADVISE = 440  # the same number on every processor but alpha
 _MADV_COLD, _MADV_COLLAPSE = 20, 25
-_ATTEMPTS = 3  # at what the kernel says to try again
+_ATTEMPTS = 3  # tries while the kernel answers EAGAIN
 
 
 class AdviceError(HugealignError):
-    """The kernel takes no advice about the process."""
+    """The kernel accepts no advice about the process."""
 
 
 class _Iovec(ctypes.Structure):
@@ -28,10 +28,10 @@ class _Iovec(ctypes.Structure):
 
 
 class Adviser:
-    """Gives advice about one process, whoever gets its number later.  A context manager."""
+    """Give advice about one process, even if its PID is reused later.  A context manager."""
 
     def __init__(self, pid: int) -> None:
-        """Take hold of the process.  Raises ProcessLookupError if there is none, AdviceError."""
+        """Open the process.  Raises ProcessLookupError if there is none, AdviceError."""
         self.pid = pid
         try:
             self._fd = os.pidfd_open(pid)
@@ -49,7 +49,7 @@ class Adviser:
     def collapse(self, address: int, size: int) -> int:
         """Put the pages of a window together; return 0, or the error number of the refusal.
 
-        Raises AdviceError where the kernel takes no such advice from us, ProcessLookupError if the process is gone.
+        Raises AdviceError if the kernel accepts no such advice from us, ProcessLookupError if the process is gone.
         """
         for _ in range(_ATTEMPTS):
             refused = self._advise(address, size, _MADV_COLLAPSE)
@@ -58,7 +58,7 @@ class Adviser:
         return refused
 
     def split(self, address: int) -> int:
-        """Take the window at *address* apart; otherwise as `collapse`."""
+        """Split the window at *address*; otherwise like `collapse`."""
         return self._advise(address, mmap.PAGESIZE, _MADV_COLD)
 
     def _advise(self, address: int, size: int, advice: int) -> int:

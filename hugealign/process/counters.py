@@ -1,4 +1,4 @@
-"""Counting hardware events of a process or a command: perf_event_open(2), in user space alone."""
+"""Count hardware events of a process or a command: perf_event_open(2), user space only."""
 
 import os
 import struct
@@ -12,20 +12,20 @@ _TIMES = 1 | 2  # PERF_FORMAT_TOTAL_TIME_ENABLED | …_RUNNING
 _FLAGS = 1 << 1 | 1 << 5 | 1 << 6  # inherit, exclude_kernel, exclude_hv
 _VALUES = struct.Struct("=QQQ")  # value, nanoseconds enabled, nanoseconds counted
 
-#: What every processor has: type and config of perf_event_open(2).
+#: The events that every processor has: type and config of perf_event_open(2).
 CYCLES, INSTRUCTIONS = (_HARDWARE, 0), (_HARDWARE, 1)
 
 
 def raw(config: int) -> tuple[int, int]:
-    """Return the event of that number, for `Counters`."""
+    """Return the event with the number *config*, for `Counters`."""
     return _RAW, config
 
 
 class Counters:
-    """Counts *events* of the threads of a process, and of all that they start.  Close it."""
+    """Count *events* of the threads of a process, and of all that they start.  Close it after use."""
 
     def __init__(self, pid: int, events: Sequence[tuple[int, int]]) -> None:
-        """Begin.  Raises OSError where the processor, or its hypervisor, does not count."""
+        """Begin counting.  Raises OSError if the processor, or its hypervisor, does not count."""
         self._descriptors: list[list[int]] = [[] for _ in events]
         try:
             for name in os.listdir(f"/proc/{pid}/task"):
@@ -38,7 +38,7 @@ class Counters:
             raise
 
     def read(self) -> tuple[float, ...]:
-        """Return the counts, each of the whole time even where the events had to share the processor's counters."""
+        """Return the counts, scaled to the whole time if the events had to share the processor's counters."""
         counts = []
         for descriptors in self._descriptors:
             count = 0.0
@@ -49,7 +49,7 @@ class Counters:
         return tuple(counts)
 
     def close(self) -> None:
-        """End."""
+        """Stop counting."""
         for descriptors in self._descriptors:
             for fd in descriptors:
                 os.close(fd)

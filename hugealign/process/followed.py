@@ -1,7 +1,7 @@
-"""Where a command and all that it starts run: samples of instruction pointers, resolved as they come.
+"""Sample where a command and all its children run: instruction pointers, resolved as they come.
 
-As `hugealign.process.instructions`, but the processes may be gone before anybody could read what they map: so the
-kernel tells of each mapping, too (PERF_RECORD_MMAP2, perf_event_open(2)).
+This is like `hugealign.process.instructions`, except that the processes may be gone before their mappings could be
+read.  So the kernel reports each mapping, too (PERF_RECORD_MMAP2, perf_event_open(2)).
 """
 
 import os
@@ -26,21 +26,21 @@ _FLAGS = sum(1 << bit for bit in (0, 1, 5, 6, 8, 9, 10, 12, 13, 18, 23, 24))
 _COMM, _FORK, _MMAP2 = 3, 7, 10
 _COMM_EXEC = 1 << 13
 _KIND = SAMPLE_IP | SAMPLE_TID | SAMPLE_TIME
-_PAGES = 64  # of a ring
+_PAGES = 64  # per ring
 _PAUSE = 0.1
-_MOST_MAPPINGS = 20_000  # of a process; a runtime makes new ones all the time
+_MOST_MAPPINGS = 20_000  # per process; a runtime makes new ones all the time
 _SHELL = (126, 127)
 
-#: The path of a file and the number of a page in it; for code without a file its name for itself and its address.
+#: The path of a file and the number of a page in it; for code without a file, "" and the number of its page.
 Page = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """How often each *page* of 4 KiB was sampled, of all processes together; the command's exit *status*.
+    """How often each *page* of 4 KiB was sampled, in all processes together, and the command's exit *status*.
 
-    *status* is None if it was ended after its time, minus the number of the signal that ended it.  *lost* records found
-    no room.
+    *status* is None if the command ran out of time, and minus the signal number if a signal ended it.  *lost* is the
+    number of records lost for want of room.
     """
 
     pages: "Counter[Page]"
@@ -50,13 +50,13 @@ class Followed:
 
 @dataclass(slots=True)
 class Space:
-    """What one process maps, by address."""
+    """The mappings of one process, by address."""
 
     starts: list[int] = field(default_factory=list)
     ends: dict[int, tuple[int, int, str]] = field(default_factory=dict)
 
     def map(self, start: int, length: int, offset: int, name: str) -> None:
-        """Take up a mapping; what was at its start is gone."""
+        """Add a mapping; it replaces one with the same start."""
         if start not in self.ends:
             if len(self.starts) >= _MOST_MAPPINGS:
                 return
@@ -75,20 +75,20 @@ class Space:
         return "", address >> 12
 
     def copy(self) -> "Space":
-        """Return what a child maps at first."""
+        """Return the mappings that a child has at first."""
         return Space(list(self.starts), dict(self.ends))
 
 
 @dataclass(slots=True)
 class Records:
-    """Takes up the kernel's records in the order of their times."""
+    """Collect the kernel's records in the order of their times."""
 
     spaces: dict[int, Space] = field(default_factory=dict)
     pages: "Counter[Page]" = field(default_factory=Counter)
     lost: int = 0
 
     def take(self, records: Sequence[tuple[int, int, bytes]]) -> None:
-        """Take up *records*: each type, misc and body."""
+        """Collect *records*: each has type, misc and body."""
         timed = sorted(records, key=lambda record: _time(record[0], record[2]))
         for kind, misc, body in timed:
             with suppress(struct.error):
@@ -114,7 +114,7 @@ class Records:
 
 
 def _time(kind: int, body: bytes) -> int:
-    """Return the time of a record: in its body for samples, at its end for all others (sample_id_all)."""
+    """Return the time of a record: samples have it in their body, all others at their end (sample_id_all)."""
     return int.from_bytes(body[16:24] if kind == SAMPLE else body[-8:], "little")
 
 
@@ -124,9 +124,10 @@ def follow(
     frequency: int = FREQUENCY,
     waiting: Callable[[int], object] = lambda _: None,
 ) -> Followed:
-    """Run the command *words* and return where it and its children run, until it ends or is ended after *seconds*.
+    """Run the command *words* and return where it and its children run, until it ends or *seconds* are over.
 
-    *waiting* is called with the PID while that waits to become the command.  Raises SamplingError, NotRunnableError.
+    *waiting* is called with the PID while that process waits to become the command.  Raises SamplingError,
+    NotRunnableError.
     """
     started, start = os.pipe()
     failed, fail = os.pipe()
@@ -141,7 +142,7 @@ def follow(
     before: dict[int, Callable[..., object] | int | None] = {}
     try:
         rings.extend(Ring(pid, frequency, _KIND, _FLAGS, _PAGES, cpu) for cpu in sorted(os.sched_getaffinity(0)))
-        # The command decides what an interrupt of the terminal means to it; we go on to its end.
+        # The command decides what an interrupt from the terminal means; we go on until it ends.
         before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
         waiting(pid)
         os.write(start, b"!")
@@ -170,7 +171,7 @@ def follow(
 
 
 def _become(words: Sequence[str], started: int, start: int, fail: int) -> None:
-    """Wait for the word, then be the command.  Does not return."""
+    """Wait for the signal to start, then become the command.  Does not return."""
     try:
         os.close(start)
         if os.read(started, 1) == b"!":
@@ -188,7 +189,7 @@ def _become(words: Sequence[str], started: int, start: int, fail: int) -> None:
 def _reaped(pid: int) -> int | None:
     try:
         done, status = os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:  # our parent had us ignore SIGCHLD: the kernel keeps no status (wait(2))
+    except ChildProcessError:  # our parent made us ignore SIGCHLD: the kernel keeps no status (wait(2))
         return 0
     return os.waitstatus_to_exitcode(status) if done else None
 

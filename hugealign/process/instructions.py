@@ -1,6 +1,6 @@
-"""Where threads run: samples of instruction pointers by perf_event_open(2), without the program perf.
+"""Sample where threads run: instruction pointers by perf_event_open(2), without the program perf.
 
-Only user space is looked at, which /proc/sys/kernel/perf_event_paranoid allows up to 2 for one's own processes.
+Only user space is sampled, which /proc/sys/kernel/perf_event_paranoid up to 2 allows for one's own processes.
 """
 
 import errno
@@ -14,10 +14,10 @@ from hugealign.errors import HugealignError
 from hugealign.process.ring import LOST, SAMPLE, SAMPLE_IP, SAMPLE_TID, Ring
 
 _FLAGS = 1 << 5 | 1 << 6 | 1 << 10  # exclude_kernel, exclude_hv, freq
-_PAGES = 2  # of a ring
+_PAGES = 2  # per ring
 _MOST_THREADS = 512
 _PAUSE = 0.1  # seconds between looks at the rings
-_RESCAN = 5  # of these pauses between looks for new threads
+_RESCAN = 5  # pauses between looks for new threads
 
 FREQUENCY = 499  # Hz; no divisor of the usual clocks
 
@@ -40,10 +40,10 @@ class Samples:
 
 
 class _Sampler:
-    """Samples the threads of a process, also those that it starts meanwhile.  Close it."""
+    """Sample the threads of a process, including those that it starts meanwhile.  Close it after use."""
 
     def __init__(self, pid: int, frequency: int) -> None:
-        """Begin.  Raises SamplingError, and ProcessLookupError if there is no such process."""
+        """Begin sampling.  Raises SamplingError, and ProcessLookupError if there is no such process."""
         self._pid = pid
         self._frequency = frequency
         self._rings: dict[int, Ring] = {}
@@ -58,13 +58,13 @@ class _Sampler:
             raise
 
     def close(self) -> None:
-        """End."""
+        """Stop sampling."""
         for ring in self._rings.values():
             ring.close()
         self._rings.clear()
 
     def collect(self) -> None:
-        """Take what there is; to be called every tenth of a second or so, since the rings are small."""
+        """Collect the new samples; call this about every tenth of a second, since the rings are small."""
         self._looks += 1
         if self._looks % _RESCAN == 0:
             with suppress(OSError, SamplingError):
@@ -80,7 +80,7 @@ class _Sampler:
                 self._lost += int.from_bytes(content[8:16], "little")
 
     def samples(self) -> Samples:
-        """Return what was collected until now."""
+        """Return the samples collected so far."""
         return Samples(self._found, self._lost)
 
     def _open_threads(self) -> None:
@@ -117,7 +117,7 @@ def sample(pid: int, seconds: float, frequency: int = FREQUENCY) -> Samples:
 
 
 def sample_all(pids: list[int], seconds: float, frequency: int = FREQUENCY) -> dict[int, Samples]:
-    """Return where the threads of *pids* run for *seconds*, all at the same time; those that are gone are left out.
+    """Return where the threads of *pids* run during the same *seconds*; processes that are gone are left out.
 
     Raises SamplingError, and ProcessLookupError if all are gone.
     """

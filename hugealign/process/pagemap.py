@@ -1,7 +1,7 @@
-"""Which windows of a process are huge, one by one: the ioctl PAGEMAP_SCAN of /proc/PID/pagemap.
+"""Find the huge windows of a process, one by one: the ioctl PAGEMAP_SCAN of /proc/PID/pagemap.
 
-Format: Documentation/admin-guide/mm/pagemap.rst, "Pagemap Scan IOCTL" (Linux 6.7).  Whoever may read the smaps of a
-process may do this.  The flags of /proc/kpageflags would not serve: they tell what a folio is, not whether this
+Format: Documentation/admin-guide/mm/pagemap.rst, "Pagemap Scan IOCTL" (Linux 6.7).  It needs the same permission as
+reading the process's smaps.  The flags of /proc/kpageflags would not do: they describe a folio, not whether this
 process maps it with a PMD, and only root sees them.
 """
 
@@ -24,10 +24,10 @@ _REGIONS = 512  # per call
 
 
 class Region(Record):
-    """Pages of a process that are present and alike; addresses in bytes.
+    """Consecutive pages of a process that are present and alike; addresses in bytes.
 
-    *huge*: a PMD maps them (or a hugetlb page).  *file*: they are of the file or of shared memory; in a private
-    mapping of a file the others were written to and are the process's own.
+    *huge*: a PMD maps them (or a hugetlb page).  *file*: they belong to the file or to shared memory; the other pages
+    of a private file mapping were written to and are the process's own.
     """
 
     start: int
@@ -37,11 +37,11 @@ class Region(Record):
 
 
 class State(StrEnum):
-    """How a process has a window."""
+    """The state of a window in a process."""
 
     HUGE = "huge"
     SMALL = "small"
-    WRITTEN = "written"  # in small pages, some of them copies of the process's own
+    WRITTEN = "written"  # in small pages, some of them the process's own copies
     UNTOUCHED = "untouched"
 
 
@@ -69,10 +69,11 @@ def scan(pagemap: int, start: int, end: int) -> tuple[Region, ...]:
 
 
 def touched(regions: Iterable[Region], start: int, count: int, page_size: int, of_file: bool) -> dict[int, State]:
-    """Return the state of those of the *count* windows of *page_size* bytes from *start* on that have a page.
+    """Return the state of those of the *count* windows of *page_size* bytes from *start* that have a page.
 
-    They are called by their numbers, in order.  *of_file*: the mapping is of a file, so that pages not of the file were
-    written to.  The time is that of the pages: anybody can map 60 TiB, and touch none of it.
+    The keys are the numbers of the windows, in order.  *of_file*: the mapping is of a file, so pages that are not the
+    file's were written to.  The time depends on the pages, not on the size: anybody can map 60 TiB and touch none of
+    it.
     """
     huge: Counter[int] = Counter()
     written: dict[int, bool] = {}

@@ -1,4 +1,4 @@
-"""Looking at running processes through /proc: who they are, what their text is mapped with."""
+"""Look at running processes through /proc: their identity, and how their text is mapped."""
 
 import contextlib
 import os
@@ -14,31 +14,31 @@ from hugealign.process import pagemap, smaps, statx
 from hugealign.units import printable
 
 _PROC = "/proc"
-_FLAGS, _STARTED = 9 - 4, 22 - 4  # proc(5) counts from 1, and the first three are left out
+_FLAGS, _STARTED = 9 - 4, 22 - 4  # proc(5) counts from 1; the first three fields are left out
 _PF_KTHREAD = 0x00200000  # include/linux/sched.h
 _COMM_LENGTH = 15  # TASK_COMM_LEN - 1 in include/linux/sched.h: the kernel cuts names there
-_PID_LIMIT = (1 << 64) - 1  # the kernel stops at 2**22; what is more is looked for, in vain, as far as a number goes
+_PID_LIMIT = (1 << 64) - 1  # the kernel stops at 2**22; larger numbers are looked up, in vain
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_ATTEMPTS = 5  # at a look during which the process did not change its program or its pages
+_ATTEMPTS = 5  # at a look during which the process changes neither its program nor its pages
 
 
 class ProcessError(HugealignError):
-    """The process cannot be looked at: it is gone, it is not ours, or it has no memory of its own."""
+    """The process cannot be examined: it is gone, not ours, or has no memory of its own."""
 
 
 class GoneError(ProcessError):
-    """There is no such process, or no longer."""
+    """The process does not exist, or no longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
     """One process at one moment.  *comm* and *exe* are as the kernel gives them: untrusted text.
 
-    *exe* is the file of the program itself, *exe_id* its ``(st_dev, st_ino)``. *mappings* are the executable ones
-    that were asked for, and the read-only ones. *elsewhere*: by the name *exe* there is no such file here: the
-    process lives in a container or another mount namespace. *served*: a server has the file, and may not answer.
-    *started*: clock ticks since boot, tells a process from an older one of its PID. *inner_pids*: its PIDs in the
-    PID namespaces inside of ours, the innermost last.
+    *exe* is the program's own file, *exe_id* its ``(st_dev, st_ino)``.  *mappings* are the executable ones that were
+    asked for, and the read-only ones.  *elsewhere*: here the name *exe* does not lead to this file, since the process
+    lives in a container or another mount namespace.  *served*: the file is on a server, which may not answer.
+    *started* is in clock ticks since boot, and tells a process from an older one with its PID.  *inner_pids* are its
+    PIDs in the PID namespaces inside ours, the innermost last.
     """
 
     pid: int
@@ -59,7 +59,7 @@ class Process:
         return mapping.is_file and (same_file or mapping.path == self.exe)
 
     def text(self, libraries: bool = False, anonymous: bool = False) -> tuple[smaps.Mapping, ...]:
-        """Return the executable mappings of the program, on demand those of other files and of no file."""
+        """Return the executable mappings of the program, on request also those of other files and without a file."""
         return tuple(m for m in self.mappings if self.is_text(m, libraries, anonymous))
 
     def is_text(self, mapping: smaps.Mapping, libraries: bool = False, anonymous: bool = False) -> bool:
@@ -71,9 +71,9 @@ class Process:
         )
 
     def rodata(self, libraries: bool = False) -> tuple[smaps.Mapping, ...]:
-        """Return the mappings of the program, or of *libraries* too, that are only readable and never were writable.
+        """Return the read-only mappings of the program, or of *libraries* too, that never were writable.
 
-        A library is a file that is mapped executable as well: others are data of the program's own.
+        A library is a file that is also mapped executable; other files are the program's own data.
         """
         code = {(m.device, m.inode) for m in self.mappings if m.executable and m.is_file}
         return tuple(
@@ -86,9 +86,9 @@ class Process:
 
 
 def look(pid: int, libraries: bool = False, anonymous: bool = False, rodata: bool = False) -> Process:
-    """Return what the kernel says of process *pid* now; with which mappings, see `Process.text` and `Process.rodata`.
+    """Return the kernel's view of process *pid* now; `Process.text` and `Process.rodata` tell which mappings it has.
 
-    Raises ProcessError; GoneError if the process is not there or ends meanwhile.
+    Raises ProcessError; GoneError if the process does not exist or ends meanwhile.
     """
     try:
         # One descriptor for all reads: should the process end and its number be reused, they fail with ESRCH.
@@ -108,10 +108,10 @@ def look(pid: int, libraries: bool = False, anonymous: bool = False, rodata: boo
 
 
 def find(target: str) -> list[int]:
-    """Return the PIDs that *target* means: a PID itself, or all processes of that name but our own.
+    """Return the PIDs that *target* means: a PID itself, or all processes of that name except our own.
 
-    A name is the ``comm`` of a process or the base name of its program.  Raises GoneError for a name that
-    no process has, HugealignError for a number that is no PID.
+    A name is the ``comm`` of a process or the base name of its program.  Raises GoneError for a name that no process
+    has, HugealignError for a number that is no PID.
     """
     if target.isascii() and target.isdecimal():
         return [decimal(target, _PID_LIMIT, "PID")]
@@ -122,7 +122,7 @@ def find(target: str) -> list[int]:
 
 
 def _names() -> set[str]:
-    """Return the names of all programs that run and are not our own."""
+    """Return the names of all running programs except our own."""
     found = set()
     for pid in pids():
         with contextlib.suppress(OSError):
@@ -142,11 +142,11 @@ def comm(pid: int) -> str:
 
 
 def users(info: os.stat_result, path: str) -> list[int]:
-    """Return the PIDs of the processes, of those that we may look at, that map the file *path* (*info*)."""
+    """Return the PIDs of the processes that map the file *path* (*info*), as far as we may look at them."""
     found = []
     device = (os.major(info.st_dev), os.minor(info.st_dev))
     real = os.path.realpath(path)
-    inode = f" {info.st_ino} "  # the others need not be parsed
+    inode = f" {info.st_ino} "  # other lines need not be parsed
     for pid in pids():
         try:
             mappings = smaps.parse(line for line in _lines(f"{_PROC}/{pid}/maps") if inode in line)
@@ -158,7 +158,7 @@ def users(info: os.stat_result, path: str) -> list[int]:
 
 
 def _open(pid: int) -> int:
-    """Return the open directory of process *pid*, or of another thread of it if the first has ended."""
+    """Return the open directory of process *pid*, or of another thread if the first one has ended."""
     with using(os.open(f"{_PROC}/{pid}", _DIRECTORY)) as directory:
         status = _status(directory)
         if "VmSize" in status or int(status.get("Threads", "1")) < 2:
@@ -172,7 +172,7 @@ def _status(directory: int) -> dict[str, str]:
 
 
 def _stat(directory: int) -> list[int]:
-    """Return the numbers of /proc/PID/stat behind the state (proc(5)): the name before it may hold anything."""
+    """Return the numbers after the state in /proc/PID/stat (proc(5)); the name before it may contain anything."""
     return [int(word) for word in "".join(_lines("stat", directory)).rpartition(")")[2].split()[1:]]
 
 
@@ -180,7 +180,7 @@ def _identify(pid: int, directory: int) -> Process:
     """Return the process of the open /proc/PID *directory*, without mappings."""
     status = _status(directory)
     if "VmSize" not in status:  # no address space: task_mem in fs/proc/task_mmu.c is not called
-        # Also a process that is about to end has none, before it is a zombie (exit_mm in kernel/exit.c).
+        # A process that is about to end has none either, before it is a zombie (exit_mm in kernel/exit.c).
         if _stat(directory)[_FLAGS] & _PF_KTHREAD:
             raise ProcessError(f"process {pid} is a kernel thread: it has no text")
         raise GoneError(f"process {pid} has ended")
@@ -205,7 +205,7 @@ def _program(pid: int, directory: int) -> tuple[str, tuple[int, int]]:
     """Return the path of the program of *pid*, whose /proc is *directory*, and its ``(st_dev, st_ino)``."""
     found = statx.identity("exe", directory)
     shown = os.readlink("exe", dir_fd=directory)
-    # d_path appends this to the name of a file that is gone; a name may end so by itself.
+    # d_path appends this to the name of a file that is gone; a name may also end like this by itself.
     gone = shown.endswith(" (deleted)")
     if gone and not mounts.served(found[0], pid):
         gone = _identity(f"root{shown}", directory) != found
@@ -220,7 +220,7 @@ def _identity(path: str, directory: int | None = None) -> tuple[int, int] | None
 
 
 def _read(process: Process, directory: int, libraries: bool, anonymous: bool, rodata: bool) -> tuple[Process, bool]:
-    """Return *process* with its mappings, and whether all that was read fits together."""
+    """Return *process* with its mappings, and whether all data read is consistent."""
     code: set[tuple[tuple[int, int], int]] = set()
 
     def wanted(mapping: smaps.Mapping) -> bool:
@@ -228,7 +228,7 @@ def _read(process: Process, directory: int, libraries: bool, anonymous: bool, ro
             return process.is_text(mapping, libraries, anonymous)
         return rodata and (process.is_program(mapping) or (mapping.device, mapping.inode) in code)
 
-    # smaps walks all pages of what it shows, seconds for a large heap: it is read as far as the last text only.
+    # smaps walks all pages that it shows, seconds for a large heap, so it is read only as far as the last text.
     lines = list(_lines("maps", directory)) if rodata else _lines("maps", directory)
     listed = [m for m in smaps.parse(line for line in lines if _executable(line)) if wanted(m)]
     if rodata:
@@ -248,7 +248,7 @@ def _read(process: Process, directory: int, libraries: bool, anonymous: bool, ro
         try:
             found = [replace(m, pages=pagemap.scan(pages, m.start, m.end)) for m in found]
         except OSError:
-            pass  # Linux before 6.7: the counts of smaps are what there is
+            pass  # Linux before 6.7 has only the counts of smaps
         else:
             steady &= all(m.huge == sum(p.end - p.start for p in m.pages or () if p.huge) for m in found)
     return replace(process, mappings=tuple(found)), steady
@@ -263,7 +263,7 @@ def _executable(line: str) -> bool:
 
 
 def _named(mapping: smaps.Mapping, process: Process) -> smaps.Mapping:
-    """Return *mapping* with its file not called deleted if only its name ends so."""
+    """Return *mapping*, not marked as deleted if the name of its file merely ends like that."""
     full = f"{mapping.path} (deleted)"
     if mapping.deleted and process.exe == full and (os.makedev(*mapping.device), mapping.inode) == process.exe_id:
         return replace(mapping, path=full, deleted=False)
@@ -277,7 +277,7 @@ def _has_name(pid: int, name: str) -> bool:
         return False
     try:
         program = os.readlink(f"{_PROC}/{pid}/exe").removesuffix(" (deleted)")
-    except OSError:  # a kernel thread, or not ours: the cut name is all there is
+    except OSError:  # a kernel thread, or not ours: only the cut name is known
         return known == name[:_COMM_LENGTH]
     return name in (known, os.path.basename(program))
 

@@ -1,6 +1,6 @@
-"""Events of perf_event_open(2), and the rings that the kernel writes samples of them to.
+"""Events of perf_event_open(2), and the rings that the kernel writes their samples to.
 
-The clock of the kernel takes the samples (PERF_COUNT_SW_CPU_CLOCK), so that no hardware counter is needed.
+The kernel's clock triggers the samples (PERF_COUNT_SW_CPU_CLOCK), so no hardware counter is needed.
 """
 
 import ctypes
@@ -24,7 +24,7 @@ _HEAD, _TAIL = 1024, 1032  # of data_head and data_tail in struct perf_event_mma
 
 
 def open_event(attributes: bytes, thread: int, cpu: int = -1) -> int:
-    """Return the descriptor of an event of *thread* (0: of ours).  Raises OSError."""
+    """Return the descriptor of an event of *thread* (0: our own).  Raises OSError."""
     number = _PERF_EVENT_OPEN.get(os.uname().machine)
     if number is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
@@ -36,7 +36,7 @@ def open_event(attributes: bytes, thread: int, cpu: int = -1) -> int:
 
 
 class Ring:
-    """The records of one *thread* on one *cpu* or all: *frequency* samples a second of that *kind*, in some *pages*.
+    """The records of one *thread* on one *cpu* or all: *frequency* samples per second of this *kind*, in *pages* pages.
 
     *flags* are the bits of struct perf_event_attr.  Raises OSError.
     """
@@ -52,12 +52,12 @@ class Ring:
             raise
 
     def close(self) -> None:
-        """End it."""
+        """Close the ring and its event."""
         self._map.close()
         os.close(self._fd)
 
     def drain(self) -> Iterator[tuple[int, int, bytes]]:
-        """Yield type, misc and content of the records there are, which make room then; to be asked to the end."""
+        """Yield type, misc and content of the new records, then free their room; iterate to the end."""
         head, tail = struct.unpack_from("=QQ", self._map, _HEAD)
         while tail + _HEADER.size <= head:
             kind, misc, length = _HEADER.unpack(self._bytes(tail, _HEADER.size))

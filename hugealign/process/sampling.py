@@ -1,4 +1,4 @@
-"""Running a command and looking at it while it runs."""
+"""Run a command and look at it while it runs."""
 
 import contextlib
 import signal
@@ -11,7 +11,7 @@ from hugealign.process.processes import Process, ProcessError, look
 from hugealign.units import printable
 
 _INTERVAL = 0.02  # seconds between looks, less at first
-_SHARE = 4  # wait that many times as long as a look took: smaps takes the mmap lock of the process
+_SHARE = 4  # wait this many times as long as a look took: smaps takes the mmap lock of the process
 _PATIENCE = 2.0  # seconds between SIGTERM and SIGKILL
 
 Look = Callable[[int], Process]
@@ -23,11 +23,11 @@ def sample(
     enough: Callable[[Process], bool] | None = None,
     looking: Look = look,
 ) -> Process:
-    """Run *command* and return the last look at it before it ended; raises ProcessError when there was none.
+    """Run *command* and return the last look at it before it ended; raises ProcessError if there was none.
 
-    With *after*, look at it after that many seconds, and end it; had it ended before, the last look counts.
-    With *enough*, end it also at the first look that is.
-    An interrupt from the terminal reaches the command as well and is left to it; SIGTERM is passed on.
+    With *after*, look at it after that many seconds, and end it; if it has ended before, the last look counts.  With
+    *enough*, also end it at the first look for which *enough* is true.  An interrupt from the terminal reaches the
+    command as well and is left to it; SIGTERM is passed on.
     """
     with _running(command) as child:
         previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -42,9 +42,9 @@ def sample(
 
 
 def follow(command: Sequence[str], interval: float, looking: Look = look) -> Iterator[Process]:
-    """Run *command* and yield a look at it every *interval* seconds until it ends; end it if nobody asks for more.
+    """Run *command* and yield a look at it every *interval* seconds until it ends; end it if the caller stops early.
 
-    Raises ProcessError when there was none.  SIGTERM is passed on to it.
+    Raises ProcessError if there was no look.  SIGTERM is passed on to the command.
     """
     looks = 0
     with _running(command) as child:

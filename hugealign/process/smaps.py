@@ -1,8 +1,8 @@
-"""Reading the text of /proc/PID/smaps: pure functions, no I/O.
+"""Parse the text of /proc/PID/smaps: pure functions, no I/O.
 
-Format: Documentation/filesystems/proc.rst, ``/proc/PID/smaps``.  Only the counters of pages that one PMD maps,
-and ``nh`` and ``ac`` of ``VmFlags`` are kept.  ``THPeligible`` is not: it says 0 for text on ext4 that is huge from end
-to end (Linux 6.18).
+Format: Documentation/filesystems/proc.rst, ``/proc/PID/smaps``.  Only the counters of pages that one PMD maps, and
+``nh`` and ``ac`` of ``VmFlags`` are kept.  ``THPeligible`` is not: it says 0 for text on ext4 that is huge from end to
+end (Linux 6.18).
 """
 
 import re
@@ -16,9 +16,9 @@ _HEADER = re.compile(
     r"(?P<major>[0-9a-f]+):(?P<minor>[0-9a-f]+) (?P<inode>\d+) *(?P<path>.*)"
 )
 _DELETED = " (deleted)"
-#: What memory of no file is called that processes can share: mm/shmem.c, mm/memfd.c, ipc/shm.c, fs/hugetlbfs/inode.c.
+#: Names of shareable memory without a file: mm/shmem.c, mm/memfd.c, ipc/shm.c, fs/hugetlbfs/inode.c.
 _SHARED = ("/dev/zero", "/memfd:", "/SYSV", "/anon_hugepage")
-#: The line of a counter -> the field of Mapping that holds it.
+#: The name of a counter -> the field of Mapping that holds it.
 _COUNTERS = {
     "Rss": "rss",
     "FilePmdMapped": "file_pmd",
@@ -33,9 +33,9 @@ _COUNTERS = {
 class Mapping:
     """One mapping of a process.  Addresses, *offset* and all counters are bytes.
 
-    *path* is empty for anonymous memory and a name in brackets for the kernel's own (``[vdso]``).  *no_huge*: it
-    was given MADV_NOHUGEPAGE; *accounted*: it is or was writable, as RELRO was.  *pages* are those present, or None
-    where the kernel does not tell them one by one.
+    *path* is empty for anonymous memory and a name in brackets for the kernel's own (``[vdso]``).  *no_huge*: it was
+    given MADV_NOHUGEPAGE; *accounted*: it is or was writable, as RELRO was.  *pages* are the present pages, or None
+    where the kernel does not report them one by one.
     """
 
     start: int
@@ -73,7 +73,7 @@ class Mapping:
 
     @property
     def without_file(self) -> bool:
-        """Whether it is memory of the process itself, which no file stands behind, and not the kernel's."""
+        """Whether it is the process's own memory, with no file behind it, and not the kernel's."""
         return not self.path.startswith(("/", "[v")) or (self.deleted and self.path.startswith(_SHARED))
 
     @property
@@ -89,7 +89,7 @@ class Mapping:
 
     @property
     def how(self) -> str:
-        """What its huge pages are; empty without any."""
+        """The kinds of its huge pages; empty without any."""
         kinds = (
             ("file THP", self.file_pmd),
             ("shmem THP", self.shmem_pmd),
@@ -105,8 +105,8 @@ class Mapping:
     def windows_possible(self, page_size: int) -> int:
         """Return how many whole windows of *page_size* bytes the kernel could map with one page each.
 
-        ``thp_vma_suitable_order`` in include/linux/huge_mm.h: the window lies inside the mapping, and address
-        and file offset are congruent modulo the window.
+        ``thp_vma_suitable_order`` in include/linux/huge_mm.h: the window lies inside the mapping, and address and file
+        offset are congruent modulo the window.
         """
         if not self.congruent(page_size):
             return 0
@@ -123,7 +123,7 @@ class Mapping:
         return touched(self.pages, first, count, page_size, self.is_file)
 
     def windows(self, page_size: int) -> tuple[State, ...] | None:
-        """Return the state of each possible window, as `touched` has them: there may be millions."""
+        """Return the state of each possible window, None as in `touched`; there may be millions."""
         known = self.touched(page_size)
         if known is None:
             return None
@@ -138,7 +138,7 @@ class Mapping:
                     yield first + index * page_size
 
     def first_window(self, page_size: int) -> int:
-        """Return the address of the first boundary of *page_size* bytes in it or after it."""
+        """Return the address of the first multiple of *page_size* bytes at or after the start."""
         return -(-self.start // page_size) * page_size
 
     def windows_huge(self, page_size: int) -> int:
@@ -150,15 +150,15 @@ class Mapping:
 
 
 def coverage(huge: int, text: int) -> float:
-    """Return the per cent of *text* bytes that *huge* bytes are; 0 for no text."""
+    """Return *huge* bytes as a percentage of *text* bytes; 0 for no text."""
     return 100 * huge / text if text else 0.0
 
 
 def parse(lines: Iterable[str]) -> Iterator[Mapping]:
     """Yield the mappings that *lines* describe, in order.
 
-    Lines that are unknown, and a last mapping cut off in the middle, are read as far as they go: the process
-    may end while it is being read, and later kernels add lines.
+    Unknown lines, and a last mapping that is cut off in the middle, are read as far as they go: the process may end
+    while it is being read, and later kernels add lines.
     """
     header: re.Match[str] | None = None
     counters: dict[str, int] = {}
@@ -187,8 +187,8 @@ def _mapping(header: re.Match[str], counters: dict[str, int], flags: Sequence[st
     if deleted:
         path = path.removesuffix(_DELETED)
     if path.startswith("/"):
-        # show_map_vma escapes only the newline (seq_path(m, &file->f_path, "\n")), so a backslash of the name
-        # itself looks the same; `\012` is by far more often the escape.
+        # show_map_vma escapes only the newline (seq_path(m, &file->f_path, "\n")), so a backslash in the name
+        # itself looks the same; `\012` is far more often the escape.
         path = path.replace("\\012", "\n")
     return Mapping(
         start=int(header["start"], 16),

@@ -1,4 +1,4 @@
-"""Which file an open path leads to, without asking a server: statx(2), which Python does not offer."""
+"""Find the file that an open path leads to without asking a server: statx(2), which Python does not offer."""
 
 import ctypes
 import functools
@@ -6,14 +6,14 @@ import os
 from typing import Any
 
 _AT_STATX_DONT_SYNC, _STATX_INO = 0x4000, 0x100
-#: Where struct statx (include/uapi/linux/stat.h) has stx_ino, stx_dev_major and stx_dev_minor, and its size.
+#: The offsets of stx_ino, stx_dev_major and stx_dev_minor in struct statx (include/uapi/linux/stat.h), and its size.
 _INO, _MAJOR, _MINOR, _SIZE = 0x20, 0x88, 0x8C, 0x100
 
 
 def identity(name: str, directory: int) -> tuple[int, int]:
     """Return ``(st_dev, st_ino)`` of *name* in the open *directory*, as the kernel knows them.  Raises OSError.
 
-    A FUSE server that hangs would otherwise let us wait for it: ``stat`` asks it for the attributes.
+    ``stat`` would ask a FUSE server for the attributes, and wait forever if that hangs.
     """
     function = _statx()
     if function is None:
@@ -29,7 +29,7 @@ def identity(name: str, directory: int) -> tuple[int, int]:
 
 @functools.cache
 def _statx() -> Any:
-    """Return the function of the C library; None where that has none (glibc before 2.28)."""
+    """Return the function of the C library, or None if the library has none (glibc before 2.28)."""
     function = getattr(ctypes.CDLL(None, use_errno=True), "statx", None)
     if function is not None:
         function.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint, ctypes.c_char_p)

@@ -1,7 +1,7 @@
-"""What processes execute, read the cheap way: /proc/PID/maps, and the page map where a window could be huge.
+"""Read what processes execute, cheaply: /proc/PID/maps, and the page map where a window could be huge.
 
-`hugealign.process.processes` reads smaps, which walks all pages of a process and knows more.  This is for many
-processes: most have no text large enough to matter, and of those only the list of mappings is read.
+`hugealign.process.processes` reads smaps, which walks all pages of a process and knows more.  This module is for many
+processes: most have no text large enough to matter, and for those it reads only the list of mappings.
 """
 
 import errno
@@ -19,7 +19,7 @@ from hugealign.process import pagemap, processes, smaps
 _EXECUTABLE = re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) ..x. [0-9a-f]+ [0-9a-f]+:[0-9a-f]+ \d+ *(.*)$", re.MULTILINE)
 #: ioctl PROCMAP_QUERY and struct procmap_query of include/uapi/linux/fs.h.
 _PROCMAP_QUERY = 0xC0686611  # _IOWR('f', 17, struct procmap_query)
-_QUERY = struct.Struct("3Q80x")  # size, flags, address; then what is answered
+_QUERY = struct.Struct("3Q80x")  # size, flags, address; then room for the answer
 _ANSWER = struct.Struct("24x2Q24x2Q24x")  # start, end; inode, device
 _ADDRESS, _END = slice(16, 24), slice(32, 40)
 _NEXT_EXECUTABLE = 0x10 | 0x04  # PROCMAP_QUERY_COVERING_OR_NEXT_VMA | PROCMAP_QUERY_VMA_EXECUTABLE
@@ -31,11 +31,11 @@ _GONE = " (deleted)"
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """What one process executes at one moment.  *comm*, *exe* and all paths are untrusted text.
+    """The code of one process at one moment.  *comm*, *exe* and all paths are untrusted text.
 
-    *mappings* are the executable ones of each file of which, in all, at least as much is mapped as was asked for, and
-    of no file if that is as much.  *files* are all that it executes.  *cpu* are the seconds of processor time that it
-    has used since it started, *started* seconds after boot.
+    *mappings* are the executable mappings of each file whose mappings have at least the requested size in total, and
+    those without a file if they reach that size.  *files* are all the files that it executes.  *cpu* is the processor
+    time in seconds that it has used since it started, *started* seconds after boot.
     """
 
     pid: int
@@ -48,7 +48,7 @@ class Executed:
 
 
 def look(pid: int, least: int, page_size: int) -> Executed | None:
-    """Return what *pid* executes; None if it has less than *least* bytes of text in each file, and of no file.
+    """Return what *pid* executes; None if it has less than *least* bytes of text in each file, and without a file.
 
     Windows have *page_size* bytes.  Raises OSError if it is gone or not ours, HugealignError where only smaps is left.
     """
@@ -77,14 +77,14 @@ def look(pid: int, least: int, page_size: int) -> Executed | None:
 
 
 def used(task: str) -> float:
-    """Return the seconds of processor time that a process or thread, by its path below /proc, has used; 0 if gone."""
+    """Return the processor time in seconds of a process or thread, by its path below /proc; 0 if it is gone."""
     with suppress(OSError):
         return _times(task)[1]
     return 0.0
 
 
 def _times(task: str) -> tuple[str, float, float]:
-    """Return the name of a process or thread, the processor time that it used and when it started, in seconds."""
+    """Return the name of a process or thread, its processor time and its start, both in seconds."""
     comm, _, rest = _read(f"/proc/{task}/stat").decode("utf-8", "surrogateescape").partition("(")[2].rpartition(")")
     numbers = rest.split()  # from the third field of proc(5) on
     if len(numbers) < 20:
@@ -98,14 +98,14 @@ def thp_disabled(pid: int) -> bool:
 
 
 def control_groups(pid: int) -> str:
-    """Return what /proc/PID/cgroup says of *pid* (cgroups(7)); nothing if it is gone."""
+    """Return the text of /proc/PID/cgroup for *pid* (cgroups(7)); empty if it is gone."""
     with suppress(OSError):
         return os.fsdecode(_read(f"/proc/{pid}/cgroup"))
     return ""
 
 
 def _with_pages(pid: int, mappings: tuple[smaps.Mapping, ...], page_size: int) -> tuple[smaps.Mapping, ...]:
-    """Return *mappings* with what the page map says of those that could have a huge window."""
+    """Return *mappings*, with the page map for those that could have a huge window."""
     if not any(mapping.windows_possible(page_size) for mapping in mappings):
         return tuple(replace(mapping, pages=()) for mapping in mappings)
     pages = os.open(f"/proc/{pid}/pagemap", os.O_RDONLY | os.O_CLOEXEC)
@@ -124,9 +124,9 @@ def _with_pages(pid: int, mappings: tuple[smaps.Mapping, ...], page_size: int) -
 
 
 def _has(maps: int, least: int) -> bool:
-    """Return whether a file of which *least* bytes are executable is among *maps*, or memory; True if unknown.
+    """Return whether *maps* has *least* executable bytes of one file, or of memory; True if unknown.
 
-    Asked by an ioctl of Linux 6.11, which takes a third of the time that text takes.
+    It uses an ioctl of Linux 6.11, which takes a third of the time of reading the text.
     """
     sizes: dict[tuple[int, int], int] = {}
     question = bytearray(_QUERY.pack(_QUERY.size, _NEXT_EXECUTABLE, 0))

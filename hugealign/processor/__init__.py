@@ -1,1 +1,1 @@
-"""What processors say of themselves, and what is published about them."""
+"""What processors report about themselves, and what is published about them."""

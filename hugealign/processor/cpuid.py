@@ -1,4 +1,4 @@
-"""What x86 processors say about themselves with the CPUID instruction.  Pure: the leaves are handed in."""
+"""What x86 processors report about themselves with the CPUID instruction.  Pure: the caller supplies the leaves."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -7,11 +7,11 @@ from hugealign.processor.table import AMD, INTEL, Tlb
 
 #: EAX, EBX, ECX, EDX.
 Registers = tuple[int, int, int, int]
-#: ``leaf(number, subleaf)`` returns what CPUID gives for these.
+#: ``leaf(number, subleaf)`` returns the registers that CPUID gives for these.
 Leaf = Callable[[int, int], Registers]
 
-# Descriptor of leaf 2 -> the field of Tlbs and what it says: Intel SDM vol. 2A, CPUID, table 3-12.  Only those of
-# processors since Nehalem; cpuid_0x2_table.c in the kernel has the older ones.
+# Descriptor of leaf 2 -> fields of Tlbs and their value: Intel SDM vol. 2A, CPUID, table 3-12.  Only for processors
+# since Nehalem; cpuid_0x2_table.c in the kernel has the older ones.
 _DESCRIPTORS: Mapping[int, tuple[tuple[str, ...], Tlb]] = {
     0x50: (("l1_4k", "l1_2m"), Tlb(64, None, shared=True)),
     0x51: (("l1_4k", "l1_2m"), Tlb(128, None, shared=True)),
@@ -34,13 +34,13 @@ _MAX_SUBLEAVES = 64
 # Associativity in CPUID 80000006h and 80000019h: AMD APM vol. 3, appendix E, table "L2/L3 Cache and TLB
 # Associativity Field Encoding".
 _AMD_WAYS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8, 8: 16, 10: 32, 11: 48, 12: 64, 13: 96, 14: 128, 15: None}
-# From family 1Ah (Zen 5) on, the second level does not fit: Turin says 64 for the 2048 entries of its manual.
+# From family 1Ah (Zen 5) on, the second level is wrong: Turin says 64, its manual 2048 entries.
 _AMD_FIRST_WITHOUT_L2 = 0x1A
 
 
 @dataclass(frozen=True, slots=True)
 class Tlbs:
-    """The instruction TLBs that the processor names; None for one that it does not.  Fields as in `table.Cpu`."""
+    """The instruction TLBs that the processor reports; None for those it does not.  Fields as in `table.Cpu`."""
 
     l1_4k: Tlb | None = None
     l1_2m: Tlb | None = None
@@ -50,7 +50,7 @@ class Tlbs:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who the processor is: *family* and *model* with the extended ones added in; *guest*: under a hypervisor."""
+    """The identity of the processor: *family* and *model* include the extended ones; *guest*: under a hypervisor."""
 
     vendor: str
     family: int
@@ -60,7 +60,7 @@ class Identity:
 
 
 def identity(leaf: Leaf) -> Identity:
-    """Return who the processor is.  Intel SDM vol. 2A, CPUID, leaves 0, 1 and 80000002h to 80000004h."""
+    """Return the identity.  Intel SDM vol. 2A, CPUID, leaves 0, 1 and 80000002h to 80000004h."""
     _, ebx, ecx, edx = leaf(0, 0)
     eax, _, features, _ = leaf(1, 0)
     family, model = eax >> 8 & 15, eax >> 4 & 15
@@ -75,7 +75,7 @@ def identity(leaf: Leaf) -> Identity:
 
 
 def tlbs(leaf: Leaf) -> Tlbs:
-    """Return the instruction TLBs that the processor names."""
+    """Return the instruction TLBs that the processor reports."""
     who = identity(leaf)
     if who.vendor == INTEL:
         return _intel(leaf)
@@ -105,7 +105,7 @@ def _intel(leaf: Leaf) -> Tlbs:
 
 
 def _leaf_18h(leaf: Leaf) -> Tlbs:
-    """Read the "deterministic address translation parameters": one table for each subleaf."""
+    """Read the "deterministic address translation parameters": one table per subleaf."""
     found: dict[str, Tlb] = {}
     for subleaf in range(min(leaf(0x18, 0)[0] + 1, _MAX_SUBLEAVES)):
         _, ebx, sets, edx = leaf(0x18, subleaf)
@@ -122,7 +122,7 @@ def _leaf_18h(leaf: Leaf) -> Tlbs:
         else:
             continue
         for field in fields:
-            # Two tables may hold the same size of page, as the two halves of the second level do.
+            # Two tables may hold the same page size, like the two halves of the second level.
             tlb_before = found.get(field)
             found[field] = Tlb(tlb_before.entries + tlb.entries, tlb.ways, shared=True) if tlb_before else tlb
     return Tlbs(**found)

@@ -1,4 +1,4 @@
-"""Which hardware events tell what instruction-TLB misses cost, by processor: published encodings, each with its source.
+"""The hardware events for instruction-TLB misses, by processor: published encodings, each with its source.
 
 Pure.  Sources: the tables of Linux's perf (tools/perf/pmu-events/arch), which Intel, AMD and Arm contribute to.
 """
@@ -10,7 +10,7 @@ _PERF = "Linux, tools/perf/pmu-events/arch"
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A hardware event: its published *name*, and the number that perf_event_open(2) takes for it (PERF_TYPE_RAW)."""
+    """A hardware event: its published *name*, and its number for perf_event_open(2) (PERF_TYPE_RAW)."""
 
     name: str
     config: int
@@ -20,8 +20,8 @@ class Event:
 class Events:
     """The events of the processors named *cpus* in `table.CPUS`.
 
-    *cycles* counts those in which a page walk for code is under way: what huge pages can save at most.  Where nothing
-    counts these, *misses* are the events that together are misses of the first level.
+    *cycles* counts the cycles with a page walk for code under way: the most that huge pages can save; None if no event
+    counts these.  *misses* are the events that add up to the first-level misses, which decide if *cycles* is None.
     """
 
     cpus: tuple[str, ...]
@@ -79,5 +79,5 @@ EVENTS: tuple[Events, ...] = (
 
 
 def of(cpu: str) -> Events | None:
-    """Return the events of the processor that `table.CPUS` calls *cpu*; None where none was looked up."""
+    """Return the events of the processor that `table.CPUS` calls *cpu*; None if none were looked up."""
     return next((events for events in EVENTS if cpu in events.cpus), None)

@@ -1,4 +1,4 @@
-"""Asking the processor that we run on who it is."""
+"""Ask the processor that we run on for its identity."""
 
 import contextlib
 import ctypes
@@ -32,13 +32,13 @@ _MIDR = "/sys/devices/system/cpu/cpu0/regs/identification/midr_el1"
 
 
 class Unavailable(Exception):  # noqa: N818 - says a fact
-    """Raised by a way of asking that does not work here."""
+    """Raised by a method of asking that does not work here."""
 
 
 class Processor(Record):
-    """The processor: *brand* for people, *cpu* its row of the table, *tlbs* what it says of itself, *how* we know.
+    """The processor: *brand* for people, *cpu* its row of the table, *tlbs* its own report, *how* we know.
 
-    *tlbs* is None where it cannot be asked.  *brand* is untrusted text: a hypervisor chooses it.
+    *tlbs* is None if the processor cannot be asked.  *brand* is untrusted text: a hypervisor chooses it.
     """
 
     brand: str
@@ -49,10 +49,10 @@ class Processor(Record):
 
 
 def look(machine: str | None = None, root: str = "") -> Processor:
-    """Return what is known of this processor; *machine* is as in ``uname -m``.
+    """Return what is known about this processor; *machine* is as in ``uname -m``.
 
-    Executes CPUID where there is one.  A process can be forbidden that (arch_prctl(2), ARCH_SET_CPUID) and is killed
-    then, so call it in a child.
+    This executes CPUID if there is one.  A process can be forbidden that (arch_prctl(2), ARCH_SET_CPUID), and then
+    dies, so call it in a child.
     """
     machine = machine or os.uname().machine
     if machine == "x86_64":
@@ -63,13 +63,13 @@ def look(machine: str | None = None, root: str = "") -> Processor:
 
 
 def from_cpuid(leaf: Leaf, how: str) -> Processor:
-    """Return what the leaves say."""
+    """Return the processor that the leaves describe."""
     who: Identity = cpuid.identity(leaf)
     return Processor(who.brand, identify(who.vendor, who.family, who.model), cpuid.tlbs(leaf), who.guest, how)
 
 
 def from_files(root: str = "") -> Processor:
-    """Return what MIDR_EL1 or /proc/cpuinfo says; *root* is where / is, for tests."""
+    """Return the processor by MIDR_EL1 or /proc/cpuinfo; for tests, *root* replaces /."""
     fields = _cpuinfo(root)
     brand = fields.get("model name", "")
     guest = "hypervisor" in fields.get("flags", "").split()
@@ -85,14 +85,14 @@ def from_files(root: str = "") -> Processor:
 
 
 def executed() -> Leaf:
-    """Return a function that executes CPUID.  Raises Unavailable where the system does not let us run our own code."""
+    """Return a function that executes CPUID.  Raises Unavailable if the system does not let us run our own code."""
     if struct.calcsize("P") != 8:
         raise Unavailable
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
     libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_int64)
-    # A file in memory, mapped without the right to write: never writable and executable at once, which SELinux
-    # (execmem) and systemd (MemoryDenyWriteExecute=) would refuse.
+    # A file in memory, mapped read-only: it is never writable and executable at once, which SELinux (execmem) and
+    # systemd (MemoryDenyWriteExecute=) would refuse.
     with using(os.memfd_create("hugealign-cpuid")) as fd:
         os.write(fd, _READ)
         address = libc.mmap(None, mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_EXEC, mmap.MAP_PRIVATE, fd, 0)
@@ -120,7 +120,7 @@ def device() -> Leaf:
 
 
 def _cpuinfo(root: str) -> dict[str, str]:
-    """Return the fields of the first processor in /proc/cpuinfo, empty without it."""
+    """Return the fields of the first processor in /proc/cpuinfo, empty without the file."""
     fields: dict[str, str] = {}
     with (
         contextlib.suppress(OSError),

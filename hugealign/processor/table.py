@@ -1,13 +1,13 @@
 """The TLBs of known processors: a table of published numbers, each row with its source.  No I/O.
 
-A number that no source gives is None, never a guess.  Sources that recur:
+A number that no source gives is None, never a guess.  Recurring sources:
 
 - *OptMan*: Intel 64 and IA-32 Architectures Optimization Reference Manual, 248966, the tables "TLB Parameters of …".
-- *CPUID*: what the processor itself says, as decoded by `hugealign.processor.cpuid` from public dumps (InstLatx64).
+- *CPUID*: the processor's own report, as `hugealign.processor.cpuid` decodes it from public dumps (InstLatx64).
 - *SOG*: AMD's Software Optimization Guide for the family, section "Memory Address Translation".
 - *TRM*: Arm's Technical Reference Manual of the core, chapter "Memory management".
 
-Intel divides some of these tables between the two threads of a core; then the number is that of one thread.
+Intel divides some of these tables between the two threads of a core; then the number is for one thread.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,7 +23,7 @@ INTEL, AMD, ARM64 = "GenuineIntel", "AuthenticAMD", "aarch64"
 class Tlb:
     """One translation table: *entries*, and *ways* of associativity (None: fully associative).
 
-    *shared* entries serve other page sizes, or data, as well.
+    *shared* entries also serve other page sizes, or data.
     """
 
     entries: int
@@ -42,7 +42,7 @@ class Tlb:
 class DataTlb:
     """The TLBs for loads and stores: the first level for 4 KiB and 2 MiB pages, and the second, which holds both.
 
-    *l2* is None if the second level of the code serves data as well.
+    *l2* is None if code and data share the second level.
     """
 
     l1_4k: Tlb
@@ -53,11 +53,11 @@ class DataTlb:
 
 @dataclass(frozen=True, slots=True)
 class Cpu:
-    """One microarchitecture, its instruction TLBs and where the numbers come from.
+    """One microarchitecture: its instruction TLBs, and the source of the numbers.
 
     *l1_4k*, *l1_2m*: the first level for 4 KiB and 2 MiB pages.  *l2_2m*: the second-level entries that can hold a
-    2 MiB instruction translation; None if not published, 0 entries if there are none, which makes every first-level
-    miss a page walk.  *l2*: the same for 4 KiB.  *ids* are (family, models) on x86, (implementer, parts) on Arm.
+    2 MiB instruction translation; None if not published, 0 entries if there are none, which turns every first-level
+    miss into a page walk.  *l2*: the same for 4 KiB.  *ids* are (family, models) on x86, (implementer, parts) on Arm.
     *data* is None if no source gives it.
     """
 
@@ -79,7 +79,7 @@ class Cpu:
 
     @property
     def origin(self) -> str:
-        """What the numbers were read from: ``a machine`` that executed CPUID or was measured, ``a manual``, or both."""
+        """The kind of source: ``a machine`` that executed CPUID or was measured, ``a manual``, or both."""
         machine = any(word in self.source for word in ("CPUID", "measured"))
         manual = any(word in self.source for word in ("OptMan", "SOG", "TRM"))
         found = " and ".join(word for word, known in (("a machine", machine), ("a manual", manual)) if known)
@@ -105,19 +105,19 @@ def _intel(names: str, models: Iterable[int], tlbs: tuple[Tlb, Tlb, Tlb, Tlb], s
 
 
 def _loads(small: Tlb, huge: Tlb, source: str) -> DataTlb:
-    """Return Intel's: the table of loads.  That of stores, 16 entries since Ice Lake, is left out."""
+    """Return Intel's data TLBs: the table for loads.  The one for stores, 16 entries since Ice Lake, is left out."""
     return DataTlb(small, huge, None, source)
 
 
 def _amd(names: str, family: int, models: Iterable[range], l2: Tlb, source: str, data: DataTlb | None = None) -> Cpu:
-    """Return one whose two levels hold all sizes of pages."""
+    """Return a processor whose two levels hold all page sizes."""
     name, *aliases = names.split()
     l1 = _shared(64)
     return Cpu(name, tuple(aliases), AMD, tuple((family, some) for some in models), l1, l1, l2, l2, source, data)
 
 
 def _neoverse(names: str, ids: tuple[tuple[int, range], ...], l2: Tlb, source: str, data: DataTlb | None = None) -> Cpu:
-    """Return one whose two levels hold all sizes of pages."""
+    """Return a core whose two levels hold all page sizes."""
     name, *aliases = names.split()
     l1 = _shared(48)
     return Cpu(name, tuple(aliases), ARM64, ids, l1, l1, l2, l2, source, data)
@@ -304,14 +304,14 @@ CPUS: tuple[Cpu, ...] = (
 
 
 def names() -> Iterator[str]:
-    """Yield every name and alias that `find` knows, rows in the order of the table."""
+    """Yield every name and alias that `find` knows, in the order of the table."""
     for cpu in CPUS:
         yield cpu.name
         yield from cpu.aliases
 
 
 def find(name: str) -> Cpu:
-    """Return the processor called *name*, whatever its case.  Raises UsageError, which names what is near, or all."""
+    """Return the processor called *name*, ignoring case.  Raises UsageError, which names similar ones, or all."""
     wanted = name.lower()
     for cpu in CPUS:
         if wanted == cpu.name or wanted in cpu.aliases:
@@ -321,7 +321,7 @@ def find(name: str) -> Cpu:
 
 
 def identify(vendor: str, family: int, model: int) -> Cpu | None:
-    """Return the processor with these numbers of CPUID leaf 1 (extended ones added in), or None if unknown.
+    """Return the processor with these numbers of CPUID leaf 1 (including the extended ones), or None if unknown.
 
     Intel's models: arch/x86/include/asm/intel-family.h; AMD's ranges: bsp_init_amd in arch/x86/kernel/cpu/amd.c.
     """
@@ -332,7 +332,7 @@ def identify(vendor: str, family: int, model: int) -> Cpu | None:
 
 
 def identify_midr(midr: int) -> Cpu | None:
-    """Return the Arm core whose MIDR_EL1 is *midr*, or None.
+    """Return the Arm core with this MIDR_EL1 *midr*, or None.
 
     Implementer in bits 31:24, part number in bits 15:4 (Arm ARM, MIDR_EL1; arch/arm64/include/asm/cputype.h).
     """

@@ -1,6 +1,6 @@
-"""Reading on while what was read is worked at, so that a tool that prints and we who read work side by side.
+"""Reading ahead, so that the tool that prints and hugealign, which reads, work in parallel.
 
-A pipe holds 1 MiB (/proc/sys/fs/pipe-max-size, pipe(7)): a tool whose reader thinks for a second waits as long.
+A pipe holds 1 MiB (/proc/sys/fs/pipe-max-size, pipe(7)): if its reader is busy for a second, the tool waits as long.
 """
 
 import contextlib
@@ -9,11 +9,11 @@ import threading
 from typing import BinaryIO
 
 _CHUNK = 1 << 20
-_CHUNKS = 64  # that wait at most
+_CHUNKS = 64  # the most that wait
 
 
 class Ahead:
-    """A stream that a thread reads, as much as 64 MiB before it is asked for."""
+    """A stream that a thread reads, up to 64 MiB ahead."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self.stream = stream
@@ -45,7 +45,7 @@ class Ahead:
         return data
 
     def close(self) -> None:
-        """Read no more, once what is being read has come."""
+        """Stop reading, once the read in progress has ended."""
         self.wanted = False
         while self.thread.is_alive():
             with contextlib.suppress(queue.Empty):

@@ -1,8 +1,8 @@
 """AutoFDO's text (``create_llvm_prof --format=text``, ``llvm-profdata merge --sample --text``, ``dump_gcov``).
 
-``name:total:head`` (``name total:N head:N`` by dump_gcov) begins a function; below it, deeper by one space or two for
-each inlined call, ``line: samples`` with the functions called from there, ``callee:count``.  What was inlined ran as
-part of the function on the outside.
+``name:total:head`` (``name total:N head:N`` by dump_gcov) begins a function.  Below it, indented by one or two spaces
+for each level of inlining, come ``line: samples`` with the functions called from there, ``callee:count``.  Inlined code
+ran as part of the outermost function.
 """
 
 import os
@@ -30,14 +30,14 @@ def read_gcc(source: ProfileSource, profile: Profile) -> None:
     with open(source.path, "rb") as file:
         version = int.from_bytes(file.read(8)[4:], "little")
     tool = tools.find("dump_gcov", package="autofdo")
-    # Without the last word functions with less than some percent of the largest one are left out.
+    # Without the last option dump_gcov leaves out functions with less than some percent of the largest one.
     words = [tool, f"-gcov_version={version}", "-dump_cutoff_percent=0", os.path.realpath(source.path)]
     with tools.output(words) as stream:
         read(split(stream), profile)
 
 
 def read(lines: Iterable[bytes], profile: Profile) -> None:
-    """Add what *lines* say to *profile*."""
+    """Add the samples in *lines* to *profile*."""
     function: Place | None = None
     for number, line in enumerate(lines, 1):
         if not line or line.startswith((b"#", b" !")):

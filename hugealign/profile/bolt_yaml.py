@@ -14,10 +14,10 @@ _VALUE_LIMIT, _FUNCTION_LIMIT = 1 << 20, 32 << 20  # bytes of one value or comme
 
 
 def read(source: ProfileSource, profile: Profile) -> None:
-    """Add what the YAML says to *profile*, function by function.  Raises ProfileError."""
+    """Add the YAML's counts to *profile*, function by function.  Raises ProfileError."""
     yaml = _yaml()
     names: dict[str, Place] = {}
-    calls: dict[tuple[Place, str], int] = {}  # the callee may come later, and is a number until then
+    calls: dict[tuple[Place, str], int] = {}  # a callee may be defined later, and is a number until then
     number = 0
     try:
         for number, function in enumerate(_functions(source.stream, yaml), 1):
@@ -42,7 +42,7 @@ def read(source: ProfileSource, profile: Profile) -> None:
 
 
 def _yaml() -> ModuleType:
-    """Return PyYAML, which lies where the tool, run without installed packages for a fast start, does not look."""
+    """Return PyYAML; the tool starts without installed packages, for speed, so it has to be looked for."""
     try:
         return importlib.import_module("yaml")
     except ImportError:
@@ -55,9 +55,9 @@ def _yaml() -> ModuleType:
 
 
 class _Fed:
-    """The stream, and what the parser took of it since it last told of a *value*, and since a *function* began.
+    """The stream, with the bytes that the parser took since it last gave a *value*, and since a *function* began.
 
-    It keeps a value until it is whole, however long that gets.
+    The parser keeps a value until it is complete, however long that gets.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -82,9 +82,9 @@ def _events(fed: _Fed, yaml: ModuleType) -> Iterator[Any]:
 
 
 def _functions(stream: BinaryIO, yaml: ModuleType) -> Iterator[dict[str, Any]]:
-    """Yield the mappings in the sequence ``functions`` of a document; what they hold is text, lists and mappings.
+    """Yield the mappings in the sequence ``functions`` of a document; they hold text, lists and mappings.
 
-    They are made of the parser's events one by one: the whole document would take fifty times its size.
+    They are built from the parser's events one by one: the whole document would take fifty times its size.
     """
     fed = _Fed(stream)
     events = _events(fed, yaml)
@@ -134,7 +134,7 @@ def _function(
     for block in _list(function, "blocks"):
         try:
             inside += _count(block, "exec")
-            # Block counts are left out where the branches tell them.
+            # BOLT leaves out block counts that follow from the branches.
             inside += sum(_count(next_block, "cnt") for next_block in _list(block, "succ"))
             for call in _list(block, "calls"):
                 key = (place, str(call.get("fid")))

@@ -13,7 +13,7 @@ _CYCLE = re.compile(rb"'\d+\Z")  # --separate-recs
 
 
 class _State:
-    """Where in the file we are."""
+    """The position in the file."""
 
     def __init__(self, profile: Profile, source: ProfileSource) -> None:
         self.profile = profile
@@ -23,11 +23,11 @@ class _State:
         self.file = self.callee_file = b""
         self.function: Place | None = None
         self.callee: Place | None = None
-        self.calls: int | None = None  # the next line of costs is that of a call
+        self.calls: int | None = None  # the next line of costs belongs to a call
         self.positions = 1
 
     def name(self, kind: bytes, text: bytes) -> bytes:
-        """Return the name that *text* is or stands for; a name can be given a number once and be used by that."""
+        """Return the name that *text* is or stands for; a name can get a number once, and come as that later."""
         found = _COMPRESSED.match(text)
         if not found:
             return text
@@ -41,14 +41,14 @@ class _State:
         return self.names[key]
 
     def place(self, name: bytes, where: bytes, file: bytes) -> Place | None:
-        """Return None for a function of another file."""
+        """Return the place of a function, None if it is in another file."""
         if where and not self.source.ours(where):
             return None
         return self.profile.place(_CYCLE.sub(b"", name), b"" if file == b"???" else file)
 
 
 def read(source: ProfileSource, profile: Profile) -> None:
-    """Add what the lines say to *profile*."""
+    """Add the costs and calls to *profile*."""
     state = _State(profile, source)
     for number, line in enumerate(source.lines(), 1):
         try:

@@ -1,8 +1,8 @@
-"""Counts of a fleet, read as a profile of one program: by address where the build is the same, else by name.
+"""Counts of a fleet, read as a profile of one program: by address for the same build, else by name.
 
-Those of other builds are of the same program if the file has the same name.  A function whose name is gone, as in a
-stripped file or after it was renamed, is the one that has the same code without addresses, if there is just one; else
-the one that its neighbours and callers say, with a measure of trust.
+Counts of another build belong to the program if the file has the same name.  A function whose name is gone, because the
+file was stripped or the function renamed, is identified by its code without addresses, if only one function has the
+same; otherwise by its neighbours and callers, with a measure of trust.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ def read(source: ProfileSource, profile: Profile) -> None:
 
 
 def add(found: Counts, source: ProfileSource, profile: Profile) -> None:
-    """Add what was counted."""
+    """Add the counts *found* to *profile*."""
     name = counts.text(source.name.decode("utf-8", "surrogateescape")).removesuffix(_DEBUG)
     ours = _Ours(source)
     for head, mine in found.items():
@@ -41,7 +41,7 @@ def add(found: Counts, source: ProfileSource, profile: Profile) -> None:
 
 
 class _Ours:
-    """The functions of the program: by what they do, where no two do the same, and by who calls them."""
+    """The functions of the program: by their code, where it is unique, by name, and with the calls among them."""
 
     def __init__(self, source: ProfileSource) -> None:
         self.functions = source.functions
@@ -50,7 +50,7 @@ class _Ours:
         self._known: dict[bytes, int] | None = None
 
     def of_code(self, code: bytes) -> int:
-        """Return the function with that digest, -1 if there is none, or several."""
+        """Return the function whose code has this digest, -1 if none has, or several have."""
         if self._known is None:
             functions = self.functions
             self._known = {}
@@ -59,13 +59,13 @@ class _Ours:
         return self._known.get(code, -1)
 
     def named(self, name: str) -> int:
-        """Return the function of that name, -1 if there is none, or several."""
+        """Return the function of this name, -1 if there is none, or several."""
         found = self.functions.by_name.get(name, ())
         return found[0] if len(found) == 1 else -1
 
 
 class _Section:
-    """Adds one section, of this very *build* or not."""
+    """Adds one section, of the *same* build as the program or of another."""
 
     def __init__(self, ours: _Ours, profile: Profile, same: bool, build: str) -> None:
         self.ours, self.profile, self.same, self.build = ours, profile, same, build
@@ -74,7 +74,7 @@ class _Section:
         self.lost: dict[int, Lost] = {}
 
     def add(self, mine: dict[bytes, int]) -> None:
-        """Add all keys: functions first, since they name what calls have by address."""
+        """Add all keys: functions first, since calls refer to them by address."""
         profile, flow = self.profile, self.profile.flow
         seen: list[tuple[Place, int, int]] = []  # the place, the address in another build or -1, the samples
         calls = []
@@ -115,7 +115,7 @@ class _Section:
                 profile.call(source, target, count, _hex(offset) if offset else None)
 
     def function(self, where: bytes, name: bytes, file: bytes, code: bytes) -> Place:
-        """Return the place of a function: by address in the same build, by name, or by what it does."""
+        """Return the place of a function: by address in the same build, by name, or by its code."""
         if self.same and where and (place := self.functions.at(_hex(where))) >= 0:
             return place
         found: Place = self._named(name or b"@" + where, file)
@@ -130,7 +130,7 @@ class _Section:
         return found
 
     def guesses(self, calls: Iterable[list[bytes]]) -> dict[int, Guess]:
-        """Return what the functions without names probably are, by address, and note it for the ends of calls."""
+        """Return what functions without names probably are, by address, and note it for the ends of calls."""
         anchors = {at: index for at, place in self.names.items() if (index := self.index(place)) >= 0}
         for caller, _, _, callee, _ in calls:
             if caller.startswith(b"@") and callee.startswith(b"@"):

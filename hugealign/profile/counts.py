@@ -1,11 +1,11 @@
-"""The form of profiles that adds up, ``hugealign.counts/1``: text that is merged by adding the counts of equal lines.
+"""The additive form of profiles, ``hugealign.counts/1``: text that is merged by adding the counts of equal lines.
 
 The first line is fixed.  ``build``, a build-id (``-``: not known) and the name of a file begin a section.  Every other
 line is a key and a count, with a tab before the count; docs/fleet.md has the keys.  Sections, and lines within, come in
 the order of their bytes, each once.  The last line has the number of lines before it and their CRC-32.  So equal counts
-are equal bytes, and what is cut or damaged is noticed.
+are equal bytes, and a cut or damaged file is noticed.
 
-A key is checked when it is seen first; what comes later costs one look-up.
+A key is checked when it is first seen; after that it costs one look-up.
 """
 
 import gzip
@@ -21,14 +21,14 @@ from hugealign.profile.model import ProfileError
 
 MAGIC = b"# hugealign.counts/1\n"
 _VERSIONS = b"# hugealign.counts/"
-#: The largest count; more stays this many, however it is added up.
+#: The largest count; larger sums stay at it, in whatever order they are added up.
 MOST = 10**18 - 1
-#: Bytes of a file, and of all different lines of a merge: what is written can be read.
+#: Bytes of a file, and of all distinct lines of a merge: every file written can be read.
 LIMIT = 256 << 20
 MOST_BUILDS = 1 << 20  # of a file, and of a merge: each takes half a KiB of memory, and six bytes of a file
 UNKNOWN = b"-"  # a build
 HOSTS, FOREIGN, OUTSIDE, BAD = b"hosts", b"foreign", b"outside", b"bad"
-CHUNK = 4 << 20  # bytes of rows that are looked at together
+CHUNK = 4 << 20  # bytes of rows that are handled together
 _HEX = rb"(?:0|[1-9a-f][0-9a-f]{0,15})"
 _TEXT = rb"[^\x00-\x1f\x7f]"
 _END = rb"(?:@" + _HEX + rb"\t|" + _TEXT + rb"+\t" + _TEXT + rb"*)"  # a function: by address, or name and source file
@@ -45,12 +45,12 @@ _LAST = re.compile(rb"# end: (\d{1,12}) ([0-9a-f]{8})\n\Z")
 _LAST_LONGEST = 64
 _MODULE = 255  # characters of the name of a file, each at most four bytes in a file system, here or escaped
 
-#: What ran, by section (build-id, tab, name of the file) and key.
+#: Counts by section (build-id, tab, name of the file) and key.
 Counts = dict[bytes, dict[bytes, int]]
 
 
 def whole(stream: BinaryIO) -> bytes:
-    """Return all bytes of *stream*, which takes no more memory than they need.  Raises ProfileError."""
+    """Return all bytes of *stream*, using no more memory than they need.  Raises ProfileError."""
     parts, left = [], LIMIT
     while part := stream.read(1 << 20):
         parts.append(part)
@@ -61,7 +61,7 @@ def whole(stream: BinaryIO) -> bytes:
 
 
 def body(data: bytes) -> bytes:
-    """Return the sections of the counts file *data*, whole as it was written.  Raises ProfileError."""
+    """Return the sections of the counts file *data*.  Raises ProfileError if it is not whole as it was written."""
     if not data.startswith(MAGIC):
         if data.startswith(_VERSIONS):
             version = data[len(_VERSIONS) : len(_VERSIONS) + 16].split(b"\n")[0].decode("ascii", "replace")
@@ -79,7 +79,7 @@ def body(data: bytes) -> bytes:
 
 
 def sections(text: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield each section of what `body` gave: its head, and its lines.  Raises ProfileError."""
+    """Yield each section of the *text* that `body` gave: its head and its lines.  Raises ProfileError."""
     if not text:
         return
     if not text.startswith(b"build\t"):
@@ -96,9 +96,9 @@ def sections(text: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def rows(lines: bytes) -> Iterator[tuple[list[bytes], list[int]]]:
-    """Yield the rows of a section, some at a time: keys, which ascend, and their counts.  Raises ProfileError.
+    """Yield the rows of a section, some at a time: ascending keys, and their counts.  Raises ProfileError.
 
-    No line of it is Python: ten thousand hosts have fifty million.
+    No Python runs per line: ten thousand hosts have fifty million lines.
     """
     before = b""
     at = 0
@@ -109,7 +109,7 @@ def rows(lines: bytes) -> Iterator[tuple[list[bytes], list[int]]]:
         at += len(piece)
         parts = _COUNT.split(piece)
         keys = parts[:-1:2]
-        # As many counts as lines: no key goes over the end of one, and nothing is left behind the last.
+        # There are as many counts as lines: no key contains a line's end, and nothing follows the last count.
         if len(keys) != piece.count(b"\n") or not all(map(operator.lt, [before, *keys], keys)):
             raise ProfileError("has a line that is no count, or out of order")
         before = keys[-1]
@@ -117,7 +117,7 @@ def rows(lines: bytes) -> Iterator[tuple[list[bytes], list[int]]]:
 
 
 def check(keys: Iterable[bytes]) -> int:
-    """Return how many bytes *keys* have together.  Raises ProfileError for one that means nothing."""
+    """Return the total bytes of *keys*.  Raises ProfileError for an invalid one."""
     size = 0
     for key in keys:
         if not _KEY.fullmatch(key) or not _printable(key):
@@ -127,7 +127,7 @@ def check(keys: Iterable[bytes]) -> int:
 
 
 def _printable(line: bytes) -> bool:
-    """Whether nothing in *line* moves a cursor: it is shown, and written again, as it is."""
+    """Whether nothing in *line* moves a cursor: it is printed, and written again, unchanged."""
     try:
         return line.isascii() or line.replace(b"\t", b"").decode().isprintable()
     except UnicodeDecodeError:
@@ -135,7 +135,7 @@ def _printable(line: bytes) -> bool:
 
 
 def parse(data: bytes) -> Counts:
-    """Return what the counts file *data* says.  Raises ProfileError."""
+    """Return the counts in the file *data*.  Raises ProfileError."""
     found: Counts = {}
     for head, lines in sections(body(data)):
         mine: dict[bytes, int] = {}
@@ -170,18 +170,18 @@ def head(build_id: str, module: str) -> bytes:
 
 
 def text(name: str) -> bytes:
-    r"""Return *name* as a field; one that begins with @, which stands for an address, as ``\x40``."""
+    r"""Return *name* as a field; a leading @ becomes ``\x40``, because @ marks an address."""
     field = escape(name)
     return ("\\x40" + field[1:] if field.startswith("@") else field).encode()
 
 
 def name_of(field: bytes) -> str:
-    """Return what `text` was given."""
+    """Return the name that `text` was given."""
     return unescape(field.decode("utf-8", "surrogateescape"))
 
 
 def function(address: int | None, name: str, file: str, code: bytes = b"") -> bytes:
-    """Return the key of samples in a function; *code* is what tells it from others where its name is gone."""
+    """Return the key of samples in a function; *code* identifies it where its name is gone."""
     where = b"" if address is None else b"%x" % address
     return b"f\t%b\t%b\t%b\t%b" % (where, text(name), text(file.rpartition("/")[2]), code)
 
@@ -197,16 +197,16 @@ def call(caller: bytes, offset: int | None, callee: bytes) -> bytes:
 
 
 def samples(mine: Mapping[bytes, int]) -> int:
-    """Return the samples in functions that a section has."""
+    """Return the number of samples in functions in a section."""
     return sum(count for key, count in mine.items() if key.startswith(b"f\t"))
 
 
 def module_of(head: bytes) -> tuple[str, bytes]:
-    """Return the build-id of a section, empty if it is not known, and the name of its file as a field."""
+    """Return the build-id of a section, empty if unknown, and the name of its file as a field."""
     build_id, _, module = head.partition(b"\t")
     return "" if build_id == UNKNOWN else build_id.decode("ascii"), module
 
 
 def packed(data: bytes) -> bytes:
-    """Return *data* packed by gzip, without a name or a time."""
+    """Return *data* compressed by gzip, without a name or a time."""
     return gzip.compress(data, compresslevel=6, mtime=0)

@@ -1,7 +1,7 @@
-"""Separate debug files, found by build-id: what gives names to a stripped program, and to addresses of other builds.
+"""Separate debug files, found by build-id: they name the functions of stripped programs and addresses of other builds.
 
-Where they lie: ``.build-id/ab/cdef.debug``, as GDB's manual has it ("Separate Debug Files"), and ``BUILDID/debuginfo``
-or ``BUILDID/executable``, as debuginfod's clients keep them (debuginfod_find_debuginfo(3), "Cache").
+Their paths are ``.build-id/ab/cdef.debug``, as in GDB's manual ("Separate Debug Files"), and ``BUILDID/debuginfo`` or
+``BUILDID/executable``, as debuginfod's clients keep them (debuginfod_find_debuginfo(3), "Cache").
 """
 
 import os
@@ -18,7 +18,7 @@ _SYMBOLS = ".symtab"
 
 
 def usual_places() -> list[str]:
-    """Return the directories that hold debug files on most machines, those of debuginfod's clients among them."""
+    """Return the directories that hold debug files on most machines, including the caches of debuginfod's clients."""
     home = os.path.expanduser("~")
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(home, ".cache")
     kept = os.environ.get("DEBUGINFOD_CACHE_PATH") or os.path.join(cache, "debuginfod_client")
@@ -26,7 +26,7 @@ def usual_places() -> list[str]:
 
 
 class DebugFiles:
-    """The debug files below some directories; each is read once, and taken only if it has the very build-id."""
+    """The debug files below some directories; each is read once, and used only if its build-id matches."""
 
     def __init__(self, directories: Sequence[str] | None = None) -> None:
         """Look in *directories*, by default in the usual ones."""
@@ -34,17 +34,17 @@ class DebugFiles:
         self._known: dict[str, Functions | None] = {}
 
     def functions(self, build_id: str) -> Functions | None:
-        """Return the functions of a build, with the names of its symbol table; None if no file here has them."""
+        """Return the functions of a build, named by its symbol table; None if no file here has them."""
         if build_id not in self._known:
             found = (_read(path, build_id) for path in self._paths(build_id))
             self._known[build_id] = next((one for one in found if one), None)
         return self._known[build_id]
 
     def named(self, functions: Functions) -> Functions:
-        """Return *functions*, those of a stripped file by the names that its debug file has, if there is one."""
+        """Return *functions*; for a stripped file, with the names from its debug file, if there is one."""
         if functions.source == _SYMBOLS or not (found := self.functions(functions.build_id)):
             return functions
-        # In a debug file the segments stand for bytes that are not there.
+        # The segments of a debug file stand for bytes that it does not contain.
         return replace(found, image=functions.image, text=functions.text, lead=functions.lead)
 
     def _paths(self, build_id: str) -> Iterator[str]:

@@ -1,6 +1,6 @@
 r"""BOLT's fdata: branches between functions, or samples after ``no_lbr`` (bolt/include/bolt/Profile/DataReader.h).
 
-``1 main 1bc 1 helper/2 0 0 20000``: kind, name and hexadecimal offset of the source, the same of the target, then
+``1 main 1bc 1 helper/2 0 0 20000``: kind, name and hexadecimal offset of the source, the same for the target, then
 mispredictions and count.  Names escape spaces and backslashes with a backslash.  BOLT numbers local symbols: ``name/N``
 or ``name/file.c/N``.
 """
@@ -12,14 +12,14 @@ from hugealign.profile.model import Flow, Malformed, Place, Profile, count_of, h
 from hugealign.profile.source import ProfileSource
 
 _ESCAPE = re.compile(rb"\\(.)", re.DOTALL)
-#: Without backtracking (`++`), of which a line of 8 MiB took a gigabyte.
+#: Without backtracking (`++`): with it, a line of 8 MiB took a gigabyte.
 _WORD = re.compile(rb"((?:[^ \\]|\\.)++)(?: ++|\Z)", re.DOTALL)
-_WORDS = 8  # of a line at most
+_WORDS = 8  # at most, of a line
 _UNKNOWN, _MEMORY = b"0", (b"3", b"4", b"5")
 
 
 def read(source: ProfileSource, profile: Profile) -> None:
-    """Add what *source* says to *profile*."""
+    """Add the branches or samples in *source* to *profile*."""
     sampled = False
     inside = _Inside(source.functions, profile.flow) if profile.flow is not None else None
     for number, line in enumerate(source.lines(), 1):
@@ -53,14 +53,14 @@ def _words(line: bytes) -> list[bytes]:
 
 
 def _place(kind: bytes, name: bytes, profile: Profile) -> Place | None:
-    """Return None for what lies in another file."""
+    """Return the place of a name, None if it is in another file."""
     if kind not in (b"0", b"1", b"2"):
         raise Malformed
     return None if kind == _UNKNOWN or name.endswith(b"@PLT") else profile.place(name)
 
 
 class _Inside:
-    """Adds to *flow* what lines say of offsets in *functions* that have their name alone."""
+    """Adds to *flow* what lines say about offsets in *functions* with unique names."""
 
     def __init__(self, functions: Functions, flow: Flow) -> None:
         self.functions, self.flow = functions, flow
@@ -82,7 +82,7 @@ class _Inside:
         return address
 
     def branch(self, source: tuple[Place | None, int], target: tuple[Place | None, int], count: int) -> None:
-        """Add a branch: perf2bolt has one for each way from block to block, those that fall through too."""
+        """Add a branch: perf2bolt writes one for each edge between blocks, fall-throughs included."""
         one, other = self.sample(*source, count), self.sample(*target, count)
         if one is not None and other is not None:
             self.flow.jump(one, other, count)

@@ -1,17 +1,17 @@
-"""Folded stacks, as flame graphs are made of: ``main;work;helper 42``, outermost frame first."""
+"""Folded stacks, the input of flame graphs: ``main;work;helper 42``, outermost frame first."""
 
 from collections.abc import Iterable
 
 from hugealign.profile.model import Malformed, Place, Profile, count_of
 
-#: What stackcollapse-perf.pl puts behind a name: inlined, kernel, just compiled.  An inlined frame is no call.
+#: What stackcollapse-perf.pl appends to a name: inlined, kernel, just-in-time compiled.  An inlined frame is no call.
 _INLINED, _ELSEWHERE = b"_[i]", (b"_[k]", b"_[j]")
 _NO_CALL: Place = -2  # an inlined frame
 
 
 def read(lines: Iterable[bytes], profile: Profile) -> None:
-    """Add what *lines* say to *profile*.  Every frame counts as touched, the innermost as the one sampled."""
-    known: dict[bytes, Place] = {}  # most frames come again and again
+    """Add the stacks in *lines* to *profile*.  Every frame counts as touched, the innermost as sampled."""
+    known: dict[bytes, Place] = {}  # most frames recur
     samples = profile.samples
     for number, line in enumerate(lines, 1):
         if not line or line.startswith(b"#"):
@@ -39,7 +39,7 @@ def read(lines: Iterable[bytes], profile: Profile) -> None:
 
 
 def _place(frame: bytes, profile: Profile, known: dict[bytes, Place]) -> Place | None:
-    """Return None for a frame in another file: the kernel, an unknown one, ``[libc.so.6]``."""
+    """Return the place of a frame, None if it is in another file: the kernel, an unknown one, ``[libc.so.6]``."""
     if frame.endswith(b"]"):
         if frame.endswith(_INLINED):
             return _NO_CALL

@@ -1,4 +1,4 @@
-"""The formats of profiles: what each begins with, for no name tells it, and what reads it."""
+"""The formats of profiles: how each begins, since file names do not tell, and its reader."""
 
 import re
 import struct
@@ -28,19 +28,19 @@ from hugealign.profile.model import Profile
 from hugealign.profile.source import ProfileSource
 
 _PACKED = (("gzip", b"\x1f\x8b"), ("zstd", b"\x28\xb5\x2f\xfd"))
-_GPERFTOOLS = struct.pack("<3Q", 0, 3, 0)  # then the period, and samples; of processors with 64 bits
+_GPERFTOOLS = struct.pack("<3Q", 0, 3, 0)  # then the period, and samples; of 64-bit processors
 _NAME = rb"(?:[^ \n\\]|\\.)+"
 _TIME = re.compile(rb"\A\x48[\x80-\xff]{1,9}[\0-\x7f]", re.DOTALL)
-_LINE_SHOWN = 300  # bytes of either end of a line that are looked at: patterns take the square of its length
+_LINE_SHOWN = 300  # bytes at either end of a line that patterns see: they take time in the square of its length
 
 _Read = Callable[[ProfileSource, Profile], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format: its *name*, what *begins* like it, and what adds a source in it to a profile.
+    """A format: its *name*, whether a text *begins* like it, and the function that adds a source to a profile.
 
-    *tool*: it is read by one, which wants a file.  *binary*: *begins* is asked of the bytes, not of whole lines.
+    *tool*: a tool reads it, and needs a file.  *binary*: *begins* gets the bytes, not whole lines.
     """
 
     name: str
@@ -69,9 +69,9 @@ def _of_short_lines(read: Callable[[Iterator[bytes], Profile], None]) -> _Read:
 
 
 def _pprof(head: bytes) -> bool:
-    """Whether this begins like profile.proto of pprof: with sample_type, a ValueType of two small numbers.
+    """Whether this begins like pprof's profile.proto: with sample_type, a ValueType of two small numbers.
 
-    Go's own runtime writes time_nanos before.
+    Go's runtime writes time_nanos first.
     """
     head = _TIME.sub(b"", head[:_LINE_SHOWN])
     if len(head) < 8 or head[0] != 0x0A or not 2 <= head[1] <= 12:
@@ -79,14 +79,14 @@ def _pprof(head: bytes) -> bool:
     return head[2] in (0x08, 0x10) and head[2 + head[1] :].startswith((b"\x0a", b"\x12"))
 
 
-#: The first that fits is taken, so the strict ones come first; a format whose texts differ may come twice.
+#: The first match wins, so strict ones come first; a format with different texts may come twice.
 _FORMATS = (
     _tool("perf.data", rb"PERFILE2|2ELIFREP", perf.read),
     _tool("profdata", rb"\x81[rR]forpl\xff|\xffrforpl\x81|\xfflprof[ri]\x81", profdata.read_data),
     # "SPROF42" and 4 or 2, in ULEB128
     _tool("llvm-sample", rb"\x84\xe4\xd0\xb1\xf4\xc9\x94\xa8|\x82\xe4\xd0\xb1\xf4\xc9\x94\xa8", autofdo.read_data),
     _tool("gprof", rb"gmon", gprof.read_data),
-    _tool("afdo", rb"adcg[\1\2]\0\0\0", autofdo.read_gcc),  # in coverage data, there are four letters of GCC's version
+    _tool("afdo", rb"adcg[\1\2]\0\0\0", autofdo.read_gcc),  # coverage data has four letters of GCC's version there
     _tool("gcda", rb"adcg|gcda", gcov.read_data),
     _tool("gperftools", re.escape(_GPERFTOOLS), pprof.read_data),
     Format("pprof", _pprof, pprof.read_proto, binary=True),
@@ -140,14 +140,14 @@ _FORMATS = (
     _text("symbols", rb"[^\x01-\x08\x0e-\x1a]*\Z", _of_lines(symbol_list.read)),
 )
 
-#: The formats by their names.
+#: The formats by name.
 FORMATS = {form.name: form for form in _FORMATS}
 
 
 def detect(head: bytes) -> str | None:
-    """Return the format of a file that begins with *head* (some thousand bytes), None if it is none that is known.
+    """Return the format of a file that begins with *head* (some thousand bytes), None if it is unknown.
 
-    ``gzip`` and ``zstd`` are to be unpacked and looked at again.
+    For ``gzip`` and ``zstd``, unpack the file and ask again.
     """
     for name, magic in _PACKED:
         if head.startswith(magic):

@@ -1,6 +1,6 @@
 """GCC's coverage counts (.gcda), read by ``gcov --json-format``: how often each function was entered.
 
-The .gcno of the same compilation must lie beside the .gcda: it has the names.
+The .gcno of the same compilation must be next to the .gcda: it has the names.
 """
 
 import json
@@ -41,7 +41,7 @@ def read(lines: Iterable[bytes], profile: Profile) -> None:
 
 
 def _without_lines(found: dict[str, Any]) -> dict[str, Any] | None:
-    """Return an object that has been read, but nothing for a line's: those are most of it."""
+    """Return a JSON object as read, but None for a line's: those are most of the document."""
     return None if "line_number" in found else found
 
 

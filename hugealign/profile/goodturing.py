@@ -1,8 +1,8 @@
-"""How much of what runs a profile has not seen, by what it has seen only once.  Pure.
+"""How much of what runs a profile has missed, by what it has seen only once.  Pure.
 
-What was never seen runs about as often as what was seen a single time (Good, Biometrika 40, 1953, page 237, who had it
-from Turing).  How far that can be off: Esty, "A normal limit law for a nonparametric estimator of the coverage of a
-random sample", Annals of Statistics 11, 1983, page 905.
+Things never seen run about as often as things seen a single time (Good, Biometrika 40, 1953, page 237, who had it from
+Turing).  For the error, see Esty, "A normal limit law for a nonparametric estimator of the coverage of a random
+sample", Annals of Statistics 11, 1983, page 905.
 """
 
 from collections import Counter
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from math import log, sqrt
 
 _DEVIATIONS = 1.96  # 95 of 100 times
-_PART = 4  # of the samples one fourth
-_LEAST = 1.1  # so much more must that have missed, or there is no telling how the share falls
+_PART = 4  # a fourth of the samples
+_LEAST = 1.1  # a fourth must have missed more than so many times as much, or nothing says how the share falls
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A *share* that samples tell, with 95 % confidence between *low* and *high*."""
+    """A *share* estimated from samples, with a 95 % confidence interval from *low* to *high*."""
 
     share: float
     low: float
@@ -29,9 +29,9 @@ class Estimate:
 
 
 def unseen(counts: Iterable[int], unit: int = 1) -> Estimate:
-    """Return the share of what runs in kinds that no sample hit, others as often as *counts* say; one counts *unit*.
+    """Return the share of what runs in kinds that no sample hit; *counts* are of the kinds hit; a sample counts *unit*.
 
-    Without any sample everything is unseen.
+    Without any samples everything is unseen.
     """
     hits = [count // unit for count in counts if count >= unit]
     total = sum(hits)
@@ -39,20 +39,20 @@ def unseen(counts: Iterable[int], unit: int = 1) -> Estimate:
         return Estimate(1.0, 0.0, 1.0)
     once, twice = hits.count(1), hits.count(2)
     share = once / total
-    # With a single kind seen once, or none, the formula says certain; the rule of three does not.
+    # With a single kind seen once, or none, the formula gives certainty; the rule of three does not.
     reach = max(_DEVIATIONS * sqrt(max(0.0, once * (1 - share) + 2 * twice)) / total, 3 / total if not once else 0.0)
     return Estimate(share, max(0.0, share - reach), min(1.0, share + reach))
 
 
 def halving(counts: Iterable[int], unit: int = 1) -> float | None:
-    """Return how many times as many samples would miss half as much; None if none are missed, or nobody can tell.
+    """Return how many times as many samples would miss half as much; None if nothing is missed, or if it is unknown.
 
-    Between two answers the geometric mean, which traces of real programs confirm (docs/order.md).  If all that is
-    missed were equally rare, the share missed would fall as a geometric series does, by what was seen once and twice
-    (Chao and Jost, Ecology 93, 2012, page 2533): too few samples, since some of it is rarer.  If what runs were spread
-    as Zipf said without an end, the share would be a power of the samples' number, of which two points are known: what
-    a fourth of the samples would have missed follows from which they are (Good and Toulmin, Biometrika 43, 1956, page
-    45).  That is too many, since a program does end.
+    The result is the geometric mean of two answers, which traces of real programs confirm (docs/order.md).  If all
+    missed things were equally rare, the missed share would fall as a geometric series, which follows from what was seen
+    once and twice (Chao and Jost, Ecology 93, 2012, page 2533).  That gives too few samples, since some things are
+    rarer.  If what runs followed Zipf's law without an end, the share would be a power of the number of samples, known
+    at two points: what a fourth of the samples would have missed follows from the samples (Good and Toulmin, Biometrika
+    43, 1956, page 45).  That gives too many samples, since a program does end.
     """
     hits = Counter(count // unit for count in counts if count >= unit)
     total = sum(hit * often for hit, often in hits.items())

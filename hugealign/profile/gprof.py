@@ -23,7 +23,7 @@ def read_data(source: ProfileSource, profile: Profile) -> None:
 
 
 def read(lines: Iterable[bytes], profile: Profile) -> None:
-    """Add what *lines* say to *profile*: hundredths of seconds as samples, calls as arcs."""
+    """Add *lines* to *profile*: hundredths of seconds as samples, calls as arcs."""
     graph = False
     function: Place | None = None
     for number, line in enumerate(lines, 1):
@@ -41,7 +41,7 @@ def read(lines: Iterable[bytes], profile: Profile) -> None:
 
 
 def _graph(line: bytes, function: Place | None, profile: Profile) -> Place | None:
-    """Read a line of the call graph: callers come before the function itself, and are told again as callees."""
+    """Read a line of the call graph: callers come before the function itself; their calls come again under callees."""
     if line.startswith(b"---"):
         return None
     if found := _FUNCTION.match(line):

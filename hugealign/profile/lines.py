@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 _CHUNK = 1 << 20
-LINE_LIMIT = 8 << 20  # bytes of one line; a longer one is cut, which leaves it malformed
+LINE_LIMIT = 8 << 20  # bytes of one line; a longer one is cut and so malformed
 COUNTED_LIMIT = 64 << 20  # bytes of samples that are counted before they are resolved
 
 
 def lines(stream: BinaryIO) -> Iterator[bytes]:
     """Yield the lines of *stream* without their ends."""
     rest = b""
-    cut = False  # the line that we are in has been given out already
+    cut = False  # the current line has already been yielded
     while chunk := stream.read(_CHUNK):
         pieces = chunk.split(b"\n")
         if len(pieces) == 1:
@@ -31,9 +31,9 @@ def lines(stream: BinaryIO) -> Iterator[bytes]:
 
 
 def blocks(stream: BinaryIO) -> Iterator[bytes]:
-    """Yield pieces of *stream* of about a MiB, which end where a line does, or an empty one if lines begin with tabs.
+    """Yield pieces of *stream* of about a MiB that end with a line, or with an empty line if lines begin with tabs.
 
-    So a call chain of perf's, indented by tabs and ended by an empty line, is never torn.
+    So perf's call chains, indented by tabs and ended by an empty line, stay whole.
     """
     rest = b""
     while chunk := stream.read(_CHUNK):
@@ -51,14 +51,14 @@ def blocks(stream: BinaryIO) -> Iterator[bytes]:
 
 
 def samples(block: bytes) -> list[bytes]:
-    """Return what `blocks` gave, taken apart: call chains with all of their lines, or lines."""
+    """Split a piece that `blocks` gave: into call chains with all of their lines, or into lines."""
     return block.split(b"\n\n" if b"\n\t" in block else b"\n")
 
 
 def counted(stream: BinaryIO) -> Iterator[Counter[bytes]]:
-    """Yield the samples of *stream* (see `samples`) with how often each comes, again and again before there are many.
+    """Yield counts of the samples of *stream* (see `samples`), each time before they grow too many.
 
-    Most samples are like others, byte for byte, if they have no time.  Python counts as fast as perf prints.
+    Without a time, most samples equal others byte for byte.  Python counts them as fast as perf prints.
     """
     waiting: Counter[bytes] = Counter()
     size = 0

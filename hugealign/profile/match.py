@@ -124,9 +124,9 @@ class _Names:
         return self._choose(found, file, ordinal) if found else -1
 
     def _choose(self, indices: list[int], file: str, ordinal: int) -> int:
-        """Return one of several of the same name: by source file, else by number, else the first.
+        """Return one of several functions of the same name: by source file, else by number, else the first.
 
-        BOLT numbers locals in the order of the symbol table, which another build may have changed.
+        BOLT numbers local functions in the order of the symbol table, which may differ in another build.
         """
         if len(indices) > 1 and file:
             name = file.rpartition("/")[2]

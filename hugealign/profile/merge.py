@@ -1,10 +1,10 @@
-"""`hugealign profile merge` as a function: counts of many hosts become one, in memory for what differs among them.
+"""`hugealign profile merge` as a function: it adds up the counts of many hosts, in memory for their distinct lines.
 
-Adding up is associative and commutative, so that it may be done in any number of steps, on any number of machines.
-One host can lie.  A cap bounds what a file weighs; or files are dealt into groups, and of their sums the median
-counts: as long as fewer than half of the groups have a liar, no liar can move it far (the median of means: Alon, Matias
-and Szegedy, Journal of Computer and System Sciences 58, 1999, page 137).  A median of hosts would lose each function
-that runs on fewer than half of them.
+Adding up is associative and commutative, so any number of steps and machines may share it.  A host can lie.  A cap
+limits the weight of a file; alternatively files are dealt into groups, and the median of the groups' sums counts: while
+fewer than half of the groups have a liar, no liar can move it far (the median of means: Alon, Matias and Szegedy,
+Journal of Computer and System Sciences 58, 1999, page 137).  A median over hosts would lose every function that runs on
+fewer than half of them.
 """
 
 import hashlib
@@ -33,10 +33,10 @@ MOST_GROUPS = 1000
 class MergeOptions:
     """How files are added up.
 
-    *weights* are (pattern, number): the first pattern that a file's path, or its name, fits says how often it counts;
-    by default once, and 0 leaves it out.  *cap* is the number of samples that a build has in one file at most: more
-    are scaled down.  With *groups*, the median of so many groups of files counts, times their number.
-    *keep_going* leaves out files that cannot be read.
+    *weights* are (pattern, number) pairs: a file counts as often as the first pattern that matches its path or its name
+    says, by default once; 0 leaves it out.  *cap* is the most samples that a build may have in one file; larger counts
+    are scaled down.  With *groups*, the median of so many groups of files counts, times the number of groups.
+    *keep_going* skips files that cannot be read.
     """
 
     weights: Sequence[tuple[str, int]] = ()
@@ -47,7 +47,7 @@ class MergeOptions:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The *counts* of so many *files*; *skipped* are (path, why)."""
+    """The sum: its *counts*, and the number of *files* in it; *skipped* are (path, reason) pairs."""
 
     counts: Counts
     files: int
@@ -64,10 +64,10 @@ _DEFAULT = MergeOptions()
 def merge_counts(
     paths: Iterable[str], options: MergeOptions = _DEFAULT, *, warn: Callable[[str], None] = silent
 ) -> Merged:
-    """Return the sum of the counts files at *paths*, packed or not.
+    """Return the sum of the counts files at *paths*, compressed or not.
 
-    What is skipped goes to *warn*, too.  Raises HugealignError for a file that cannot be read unless *keep_going*, and
-    if none can.
+    Calls *warn* for each skipped file.  Raises HugealignError for a file that cannot be read, unless *keep_going* is
+    set, and if no file is left.
     """
     skipped: list[tuple[str, str]] = []
     reader = _Reader(options, skipped, warn)
@@ -88,7 +88,7 @@ def merge_counts(
 
 
 class _Sum:
-    """A sum, of how many *files*, and how many bytes its different lines may still have."""
+    """A sum of so many *files*; its distinct lines may still take *left* bytes."""
 
     __slots__ = ("counts", "files", "left")
 
@@ -99,7 +99,7 @@ class _Sum:
 
 
 class _Reader:
-    """Reads files, and notes those that it skips."""
+    """Reads files, and notes the ones that it skips."""
 
     def __init__(
         self, options: MergeOptions, skipped: list[tuple[str, str]], warn: Callable[[str], None] = silent
@@ -165,12 +165,12 @@ def file_bytes(path: str, allowance: UnpackAllowance | None = None) -> bytes:
         ) from None
 
 
-#: Some rows of a section, as often as they are asked for.
+#: Returns some rows of a section, as often as it is called.
 _Rows = Callable[[], Iterable[tuple[list[bytes], list[int]]]]
 
 
 def _add(data: bytes, total: _Sum, weight: int, cap: int | None) -> None:
-    """Add the file *data* to *total*, whole or not at all.  Raises ProfileError."""
+    """Add the file *data* to *total*, completely or not at all.  Raises ProfileError."""
     parts, new, builds = [], 0, len(total.counts)
     for head, lines in counts.sections(counts.body(data)):
         some, size = _looked_at(lines, total.counts.get(head, {}), len(data) <= counts.CHUNK)
@@ -194,9 +194,9 @@ def _add(data: bytes, total: _Sum, weight: int, cap: int | None) -> None:
 
 
 def _looked_at(lines: bytes, mine: Container[bytes], keep: bool) -> tuple[_Rows, int]:
-    """Return the rows of a section, and how many bytes those have that *mine* does not.  Raises ProfileError.
+    """Return the rows of a section, and the bytes of the keys that *mine* lacks.  Raises ProfileError.
 
-    With *keep*, they are few, and not read again.
+    With *keep*, the rows are few, and are kept instead of read again.
     """
     size = 0
     kept: list[tuple[list[bytes], list[int]]] = []
@@ -209,18 +209,18 @@ def _looked_at(lines: bytes, mine: Container[bytes], keep: bool) -> tuple[_Rows,
 
 
 def _sum(mine: dict[bytes, int], some: _Rows, part: int, whole: int) -> None:
-    """Add rows, each count times *part* / *whole*; hosts are hosts, whatever they weigh."""
+    """Add rows, each count times *part* / *whole*; the number of hosts is not scaled."""
     for keys, numbers in some():
         scaled = numbers if part == whole else [number * part // whole for number in numbers]
         if part != whole and counts.HOSTS in keys:
             at = keys.index(counts.HOSTS)
             scaled[at] = numbers[at]
-        # Keys are there once, so that what they had can be looked up before any is changed.
+        # Each key comes once, so all old counts can be looked up before any is changed.
         mine.update(zip(keys, map(operator.add, map(mine.get, keys, repeat(0)), scaled), strict=True))
 
 
 def _dealt(reader: _Reader, paths: Iterable[str]) -> Iterator[str]:
-    """Yield those of *paths* that can be read in an order that their contents decide, not who names them."""
+    """Yield those of *paths* that can be read, in an order that depends on their contents, not on their names."""
     found = []
     for path in paths:
         data = reader.data(path) if reader.weight(path) else None
@@ -230,7 +230,7 @@ def _dealt(reader: _Reader, paths: Iterable[str]) -> Iterator[str]:
 
 
 def _median(sums: Sequence[Counts]) -> Counts:
-    """Return the lower median of *sums* for each key that most of them have, times their number; hosts are added up."""
+    """Return, for each key that most *sums* have, their lower median times their number; hosts are added up."""
     merged: Counts = {}
     for head in {head for one in sums for head in one}:
         some = [one.get(head, {}) for one in sums]

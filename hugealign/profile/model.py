@@ -1,4 +1,4 @@
-"""What every profile is turned into: which functions ran, how much, and who called whom."""
+"""The model of every profile: which functions ran, how often, and who called whom."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 from hugealign.errors import HugealignError, NumberFormatError
 from hugealign.numbers import decimal, hexadecimal
 
-#: A function as a profile knows it: its index in the binary where the profile has addresses of that very file
-#: (NOWHERE: an address outside of every function), else its name and its source file, empty if unknown.
+#: A function as a profile knows it: its index in the binary if the profile has addresses of exactly that file
+#: (NOWHERE: an address outside every function), else its name and its source file, empty if unknown.
 Place = int | tuple[str, str]
 NOWHERE = -1
 
-_COUNT_LIMIT = (1 << 63) - 1  # a larger count is no count
-_FEW_DIGITS = 19  # fewer are always below that limit
+_COUNT_LIMIT = (1 << 63) - 1  # a larger number is no count
+_FEW_DIGITS = 19  # numbers with fewer are always below that limit
 _ADDRESS_LIMIT = (1 << 64) - 1
-_ROOM = 512 << 20  # bytes of names, calls and stacks that differ; the largest programs need a fourth
-_KEPT = 256  # bytes that keeping one of them takes besides its own
+_ROOM = 512 << 20  # bytes of distinct names, calls and stacks; the largest programs need a fourth
+_KEPT = 256  # overhead of keeping one of them, in bytes
 
 
 class ProfileError(HugealignError):
@@ -23,7 +23,7 @@ class ProfileError(HugealignError):
 
 
 class MemoryRoom:
-    """What a profile may make us keep, in bytes: a file of any size is read in bounded memory."""
+    """How many bytes a profile may make hugealign keep: a file of any size is read in bounded memory."""
 
     __slots__ = ("left",)
 
@@ -31,7 +31,7 @@ class MemoryRoom:
         self.left = _ROOM
 
     def take(self, size: int = 0) -> None:
-        """Note that *size* bytes are kept from now on.  Raises ProfileError if that is too much."""
+        """Note that *size* more bytes are kept.  Raises ProfileError if that is too much."""
         self.left -= size + _KEPT
         if self.left < 0:
             raise ProfileError(
@@ -40,17 +40,17 @@ class MemoryRoom:
 
 
 class Malformed(ValueError):  # noqa: N818 - says what a line is
-    """Raised for a line that does not mean anything in its format; the line is left out and counted."""
+    """Raised for a line that is invalid in its format; the line is left out and counted."""
 
 
 @dataclass(slots=True)
 class Flow:
-    """What ran inside of functions, by addresses of the binary: what the order of their blocks is made from.
+    """What ran inside functions, by addresses of the binary: the input for the order of their blocks.
 
-    *runs* are pieces of code, from the first address to the end, that ran through so many times.
+    *runs* are pieces of code (first address, end) that ran through, with counts.
 
-    *jumps* lead from an address of the last instruction before to the first one behind; *returns* come from another
-    function, at an address behind a call.  *complete*: what is not here did not run.
+    *jumps* lead from an address in the last instruction before them to the first instruction after; *returns* come from
+    another function to an address behind a call.  *complete*: code that is not here did not run.
     """
 
     complete: bool = False
@@ -60,7 +60,7 @@ class Flow:
     room: MemoryRoom = field(default_factory=MemoryRoom)
 
     def run(self, start: int, end: int, count: int) -> None:
-        """Count a piece of code.  Raises ProfileError for too many that differ."""
+        """Count a piece of code.  Raises ProfileError for too many distinct ones."""
         key = start, end
         known = self.runs.get(key)
         if known is None:
@@ -68,7 +68,7 @@ class Flow:
         self.runs[key] = (known or 0) + count
 
     def jump(self, source: int, target: int, count: int) -> None:
-        """Count a jump.  Raises ProfileError for too many that differ."""
+        """Count a jump.  Raises ProfileError for too many distinct ones."""
         key = source, target
         known = self.jumps.get(key)
         if known is None:
@@ -76,7 +76,7 @@ class Flow:
         self.jumps[key] = (known or 0) + count
 
     def back(self, address: int, count: int) -> None:
-        """Count returns to *address*.  Raises ProfileError for too many that differ."""
+        """Count returns to *address*.  Raises ProfileError for too many distinct ones."""
         known = self.returns.get(address)
         if known is None:
             self.room.take()
@@ -87,11 +87,11 @@ class Flow:
 class Profile:
     """The sum of one or more profiles.
 
-    *samples* has every function that ran, in any frame, with the samples or executions inside of it; *arcs* counts the
-    calls between two, by the offset in the caller in bytes (None: not known).  *foreign* samples lie in other files
-    (libraries, the kernel).  *bad* lines could not be read; *first_bad* is the number of the first.  *flow*, if there
-    is one, gets what ran inside of functions.  *builds* has the samples of each build where a profile has several;
-    *guessed* how many are in functions that are only probably the same, and these times how far that is trusted.
+    *samples* has every function that ran, in any frame, with the samples or executions inside it; *arcs* counts the
+    calls between two functions, by the offset in the caller in bytes (None: not known).  *foreign* samples lie in other
+    files (libraries, the kernel).  *bad* lines could not be read; *first_bad* is the number of the first.  *flow*, if
+    there is one, records what ran inside functions.  *builds* has the samples of each build if a profile has several;
+    *guessed* has the samples in functions that are only probably the same, and their number times the trust in that.
     """
 
     samples: dict[Place, int] = field(default_factory=dict)
@@ -108,27 +108,27 @@ class Profile:
     _places: dict[bytes, Place] = field(default_factory=dict)
 
     def following(self) -> "Profile":
-        """Return the profile that the next file is added to: this sum, with nothing told of that file's lines yet."""
+        """Return the profile to add the next file to: this sum, with the counts of that file's lines reset."""
         return Profile(
             self.samples, self.arcs, self.foreign, room=self.room, flow=self.flow, builds=self.builds,
             guessed=self.guessed, _places=self._places,
         )  # fmt: skip
 
     def add(self, place: Place, count: int = 0) -> None:
-        """Count *count* samples in *place*; with 0 it merely was touched."""
+        """Count *count* samples in *place*; 0 means only touched."""
         self.samples[place] = self.samples.get(place, 0) + count
 
     def sample(self, place: Place | None, count: int) -> None:
-        """Count *count* samples in *place*, None for one in another file."""
+        """Count *count* samples in *place*; None stands for another file."""
         if place is None:
             self.foreign += count
         else:
             self.add(place, count)
 
     def branch(self, source: Place | None, target: Place | None, count: int, offset: int | None, entry: bool) -> None:
-        """Count a branch out of *source* at *offset*, a call if the *entry* of another function is its target.
+        """Count a branch out of *source* at *offset*; it is a call if its target is the *entry* of another function.
 
-        Within one function it is recursion, or merely a loop.
+        Within one function it is recursion or just a loop.
         """
         self.sample(source, count)
         if target is not None:
@@ -137,7 +137,7 @@ class Profile:
                 self.call(source, target, count, offset)
 
     def chain(self, frames: Sequence[Place | None], count: int, offset: int | None = None) -> None:
-        """Count a sample with its callers, innermost first; *offset* is that of the call in the first of them."""
+        """Count a sample with its callers, innermost first; *offset* is the offset of the call in the first caller."""
         leaf = frames[0] if frames else None
         self.sample(leaf, count)
         for place in frames[1:]:
@@ -148,7 +148,7 @@ class Profile:
             self.call(caller, leaf, count, offset)
 
     def call(self, caller: Place, callee: Place, count: int, offset: int | None = None) -> None:
-        """Count *count* calls, and both ends as touched.  Raises ProfileError for too many that differ."""
+        """Count *count* calls, and both ends as touched.  Raises ProfileError for too many distinct ones."""
         key = (caller, callee, offset)
         known = self.arcs.get(key)
         if known is None:
@@ -183,7 +183,7 @@ def meaningful(condition: object) -> None:
 
 
 def count_of(text: bytes) -> int:
-    """Return the number that *text* is: decimal digits, below 2**63.  Raises Malformed."""
+    """Return the number *text*: decimal digits, below 2**63.  Raises Malformed."""
     if len(text) < _FEW_DIGITS and text.isdigit():  # of bytes, ASCII digits alone; `decimal` takes twice the time
         return int(text)
     try:
@@ -193,7 +193,7 @@ def count_of(text: bytes) -> int:
 
 
 def hex_of(text: bytes) -> int:
-    """Return the number below 2**64 that *text* is in hexadecimal digits, with or without 0x.  Raises Malformed."""
+    """Return the number *text*: hexadecimal digits, with or without 0x, below 2**64.  Raises Malformed."""
     try:
         return hexadecimal(text[2:] if text[:2] in (b"0x", b"0X") else text, _ADDRESS_LIMIT)
     except NumberFormatError:

@@ -1,10 +1,10 @@
-"""Functions of another build whose names are gone and whose code has changed: found by their neighbours and callers.
+"""Finds functions of another build whose names are gone and whose code has changed, by neighbours and callers.
 
-Linkers keep the order of objects, and compilers mostly that of functions, so that between two functions that both
-builds have lie the same ones in both.  Where an address falls between two such anchors, the function of our build that
-begins nearest to the same place between theirs is taken for it.  How far that can be *trusted*, 0 to 1, falls with how
-near the second one is, or an anchor, and with how much the distance of the anchors has changed.  Of calls that were
-seen, the other end says more: only functions that it calls, or that call it, are asked then.
+Linkers keep the order of objects, and compilers mostly keep the order of functions, so the same functions lie between
+two functions that both builds have.  An address between two such anchors is taken for the function of our build that
+begins nearest to the same relative place.  The trust in that, 0 to 1, falls the nearer the second-best function or an
+anchor is, and the more the distance of the anchors has changed.  Recorded calls tell more: then only functions that the
+other end calls, or that call it, are candidates.
 """
 
 from bisect import bisect_left, bisect_right
@@ -16,17 +16,17 @@ from math import inf
 from hugealign.elf.calls import Calls
 from hugealign.elf.symbols import Functions
 
-#: Trusted less, a guess is none.  Of PostgreSQL 13's functions without names, found in PostgreSQL 15 with this trust or
-#: more, docs/fleet.md says how many were right.
+#: A guess with less trust is dropped.  docs/fleet.md says how many of PostgreSQL 13's functions without names, found in
+#: PostgreSQL 15 with this trust or more, were right.
 LEAST = 0.5
-#: Functions that are looked at for calls, of all that are lost together.  Between anchors there are few; but a file of
-#: counts can have two anchors and millions of lost functions, all called by one that calls thousands.
+#: Functions to look at for the calls of all lost functions together.  Few lie between anchors, but a file of counts can
+#: have two anchors and millions of lost functions, all called by one that calls thousands.
 _MOST_LINKED = 1 << 26
 
 
 @dataclass(slots=True)
 class Lost:
-    """A function at an *address* of the other build: of which source *file*, if that is known, and who calls whom.
+    """A function at an *address* of the other build, with its source *file*, if known.
 
     *callers* and *callees* are functions of our build.
     """
@@ -39,16 +39,17 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """A function of our build, by index, and how far it can be trusted, 0 to 1."""
+    """A function of our build, by index, and the trust in it, 0 to 1."""
 
     index: int
     trust: float
 
 
 def found(anchors: Mapping[int, int], lost: Collection[Lost], functions: Functions, calls: Calls) -> dict[int, Guess]:
-    """Return guesses for those of *lost*, by address, that can be made; *anchors* are indices by address.
+    """Return the possible guesses for *lost* functions, by address; *anchors* are indices by address.
 
-    None of ours is two of theirs.  (To take what was found for anchors again found little more, and most of it wrong.)
+    No function of our build is used twice.  (Taking the results as new anchors found little more, and most of it
+    wrong.)
     """
     free = _Free(functions, {*anchors.values()})
     ahead = sorted(anchors)
@@ -63,7 +64,7 @@ def found(anchors: Mapping[int, int], lost: Collection[Lost], functions: Functio
 
 
 class _Free:
-    """The local functions that are nothing else's: all others have names in a stripped file, too."""
+    """The local functions not taken yet; all others have names in a stripped file too."""
 
     def __init__(self, functions: Functions, taken: Collection[int]) -> None:
         self.functions = functions
@@ -76,12 +77,12 @@ class _Free:
             self._of_file.setdefault(_base(functions.files[n]), []).append(n)
 
     def between(self, first: int, last: int, file: str) -> tuple[Sequence[int], int, int]:
-        """Return where those between two functions are, of *file* if that is known: row, begin and end."""
+        """Return where the free functions between two are, of *file* if that is known: row, begin and end."""
         row = self._of_file.get(file, ()) if file else self._indices
         return row, bisect_right(row, first), bisect_left(row, last)
 
     def linked(self, one: Lost, calls: Calls, first: int, last: int) -> list[int]:
-        """Return those between two functions that calls of *one* may lead to, or come from."""
+        """Return the free functions between two that may be *one*, by its callers and callees."""
         found: set[int] = set()
         for row in chain(map(calls.callees, one.callers), map(calls.callers, one.callees)):
             begin, end = bisect_right(row, first), bisect_left(row, last)
@@ -93,7 +94,7 @@ class _Free:
 
 
 def _guess(one: Lost, ahead: Sequence[int], known: Mapping[int, int], free: _Free, calls: Calls) -> Iterator[Guess]:
-    """Yield what the function probably is, if anything."""
+    """Yield the guess for *one*, if there is any."""
     at = bisect_left(ahead, one.address)
     if not 0 < at < len(ahead):
         return
@@ -117,7 +118,7 @@ def _guess(one: Lost, ahead: Sequence[int], known: Mapping[int, int], free: _Fre
 
 
 def _nearest(row: Sequence[int], begin: int, end: int, place: float, starts: Sequence[int]) -> tuple[float, float, int]:
-    """Return how near to *place* the nearest and the second of a part of *row* begin, and the nearest; they ascend."""
+    """Return the distances from *place* to the nearest and second of a part of ascending *row*, and the nearest."""
     at = bisect_left(row, place, begin, end, key=starts.__getitem__)
     some = sorted((abs(starts[n] - place), n) for n in row[max(begin, at - 2) : min(end, at + 2)])
     return some[0][0], some[1][0] if len(some) > 1 else inf, some[0][1]

@@ -1,4 +1,4 @@
-"""One of our order files as a profile: the functions that it has, with their samples."""
+"""An order file of hugealign as a profile: its functions, with their samples."""
 
 from collections.abc import Iterable, Iterator
 
@@ -7,7 +7,7 @@ from hugealign.profile.model import Malformed, Profile, ProfileError, count_of
 
 
 def read(lines: Iterable[bytes], profile: Profile) -> None:
-    """Add what *lines* say to *profile*; what only filled room was never touched."""
+    """Add the functions in *lines* to *profile*; fillers were never touched."""
     try:
         order = orderfile.parse(_kept(lines, profile))
     except orderfile.OrderFileError as error:

@@ -1,10 +1,10 @@
 """OpenTelemetry's profiles: ``opentelemetry/proto/profiles/v1development/profiles.proto``, of opentelemetry-proto 1.10.
 
-What the protocol carries (ExportProfilesServiceRequest) and what is stored (ProfilesData) have the same fields.  The
-collector's file exporter writes several, each behind its length in four bytes, the highest first.  Samples name what
-they are of by its place in a table of the dictionary; the first of each table stands for none.
+Messages of the protocol (ExportProfilesServiceRequest) and stored ones (ProfilesData) have the same fields.  The
+collector's file exporter writes several, each after its length in four bytes, big-endian.  Samples refer to entries in
+the tables of a dictionary by number; the first entry of each table stands for none.
 
-A host's profiler has the samples of all programs in one message, so that a name in another file is none of ours.
+A host's profiler has the samples of all programs in one message, so names in other files do not count.
 """
 
 import re
@@ -24,7 +24,7 @@ _FRAMES = 1 << 16  # of a stack
 _BINARY = re.compile(rb"[\0-\x08\x0e-\x1f]")
 _NANOSECONDS = b"nanoseconds"
 _BUILD_ID = b"process.executable.build_id.gnu"
-#: The types of profiles that say what ran, the best first: a scope may have one recording in several.
+#: The types of profiles that say what ran, best first: a scope may have one recording as several types.
 _RAN = (b"samples", b"cpu", b"on_cpu", b"wall", b"")
 
 _Span = tuple[int, int]  # where bytes begin and end
@@ -43,12 +43,12 @@ class _Dictionary:
     stacks: list[list[int]] = field(default_factory=list)
 
     def text(self, number: int) -> bytes:
-        """Return the string of that number.  Raises IndexError."""
+        """Return the string *number*.  Raises IndexError."""
         begin, end = self.strings[number] if number else (0, 0)
         return self.data[begin:end]
 
     def mappings(self) -> dict[bytes, Mapped]:
-        """Return what was mapped, by number.  Raises IndexError."""
+        """Return the mappings, by number.  Raises IndexError."""
         build_ids = {
             number: self.text(index) if index else self.data[begin:end]
             for number, (key, index, (begin, end)) in enumerate(self.attributes)
@@ -65,14 +65,14 @@ class _Dictionary:
 
 
 def looks_like(head: bytes) -> bool:
-    """Whether *head* begins like OpenTelemetry's profiles, perhaps with a length before."""
+    """Whether *head* begins like OpenTelemetry's profiles, perhaps after a length."""
     return _begins(head) or (int.from_bytes(head[:_LENGTH]) > 1 and _begins(head[_LENGTH:]))
 
 
 def _begins(head: bytes) -> bool:
-    """Whether *head* begins with a resource's profiles or with a dictionary, and that with one of its own fields.
+    """Whether *head* begins with a resource's profiles or a dictionary that begins with one of its own fields.
 
-    Go writes the fields of a message from the last to the first.  No text has such bytes.
+    Go writes the fields of a message in reverse order.  No text has such bytes.
     """
     known = {0x0A: (0x0A, 0x12, 0x1A), 0x12: range(0x0A, 0x3B, 8)}.get(head[0]) if head else None
     if known is None or not _BINARY.search(head):
@@ -86,7 +86,7 @@ def _begins(head: bytes) -> bool:
 
 
 def read(source: ProfileSource, profile: Profile) -> None:
-    """Add what a profiler exported.  Raises ProfileError."""
+    """Add a profiler's export.  Raises ProfileError."""
     data = whole(source.stream)
     try:
         for span in _messages(data):
@@ -96,14 +96,14 @@ def read(source: ProfileSource, profile: Profile) -> None:
 
 
 def mapped(data: bytes) -> Iterator[Mapped]:
-    """Yield what was mapped, in all messages of *data*.  Raises Malformed, IndexError."""
+    """Yield the mappings in all messages of *data*.  Raises Malformed, IndexError."""
     for span in _messages(data):
         for tables in _inside(data, span, 2):
             yield from _dictionary(data, tables, Profile()).mappings().values()
 
 
 def _messages(data: bytes) -> Iterator[_Span]:
-    """Yield where each message is.  Raises Malformed."""
+    """Yield the span of each message.  Raises Malformed."""
     if _begins(data):
         yield 0, len(data)
         return
@@ -116,7 +116,7 @@ def _messages(data: bytes) -> Iterator[_Span]:
 
 
 def _inside(data: bytes, span: _Span, number: int) -> Iterator[_Span]:
-    """Yield where the messages of the field *number* are, in the message at *span*."""
+    """Yield the spans of the messages in the field *number* of the message at *span*."""
     for found, _, at, end in fields(data, *span):
         if found == number:
             yield at, end
@@ -157,7 +157,7 @@ def _may_be_ours(one: Mapped, source: ProfileSource) -> bool:
 
 
 def _chosen(known: _Dictionary, profiles: Sequence[_Span], profile: Profile) -> Iterator[tuple[_Span, int]]:
-    """Yield those of a scope's *profiles* that say what ran, and the nanoseconds of a sample if they count those."""
+    """Yield a scope's *profiles* that say what ran, each with the nanoseconds per sample if it counts those."""
     found = []
     for span in profiles:
         kind = unit = 0
@@ -211,7 +211,7 @@ def _dictionary(data: bytes, span: _Span, profile: Profile) -> _Dictionary:
             known.raw_mappings.append((_scalars(data, message, 4), _repeated(data, message, 5)))
         elif number == 2:
             known.locations.append(_location(data, message))
-        elif number == 3:  # the name as the system knows it, which is the symbol's
+        elif number == 3:  # the system's name for it, which is the symbol's
             some = _scalars(data, message, 2)
             known.names.append(some.get(2, 0) or some.get(1, 0))
         elif number == 5:
@@ -236,13 +236,13 @@ def _repeated(data: bytes, span: _Span, wanted: int) -> list[int]:
 def _location(data: bytes, span: _Span) -> tuple[int, int, int]:
     some = _scalars(data, span, 2)
     function = 0
-    for line in _inside(data, span, 3):  # the last is of the function that the others were inlined into
+    for line in _inside(data, span, 3):  # the last is the function that the others were inlined into
         function = _scalars(data, line, 1).get(1, 0)
     return some.get(1, 0), some.get(2, 0), function
 
 
 def _attribute(data: bytes, span: _Span) -> tuple[int, int, _Span]:
-    """Return the number of the key, and the value: the number of a string, or where one is."""
+    """Return the number of the key, and the value: the number of a string, or the span of one."""
     key, index, value = 0, 0, (0, 0)
     for number, short, at, end in fields(data, *span):
         if number == 1:

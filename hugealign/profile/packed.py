@@ -1,4 +1,4 @@
-"""Opening a profile: a file or a pipe, as it is or packed by gzip or zstd, and how much may come of it."""
+"""Opens a profile: a file or a pipe, plain or compressed by gzip or zstd, with a limit on the unpacked size."""
 
 import contextlib
 import gzip
@@ -14,13 +14,13 @@ from hugealign.profile import tools
 from hugealign.profile.model import ProfileError
 from hugealign.units import format_size
 
-#: What a command may unpack: bytes in any case, and bytes for each packed byte.  perf's text shrinks to a fiftieth.
+#: How much a command may unpack: bytes in any case, and bytes per packed byte.  perf's text shrinks to a fiftieth.
 FREE, FACTOR = 64 << 20, 128
 HEAD = 1 << 16
 
 
 class UnpackAllowance:
-    """How many bytes all packed files of one command may become: *most*, or what their own sizes allow."""
+    """How many bytes all packed files of one command may unpack to: *most*, or what their own sizes allow."""
 
     __slots__ = ("_left", "_most")
 
@@ -56,14 +56,14 @@ def opened(path: str) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def gunzipped(file: BinaryIO, allowance: UnpackAllowance) -> Iterator[BinaryIO]:
-    """Give what *file* unpacks to."""
+    """Give a stream of *file* unpacked."""
     with gzip.GzipFile(fileobj=cast("BinaryIO", _Counted(file, allowance.packed))) as stream:
         yield _bounded(cast("BinaryIO", stream), allowance)
 
 
 @contextlib.contextmanager
 def unzstd(file: BinaryIO, allowance: UnpackAllowance) -> Iterator[BinaryIO]:
-    """Give what *file* unpacks to; zstd does it, since Python has it from 3.14 on only."""
+    """Give a stream of *file* unpacked; the zstd program does it, since Python has zstd only from 3.14 on."""
     command = [tools.find("zstd", package="zstd"), "-dcq"]
     with contextlib.ExitStack() as stack:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -75,7 +75,7 @@ def unzstd(file: BinaryIO, allowance: UnpackAllowance) -> Iterator[BinaryIO]:
         os.lseek(file.fileno(), 0, os.SEEK_SET)
         stream = _bounded(stack.enter_context(tools.output(command, stdin=file.fileno())), allowance)
         yield stream
-        while stream.read(HEAD):  # to the end, so that damage there is noticed
+        while stream.read(HEAD):  # to the end, to notice damage there
             pass
 
 
@@ -84,7 +84,7 @@ def _bounded(stream: BinaryIO, allowance: UnpackAllowance) -> BinaryIO:
 
 
 class _Counted(io.RawIOBase):
-    """A stream that tells *count* how much is read from it."""
+    """A stream that calls *count* with the bytes read from it."""
 
     def __init__(self, stream: BinaryIO, count: Callable[[int], None]) -> None:
         self.stream, self.count = stream, count

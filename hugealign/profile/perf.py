@@ -1,8 +1,8 @@
 """perf.data, read by ``perf script``: its format is perf's own business.
 
-If the profile has samples of the very build that is to be ordered (equal build-ids), functions are identified by
-addresses; otherwise by the names that perf finds in the program that ran.  If that program is gone, as on a machine
-that only builds, and no build-id says otherwise, a file of the same name is taken for it, by addresses.
+If the profile has samples of the build to order (equal build-ids), functions are identified by addresses; otherwise by
+the names that perf finds in the program that ran.  If that program is gone, as on a build machine, and no build-id
+says otherwise, a file of the same name is taken for it, by addresses.
 """
 
 import os
@@ -18,16 +18,16 @@ from hugealign.units import printable
 
 _EVENTS = ("--show-mmap-events", "--show-task-events")
 _TEXT = f"perf script -F pid,ip {' '.join(_EVENTS)}"
-#: Of a pipe's output, perf prints symbols unless told not to; of code with debug information, frames that are none.
+#: For a pipe's output, perf prints symbols unless told not to; for code with debug information, also inlined frames.
 _ONLY = ("-F", "-sym", "--no-inline")
-_FUNCTION = 1 << 20  # bytes: more than a function has, less than lies between an offset and its address
+_FUNCTION = 1 << 20  # bytes: more than any function, less than the distance from an offset to its address
 
 
 def read(source: ProfileSource, profile: Profile) -> None:
     """Add the samples of a perf.data.  Raises ProfileError."""
     path = source.path
     perf = tools.find("perf", package="linux-perf")
-    if os.stat(path).st_uid not in (0, os.geteuid()):  # perf's own rule, but its advice is an option of its own
+    if os.stat(path).st_uid not in (0, os.geteuid()):  # perf's own rule, but perf advises an option of its own
         raise ProfileError(
             "belongs to another user, whose files perf does not read; make a copy of it (cp) and give that"
         )
@@ -48,18 +48,18 @@ def files(path: str) -> list[str]:
 
 
 def builds(path: str) -> dict[str, str]:
-    """Return the build-ids of these files, by path.  Raises ProfileError."""
+    """Return the build-ids of the files that have samples, by path.  Raises ProfileError."""
     listed = tools.text([tools.find("perf", package="linux-perf"), "buildid-list", "-i", path])
     return {os.fsdecode(name): build_id for name, build_id in _listed(listed).items()}
 
 
-class _AnotherBuild(Exception):  # noqa: N818 - no error: addresses say nothing, so that perf need not print them
+class _AnotherBuild(Exception):  # noqa: N818 - no error: addresses say nothing, so perf need not print them
     pass
 
 
 @dataclass(frozen=True, slots=True)
 class _Events:
-    """What was recorded: *branches*, call *chains*, and whether those are *calls* that the processor kept."""
+    """What was recorded: *branches*, call *chains*, and whether the processor kept these (*calls*)."""
 
     branches: bool
     chains: bool
@@ -73,20 +73,20 @@ def _events(perf: str, path: str) -> _Events:
         if "incompatible file format" in str(error):
             raise ProfileError(f"{error}; if a newer perf recorded it, give what that one prints: {_TEXT}") from None
         raise
-    # `--call-graph lbr`: these branches are the calls that have not returned yet, of which perf makes call chains.
+    # `--call-graph lbr`: these branches are the calls that have not returned yet; perf makes call chains of them.
     calls = b"CALL_STACK" in text
     branches = b"BRANCH_STACK" in text and not calls
     return _Events(branches, b"CALLCHAIN" in text and not branches, calls)
 
 
 def _by_address(perf: str, events: _Events, source: ProfileSource, profile: Profile) -> None:
-    """Read the samples as addresses, and where files were mapped.  Raises _AnotherBuild if they say nothing.
+    """Read the samples as addresses, and the mappings of files.  Raises _AnotherBuild if addresses say nothing.
 
-    perf prints them from the beginning, while other questions are asked: that takes the longest, and nearly always the
+    perf starts to print them before the other questions are answered: printing takes the longest, and nearly always the
     build is the one that ran.
     """
     script = [perf, "script", "-i", source.path]
-    # Only a call chain's offsets need the name of their file.  The less perf prints, the more is like other.
+    # Only a call chain's offsets need the name of their file.  The less perf prints, the more samples are equal.
     fields = "pid,event,ip,brstack" if events.branches else "pid,ip,dso" if events.chains else "pid,ip"
     hidden = ["-G"] if events.branches else []
     with tools.output([*script, *hidden, "-F", fields, *_ONLY, *_EVENTS], ahead=True) as stream:
@@ -114,7 +114,7 @@ def _by_name(script: list[str], events: _Events, reader: perf_text.TextReader) -
 
 
 def _gone(command: list[str], name: bytes, listed: dict[bytes, str]) -> bytes:
-    """Return the path of the first file of that *name* that was mapped, if it is not here and its build not known."""
+    """Return the path of the first mapped file of that *name*, if it is not here and its build is unknown."""
     events = [*command, "-F", "pid", "--show-mmap-events"]
     with tools.output(events) as stream:
         path = next(
@@ -132,10 +132,10 @@ def _listed(text: bytes) -> dict[bytes, str]:
 def _chains_are_offsets(command: list[str], listed: Container[bytes], near: int) -> bool:
     """Whether this perf prints the addresses of call chains as offsets in the file.
 
-    Told by the first chain that begins in a file: with it, and without, which is an address of the process, and no
-    further than *near* bytes from the chain's if that is one, too.  (Of calls that the processor kept, the innermost
-    frame is where the function begins.)  Any file does, not only ours: perf does the same with all, and the first
-    samples of ours may come late.
+    The first sample whose chain begins in a file tells: printed without its chain it has an address of the process, and
+    the chain's first address is at most *near* bytes from that if it is one too.  (In chains that the processor kept,
+    the innermost frame is the start of the function.)  Any file will do, not only ours: perf treats all alike, and the
+    first samples of ours may come late.
     """
     fields = [*command, "-F", "pid,ip,dso", *_ONLY]
     for number, innermost in _samples(fields, chains=True):
@@ -147,7 +147,7 @@ def _chains_are_offsets(command: list[str], listed: Container[bytes], near: int)
 
 
 def _address(text: bytes) -> int:
-    """Return the last word of *text* as perf prints addresses, 0 if it is none."""
+    """Return the address that is the last word of *text* in perf's output, 0 if it is none."""
     try:
         return int(text.split()[-1], 16)
     except (IndexError, ValueError):
@@ -155,7 +155,7 @@ def _address(text: bytes) -> int:
 
 
 def _samples(command: list[str], chains: bool) -> Iterator[tuple[int, bytes]]:
-    """Yield the number of each sample and its line; with *chains* that of its innermost frame, if it has one."""
+    """Yield the number of each sample and its line; with *chains*, the line of its innermost frame, if it has one."""
     number, head = 0, False
     with tools.output(command) as stream:
         for line in lines(stream):

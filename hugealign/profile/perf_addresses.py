@@ -1,8 +1,8 @@
-"""``perf script`` with addresses: resolved in the very binary that was sampled, so that no name is needed.
+"""``perf script`` with addresses, resolved in exactly the binary that was sampled: no names are needed.
 
-perf prints addresses in two ways (measured with 6.1): those of a flat sample or of a branch stack are addresses of the
-process, those of a call chain offsets in the file.  In text alone, an address is recognised by where it lies: in a
-mapping of the process, else in a text segment of the file; in a large program that is not moved, an offset can be both.
+perf prints addresses in two ways (measured with 6.1): a flat sample or a branch stack has addresses of the process, a
+call chain has offsets in the file.  In text alone, the location tells: an address lies in a mapping of the process, an
+offset in a text segment of the file; in a large program that is not moved, an offset can be both.
 """
 
 import re
@@ -24,17 +24,17 @@ _MMAP = re.compile(
 )
 _FORK = re.compile(rb".*PERF_RECORD_FORK\((\d+):\d+\):\((\d+):\d+\)")
 _EXEC = re.compile(rb".*PERF_RECORD_COMM exec: .*:(\d+)/\d+\Z")
-#: Without backtracking (`++`) where a hostile line would take the square of its length.
+#: Without backtracking (`++`) where a hostile line would take time in the square of its length.
 _SAMPLE = re.compile(rb"\s*+(\d++)(?: .{0,512}?:)?(?:\s+([0-9a-f]{1,16}))?(?: \((.*)\))?\s*\Z")
 _FRAME = re.compile(rb"\t\s*([0-9a-f]{1,16})(?: \((.*)\))?\Z")
 _BRANCH = re.compile(rb"\s*+(?:(\d++)\s++)?(?:.*: ++[0-9a-f]++ ++)?(0x[0-9a-f]+/0x[0-9a-f]+/.*)\Z")
 _INLINED = re.compile(rb"^\t[^\n]* \(inlined\)\n", re.MULTILINE)
-_KNOWN_LIMIT, _KNOWN_LENGTH = 500_000, 512  # frames of which it is kept what they are, and bytes of one
-_KINDS_LIMIT, _KEPT = 128 << 20, 256  # bytes of samples that are looked up, and those of one beside its own
-_FILES_LIMIT = 10_000  # files of which it is kept whether they are the binary
-_LINE_LIMIT, _BRANCHES_LIMIT = 1 << 13, 1 << 16  # bytes of a line, longer than any path; and of one with branches
-_WORTH = 20  # samples for each frame above the innermost; where there are more, chains hardly matter
-_LONGEST = 1 << 16  # bytes that are taken to have run through without a branch
+_KNOWN_LIMIT, _KNOWN_LENGTH = 500_000, 512  # frames whose meaning is kept, and bytes of one
+_KINDS_LIMIT, _KEPT = 128 << 20, 256  # bytes of samples that are looked up, and the overhead of one
+_FILES_LIMIT = 10_000  # files that are known to be the binary or not
+_LINE_LIMIT, _BRANCHES_LIMIT = 1 << 13, 1 << 16  # bytes of a line, longer than any path; and of a line with branches
+_WORTH = 20  # samples per frame above the innermost; with more, chains hardly matter
+_LONGEST = 1 << 16  # the longest plausible run without a branch, in bytes
 _FOREIGN = -2
 
 
@@ -43,13 +43,13 @@ class _Space:
     """One process: where the binary is mapped, and what frames mean there."""
 
     maps: list[tuple[int, int, int]] = field(default_factory=list)  # start, end, offset in the file
-    text: list[tuple[int, int, int]] = field(default_factory=list)  # start, end, what makes it an address of the file
-    leaves: dict[bytes, tuple[int, int]] = field(default_factory=dict)  # of a frame: function, offset in it
+    text: list[tuple[int, int, int]] = field(default_factory=list)  # start, end, difference to an address of the file
+    leaves: dict[bytes, tuple[int, int]] = field(default_factory=dict)  # by frame: function, offset in it
     callers: dict[bytes, tuple[int, int]] = field(default_factory=dict)
-    above: set[bytes] = field(default_factory=set)  # frames that are to be looked at
+    above: set[bytes] = field(default_factory=set)  # frames still to be looked at
 
     def move(self, maps: list[tuple[int, int, int]], segments: list[tuple[int, int, int]]) -> None:
-        """Note that the binary, whose text *segments* are (start, end, shift), is mapped elsewhere."""
+        """Note that the binary, with text *segments* (start, end, shift), is now mapped at *maps*."""
         self.maps = maps
         self.text = [
             (begin - at + max(at, first), begin - at + min(at + end - begin, last), at - begin + shift)
@@ -61,12 +61,12 @@ class _Space:
         self.callers.clear()
 
 
-#: What a usual sample means: the function it is in, that one's caller, from which offset there; the offset of itself.
+#: The meaning of a usual sample: its function, the caller of that, the offset there, and the offset of the sample.
 _Kind = tuple[int, int, int, int]
 
 
 class _Kinds(dict[bytes, _Kind | None]):
-    """What samples mean, byte for byte; what is not known yet is asked of *find*."""
+    """The meaning of samples, byte for byte; *find* is asked for unknown ones."""
 
     def __init__(self, find: Callable[[bytes], _Kind | None]) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class _Kinds(dict[bytes, _Kind | None]):
 
 
 def mapped(line: bytes) -> bytes:
-    """Return the path of the file that the event in *line* maps, nothing for another line."""
+    """Return the path of the file that the event in *line* maps, empty for other lines."""
     found = _MMAP.match(line) if len(line) <= _LINE_LIMIT else None
     return found.group(5).removesuffix(b" (deleted)") if found else b""
 
@@ -88,13 +88,13 @@ def _physical(block: bytes) -> bytes:
 
 
 class _Program:
-    """The text of the binary: which function lies at an address of a process, or at an offset in the file."""
+    """The text of the binary: finds the function at an address of a process, or at an offset in the file."""
 
     def __init__(self, functions: Functions) -> None:
         self.functions = functions
         segments = sorted(functions.image.text_segments, key=lambda s: s.p_offset)
         self.segments = [(s.p_offset, s.p_offset + s.p_filesz, s.p_vaddr - s.p_offset) for s in segments]
-        # A program that is not moved needs no mapping to be known.
+        # A program that is not moved needs no known mapping.
         self.fixed = [
             (s.p_vaddr, s.p_vaddr + s.p_memsz, file_offset(s, s.p_vaddr)) for s in segments if functions.image.fixed
         ]
@@ -109,7 +109,7 @@ class _Program:
         )
 
     def at_offset(self, offset: int) -> tuple[int, int]:
-        """Return the same of an offset in the file."""
+        """Return the same for an offset in the file."""
         for start, end, shift in self.segments:
             if start <= offset < end:
                 return self._at(offset + shift)
@@ -121,14 +121,14 @@ class _Program:
 
 
 class _Processes:
-    """The processes that mapped the binary; all others are one, *unmoved*: a machine has millions in a day."""
+    """The processes that mapped the binary; all others share *unmoved*: a machine has millions of processes a day."""
 
     def __init__(self, program: _Program, room: MemoryRoom) -> None:
         self.program, self.room = program, room
         self.moved: dict[bytes, _Space] = {}
         self.unmoved = _Space()
         self.unmoved.move(program.fixed, program.segments)
-        self.frames = 0  # that are known, of all processes
+        self.frames = 0  # known ones, of all processes
 
     def of(self, pid: bytes) -> _Space:
         """Return the process."""
@@ -145,7 +145,7 @@ class _Processes:
 
 
 def read(source: ProfileSource, profile: Profile) -> None:
-    """Add what perf printed.  Raises ProfileError."""
+    """Add perf's output.  Raises ProfileError."""
     sites = CallSites(source.binary, source.functions.image)
     AddressReader(profile, source.functions, source.ours, sites=sites).read(source.stream)
 
@@ -153,11 +153,11 @@ def read(source: ProfileSource, profile: Profile) -> None:
 class AddressReader:
     """Adds samples to a profile.  *ours* tells whether a mapped file is the binary.
 
-    *offsets*: whether call chains have offsets in the file.  Callers that no call of *sites* can have are left out:
-    programs without frame pointers have chains of whatever their registers and stacks hold.
+    *offsets*: whether call chains have offsets in the file.  Callers that match no call of *sites* are left out:
+    without frame pointers, chains consist of whatever registers and stacks hold.
 
-    Most samples are like others, byte for byte, since they have no time.  What one means is looked up, which Python
-    does faster than perf prints, and found out only once.
+    Most samples equal others byte for byte, since they have no time.  Their meaning is worked out once and then looked
+    up, which Python does faster than perf prints.
     """
 
     def __init__(
@@ -172,16 +172,16 @@ class AddressReader:
         self.ours = ours
         self.offsets = offsets
         self.sites = sites
-        self.callers = self.stray = 0  # frames that differ, and those of them that are no callers
+        self.callers = self.stray = 0  # distinct frames, and those among them that are no callers
         self.program = _Program(functions)
         self.processes = _Processes(self.program, profile.room)
         self.space = self.processes.unmoved  # of the last sample
         self.kinds = _Kinds(self._kind)
         self.counts: Counter[_Kind | None] = Counter()
-        self.size = 0  # bytes that the kinds take, and frames that are to be looked at, about
-        self.strangers: set[bytes] = set()  # processes among them that are not known to have mapped the binary
-        self.above: list[_Space] = []  # those that have frames to be looked at
-        self.pids: dict[bytes, bytes] = {}  # of what stands before the addresses of samples
+        self.size = 0  # roughly the bytes of the kinds, and of frames still to be looked at
+        self.strangers: set[bytes] = set()  # their processes that are not known to have mapped the binary
+        self.above: list[_Space] = []  # the spaces that have frames to look at
+        self.pids: dict[bytes, bytes] = {}  # by the text before the addresses of samples
         self.files: dict[bytes, bool] = {}  # whether the file that a frame names, with its bracket, is the binary
 
     def read(self, stream: BinaryIO) -> None:
@@ -198,7 +198,7 @@ class AddressReader:
             if self.size > _KINDS_LIMIT:
                 self._settle()
         self._settle()
-        # A program that samples rarely find inside of a call has no chains worth a word.
+        # If samples rarely hit inside a call, the chains are not worth a warning.
         if self.stray * 2 > self.callers and self.callers * _WORTH > sum(self.profile.samples.values()):
             self.profile.notes.append(
                 f"{self.stray} of {self.callers} frames above the innermost are no callers, and are left out: compile "
@@ -212,7 +212,7 @@ class AddressReader:
             )
 
     def _with_events(self, sample: bytes) -> None:
-        """Read lines of events, and the sample that can follow them without an empty line between."""
+        """Read lines of events, and the sample that may follow them without an empty line."""
         self.size += len(sample)
         lines = sample.split(b"\n")
         events = next((at for at, line in enumerate(lines) if b"PERF_RECORD_" not in line), len(lines))
@@ -249,7 +249,7 @@ class AddressReader:
             self.processes.move(found.group(1), list(self.program.fixed))
 
     def _kind(self, sample: bytes) -> _Kind | None:
-        """Return what *sample* means, None for an unusual one, which is added at once."""
+        """Return the meaning of *sample*, None for an unusual one, which is added at once."""
         self.size += len(sample) + _KEPT
         lines = sample.split(b"\n")
         if chained := len(lines) > 1:
@@ -281,7 +281,7 @@ class AddressReader:
         return kind
 
     def _settle(self) -> None:
-        """Add what was counted, and forget what samples mean: before mappings change, and at the end."""
+        """Add the counts, and forget the meaning of samples: before mappings change, and at the end."""
         for kind, count in self.counts.items():
             if kind is None:
                 continue
@@ -298,7 +298,7 @@ class AddressReader:
         self._touch()
 
     def _sample(self, lines: list[bytes]) -> None:
-        """Add one sample: its own line, and those of its frames, innermost first."""
+        """Add one sample: its own line, and the lines of its frames, innermost first."""
         head, profile = lines[0], self.profile
         if len(head) > (_BRANCHES_LIMIT if b"/0x" in head else _LINE_LIMIT):
             profile.bad += 1
@@ -326,7 +326,7 @@ class AddressReader:
         if not frames:
             return
         while frames and not frames[-1].startswith(b"\t"):
-            self._sample([frames.pop()])  # branches, and whatever else stands below
+            self._sample([frames.pop()])  # branches, and anything else below
         if frames:
             self._chain(frames)
 
@@ -341,7 +341,7 @@ class AddressReader:
                 self.profile.call(caller, leaf[0], 1, offset)
 
     def _later(self, space: _Space, frames: list[bytes]) -> None:
-        """Remember *frames* that say no more than that they ran, which is looked at once for each."""
+        """Remember *frames* that only say that they ran; each is looked at once."""
         if not space.above:
             self.above.append(space)
         space.above.update(frames)
@@ -389,7 +389,7 @@ class AddressReader:
                 self.files[path] = ours
         resolved = (_FOREIGN, 0)
         if ours:
-            # A caller's address is where it goes on: behind a last call that never returns, that is the next function.
+            # A caller's address is where it continues: after a last call that never returns, that is the next function.
             try:
                 address = int(digits, 16) - caller
                 program = self.program
@@ -409,7 +409,7 @@ class AddressReader:
         return resolved
 
     def _branch(self, word: bytes, behind: int | None) -> int | None:
-        """Add a branch, ``0xFROM/0xTO/P/-/-/cycles``, and what ran from there to that *behind*; return its source."""
+        """Add a branch, ``0xFROM/0xTO/P/-/-/cycles``, and the run from its target to *behind*; return its source."""
         profile = self.profile
         try:
             source, target = (int(part, 16) for part in word.split(b"/", 2)[:2])

@@ -1,9 +1,9 @@
-"""``perf script`` with symbols, as it comes by default: functions are identified by name.
+"""``perf script`` with symbols, its default output: functions are identified by name.
 
-For a flat sample one line, ``comm pid time: period event: address symbol+0x1 (file)``; for a call chain a line without
-an address and then a line for each frame, innermost first; an empty line ends it.  ``brstacksym`` adds branches,
-``from+0x1/to+0x0/P/-/-/0``, with ``dso`` ``from+0x1(file)/to+0x0(file)/P/-/-/0`` (a space before ``(file)`` in newer
-versions), the first right behind the sample's own file.
+A flat sample is one line, ``comm pid time: period event: address symbol+0x1 (file)``.  A call chain is a line without
+an address, then a line for each frame, innermost first, and an empty line.  ``brstacksym`` adds branches,
+``from+0x1/to+0x0/P/-/-/0``, or with ``dso`` ``from+0x1(file)/to+0x0(file)/P/-/-/0`` (a space before ``(file)`` in newer
+versions); the first follows the sample's own file directly.
 """
 
 import re
@@ -17,9 +17,9 @@ from hugealign.profile.source import ProfileSource
 
 _ADDRESS = re.compile(rb":\s+[0-9a-f]{1,16} ")
 _OFFSET = re.compile(rb"(.*)\+0x([0-9a-f]{1,15})\Z", re.DOTALL)
-#: What ends a branch: predicted, in a transaction, aborted, cycles; since perf 6.14 N for one not taken, then its kind.
+#: The end of a branch: predicted, in a transaction, aborted, cycles; since perf 6.14 N if not taken, then its kind.
 _FLAGS = re.compile(rb"/[PM-]N?/[X-]/[A-]/\d{1,9}(?:/\S{0,64})?(?:\s|\Z)")
-#: What stands before the name of a file, and its parenthesis.
+#: The text before the name of a file, and its parenthesis.
 _FILE = re.compile(rb"(?:\[unknown\]|\+0x[0-9a-f]{1,15}) ?\(")
 _KNOWN_LIMIT, _KNOWN_LENGTH = 500_000, 512  # frames that are kept, and bytes of one
 
@@ -27,12 +27,12 @@ _Frame = tuple[Place | None, int | None]  # None for a frame of another file; th
 
 
 def read(source: ProfileSource, profile: Profile) -> None:
-    """Add what perf printed."""
+    """Add perf's output."""
     TextReader(profile, source.ours).read(source.short_lines())
 
 
 class TextReader:
-    """Adds samples to a profile.  *ours* tells whether the path of a file is that of the binary."""
+    """Adds samples to a profile.  *ours* tells whether a path is the binary's."""
 
     def __init__(self, profile: Profile, ours: Callable[[bytes], bool]) -> None:
         self.profile = profile
@@ -46,11 +46,11 @@ class TextReader:
         self._done()
 
     def read_counted(self, stream: BinaryIO) -> None:
-        """Read all of *stream*, made without what differs in each sample: equal ones are read once."""
+        """Read all of *stream*, which lacks the fields that differ in each sample: equal samples are read once."""
         for batch in counted(stream):
             for sample, count in batch.items():
                 self._lines(sample.split(b"\n"), count)
-        self.profile.first_bad = 0  # it is not known where the line was
+        self.profile.first_bad = 0  # the number of the line is not known
         self._done()
 
     def _done(self) -> None:
@@ -58,7 +58,7 @@ class TextReader:
             self.profile.notes.append("has demangled names, which no symbol has: use perf script --no-demangle")
 
     def _lines(self, lines: Iterable[bytes], weight: int) -> None:
-        """Read *lines*, each of which stands for *weight* of them."""
+        """Read *lines*, each of which counts *weight* times."""
         stack: list[_Frame] = []
         for number, line in enumerate(lines, 1):
             try:
@@ -74,7 +74,7 @@ class TextReader:
                 elif b"PERF_RECORD_" in line or line.startswith(b"#"):
                     continue
                 else:
-                    line, branches = _apart(line)  # noqa: PLW2901 - what is left of it
+                    line, branches = _apart(line)  # noqa: PLW2901 - the rest of it
                     if frame := _flat(line):
                         self._sample(stack, weight)
                         stack = []
@@ -128,7 +128,7 @@ class TextReader:
         self.profile.branch(caller, callee, weight, offset, entry == 0)
 
     def _end(self, symbol: bytes, path: bytes | None = None) -> _Frame:
-        """Return the source or target of a branch, the last word of *symbol*."""
+        """Return the source or target of a branch: the last word of *symbol*."""
         if path is not None and not self.ours(path):
             return None, None
         name, offset = _symbol(symbol.rstrip().rpartition(b" ")[2])
@@ -142,7 +142,7 @@ def _symbol(text: bytes) -> tuple[bytes, int | None]:
 
 
 def _apart(line: bytes) -> tuple[bytes, list[bytes]]:
-    """Return the line of a sample without its branches, and those."""
+    """Return the line of a sample without its branches, and the branches."""
     *branches, _ = _FLAGS.split(line.replace(b" (deleted)", b""))
     if not branches:
         return line, []
@@ -153,14 +153,14 @@ def _apart(line: bytes) -> tuple[bytes, list[bytes]]:
 
 
 def _files(text: bytes) -> list[re.Match[bytes]]:
-    """Return what stands before the files of the last branch in *text*: two, unless it comes without files."""
+    """Return the texts before the files of the last branch in *text*: two, unless it has no files."""
     return [*deque(_FILE.finditer(text), maxlen=2)]
 
 
 def _flat(line: bytes) -> bytes:
-    """Return ``symbol+0x1 (file)`` of the line of a flat sample, else nothing."""
+    """Return ``symbol+0x1 (file)`` of the line of a flat sample, empty for other lines."""
     address = None
-    for address in _ADDRESS.finditer(line):  # noqa: B007 - the last one: a command's name may look like it, too
+    for address in _ADDRESS.finditer(line):  # noqa: B007 - the last one: a command's name may look like one too
         pass
     if address is None:
         return b""

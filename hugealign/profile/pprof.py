@@ -1,8 +1,8 @@
-"""pprof's profiles: profile.proto (Go, Parca, Pyroscope), what ``go tool pprof -raw`` prints, and gperftools' own.
+"""pprof's profiles: profile.proto (Go, Parca, Pyroscope), the output of ``go tool pprof -raw``, and gperftools' own.
 
 Samples are values and locations, innermost first; locations have functions, and addresses in mappings, which have
-build-ids.  gperftools writes no build-ids and no names, so that a mapping of our file's name must do; its format, of
-words, is read by ``go tool pprof``.
+build-ids.  gperftools writes no build-ids and no names, so a mapping of our file's name must do; ``go tool pprof``
+reads its format, of words.
 """
 
 import re
@@ -65,7 +65,7 @@ def _proto(data: bytes, source: ProfileSource, profile: Profile) -> None:
             some = {part[0]: part[1] for part in fields(data, at, end) if part[0] < _FIELDS}
             if number == _MAPPING_FIELD:
                 raw.append(some)
-            else:  # the name as the system knows it, which is the symbol's
+            else:  # the system's name for it, which is the symbol's
                 names[some.get(1, 0)] = some.get(3, 0) or some.get(2, 0)
         elif number == _LOCATION_FIELD:
             take()
@@ -85,7 +85,7 @@ def _proto(data: bytes, source: ProfileSource, profile: Profile) -> None:
 
 
 def mapped(data: bytes) -> Iterator[Mapped]:
-    """Yield what was mapped.  Raises Malformed, IndexError, ProfileError."""
+    """Yield the mappings.  Raises Malformed, IndexError, ProfileError."""
     room = MemoryRoom()
     strings: list[tuple[int, int]] = []
     raw: list[dict[int, int]] = []
@@ -119,7 +119,7 @@ def _location(data: bytes, at: int, end: int) -> tuple[int, tuple[int, int, int]
     some = {1: 0, 2: 0, 3: 0}
     function = 0
     for number, value, start, stop in fields(data, at, end):
-        if number == 4:  # the last line is of the function that the others were inlined into
+        if number == 4:  # the last line is the function that the others were inlined into
             function = next((line[1] for line in fields(data, start, stop) if line[0] == 1), 0)
         elif number in some:
             some[number] = value
@@ -127,7 +127,7 @@ def _location(data: bytes, at: int, end: int) -> tuple[int, tuple[int, int, int]
 
 
 def read_data(source: ProfileSource, profile: Profile) -> None:
-    """Add what gperftools wrote.  Raises ProfileError."""
+    """Add gperftools' profile.  Raises ProfileError."""
     try:
         go = tools.find("go", package="golang-go")
     except ProfileError:
@@ -137,7 +137,7 @@ def read_data(source: ProfileSource, profile: Profile) -> None:
 
 
 def read(source: ProfileSource, profile: Profile) -> None:
-    """Add what pprof printed."""
+    """Add pprof's output."""
     _read(source.short_lines(), source, profile)
 
 
@@ -162,7 +162,7 @@ def _read(lines: Iterable[bytes], source: ProfileSource, profile: Profile) -> No
                 profile.room.take(len(line))
                 locations[last] = Location(hex_of(address), mapping or b"", _name(rest))
             elif part == b"Locations" and last:
-                # Further lines of a location are those that its innermost function was inlined into.
+                # Further lines of a location are functions that its innermost one was inlined into.
                 known = locations[last]
                 locations[last] = known._replace(name=_name(line.strip()) or known.name)
             elif part == b"Mappings" and (found := _MAPPING.match(line)):

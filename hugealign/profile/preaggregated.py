@@ -2,7 +2,7 @@
 
 ``B from to count mispredictions`` a branch; ``F`` and ``f start end count`` a range run through; ``T from start end
 count`` both; ``S address count`` a sample; ``E event``, ``R`` and ``r`` as in bolt/lib/Profile/DataAggregator.cpp.
-Addresses are hexadecimal, ``build-id:address`` with a build-id and ``X:address`` outside of the program.
+Addresses are hexadecimal, ``build-id:address`` with a build-id and ``X:address`` outside the program.
 """
 
 from hugealign.elf.symbols import Functions
@@ -10,12 +10,12 @@ from hugealign.profile.model import NOWHERE, Flow, Malformed, Place, Profile, Pr
 from hugealign.profile.source import ProfileSource
 
 _OPERANDS = {b"B": 4, b"F": 3, b"f": 3, b"T": 4, b"S": 2, b"R": 4, b"r": 3}
-_LONGEST = 1 << 16  # bytes that are taken to have run through without a branch
+_LONGEST = 1 << 16  # the longest plausible run without a branch, in bytes
 _NO_ADDRESS = {b"-1", b"-2", b"-3"}
 
 
 def read(source: ProfileSource, profile: Profile) -> None:
-    """Add what the lines say to *profile*.  Raises ProfileError if they are of another build."""
+    """Add the events to *profile*.  Raises ProfileError if they are of another build."""
     for number, line in enumerate(source.lines(), 1):
         words = line.split(None, 5)
         if not words or words[0] in (b"E", b"#"):
@@ -54,7 +54,7 @@ def _event(words: list[bytes], profile: Profile, functions: Functions) -> None:
 
 
 def _inside(kind: bytes, source: int | None, target: int | None, end: int | None, weight: int, flow: Flow) -> None:
-    """Add what a line says of the inside of functions: `T` is a branch from *source* and what ran from *target* on."""
+    """Add what a line says about the inside of functions: `T` is a branch from *source*, and a run from *target* on."""
     if kind in (b"B", b"T") and source is not None and target is not None:
         flow.jump(source, target, weight)
     if kind in (b"F", b"f", b"r"):

@@ -1,7 +1,7 @@
 """LLVM's instrumentation profile (.profraw, .profdata, its text form), read by ``llvm-profdata show``.
 
-Local functions are ``file:name`` or, from IR instrumentation, ``file;name``.  There, no counter is that of the entry,
-since counters lie on a spanning tree's rest: the largest one stands for how much the function ran.
+Local functions are ``file:name`` or, from IR instrumentation, ``file;name``.  With the latter no counter belongs to the
+entry, since counters are on the edges outside a spanning tree: the largest one stands for how much the function ran.
 """
 
 import re
@@ -24,9 +24,9 @@ def read_data(source: ProfileSource, profile: Profile) -> None:
 
 
 def with_any_version(words: list[str], reader: Callable[[Iterable[bytes]], None]) -> None:
-    """Read what ``llvm-profdata`` with *words* prints, of the first installed version that can.
+    """Read the output of ``llvm-profdata`` with *words*, from the first installed version that succeeds.
 
-    Each reads only the formats of its own time, and fails before it prints anything.  Raises ProfileError.
+    Each version reads only the formats of its time, and fails before it prints anything.  Raises ProfileError.
     """
     found = [tool for name in _TOOLS if (tool := shutil.which(name))]
     for tool in found or [tools.find("llvm-profdata", package="llvm")]:
@@ -41,7 +41,7 @@ def with_any_version(words: list[str], reader: Callable[[Iterable[bytes]], None]
 
 
 def read(lines: Iterable[bytes], profile: Profile) -> None:
-    """Add what ``llvm-profdata show --all-functions --counts`` prints to *profile*."""
+    """Add the output of ``llvm-profdata show --all-functions --counts`` to *profile*."""
     name = b""
     for number, line in enumerate(lines, 1):
         try:
@@ -59,7 +59,7 @@ def read(lines: Iterable[bytes], profile: Profile) -> None:
 
 
 def _split(name: bytes) -> tuple[bytes, bytes]:
-    """Return file and name.  A colon is in names of C++ only where they are demangled, which these are not."""
+    """Return file and name.  Only demangled C++ names contain colons, and these are not demangled."""
     for mark in (b";", b":"):
         file, found, symbol = name.rpartition(mark)
         if found:

@@ -1,4 +1,4 @@
-"""Which programs a profile itself says that it is of: perf.data and callgrind know the files that ran."""
+"""The programs that a profile names itself: perf.data and callgrind know the files that ran."""
 
 import os
 import shutil
@@ -9,13 +9,13 @@ from hugealign.profile.formats import detect
 from hugealign.profile.model import ProfileError
 from hugealign.profile.packed import HEAD
 
-_MOST = 1000  # files of a profile that are looked for
+_MOST = 1000  # files to look for, of a profile
 
 
 def programs(profiles: Iterable[str]) -> list[str]:
-    """Return the paths of the programs named in *profiles* that are here; libraries and perf itself are left out.
+    """Return the paths of the programs named in *profiles* that exist here, without libraries and perf itself.
 
-    A profile that cannot be read, or that names no files, adds none: whoever reads it says what is wrong with it.
+    A profile that cannot be read, or that names no files, adds none: its reader reports what is wrong with it.
     """
     found: dict[str, None] = {}
     for profile in profiles:
@@ -27,7 +27,7 @@ def programs(profiles: Iterable[str]) -> list[str]:
 
 
 def _named(profile: str) -> list[str]:
-    if not os.path.isfile(profile):  # what comes through a pipe is there once
+    if not os.path.isfile(profile):  # a pipe can be read only once
         return []
     try:
         with open(profile, "rb") as file:

@@ -1,6 +1,6 @@
-"""Protocol buffers without their compiler: the fields of a message, one after the other (protobuf.dev, "Encoding").
+"""Protocol buffers without their compiler: the fields of a message, one after another (protobuf.dev, "Encoding").
 
-A million small messages are in one file, so that they are not copied: a message is a piece of the file's bytes.
+A file can have a million small messages, so they are not copied: a message is a range of the file's bytes.
 """
 
 from collections.abc import Iterator
@@ -13,14 +13,14 @@ from hugealign.profile.model import Malformed, ProfileError
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _MASK = (1 << 64) - 1
 _MOST = 1 << 16  # numbers of one field: frames of a stack
-_PIECE, _PIECES = 1 << 20, 256  # bytes that are read at once, and how often at most
+_PIECE, _PIECES = 1 << 20, 256  # bytes per read, and the most reads
 
-#: A field: its number, its value (the bytes' length, if it is some), and where its bytes begin and end.
+#: A field: its number, its value (for bytes, their length), and where its bytes begin and end.
 Field = tuple[int, int, int, int]
 
 
 def whole(stream: BinaryIO) -> bytes:
-    """Return all bytes of *stream*: a message must be there as a whole.  Raises ProfileError."""
+    """Return all bytes of *stream*: a message must be complete.  Raises ProfileError."""
     data = b"".join(islice(iter(partial(stream.read, _PIECE), b""), _PIECES + 1))
     if len(data) > _PIECES * _PIECE:
         raise ProfileError(f"is larger than {_PIECES} MiB")
@@ -48,7 +48,7 @@ def fields(data: bytes, at: int, end: int) -> Iterator[Field]:
 
 
 def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """Return the number at *at*, and where it ends.  Raises Malformed."""
+    """Return the number at *at*, and its end.  Raises Malformed."""
     value = shift = 0
     while at < end and shift < 70:
         byte = data[at]
@@ -61,7 +61,7 @@ def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def numbers(data: bytes, field: Field) -> list[int]:
-    """Return the numbers of a repeated field, packed or not: either way they are all that is in its bytes."""
+    """Return the numbers of a repeated field, packed or not: either way they fill its bytes."""
     _, value, at, end = field
     found = []
     while at < end:

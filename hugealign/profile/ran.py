@@ -1,4 +1,4 @@
-"""What ran of a program: profiles, read and added up, in terms of its functions."""
+"""What ran of a program: the sum of profiles, in terms of its functions."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from hugealign.profile.source import Others
 from hugealign.progress import silent
 from hugealign.units import printable
 
-#: Below this share of samples found, the profile is taken for one of another program.
+#: If less than this share of samples is found, the profile is taken to be of another program.
 LEAST_MATCHED = 0.5
 
 
@@ -27,7 +27,7 @@ class MismatchError(HugealignError):
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What *matched* of the *functions* of the file at *binary*; *sources* are (path, format), *unit* is of samples."""
+    """Samples *matched* to the *functions* of the file at *binary*, in *unit*; *sources* are (path, format) pairs."""
 
     binary: str
     functions: Functions
@@ -48,11 +48,12 @@ def what_ran(
     progress: Callable[[str], None] = silent,
     flow: Flow | None = None,
 ) -> Ran:
-    """Return what *profiles*, added up, say of *binary*; `hugealign.ordering.order` has the other parameters.
+    """Return what the sum of *profiles* says about *binary*.
 
-    What they say of the inside of functions is added to *flow*, if there is one.
+    What they say about the inside of functions is added to *flow*, if there is one.  The other parameters are those of
+    `hugealign.ordering.order`.
 
-    Raises HugealignError; MismatchError if too little is found in the binary.
+    Raises HugealignError, and MismatchError if too little is found in the binary.
     """
     if form is not None and form not in FORMATS:
         raise UsageError(f"--type: unknown; known are {', '.join(FORMATS)}")
@@ -79,7 +80,7 @@ def what_ran(
 
 
 def remarks(profile: Profile, form: str) -> list[str]:
-    """Return what is odd about the profile that was read last."""
+    """Return warnings about the profile that was read last."""
     if not profile.bad:
         return profile.notes
     lines = "line is" if profile.bad == 1 else "lines are"

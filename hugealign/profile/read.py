@@ -28,10 +28,10 @@ def add(
     allowance: UnpackAllowance | None = None,
     others: Others | None = None,
 ) -> str:
-    """Add the profile at *path*, of format *form* (by default what it looks like), to *profile*; return its format.
+    """Add the profile at *path*, of format *form* (detected by default), to *profile*; return its format.
 
-    *functions* are those of the file at *binary*, *allowance* what may be unpacked, *others* what is known of other
-    builds.  Raises ProfileError.
+    *functions* are the functions of the file at *binary*, *allowance* limits unpacking, and *others* has what is known
+    of other builds.  Raises ProfileError.
     """
     with _opened(path, allowance or UnpackAllowance()) as (stream, packed, found, head):
         form = form or found
@@ -45,9 +45,9 @@ def add(
 
 
 def builds(path: str, allowance: UnpackAllowance | None = None) -> dict[str, str]:
-    """Return the paths of the files that the profile at *path* has mapped, by build-id, where its format has both.
+    """Return the paths of the files mapped in the profile at *path*, by build-id, if its format has both.
 
-    What cannot be read, or comes through a pipe, has none: whoever reads it says what is wrong with it.
+    A profile that cannot be read, or that is a pipe, has none: its reader reports what is wrong with it.
     """
     with suppress(ProfileError, Malformed, IndexError):
         if os.path.isfile(path):
@@ -61,9 +61,9 @@ def builds(path: str, allowance: UnpackAllowance | None = None) -> dict[str, str
 
 @contextlib.contextmanager
 def _opened(path: str, allowance: UnpackAllowance) -> Iterator[tuple[BinaryIO, bool, str | None, bytes]]:
-    """Give the stream of what *path* is or unpacks to, whether it was packed, its format and its first bytes.
+    """Give the stream of *path*, unpacked, whether it was packed, its format and its first bytes.
 
-    Raises ProfileError, for what goes wrong while it is read, too.
+    Raises ProfileError, also for errors while the stream is read.
     """
     try:
         with opened(path) as file, contextlib.ExitStack() as stack:
@@ -83,7 +83,7 @@ def _opened(path: str, allowance: UnpackAllowance) -> Iterator[tuple[BinaryIO, b
 
 
 def _no_option(path: str) -> str:
-    """Return *path* as no tool can take it for an option; not all of them know ``--``."""
+    """Return *path* in a form that no tool takes for an option; not all of them know ``--``."""
     return f"./{path}" if path.startswith("-") else path
 
 

@@ -1,7 +1,7 @@
 """`hugealign profile reduce` as a function: profiles of programs become counts, which add up over hosts and releases.
 
-What leaves a host is the name of each program, its build-id, and names that its own symbol table has: a function that
-only the profile names (an interpreter's, with the path of a script in it) is counted as outside of all.
+The counts reveal the name of each program, its build-id, and names in its own symbol table.  A function that only the
+profile names (an interpreter's, with the path of a script in it) is counted as outside all functions.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,9 +26,9 @@ from hugealign.units import printable
 
 @dataclass(frozen=True, slots=True)
 class ReduceOptions:
-    """What may be said of profiles that are to be counted: as `hugealign.ordering.order`.
+    """How to reduce profiles; *form* and *max_unpacked* are those of `hugealign.ordering.order`.
 
-    With *blocks*, what ran inside of functions is counted, too, where the profile has addresses of that very build.
+    With *blocks*, what ran inside functions is counted too, if the profile has addresses of the same build.
     *debuginfo* are directories of debug files, by default the usual ones.
     """
 
@@ -40,7 +40,7 @@ class ReduceOptions:
 
 @dataclass(frozen=True, slots=True)
 class Reduced:
-    """The *counts* of a host; *binaries* have samples among them, *sources* are (path, format)."""
+    """The *counts* of a host; *binaries* are the programs with samples, *sources* are (path, format) pairs."""
 
     counts: Counts
     binaries: Sequence[str]
@@ -61,9 +61,9 @@ def reduce_profiles(
     *,
     warn: Callable[[str], None] = silent,
 ) -> Reduced:
-    """Return what *profiles* say of *binaries*, by default of all programs here that they name themselves.
+    """Return the counts of *binaries* in *profiles*, by default of all programs that they name and that exist here.
 
-    What is odd goes to *warn*.  Raises HugealignError.
+    Warnings go to *warn*.  Raises HugealignError.
     """
     if options.form is not None and options.form not in FORMATS:
         raise UsageError(f"--type: unknown; known are {', '.join(FORMATS)}")
@@ -108,7 +108,7 @@ def _allowance(options: ReduceOptions) -> UnpackAllowance:
 
 @dataclass(frozen=True, slots=True)
 class _Program:
-    """A program at *path*; if it is not *here*, only the debug file of that build is."""
+    """A program at *path*; if it is not *here*, only the debug file of its build is."""
 
     path: str
     build_id: str
@@ -142,11 +142,11 @@ def _builds(path: str, form: str) -> dict[str, str]:
 
 
 def _add(found: Counts, profile: Profile, functions: Functions, program: _Program, builds: dict[str, str]) -> bool:
-    """Add what *profile* says of *functions*, and say whether that is anything."""
+    """Add the samples of *functions* in *profile* to *found*; return whether there are any."""
     matched = match(profile, functions)
     if not matched.samples:
         return False
-    # Addresses are of this very build, or were taken at their word; names may be of any.
+    # Addresses are of this build, or are assumed to be; names may be of any build.
     exact = any(isinstance(place, int) for place in profile.samples)
     name = program.path.rpartition("/")[2]
     others = {build_id for path, build_id in builds.items() if path.rpartition("/")[2] == name}

@@ -1,4 +1,4 @@
-"""What a reader of a profile is given: one file's bytes, and the program that it is of."""
+"""The input of a profile's reader: the bytes of one file, and the program that it is of."""
 
 import os
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ class Others:
 class ProfileSource:
     """The unpacked *stream* of a profile of the *functions* of the file at *binary*.
 
-    *path* is a file with the same bytes, for tools; neither it nor *binary* looks like an option to one.  *others* says
+    *path* is a file with the same bytes, for tools; neither it nor *binary* looks like an option to one.  *others* has
     what is known of other builds.
     """
 
@@ -40,7 +40,7 @@ class ProfileSource:
         return os.fsencode(os.path.basename(self.binary))
 
     def ours(self, file: bytes) -> bool:
-        """Return whether *file*, a path in the profile, is that of the program."""
+        """Return whether *file*, a path in the profile, has the program's name."""
         return file.rpartition(b"/")[2] == self.name
 
     def lines(self) -> Iterator[bytes]:
@@ -48,6 +48,6 @@ class ProfileSource:
         return lines.lines(self.stream)
 
     def short_lines(self) -> Iterator[bytes]:
-        """Yield them, in place of long ones a malformed one: patterns take the square of a hostile line's length."""
+        """Yield the lines, but a malformed one for a long one: patterns take the square of a hostile line's length."""
         for line in self.lines():
             yield line if len(line) <= _PATTERN_LIMIT else b"\0"

@@ -1,7 +1,7 @@
-"""Stacks of locations in mappings, as pprof and OpenTelemetry have them, become places of one program.
+"""Turns stacks of locations in mappings, as pprof and OpenTelemetry have them, into places of one program.
 
-An address belongs to a file by the build-id of its mapping.  Of our own build it is one of our functions.  Of another
-build of a file of our name it has the name that the profile says, or that the build's debug file says.
+The build-id of its mapping tells the file of an address.  In the program's own build it is one of its functions.  In
+another build of a file of the same name, the profile or that build's debug file names the function.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ _PAGE = 4096
 
 
 class Mapped(NamedTuple):
-    """A piece of the file at *path*, of *build_id* or an unknown one, that lay from *start* to *limit*."""
+    """A piece of the file at *path*, mapped from *start* to *limit*; *build_id* is empty if unknown."""
 
     path: bytes
     build_id: str
@@ -26,7 +26,7 @@ class Mapped(NamedTuple):
 
 
 class Location(NamedTuple):
-    """An *address* in the mapping of that number, and the function's *name* if the profile has it."""
+    """An *address* in the mapping of number *mapping*, and the function's *name* if the profile has it."""
 
     address: int
     mapping: bytes
@@ -40,7 +40,7 @@ def add(
     source: ProfileSource,
     profile: Profile,
 ) -> None:
-    """Add *stacks*, numbers of locations with the innermost first, and how often each was seen."""
+    """Add *stacks*: numbers of locations, innermost first, and how often each stack was seen."""
     files = {key: _File(mapped, source) for key, mapped in mappings.items()}
     places: dict[bytes, Place | None] = {}
     for key, (address, mapping, name) in locations.items():
@@ -69,7 +69,7 @@ def add(
 
 
 class _File:
-    """What a mapping is to the program: *same*, of its very build; *build*, the build of it that this is."""
+    """How a mapping relates to the program: *same*, of the same build; *build*, the program's build that it is of."""
 
     __slots__ = ("_functions", "_limit", "_ours", "_shift", "_start", "apart", "build", "same")
 
@@ -78,7 +78,7 @@ class _File:
         self.apart = mapped.build_id in source.others.apart
         self._ours = not self.apart and (self.same or source.ours(mapped.path))
         self.build = mapped.build_id if self._ours else ""
-        # Without a build-id the name of the file must do.
+        # Without a build-id, the name of the file must do.
         mine = self.same or not mapped.build_id
         functions = source.functions if mine else source.others.debug.functions(mapped.build_id) if self._ours else None
         self._functions = functions if self._ours else None
@@ -86,7 +86,7 @@ class _File:
         self._shift = _shift(mapped, functions) if functions else 0
 
     def place(self, address: int, name: bytes, profile: Profile) -> Place | None:
-        """Return the place of an address to which the profile gives a *name*, which may be empty."""
+        """Return the place of an address; *name* is its name in the profile, and may be empty."""
         if self.apart:
             return None
         if name and not self.same:
@@ -95,7 +95,7 @@ class _File:
         if functions is None:
             return None
         inside = not self._limit or self._start <= address < self._limit
-        index = functions.at(address + self._shift if inside else address)  # else it is one of the file already
+        index = functions.at(address + self._shift if inside else address)  # else it is already an address of the file
         if self.same or not self.build:
             return index
         if index < 0 or not functions.names[index]:
@@ -105,12 +105,12 @@ class _File:
 
 
 def _shift(mapped: Mapped, functions: Functions) -> int:
-    """Return what makes an address of the process one of the file."""
+    """Return the difference from an address of the process to one of the file."""
     _, _, start, limit, offset = mapped
     for s in functions.image.text_segments:
         if s.p_filesz and s.p_offset - _PAGE < offset < s.p_offset + s.p_filesz:
             return s.p_vaddr - s.p_offset + offset - start
-        # A debug file does not say where in the program's file a segment is, but a whole segment tells itself by size.
+        # A debug file does not say where in the program's file a segment is, but the size identifies a whole segment.
         first, last = s.p_vaddr & -_PAGE, (s.p_vaddr + s.p_memsz + _PAGE - 1) & -_PAGE
         if not s.p_filesz and limit - start == last - first:
             return first - start

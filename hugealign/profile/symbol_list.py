@@ -1,4 +1,4 @@
-"""A list of symbols, one per line, ``#`` before a comment: all count the same."""
+"""A list of symbols, one per line, with ``#`` before comments: all count the same."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ from hugealign.profile.model import Malformed, Profile
 
 
 def read(lines: Iterable[bytes], profile: Profile) -> None:
-    """Add what *lines* name to *profile*; the first of two lines counts."""
+    """Add the symbols in *lines* to *profile*; of equal lines the first counts."""
     for number, line in enumerate(lines, 1):
         name = line.strip()
         if not name or name.startswith(b"#"):

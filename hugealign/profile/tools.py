@@ -1,4 +1,4 @@
-"""Running the tools that read binary formats: by an argument list, their output streamed, their patience limited."""
+"""Runs the tools that read binary formats: by an argument list, with streamed output and a time limit."""
 
 import contextlib
 import os
@@ -28,14 +28,14 @@ def find(name: str, package: str) -> str:
 def output(
     words: Sequence[str], seconds: int = SECONDS_LIMIT, ahead: bool = False, stdin: int = subprocess.DEVNULL
 ) -> Iterator[BinaryIO]:
-    """Give the standard output of a command while it runs; *ahead*: read before it is asked for.
+    """Give the standard output of a command while it runs; with *ahead*, read it ahead of demand.
 
     Raises ProfileError if it cannot be started, fails, or runs longer than *seconds*.
     """
     tool = os.path.basename(words[0])
     with tempfile.TemporaryFile() as messages:
         environment = os.environ | {"LC_ALL": "C", "PAGER": "cat", "DEBUGINFOD_URLS": "", "PPROF_NO_BROWSER": "1"}
-        environment["GLOG_logtostderr"] = "1"  # dump_gcov would leave files of its messages in the temporary directory
+        environment["GLOG_logtostderr"] = "1"  # dump_gcov would leave its messages in files in the temporary directory
         try:
             process = subprocess.Popen(
                 words, stdin=stdin, stdout=subprocess.PIPE, stderr=messages, env=environment,
@@ -72,7 +72,7 @@ def output(
 
 
 def text(words: Sequence[str], limit: int = 64 << 20, seconds: int = SECONDS_LIMIT) -> bytes:
-    """Return all that a command prints.  Raises ProfileError as `output` does, and for more than *limit* bytes."""
+    """Return the output of a command.  Raises ProfileError like `output`, and for more than *limit* bytes."""
     with output(words, seconds) as stream:
         data = stream.read(limit + 1)
         if len(data) > limit:
@@ -81,7 +81,7 @@ def text(words: Sequence[str], limit: int = 64 << 20, seconds: int = SECONDS_LIM
 
 
 def _message(messages: BinaryIO) -> str:
-    """Return the last line that is not empty nor part of a backtrace, fit for a terminal."""
+    """Return the last line that is neither empty nor part of a backtrace, safe for a terminal."""
     messages.seek(0)
     said = [line.strip() for line in messages.read(1 << 16).decode("utf-8", "replace").splitlines()]
     return printable(next((line for line in reversed(said) if line and line[:4] not in ("@   ", "*** ")), ""))[

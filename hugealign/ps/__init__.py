@@ -1,1 +1,1 @@
-"""What runs from huge pages and why the rest does not: `hugealign ps`."""
+"""`hugealign ps`: which text runs from huge pages, and why the rest does not."""

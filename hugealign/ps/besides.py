@@ -1,4 +1,4 @@
-"""What a process runs beside its program that is large: libraries, and code without a file."""
+"""The large code of a process besides its program: libraries, and code without a file."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -13,7 +13,7 @@ from hugealign.ps.runtimes import Runtime, runtime
 
 
 def look(process: Process, shown: Sequence[Mapping], page_size: int) -> tuple[list[CodePart], Runtime | None]:
-    """Return the large parts of *process* without the mappings that are *shown* anyway, and the runtime it has."""
+    """Return the large parts of *process* without the mappings that are *shown* already, and its runtime."""
     with suppress(OSError, HugealignError):
         seen = texts.look(process.pid, page_size, page_size)
         if seen is not None:

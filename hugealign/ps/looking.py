@@ -1,4 +1,4 @@
-"""`hugealign ps` as functions: processes looked at once, until they are as wanted, or again and again."""
+"""`hugealign ps` as functions: look at processes once, until they meet a goal, or repeatedly."""
 
 import os
 import time
@@ -14,17 +14,17 @@ from hugealign.process.processes import Process
 from hugealign.ps import besides, mapped_files, staged
 from hugealign.ps.verdict import Hints, Verdict, judge, judge_beside, rodata
 
-_PAUSE = 0.1  # seconds between looks while we wait
+_PAUSE = 0.1  # seconds between looks while waiting
 
 Errors = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class PsOptions:
-    """What counts as text: *libraries* and *anonymous* code as well; *rodata* is looked at beside it.
+    """What counts as text besides the program's: *libraries*, *anonymous* code.  *rodata*: look at read-only data, too.
 
-    Windows have *page_size* bytes, 0 for the kernel's.  With *min_coverage* that many per cent of the bytes have to be
-    huge, not all windows.
+    *page_size* is the size of a window in bytes, 0 for the kernel's huge page size.  With *min_coverage*, that many per
+    cent of the bytes have to be huge; without it, all windows.
     """
 
     libraries: bool = False
@@ -35,7 +35,7 @@ class PsOptions:
 
     @property
     def window(self) -> int:
-        """The bytes of a window."""
+        """The size of a window in bytes."""
         return self.page_size or kernel.huge_page_size()
 
     def look(self, pid: int) -> Process:
@@ -45,21 +45,21 @@ class PsOptions:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The *verdicts* on the processes that were seen; *errors* are targets, each with why it was not."""
+    """The *verdicts* on the processes that were found, and in *errors* each target that failed, with the reason."""
 
     verdicts: tuple[Verdict, ...]
     errors: Errors = ()
 
     @property
     def met(self) -> bool:
-        """Whether all processes that were seen have enough huge text."""
+        """Whether all these processes have enough huge text."""
         return all(verdict.met for verdict in self.verdicts)
 
 
 def processes(targets: Sequence[str], options: PsOptions | None = None, wait: float = 0.0) -> Seen:
     """Look at the processes that *targets* name, by PID or name.
 
-    Look again for at most *wait* seconds, until all have enough huge text.  What cannot be seen is in the result.
+    Look again for at most *wait* seconds, until all have enough huge text.  Targets that fail are in the result.
     """
     options = options or PsOptions()
     end = time.monotonic() + wait
@@ -67,7 +67,7 @@ def processes(targets: Sequence[str], options: PsOptions | None = None, wait: fl
         seen, errors, coming = _look(targets, options)
         left = end - time.monotonic()
         met = not errors and all(_judge(options, process).met for process in seen)
-        # Time mends windows, and names that no process has yet; nothing else.
+        # Waiting helps with windows, and with names that no process has yet; with nothing else.
         if met or left <= 0 or (errors and not coming):
             return _explained(options, seen, errors)
         time.sleep(min(_PAUSE, left))
@@ -92,7 +92,7 @@ def command(
 
 
 def watch(targets: Sequence[str], interval: float, options: PsOptions | None = None) -> Iterator[Seen]:
-    """Yield what there is to see of *targets* every *interval* seconds until they have ended; at least once."""
+    """Yield the state of *targets* every *interval* seconds until they have ended; at least once."""
     options = options or PsOptions()
     known: dict[int, int] = {}
     seen, errors, _ = _look(targets, options)
@@ -101,7 +101,7 @@ def watch(targets: Sequence[str], interval: float, options: PsOptions | None = N
         known |= {process.pid: process.started for process in seen}
         time.sleep(interval)
         found, _, _ = _look(targets, options)
-        # A PID that was given means the process that had it first.
+        # A PID in *targets* means the process that had it first.
         seen = [p for p in found if known.get(p.pid, p.started) == p.started or str(p.pid) not in targets]
         if seen:
             yield _explained(options, seen)
@@ -119,7 +119,7 @@ def _explained(options: PsOptions, seen: Sequence[Process], errors: Errors = ())
 
 
 def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Verdict:
-    """Judge *process*; with *explain*, look into the page cache for the reasons, and at what is large beside it."""
+    """Judge *process*; with *explain*, also read the page cache for the reasons, and look at other large parts."""
     window = options.window
     mappings = process.text(options.libraries or options.anonymous, options.anonymous)
     cached: dict[int, bool] = {}
@@ -139,7 +139,7 @@ def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Ve
     def cure(path: str) -> str:
         if path in devices and mounts.served(os.makedev(*devices[path]), process.pid):
             return ""  # a server may not answer
-        from hugealign.fixing.cure import cure_or_relink  # where there is something to cure
+        from hugealign.fixing.cure import cure_or_relink  # only if there is something to cure
 
         return cure_or_relink(path, window)
 
@@ -151,7 +151,7 @@ def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Ve
 
 
 def _look(targets: Sequence[str], options: PsOptions) -> tuple[list[Process], Errors, bool]:
-    """Return the processes and the errors, and whether all errors are names that no process has yet."""
+    """Return the processes, the errors, and whether all errors are names that no process has yet."""
     seen: dict[int, Process] = {}
     errors: list[tuple[str, str]] = []
     coming = True
@@ -168,7 +168,7 @@ def _look(targets: Sequence[str], options: PsOptions) -> tuple[list[Process], Er
             try:
                 seen[pid] = options.look(pid)
             except proc.GoneError as error:
-                # Of those of a name some may end meanwhile; all of them: then the last one says so.
+                # Some processes of a name may end meanwhile.  If all do, the last one reports it.
                 if not named or (pid == found[-1] and not failed and not seen.keys() & set(found)):
                     failed.append((target, str(error)))
             except HugealignError as error:

@@ -1,4 +1,4 @@
-"""The files behind the text of a process: what the page cache has of their windows, and what their builds ask for."""
+"""The files behind a process's text: the state of their windows in the page cache, and what their builds ask for."""
 
 import contextlib
 import itertools
@@ -12,13 +12,13 @@ from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping
 from hugealign.regular import opened
 
-_LIMIT = 512  # windows that are looked up for a mapping: each costs a fault, and time
+_LIMIT = 512  # windows to look up per mapping: each costs a fault, and time
 
 
 def behind(process: Process, mapping: Mapping, addresses: Iterable[int], page_size: int) -> dict[int, bool]:
-    """Return for the windows at *addresses* of *mapping* whether a new mapping of the file has them huge.
+    """Return whether a new mapping of the file would have the windows at *addresses* of *mapping* huge.
 
-    Windows of which it cannot be known are left out: beyond a limit, or where the file may not be opened.
+    Windows whose state is unknown are left out: those beyond a limit, and those of a file that may not be opened.
     """
     known = list(itertools.islice(addresses, _LIMIT))
     if not known:
@@ -33,9 +33,9 @@ def behind(process: Process, mapping: Mapping, addresses: Iterable[int], page_si
 def asked(process: Process, mappings: Sequence[Mapping], page_size: int) -> dict[int, int]:
     """Return how many leading windows of each of *mappings*, by address, the build of its file asks for.
 
-    Those whose build asks for all, or of which that cannot be known, are left out.
+    Mappings are left out if the build asks for all windows, or if that is unknown.
     """
-    left: dict[tuple[tuple[int, int], int], int | None] = {}  # of a file that is mapped in parts
+    left: dict[tuple[tuple[int, int], int], int | None] = {}  # for files that are mapped in parts
     found = {}
     for mapping in mappings:
         file = mapping.device, mapping.inode
@@ -51,12 +51,12 @@ def asked(process: Process, mappings: Sequence[Mapping], page_size: int) -> dict
 
 @contextlib.contextmanager
 def _opened(process: Process, mapping: Mapping) -> Iterator[int | None]:
-    """Open the file behind *mapping*; None if it has none, or another one by now.  Raises HugealignError."""
+    """Open the file behind *mapping*; None if it has none, or if another one took its place.  Raises HugealignError."""
     if not mapping.is_file or mounts.served(os.makedev(*mapping.device), process.pid):
         yield None
         return
-    # Both lead to the file itself, also if its name is gone or another file's, and from other mount namespaces.
-    # What map_files leads to only CAP_SYS_ADMIN and CAP_CHECKPOINT_RESTORE may open.
+    # Both links lead to the file itself, even if its name is gone or belongs to another file, and from other mount
+    # namespaces.  Only CAP_SYS_ADMIN and CAP_CHECKPOINT_RESTORE may open files through map_files.
     link = "exe" if process.is_program(mapping) else f"map_files/{mapping.start:x}-{mapping.end:x}"
     path = f"/proc/{process.pid}/{link}"
     if not os.path.exists(path) and not process.elsewhere:

@@ -1,4 +1,4 @@
-"""What a process executes in parts: its program, each library, and code without a file.  Pure."""
+"""Split the code of a process into parts: its program, each library, and code without a file.  Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from hugealign.process.smaps import Mapping
 
 
 class CodeKind(StrEnum):
-    """Where code comes from."""
+    """Where code comes from: the program's file, a library, or no file."""
 
     PROGRAM = "program"
     LIBRARY = "library"
@@ -17,7 +17,7 @@ class CodeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CodePart:
-    """The executable *mappings* of one file, or of none; *path* is empty then."""
+    """The executable *mappings* of one file, or of code without a file; then *path* is empty."""
 
     kind: CodeKind
     path: str
@@ -25,12 +25,12 @@ class CodePart:
 
     @property
     def text(self) -> int:
-        """Its bytes."""
+        """Its size in bytes."""
         return sum(mapping.size for mapping in self.mappings)
 
     @property
     def deleted(self) -> bool:
-        """Whether its file is gone or another by now."""
+        """Whether its file is gone or was replaced."""
         return self.kind != CodeKind.CODE and any(mapping.deleted for mapping in self.mappings)
 
     def huge(self, page_size: int) -> int:
@@ -38,7 +38,7 @@ class CodePart:
         return sum(mapping.windows_huge(page_size) for mapping in self.mappings)
 
     def touched(self, page_size: int) -> int:
-        """Return how many of its windows of *page_size* bytes have a page, or could have one where nobody knows."""
+        """Return how many of its windows of *page_size* bytes have a page, or may have one where that is unknown."""
         known = [(mapping.touched(page_size), mapping.windows_possible(page_size)) for mapping in self.mappings]
         return sum(count if touched is None else len(touched) for touched, count in known)
 
@@ -48,7 +48,7 @@ class CodePart:
 
 
 def split(exe: str, mappings: Sequence[Mapping]) -> list[CodePart]:
-    """Return the parts that *mappings* of the program *exe* are of: the program first, code without a file last."""
+    """Return the parts of *mappings* of the program *exe*: the program first, code without a file last."""
     found: dict[tuple[CodeKind, str], list[Mapping]] = {}
     for mapping in mappings:
         if mapping.path == exe:

@@ -1,4 +1,4 @@
-"""Showing verdicts on processes: a table, the windows one by one, JSON.  Pure functions."""
+"""Show verdicts on processes: a table, the windows one by one, JSON.  Pure functions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,11 +14,11 @@ SCHEMA = "hugealign.ps/1"
 
 _SIGNS = {State.HUGE: "#", State.SMALL: ".", State.WRITTEN: "w", State.UNTOUCHED: "-"}
 _ROW = 64  # windows in a row of the strip
-_ROWS = 64  # of strip or list, for a mapping; JSON has them all
+_ROWS = 64  # rows of strip or list per mapping; JSON has them all
 
 
 def table(verdicts: Sequence[Verdict], page_size: int) -> list[str]:
-    """Return the lines of the table: one for each mapping."""
+    """Return the lines of the table, one for each mapping."""
     rows = [("PID", "MAPPING", "TEXT", "WINDOWS", "COVERED", "HOW")]
     for verdict in verdicts:
         for m in verdict.mappings:
@@ -64,8 +64,8 @@ def details(verdict: Verdict, page_size: int) -> list[str]:
 def text(verdicts: Sequence[Verdict], page_size: int, verbose: bool, base_page: int = BASE_PAGE) -> list[str]:
     """Return the lines for people: the table and the verdicts, with *verbose* each window.
 
-    *base_page* is the kernel's.  With pages of 64 KiB text may lie in runs of contiguous entries (arch/arm64/mm/
-    contpte.c), which neither smaps nor PAGEMAP_SCAN tells.
+    *base_page* is the kernel's.  With pages of 64 KiB, text may lie in runs of contiguous entries
+    (arch/arm64/mm/contpte.c), which neither smaps nor PAGEMAP_SCAN shows.
     """
     lines = table(verdicts, page_size)
     for verdict in verdicts:
@@ -83,7 +83,7 @@ def text(verdicts: Sequence[Verdict], page_size: int, verbose: bool, base_page: 
 
 
 def ends(mapping: Mapping, page_size: int) -> tuple[int, int]:
-    """Return the bytes of *mapping* before and behind its windows; (0, 0) where no window is possible."""
+    """Return the bytes of *mapping* before and after its windows; (0, 0) where no window is possible."""
     count = mapping.windows_possible(page_size)
     if not count:
         return 0, 0

@@ -1,6 +1,6 @@
-"""Code without a file: which runtime compiled it, and what makes it lie on huge pages.  Pure.
+"""Code without a file: which runtime compiled it, and how to get it onto huge pages.  Pure.
 
-What is said of a runtime was measured (docs/live.md), on the version that is named there.
+The statements about each runtime were measured (docs/live.md), on the versions named there.
 """
 
 import functools
@@ -12,10 +12,10 @@ from hugealign.units import printable
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """A *name*, and by which *programs* and *libraries* it is known: patterns of whole base names.
+    """A *name*, and the *programs* and *libraries* that reveal it: patterns of whole base names.
 
-    *option* makes its code huge from the start of the process.  *room* is one that gives the code windows which
-    `hugealign adapt` can then make huge.  *never* says why neither can be done.
+    *option* makes its code huge from the start of the process.  *room* is an option that gives the code whole windows,
+    which `hugealign adapt` can then make huge.  *never* says why neither is possible.
     """
 
     name: str
@@ -47,9 +47,9 @@ RUNTIMES = (
 )
 
 
-@functools.lru_cache(maxsize=64)  # processes of a program execute the same files
+@functools.lru_cache(maxsize=64)  # all processes of a program execute the same files
 def runtime(exe: str, files: tuple[str, ...]) -> Runtime | None:
-    """Return the runtime whose code it is that the program *exe*, which executes *files*, has without a file."""
+    """Return the runtime that compiled the code without a file of the program *exe*, which executes *files*."""
     program, names = _base(exe), [_base(path) for path in files]
     for one in RUNTIMES:
         if re.fullmatch(one.programs, program) or any(re.fullmatch(one.libraries, name) for name in names):
@@ -58,19 +58,19 @@ def runtime(exe: str, files: tuple[str, ...]) -> Runtime | None:
 
 
 def code_name(found: Runtime | None) -> str:
-    """Return what the code without a file of *found* is called."""
+    """Return the name of the code without a file of *found*."""
     return f"{found.name} code" if found else "code without a file"
 
 
 def why_none(found: Runtime | None) -> str:
-    """Return why code of *found* has no window that could be huge."""
+    """Return why the code of *found* has no window that could be huge."""
     return found.never if found and found.never else f"{code_name(found)} lies in no whole window"
 
 
 def mend(found: Runtime | None, target: str, *, windows: bool) -> str:
-    """Return what makes the code of *found* huge, which has *windows* or none, or nothing.
+    """Return what makes the code of *found* huge, empty if nothing does; *windows*: the code has some.
 
-    *target* is what `hugealign adapt` knows its processes by.
+    *target* is the name or PID by which `hugealign adapt` finds its processes.
     """
     if found is None or found.never:
         return f"run: hugealign adapt {target}" if windows and found is None else ""

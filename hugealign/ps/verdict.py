@@ -1,4 +1,4 @@
-"""Judging what smaps and the page map show of a process: pure functions, no I/O."""
+"""Judge a process by its smaps and page map: pure functions, no I/O."""
 
 import shlex
 from collections import Counter
@@ -26,7 +26,7 @@ _OUTDATED = {
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """Where to look for what mends: *cure* in a file without a whole window, the *runtime* for code without a file."""
+    """Where to look for remedies: *cure* for a file without a whole window, *runtime* for code without a file."""
 
     cure: Callable[[str], str]
     runtime: Runtime | None = None
@@ -34,7 +34,7 @@ class Hints:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """A large *part* of a process beside its program, its *name* for people, and what a `Verdict` has of a process."""
+    """A large *part* of a process besides its program: its *name* for people, and the same facts as in a `Verdict`."""
 
     part: CodePart
     name: str
@@ -45,7 +45,7 @@ class Beside:
 
     @property
     def line(self) -> str:
-        """What it is, for people; what mends it is not in it."""
+        """The part and its state for people, without the remedy."""
         count = len(self.part.mappings)
         pieces = f" in {count} mappings" if count > 1 else ""
         state = f"{self.windows} of {self.possible} windows huge" if self.possible else "no window can be huge"
@@ -55,10 +55,10 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class WindowRun:
-    """Neighbouring windows that are alike: *count* from the address *start* on.
+    """Adjacent windows that are alike: *count* of them from the address *start*.
 
-    *reason* says why they are not huge, *mend* what to do; both fit a terminal, and are empty for huge ones.
-    *beyond*: the build of the file does not ask for them.
+    *reason* says why they are not huge, *mend* what to do; both fit a terminal, and are empty for huge windows.
+    *beyond*: the build of the file does not ask for these windows.
     """
 
     start: int
@@ -71,7 +71,7 @@ class WindowRun:
 
 @dataclass(frozen=True, slots=True)
 class Rodata:
-    """What is only readable: *size* and *huge* are bytes, *windows*, the huge ones, and *possible* are windows."""
+    """Read-only data: *size* and *huge* are bytes, *windows* is the number of huge windows, *possible* that of all."""
 
     mappings: tuple[Mapping, ...]
     size: int
@@ -81,13 +81,13 @@ class Rodata:
 
     @property
     def line(self) -> str:
-        """The same, for people."""
+        """The same for people."""
         size = f"{format_size(self.huge)} of {format_size(self.size)}"
         return f"read-only data: {self.windows} of {self.possible} windows are huge ({size})"
 
 
 def rodata(mappings: tuple[Mapping, ...], page_size: int) -> Rodata:
-    """Return what *mappings*, which are only readable, show; it never counts as text."""
+    """Return the state of the read-only *mappings*; they never count as text."""
     return Rodata(
         mappings,
         sum(m.size for m in mappings),
@@ -99,16 +99,16 @@ def rodata(mappings: tuple[Mapping, ...], page_size: int) -> Rodata:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one process shows.
+    """The state of one process.
 
-    *text* and *huge* are bytes; *windows*, the huge ones, and *possible* are windows; *wanted* are those that the
-    builds of the files ask for, all unless an order says otherwise, and *held* the huge ones of these.  *met*: as asked
-    for.
+    *text* and *huge* are bytes.  *windows* is the number of huge windows, *possible* the number of all windows;
+    *wanted* is the number that the builds of the files ask for, which is all unless an order says otherwise, and *held*
+    is how many of these are huge.  *met*: the process has as much huge text as was asked for.
 
-    *reasons* say why windows are not huge and what to do, with the number of windows, the most first; none if all
-    are.  *runs* are the windows of each mapping, or None where only counts are known.  *staged* says of the mappings of
-    staged copies, by address, what these are (`hugealign.ps.staged`).  *besides* are large parts that were not asked
-    for, and *rodata*, None if not asked for, are read-only data; neither counts for anything else here.
+    *reasons* say why windows are not huge and what to do, each with its number of windows, the largest first; empty if
+    all are huge.  *runs* are the windows of each mapping, or None where only counts are known.  *staged* has, by
+    address, the state of each mapping of a staged copy (`hugealign.ps.staged`).  *besides* are large parts that were
+    not asked for, and *rodata*, None if not asked for, is the read-only data; neither counts in any other field.
     """
 
     process: Process
@@ -128,7 +128,7 @@ class Verdict:
 
     @property
     def reason(self) -> str:
-        """Why the most of the windows that are not huge are not."""
+        """The reason why most of the small windows are not huge."""
         return self.reasons[0][1] if self.reasons else ""
 
     @property
@@ -138,7 +138,7 @@ class Verdict:
 
     @property
     def line(self) -> str:
-        """The verdict in words, with reasons and what mends them on lines of their own."""
+        """The verdict in words, with reasons and remedies on lines of their own."""
         name = f"{printable(self.process.comm)}[{self.process.pid}]"
         if not self.possible:
             head = f"{name}: no window can be huge"
@@ -176,10 +176,10 @@ def judge(
 ) -> Verdict:
     """Return the verdict on *mappings* of *process*.
 
-    It is met if there are windows of *page_size* bytes and all are huge; with *min_coverage*, if that many
-    per cent of the bytes of text are.  *cached* says of windows, by address, whether the page cache has them huge,
-    *asked* of mappings, by address, how many of their leading windows have to be huge, if not all; *staged* of which
-    what kind of copy they are.  With *hints* a process without a possible window is told what gives it one.
+    It is met if there are windows of *page_size* bytes and all are huge; with *min_coverage*, if that many per cent of
+    the text bytes are.  Three arguments map addresses: *cached* says whether the page cache has a window huge, *asked*
+    how many leading windows of a mapping have to be huge, if not all, and *staged* which kind of copy a mapping is.
+    With *hints*, the verdict on a process without a possible window says how to get one.
     """
     asked = asked or {}
     text = sum(m.size for m in mappings)
@@ -206,10 +206,10 @@ def judge(
 
 
 def judge_beside(process: Process, part: CodePart, page_size: int, hints: Hints) -> Beside:
-    """Return what is to be said of a large *part* of *process* that is not its program."""
+    """Return the facts about a large *part* of *process* that is not its program."""
     found = judge(process, part.mappings, page_size, hints=hints)
     name = runtimes.code_name(hints.runtime) if part.kind == CodeKind.CODE else printable(part.path.rpartition("/")[2])
-    # Where its name begins the line, the reason need not repeat it.
+    # The line begins with the name, so the reason need not repeat it.
     reason = found.reason.removeprefix(f"{name}, ").partition(", is ")[2] or found.reason
     return Beside(part, name, found.windows, found.possible, reason, found.mend)
 
@@ -255,9 +255,9 @@ def _alike(
     count: int,
     page_size: int,
 ) -> Iterator[tuple[int, int]]:
-    """Yield the first of the *count* windows that are surely alike, by number, and the one behind them.
+    """Yield ranges of the *count* windows that are surely alike: the first number, and the number after the last.
 
-    Those that nobody has touched and of which nothing is *cached* come together: there may be millions of them.
+    Untouched windows with nothing *cached* come as one range, since there may be millions of them.
     """
     indices = {*known, *((address - first) // page_size for address in cached)}
     ends = {edge for index in indices for edge in (index, index + 1)} | {0, count} | ({asked} if asked else set())
@@ -265,7 +265,7 @@ def _alike(
 
 
 def _why(process: Process, mapping: Mapping, state: State, cached: bool | None, hints: Hints | None) -> tuple[str, str]:
-    """Return why a window in *state* is not huge and what mends it; *cached*: whether the page cache has it huge."""
+    """Return why a window in *state* is not huge, and the remedy; *cached*: whether the page cache has it huge."""
     if state == State.HUGE:
         return "", ""
     if process.thp_disabled:
@@ -314,9 +314,9 @@ def _grouped(runs: tuple[tuple[WindowRun, ...] | None, ...]) -> tuple[tuple[int,
 
 
 def _shortfall(process: Process, mappings: tuple[Mapping, ...], page_size: int, hints: Hints | None) -> tuple[str, str]:
-    """Return why windows are not huge and what mends it, where no window is possible or only counts are known."""
+    """Return why windows are not huge, and the remedy, where no window is possible or only counts are known."""
     short = [m for m in mappings if m.windows_huge(page_size) < m.windows_possible(page_size)]
-    # The program counts before its libraries, unless only those are large enough to have windows.
+    # The program goes before its libraries, unless only these are large enough to have windows.
     worst = max(short or mappings, key=lambda m: (m.size >= page_size, process.is_program(m), m.size), default=None)
     if worst is None:
         return "it maps no text of its program", "look with --all: other code may have taken its place"
@@ -340,7 +340,7 @@ def _shortfall(process: Process, mappings: tuple[Mapping, ...], page_size: int, 
     if not any(m.small for m in short):
         return "what is in use is huge; the other windows were not touched yet", "look again later"
     if worst.is_file and all(m.small <= m.size - m.windows_possible(page_size) * page_size for m in short):
-        # The small pages may all be of head and tail.
+        # The small pages may all be in head and tail.
         check = f"see: hugealign warm --check {_name(worst)}"
         return "the others are in small pages, or not touched yet", _there(process, check)
     return _why(process, worst, State.SMALL, None, hints)

@@ -1,4 +1,4 @@
-# The launcher, sourced by bin/hugealign with $package set: a command of the tool, or a compiler to run.
+# The launcher, sourced by bin/hugealign with $package set: it runs a command of the tool, or a compiler.
 # The compiler's arguments are not parsed: -B in front of them leads it to the linker shims, and everything else
 # stays as it was.
 # shellcheck shell=sh
@@ -8,8 +8,8 @@ fail() {
     exit "$1"
 }
 
-# check_command COMMAND: end with the statuses of env(1) if it cannot be run.  The arguments stay out of this: with a
-# thousand of them, handing them to a function takes as long as starting a process.
+# check_command COMMAND: exit with env(1)'s statuses if it cannot be run.  It does not take the arguments: passing a
+# thousand of them to a function takes as long as starting a process.
 check_command() {
     case $1 in
         */*)
@@ -21,7 +21,7 @@ check_command() {
     esac
 }
 
-# no_command WORD: say that there is none, and which command of ours it is close to: not of a compiler that is missing.
+# no_command WORD: say that there is none, and, unless it is a missing compiler, which command of ours is close to it.
 no_command() {
     is_compiler "$1" || case ${0##*/}/$1 in
         hugealign/[!-]*)
@@ -34,7 +34,7 @@ no_command() {
     fail 127 "$1: command not found"
 }
 
-# check_size NAME VALUE: end with a message unless the value is empty or a number with a unit.
+# check_size NAME VALUE: exit with a message unless the value is empty or a number with a unit.
 check_size() {
     case ${2#"${2%%[!0-9]*}"} in
         "$2") [ -z "$2" ] || fail 125 "$1: not a size (examples: 4096, 64K, 2M)" ;;
@@ -43,8 +43,8 @@ check_size() {
     esac
 }
 
-# usable_profile FILE: return 0 if it is an order file, with $head its first bytes.  The one look at it costs a process,
-# which is why it is not taken before something is compiled.
+# usable_profile FILE: return 0 if it is an order file, with its first bytes in $head.  Looking at it costs a process,
+# so that waits until something is compiled.
 usable_profile() {
     [ -f "$1" ] && [ -r "$1" ] && { head=$(head -c 64 -- "$1"); } 2>/dev/null || head=
     case $head in
@@ -72,8 +72,8 @@ find_compiler() {
     esac
 }
 
-# find_blocks COMPILER CACHE WORD...: set $blocks to clang's list of the blocks that the order $profile divides functions
-# by, for that compiler and the target of its words, else to nothing.  hugealign/compiling/lists.py makes it, once.
+# find_blocks COMPILER CACHE WORD...: set $blocks to clang's list of the blocks by which the order $profile divides
+# functions, for that compiler and the target in its words, else to nothing.  hugealign/compiling/lists.py makes it, once.
 find_blocks() {
     blocks=
     case ${1##*/} in *clang-cl* | *clang-[!0-9+]*) return 0 ;; *clang*) ;; *) return 0 ;; esac
@@ -84,7 +84,7 @@ find_blocks() {
         case $previous$word in
             -target\ * | --target=* | -m32 | -mx32 | -m64) target="$target $previous$word" ;;
             -target) previous='-target ' && continue ;;
-            # An assembler that need not know such sections; and code for another processor beside.
+            # An assembler that may not know such sections, or code for another processor as well.
             -fno-integrated-as | -no-integrated-as | *.cu | *.hip | -x\ cuda | -x\ hip | -xcuda | -xhip) return 0 ;;
             -x) previous='-x ' && continue ;;
         esac
@@ -110,21 +110,21 @@ sys.path.insert(0, sys.argv[1])
 from hugealign.compiling.lists import main
 sys.exit(main(sys.argv[2:]))' "${package%/*}" "$index" "$profile" "$compiler" $target </dev/null || return 0
     fi
-    # What others have left there is not for us to use.
+    # Never use a file that other users have put there.
     { [ -O "$index" ] && read -r blocks <"$index" && [ -O "$blocks" ] && [ -r "$blocks" ]; } || blocks=
     [ -n "$blocks" ] || [ "${HUGEALIGN_DEBUG-}" != 1 ] ||
         printf 'hugealign: debug: compiled without blocks: there is no list of them that this compiler takes\n' >&2
 }
 
 # find_plugin COMPILER [CACHE]: set $plugin to the pass plugin that was built for exactly this compiler, else to nothing.
-# `hugealign plugin build` leaves a list (hugealign/plugin/listed.py) of what its plugins are for, with the size and time
-# of each file of a compiler, which is how ccache knows one too.  The one look at these costs a process.
+# `hugealign plugin build` leaves a list (hugealign/plugin/listed.py) of the compilers that its plugins are for, with the
+# size and time of each of their files; ccache identifies a compiler the same way.  Looking at these costs one process.
 find_plugin() {
     plugin=
     list=${XDG_CACHE_HOME-}
     case $list in /*) ;; *) list=${HOME-}/.cache ;; esac
     list=$list/hugealign/lld-plugin/tools
-    [ -O "$list" ] && [ -r "$list" ] || return 0 # what others have left there is not for us to run
+    [ -O "$list" ] && [ -r "$list" ] || return 0 # never run what other users have put there
     case ${1##*/} in *clang-cl*) return 0 ;; esac # has no such option
     find_compiler "$@"
     while IFS='	' read -r built tool identity libraries; do
@@ -134,7 +134,7 @@ find_plugin() {
         # shellcheck disable=SC2086
         set -- $libraries
         unset IFS
-        # Where the plugin lies nobody else may put another file, by its name or by a link on the way to it.
+        # Nobody else may be able to replace the plugin, by its name or by a link in its path.
         count=$# safe=yes place=$built
         case $built in /*) ;; *) place='' safe='' ;; esac
         while [ -n "$place" ]; do
@@ -148,11 +148,11 @@ find_plugin() {
             owner=${each#*/} mode=${each##*/}
             owner=${owner%%/*}
             case $number in
-                0) us=$owner ;; # that of the list, which is our own
+                0) us=$owner ;; # the owner of the list, which is our own
                 *) [ "$number" -gt $((count + 1)) ] || found="$found${found:+ }${each%%/*}" ;;
             esac
             [ "$number" -le $((count + 1)) ] || case $owner/$mode in
-                "$us"/1??? | 0/1???) ;; # a sticky directory guards what is in it
+                "$us"/1??? | 0/1???) ;; # a sticky directory protects its contents
                 */*[2367]? | */*[2367]) safe= ;;
                 "$us"/* | 0/*) ;;
                 *) safe= ;;
@@ -169,7 +169,7 @@ find_plugin() {
     done <"$list"
 }
 
-# is_compiler WORD: return 0 if it has the name of a compiler; of a path the last part counts.
+# is_compiler WORD: return 0 if it has the name of a compiler; for a path, the last part counts.
 is_compiler() {
     case ${1##*/} in
         -* | *=*) return 1 ;;
@@ -181,7 +181,7 @@ is_compiler() {
     esac
 }
 
-# compiler_behind WORD...: return 0 if a compiler stands behind the first word, which then is a program in front of it.
+# compiler_behind WORD...: return 0 if a compiler follows the first word, which is then a program in front of it.
 compiler_behind() {
     previous=first
     for word do
@@ -248,8 +248,8 @@ case ${HUGEALIGN_CHECK-} in '' | off | warn | error) ;; *) fail 125 'HUGEALIGN_C
 case ${HUGEALIGN_DEBUG-} in '' | 0 | 1) ;; *) fail 125 'HUGEALIGN_DEBUG: not 0 or 1' ;; esac
 # >>> variables
 
-# Words that mean that nothing is linked: then the compiler runs exactly as without us, and a compiler cache sees
-# the very same command.  Should one be the argument of another option, the link is merely done without us; but
+# Look for words that mean that nothing is linked: then the compiler runs exactly as without us, and a compiler cache
+# sees the very same command.  If one is the argument of another option, the link is merely done without us; but
 # -Xlinker -E is common, and means a link.
 profile=${HUGEALIGN_PROFILE-}
 does='link'
@@ -272,7 +272,7 @@ for word do
             esac
             continue
             ;;
-        [!-]*.s) profile= ;; # clang warns of options that mean nothing to an assembler
+        [!-]*.s) profile= ;; # clang warns about options that mean nothing to an assembler
         [!-]*) continue ;;   # an input
         -Xlinker | -o) previous=$word && continue ;;
         -[cSEMfpd\#-]*)
@@ -293,10 +293,10 @@ for word do
     previous=
 done
 
-# With the order of a profile in force the hot functions get sections of their own, which are what linkers can order:
-# from the pass plugin, where one was built for this compiler; else all functions get them, by an option that comes first,
-# so that a later -fno-function-sections counts.  The plugin looks at the order itself, and what it says of a bad one is
-# no error, whatever -Werror asks for.
+# With a profile's order, the hot functions get sections of their own, which linkers can order: from the pass plugin if
+# one was built for this compiler; else all functions get them, by an option that comes first, so a later
+# -fno-function-sections counts.  The plugin checks the order itself, and its warning about a bad one is no error,
+# whatever -Werror asks for.
 sections=
 plugin=
 blocks=
@@ -310,8 +310,8 @@ if [ -n "$profile" ] && [ "$does" != nothing ] && usable_profile "$profile"; the
 # blocks: '*/sccache/* | *'
 # blocks: '*/distcc/* | *'
 # blocks: '*/icecc/* | *'
-# blocks: '*/buildcache/*) ;; # compile where the list is not
-        # If ccache runs us, it knows nothing of the order.
+# blocks: '*/buildcache/*) ;; # they compile where the list is not
+        # If ccache runs us, it knows nothing about the order.
         *'
 # blocks: '*/x*":$profile:"* | *'
 # blocks: '*/:*) find_blocks "$1" '' "$@" ;;
@@ -319,18 +319,18 @@ if [ -n "$profile" ] && [ "$does" != nothing ] && usable_profile "$profile"; the
 fi
 aligned= # a power of two
 if [ -n "$blocks" ]; then
-    sections=-ffunction-sections # of those that are not divided
-    # Clang aligns functions to 16 bytes, a hot one loses half of that.  Its option, which LLVM 14 refuses if it is there
-    # twice, leaves what the source or -falign-functions asks for; of what -Os packs it would make more.
+    sections=-ffunction-sections # for functions that are not divided
+    # Clang aligns functions to 16 bytes, and a hot one loses half of that.  The option, which LLVM 14 refuses if it is
+    # given twice, keeps alignments that the source or -falign-functions asks for, but would enlarge what -Os packs.
     case " $* " in *align-all-functions* | *' -Os '* | *' -Oz '* | *' @'* | *' --config'*) ;; *) aligned=3 ;; esac
 elif [ -n "$profile" ] && [ "$does" != nothing ]; then
     if [ "${HUGEALIGN_PLUGIN-}" != 0 ] && [ -f "$profile" ] && [ -r "$profile" ]; then
         case ${1##*/} in
             ccache) case $profile in *:*) ;; *) find_plugin "${2-}" ccache ;; esac ;;
-            sccache | distcc | icecc | buildcache) ;; # cannot be told of the order, or compile elsewhere
+            sccache | distcc | icecc | buildcache) ;; # cannot be told about the order, or compile elsewhere
             *)
                 case ${CCACHE_DISABLE:+x}:${CCACHE_EXTRAFILES-}: in
-                    x*":$profile:"* | :*) find_plugin "$1" ;; # else ccache runs us, and knows nothing of the order
+                    x*":$profile:"* | :*) find_plugin "$1" ;; # else ccache runs us, and knows nothing about the order
                 esac
                 ;;
         esac
@@ -339,7 +339,7 @@ elif [ -n "$profile" ] && [ "$does" != nothing ]; then
         :
     elif [ -n "$usable" ]; then
         sections=-ffunction-sections
-    elif [ "$does" = compile ]; then # of a link the shim says so
+    elif [ "$does" = compile ]; then # for a link, the shim says so
         case $profile in *[[:cntrl:]]*) profile=HUGEALIGN_PROFILE ;; esac
         printf 'hugealign: warning: %s: not an order file: compiled without -ffunction-sections; make one: %s\n' "$profile" \
             'hugealign order PROFILE -b PROGRAM -o FILE' >&2
@@ -353,7 +353,7 @@ case $does$sections$plugin in
         ;;
 esac
 
-# clang looks for a linker by its path nowhere else: the shim takes its place, and runs it.
+# clang looks nowhere else for a linker given by its path: the shim takes the linker's place, and runs it.
 if [ -n "$linker" ] && [ -x "${linker#*=}" ] && [ ! -d "${linker#*=}" ]; then
     case ${1##*/} in
         *gcc* | *g++* | *gfortran*) ;; # which knows no such option
@@ -366,8 +366,8 @@ if [ -n "$linker" ] && [ -x "${linker#*=}" ] && [ ! -d "${linker#*=}" ]; then
     esac
 fi
 
-# A compiler cache or another program in front of the compiler would take an option for one of its own.  For the
-# linker COMPILER_PATH does the same as -B, unless a -B of the user's own leads to one.
+# A compiler cache or another program in front of the compiler would take our option for one of its own.  For the
+# linker, COMPILER_PATH does the same as -B, unless the user's own -B leads to one.
 case ${1##*/} in
     ccache | sccache | distcc | icecc | buildcache)
         [ "$does" != link ] || export COMPILER_PATH="$package/libexec${COMPILER_PATH:+:$COMPILER_PATH}"
@@ -376,7 +376,7 @@ case ${1##*/} in
         cache=$1 compiler=$2
         shift 2
         if [ -n "$plugin" ]; then
-            # ccache looks into the order file if it is told to; the variable would hide what its configuration says.
+            # ccache looks into the order file if it is told to; the variable would hide its configuration's setting.
             extra=${CCACHE_EXTRAFILES-$("$cache" -k extra_files_to_hash 2>/dev/null)}
             export CCACHE_EXTRAFILES="${extra:+$extra:}$profile"
             exec "$cache" "$compiler" --start-no-unused-arguments "-fpass-plugin=$plugin" -Wno-error=backend-plugin \

@@ -1,4 +1,4 @@
-# Finding the Python that runs hugealign, without starting one to ask.
+# Find the Python that runs hugealign, without starting one to ask.
 # shellcheck shell=sh
 
 # find_python PACKAGE: set $python, or return 1.  The one that the package was installed for comes first.

@@ -1,12 +1,12 @@
 # The linker shim, sourced by each file in libexec/: find the linker that the compiler driver would have run,
 # run it at once if the link is certainly small, and leave every other link to hugealign.link.shim.
-# No Python starts for a conftest.  Variables of the environment are data: they are never evaluated.
+# No Python starts for a conftest.  Environment variables are data: they are never evaluated.
 # shellcheck shell=sh
 
 shims=${0%/*}
 name=${0##*/}
 package=${shims%/libexec}
-prefix= # of the linker's name, where clang compiles for another target: aarch64-linux-gnu-
+prefix= # of the linker's name if clang compiles for another target: aarch64-linux-gnu-
 real=
 
 fail() {
@@ -14,7 +14,7 @@ fail() {
     exit "$1"
 }
 
-# try DIRECTORY: take its linker, unless it is a shim: this one, or one that has already handed on to us.
+# try DIRECTORY: take its linker, unless that is a shim: this one, or one that has already called us.
 try() {
     directory=${1%/}
     [ -z "$real" ] && [ ! "$directory" -ef "$shims" ] || return 0
@@ -38,7 +38,7 @@ try_list() {
     done
 }
 
-# clang hands its children no search path: ask its own command line for -B and the target, then look beside it.
+# clang passes no search path to its children: read -B and the target from its command line, then look beside it.
 try_clang() {
     parent=$(readlink "/proc/$PPID/exe" 2>/dev/null) || return 0
     case ${parent##*/} in
@@ -77,10 +77,10 @@ try_clang() {
 }
 
 if [ -n "${_HUGEALIGN_LINKER-}" ]; then
-    real=$_HUGEALIGN_LINKER # clang was told a path
+    real=$_HUGEALIGN_LINKER # clang was given a path
     unset _HUGEALIGN_LINKER
 elif [ -n "${COLLECT_GCC-}" ]; then
-    try_list "${COMPILER_PATH-}" # set by gcc for its children: its own directories, and -B of the user's
+    try_list "${COMPILER_PATH-}" # set by gcc for its children: its own directories, and the user's -B
 else
     try_clang
     [ -z "${COMPILER_PATH-}" ] || try_list "$COMPILER_PATH"
@@ -100,7 +100,7 @@ esac
 [ -z "$nested" ] || exec "$real" "$@"
 
 # on_inputs COMMAND ARGUMENT...: become the command on the objects and archives among the arguments.  Return 1 if there
-# is anything else whose size says nothing of what it brings: a thin archive, a linker script.
+# is any other input whose size says nothing about what it brings: a thin archive, a linker script.
 on_inputs() {
     action=$1
     shift
@@ -132,12 +132,12 @@ sizes() {
     exec stat -L -c %s -- "$@" 2>/dev/null
 }
 
-# Code that is still to be made has no size: GCC's LTO objects, LLVM's bitcode.  A false alarm does no harm.
+# Code that is yet to be generated has no size: GCC's LTO objects, LLVM's bitcode.  A false alarm does no harm.
 lto() {
     LC_ALL=C exec grep -q -a -s -e '\.gnu\.lto_' -e '\.llvm\.lto' -e '^BC' -- "$@"
 }
 
-# only_shared ARGUMENT...: every library is one for which the linker will find a shared object, or is libgcc.
+# only_shared ARGUMENT...: return 0 if the linker will find a shared object for every library except libgcc.
 only_shared() {
     for word do
         case $word in
@@ -159,7 +159,7 @@ only_shared() {
     done
 }
 
-# All that goes in, in bytes; not looked up for a hundred words and more, which no small program has.
+# The size of all inputs, in bytes; not looked up for a hundred words or more, which no small program has.
 # <<< settings: written by make tables
 settings=${HUGEALIGN_PAGE_SIZE-}${HUGEALIGN_MIN_TEXT-}${HUGEALIGN_PAD_THRESHOLD-}
 settings=$settings${HUGEALIGN_SEGMENTS-}${HUGEALIGN_ONLY-}${HUGEALIGN_SKIP-}
@@ -176,8 +176,8 @@ elif [ -z "$settings" ]; then
     done
 fi
 
-# What goes in is less than what is laid out: the link is done at once, and no Python starts.  A quarter of that is
-# taken as it is, so that a conftest does not pay for a look at its objects.
+# The inputs are smaller than what is laid out: the link runs at once, and no Python starts.  Less than a quarter of that
+# needs no look at the objects, so a conftest does not pay for one.
 if [ -z "$settings" ] && [ "$total" -lt "$limit" ] && only_shared "$@"; then
     [ "$total" -ge $((limit / 4)) ] || exec "$real" "$@"
     (on_inputs lto "$@")
@@ -192,8 +192,8 @@ if ! find_python "$package"; then
 fi
 
 # run_python WORD...: become hugealign.link.shim; the last words are the linker and its arguments.
-# -I -S: no site packages, no user site, no PYTHON* variables; half the start-up time and nothing foreign.
-# The package's own directory is appended, so that nothing beside it can shadow the standard library.
+# -I -S: no site packages, no user site, no PYTHON* variables; half the startup time, and no code from elsewhere.
+# The package's own directory is appended, so nothing beside it can shadow the standard library.
 run_python() {
     exec "$python" -I -S -c '
 import gc, os, sys
@@ -211,10 +211,10 @@ main(sys.argv[2:])
 ' "${package%/*}" "$@"
 }
 
-# A large and usual link starts at once, with what hugealign.link.shim would add, and Python loads beside it: that
-# hides its start, 10 ms, which is what a link costs more.  What the linker prints goes to Python, its status last.
-# Python looks at the command line all the same, and does the link again should it disagree.  A profile's order has to
-# be read first.
+# A large and usual link starts at once, with the words that hugealign.link.shim would add, while Python loads.  That
+# hides Python's startup, 10 ms, which is the extra cost of a link.  The linker's messages go to Python, its status last.
+# Python still reads the command line, and repeats the link if it disagrees.  With a profile, the order has to be read
+# first.
 scripts=$package/ld-scripts
 [ -d "$scripts" ] || scripts=${package%/*}/ld-scripts
 dialect=
@@ -224,9 +224,9 @@ elif [ "${real##*/}" = ld.lld ]; then
     dialect=lld
 fi
 if [ -n "$dialect" ] && [ -e /proc/self/fd ]; then
-    # Unusual is what not every build gives, for x86-64: hugealign.link.shim might keep out of such a link, or the
-    # linker might print something on stdout.  A loop here and not a function, since handing a thousand words to
-    # one takes as long as starting a process.
+    # Options that not every build for x86-64 gives are unusual: hugealign.link.shim might leave such a link alone, or
+    # the linker might print something on stdout.  This is a loop and not a function, since passing a thousand words to
+    # a function takes as long as starting a process.
     previous=
     for word do
         case $previous$word in
@@ -252,10 +252,10 @@ if [ -n "$dialect" ] && [ -e /proc/self/fd ]; then
         # <<< recipe: written by make tables
         "$real" -T "$scripts/$dialect-x86_64.ld" "$@" "$scripts/pad-x86_64.o" -z max-page-size=0x200000 -z separate-code 2>&1
         # >>> recipe
-        printf '\n%s' "$?" # 2>/dev/null below: the shell itself has nothing to say of a linker that was killed
+        printf '\n%s' "$?" # 2>/dev/null below: the shell itself has nothing to say about a killed linker
     } 2>/dev/null | run_python "$dialect" "$real" "$@"
     status=$?
-    # Killed by a signal: so are we, and the driver sees what it would have seen.  There are 64 of them.
+    # If a signal killed it, the same signal kills us, and the driver sees what it would have seen.  There are 64.
     [ "$status" -le 128 ] || [ "$status" -gt 192 ] || kill -"$((status - 128))" $$
     exit "$status"
 fi

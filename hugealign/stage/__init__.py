@@ -1,1 +1,1 @@
-"""Huge copies of text on tmpfs, under the paths of the originals: for file systems that keep no huge folios."""
+"""Huge copies of text on tmpfs, mounted over the originals: for file systems that keep no huge folios."""

@@ -1,4 +1,4 @@
-"""`hugealign adopt` as functions: let a systemd service run from huge text, and let it be as it was."""
+"""`hugealign adopt` as functions: let a systemd service run from huge text, and undo that."""
 
 import contextlib
 import os
@@ -23,9 +23,9 @@ from hugealign.units import printable
 
 @dataclass(frozen=True, slots=True)
 class AdoptOptions:
-    """What to adopt: *files* beside the service's own program; with its shared libraries (*libs*); fixed (*fix*).
+    """What to adopt: *files* besides the service's own program; *libs*: its shared libraries; *fix*: fixed copies.
 
-    *rodata*: what is only readable, too.
+    *rodata*: read-only data, too.
     """
 
     files: Sequence[str] = ()
@@ -36,7 +36,7 @@ class AdoptOptions:
 
 @dataclass(frozen=True, slots=True)
 class Adopted:
-    """The service *name*: *texts* are its files by path; *staged* and *warmed* are what it runs from, and how."""
+    """The service *name*: *texts* are the files to write, by path; *staged* and *warmed* are the files it runs from."""
 
     name: str
     texts: dict[str, str]
@@ -45,7 +45,7 @@ class Adopted:
 
 
 def plan(unit: str, options: AdoptOptions) -> Adopted:
-    """Return what is to be written for the service *unit*; nothing is changed.  Raises HugealignError."""
+    """Return what to write for the service *unit*, without changing anything.  Raises HugealignError."""
     service = services.look(unit)
     if services.starts_early(service.name):
         raise ServiceError(f"{service.name}: it starts before a service of ours could (DefaultDependencies=no)")
@@ -63,7 +63,7 @@ def plan(unit: str, options: AdoptOptions) -> Adopted:
 
 
 def adopt(unit: str, options: AdoptOptions) -> Adopted:
-    """Write what `plan` returns; the service is as before until it is started again.  Raises HugealignError."""
+    """Write what `plan` returns; the service stays as it was until it is restarted.  Raises HugealignError."""
     adopted = plan(unit, options)
     before = {path: _ours(path) for path in adopted.texts}
     written: list[str] = []
@@ -87,7 +87,7 @@ def undo(unit: str) -> list[str]:
     for path in found:
         _ours(path)
     try:
-        for path in reversed(found):  # first the drop-in: nothing binds a copy that nobody renews
+        for path in reversed(found):  # the drop-in first: nothing may bind a copy that nobody renews
             _remove(path)
     except OSError as error:
         raise ServiceError(f"{printable(path)}: {error.strerror}") from error
@@ -125,7 +125,7 @@ def _is_elf(path: str, asked: bool) -> bool:
 
 
 def _place(path: str, options: AdoptOptions) -> str:
-    """Return ``warm`` if the file at *path* can be huge in place, ``stage`` if by a copy, nothing if not at all."""
+    """Return ``warm`` if the file at *path* can be huge in place, ``stage`` if a copy can, "" if neither."""
     done = warm(path, WarmOptions(rodata=options.rodata))
     with opened(path) as fd:
         if done.offsets and (done.huge == len(done.offsets) or _could_be_warm(path, fd, done)):
@@ -138,7 +138,7 @@ def _place(path: str, options: AdoptOptions) -> str:
 
 
 def _could_be_warm(path: str, fd: int, done: CachedText) -> bool:
-    """Return whether a file in use, which cannot be warmed now, could be else; tried with a copy beside it."""
+    """Return whether a file that is in use could be warmed if it were not; tried with a copy beside it."""
     if done.obstacle is None or done.obstacle.code == "file-system":
         return False
     try:
@@ -169,7 +169,7 @@ def _command() -> str:
 
 
 def _ours(path: str) -> bytes | None:
-    """Return what we wrote to *path*, None if nothing is there.  Raises ServiceError if somebody else wrote it."""
+    """Return what we wrote to *path*, None if nothing is there.  Raises ServiceError if the file is not ours."""
     try:
         with open(path, "rb") as file:
             first = file.readline()
@@ -183,7 +183,7 @@ def _ours(path: str) -> bytes | None:
 
 
 def _put_back(before: Mapping[str, bytes | None], written: Sequence[str]) -> None:
-    """Undo what was *written*: a service that was adopted *before* stays so.  If that fails, nothing of ours stays."""
+    """Undo what was *written*: a service adopted *before* stays adopted.  If that fails, remove all our files."""
     try:
         for path in reversed(written):
             text = before[path]
@@ -201,7 +201,7 @@ def _remove(path: str) -> None:
     _ours(path)
     os.unlink(path)
     if os.path.dirname(path) != dropins.PLACE:
-        with contextlib.suppress(OSError):  # others have something in it
+        with contextlib.suppress(OSError):  # others have files in it
             os.rmdir(os.path.dirname(path))
 
 

@@ -1,4 +1,4 @@
-"""One huge copy of a file: which one it is of, what it carries, and whether it is huge."""
+"""One huge copy of a file: its original, its attributes, and whether it is huge."""
 
 import os
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hugealign.fixing.output import Output
 
-#: How the identities of fixed copies end.
+#: The suffix of the identities of fixed copies.
 FIXED = "-fixed"
 
 
@@ -24,9 +24,9 @@ class StageError(HugealignError):
 
 
 class StagedFile(Record):
-    """A file to stage: *fd* is open for reading, *path* is its real path; *windows* of text a copy of it would have.
+    """A file to stage: *path* is its real path, *fd* is open for reading, and its copy would have *windows* of text.
 
-    With an *output* the copy is the fixed file (`hugealign fix`).  *rodata*: what is only readable counts, too.
+    With an *output*, the copy is the fixed file (`hugealign fix`).  *rodata*: read-only data counts, too.
     """
 
     path: str
@@ -37,29 +37,29 @@ class StagedFile(Record):
 
     @property
     def identity(self) -> str:
-        """A name that another state of the file, or another file, does not have."""
+        """A name that no other file, and no other state of this file, has."""
         return identity(os.fstat(self.fd), bool(self.output))
 
     @property
     def size(self) -> int:
-        """How long a copy is, in bytes."""
+        """The size of a copy in bytes."""
         return self.output.size if self.output else os.fstat(self.fd).st_size
 
 
 def identity(info: os.stat_result, fixed: bool) -> str:
-    """Return a name for the state *info* of a file, or for the *fixed* file that is made of it."""
+    """Return a name for the state *info* of a file, or for the *fixed* file made from it."""
     name = f"{info.st_dev:x}-{info.st_ino:x}-{info.st_ctime_ns:x}-{info.st_size:x}"
     return f"{name}{FIXED}" if fixed else name
 
 
 def is_identity(name: str) -> bool:
-    """Return whether *name* has the form of those that `identity` returns."""
+    """Return whether *name* looks like one that `identity` returns."""
     parts = name.removesuffix(FIXED).split("-")
     return len(parts) == 4 and all(part and not part.strip("0123456789abcdef") for part in parts)
 
 
 def source(path: str, fd: int, fix: bool = False, rodata: bool = False) -> StagedFile | None:
-    """Return what is to be staged of the open file at the real *path*; None if a copy of it would have no window.
+    """Return what to stage of the open file at the real *path*; None if a copy of it would have no window.
 
     With *fix*, a file without a whole window is fixed in its copy.  Raises HugealignError.
     """
@@ -74,7 +74,7 @@ def source(path: str, fd: int, fix: bool = False, rodata: bool = False) -> Stage
 
 
 def check(origin: StagedFile) -> None:
-    """Check that a copy on another file system may stand in for the file.  Raises StageError."""
+    """Check that a copy on another file system may replace the file.  Raises StageError."""
     if namespace.noexec(origin.fd):
         raise StageError("it lies on a file system with noexec, which its copy would not")
     if namespace.privileged(origin.fd) and namespace.nosuid(origin.fd):
@@ -85,7 +85,7 @@ def check(origin: StagedFile) -> None:
 
 def write(origin: StagedFile, target: int) -> None:
     """Write the copy to the empty file *target*; holes stay holes.  Raises StageError."""
-    # What does not fit into a control group ends processes, us or others, where a full tmpfs is an error.
+    # A copy too large for the control group kills processes, us or others; a full tmpfs is only an error.
     room = min((size for size in (kernel.available_memory(), memory.room()) if size is not None), default=origin.size)
     if origin.size > room:
         raise StageError(f"its copy of {format_size(origin.size)} does not fit into {format_size(room)} of memory")
@@ -104,7 +104,7 @@ def write(origin: StagedFile, target: int) -> None:
 
 
 def carry(origin: StagedFile, target: int, owner: bool = True) -> None:
-    """Give the copy owner, mode, times and extended attributes of the original; mode and times without *owner*.
+    """Give the copy owner, mode, times and extended attributes of the original; without *owner*, mode and times only.
 
     Raises StageError.
     """
@@ -113,7 +113,7 @@ def carry(origin: StagedFile, target: int, owner: bool = True) -> None:
         if owner:
             replacing.copy_attributes(origin.fd, target)
         else:
-            # Its owner is us, who may execute the file, perhaps by its group.
+            # We own the copy, and may execute the original, perhaps through its group.
             os.fchmod(target, info.st_mode & 0o777 | 0o500)
             os.utime(target, ns=(info.st_atime_ns, info.st_mtime_ns))
     except (OSError, ReplaceError) as error:
@@ -121,12 +121,12 @@ def carry(origin: StagedFile, target: int, owner: bool = True) -> None:
 
 
 def huge_windows(fd: int) -> int:
-    """Return how many windows of the copy's text are huge; what is not is collapsed, where the kernel can."""
+    """Return how many windows of the copy's text are huge; the others are collapsed if the kernel can."""
     return _huge(fd, measure.text_windows(fd, kernel.huge_page_size()))
 
 
 def huge_rodata(origin: StagedFile, fd: int) -> tuple[int, int] | None:
-    """Return how many windows of the copy's read-only data are huge, of how many; None if they do not count."""
+    """Return the numbers of huge windows and of all windows of the copy's read-only data; None if they do not count."""
     if not (origin.rodata or measure.rodata_meant(fd, kernel.huge_page_size())):
         return None
     offsets = measure.rodata_windows(fd, kernel.huge_page_size())

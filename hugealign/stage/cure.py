@@ -1,4 +1,4 @@
-"""The fixed file that is staged of one without a whole window; `hugealign fix` makes the same."""
+"""The fixed file that is staged for one without a whole window; `hugealign fix` makes the same."""
 
 from hugealign.elf.fixrecord import SHIFT, reader
 from hugealign.fixing import examine, guarded
@@ -7,7 +7,7 @@ from hugealign.fixing.plan import RefusalError
 
 
 def cured(fd: int, page_size: int, rodata: bool) -> tuple[Output, int] | None:
-    """Return the fixed file and how many windows it has; None if none can be made.  Raises HugealignError."""
+    """Return the fixed file and its number of windows; None if it cannot be fixed.  Raises HugealignError."""
     try:
         image = examine.read(fd)
         plan = examine.plan(fd, image, page_size, SHIFT, rodata)

@@ -1,9 +1,9 @@
 """The files that let a service run from huge text.  Pure: returns texts.
 
-A service of ours makes the copy, and the adopted one waits for it.  It is not done in ``ExecStartPre=``: what starts
-there is in the mount namespace of the unit already, where the copy of last time lies over the file, so a new file would
-never be seen (exec_child and setup_namespace in src/core of systemd).  And it has no namespace of its own, so the
-store that it mounts is there for all.
+A helper service makes the copy, and the adopted service waits for it.  ``ExecStartPre=`` would not do: it runs in the
+mount namespace of the unit, where the previous copy already covers the file, so it would never see a new file
+(exec_child and setup_namespace in src/core of systemd).  The helper has no namespace of its own, so all processes see
+the store that it mounts.
 """
 
 import re
@@ -14,7 +14,7 @@ from hugealign.errors import HugealignError
 from hugealign.stage.tunable import SETTING, VARIABLE
 from hugealign.units import printable
 
-#: The first line of each file that we write, and the only ones that we remove.
+#: The first line of each file that we write; we remove only files that begin with it.
 MARK = "# Written by `hugealign adopt`; `hugealign adopt --undo` removes it."
 PLACE = "/etc/systemd/system"
 _PLAIN = re.compile(r"/[A-Za-z0-9/._+@,=:%$~ -]*")  # no quotes, no backslash, no control characters
@@ -22,10 +22,10 @@ _PLAIN = re.compile(r"/[A-Za-z0-9/._+@,=:%$~ -]*")  # no quotes, no backslash, n
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """What to write for the service *name*: *staged* are files to bind copies over, *warmed* those made huge in place.
+    """What to write for the service *name*: bind copies over *staged* files, and make *warmed* files huge in place.
 
-    *fix*: fixed copies where a file has no window.  *tunable*: the loader of the program keeps text huge if asked.
-    *rodata*: what is only readable, too.
+    *fix*: fixed copies where a file has no window.  *tunable*: the program's loader keeps text huge if asked.
+    *rodata*: read-only data, too.
     """
 
     name: str
@@ -38,18 +38,18 @@ class Adoption:
 
 
 def paths(name: str) -> tuple[str, str]:
-    """Return the paths of the two files for the service *name*: our service, and the drop-in of the adopted one."""
+    """Return the paths of both files for the service *name*: our helper service, and the drop-in of the adopted one."""
     return f"{PLACE}/{helper(name)}", f"{PLACE}/{name}.d/hugealign.conf"
 
 
 def helper(name: str) -> str:
     """Return the name of the service that prepares the text of the service *name*."""
-    # With an @ it would be an instance of a template.
+    # With an @, it would be an instance of a template.
     return "hugealign-for-" + name.replace("@", "\\x40")
 
 
 def texts(adoption: Adoption, command: str) -> dict[str, str]:
-    """Return the texts of the files by path; *command* is the path of hugealign.  Raises HugealignError."""
+    """Return the texts of the files, by path; *command* is the path of hugealign.  Raises HugealignError."""
     service, drop_in = paths(adoption.name)
     return {service: _service(adoption, command), drop_in: _drop_in(adoption)}
 
@@ -66,8 +66,8 @@ def _service(adoption: Adoption, command: str) -> str:
         "Type=oneshot",
         "TimeoutStartSec=60",
     ]
-    # First the names of the last copies go: whatever fails then, no old program is started.
-    # Names of its own: other services keep theirs, and with them the copies that they share with it.
+    # Remove the names of the previous copies first: if anything fails after that, no old program starts.
+    # The names belong to this service: others keep theirs, and with them the copies that they share with it.
     lines += [f"ExecStart=-/bin/rm -f -- {_argument(_link(adoption, path))}" for path in adoption.staged]
     rodata = " --rodata" if adoption.rodata else ""
     staging = f"stage{' --fix' if adoption.fix else ''}{rodata} --owner {_owner(adoption.name)}"
@@ -89,12 +89,12 @@ def _drop_in(adoption: Adoption) -> str:
 
 
 def _link(adoption: Adoption, path: str) -> str:
-    """Return where the copy of the file *path* is for the adopted service (hugealign/stage/store.py)."""
+    """Return the path of the link to the copy of the file *path* for the adopted service (hugealign/stage/store.py)."""
     return f"{adoption.store}/for/{_owner(adoption.name)}{path}"
 
 
 def _owner(name: str) -> str:
-    """Return the name of the service without what means something to systemd; no other service has it."""
+    """Return the name of the service without characters special to systemd; the result is still unique."""
     return name.replace("\\", "=")
 
 

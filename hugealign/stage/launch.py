@@ -1,4 +1,4 @@
-"""`hugealign run`: the best way to huge text for one command, taken in this process, which then becomes the command."""
+"""`hugealign run`: make text huge for one command the best way, in this process, which then becomes the command."""
 
 import marshal
 import os
@@ -19,18 +19,18 @@ from hugealign.stage import copies, store, tunable
 from hugealign.stage.copies import StageError
 from hugealign.units import format_size, printable
 
-#: How the text of a command is made huge.
+#: How to make the text of a command huge.
 AUTO, IN_PLACE, STAGE, COPY = "auto", "in-place", "stage", "copy"
-#: memfd_create: executable, also where vm.memfd_noexec is 1 (Linux 6.3; before it, EINVAL).
+#: memfd_create: executable, even if vm.memfd_noexec is 1 (Linux 6.3; EINVAL before).
 _MFD_CLOEXEC, _MFD_EXEC = 1, 0x10
 _FRAGMENTED = "no free memory in one piece; try again, or: hugealign doctor"
 
 
 class LaunchOptions(Record):
-    """What to do for a command: *how*, with its shared libraries too (*libs*), with fixed copies (*fix*).
+    """What to do for a command: *how*; *libs*: with its shared libraries; *fix*: with fixed copies.
 
-    *place* is the store that is looked into first; *wait* are the seconds that khugepaged gets in place.  *rodata*: the
-    windows of what is only readable, too.
+    *place* is the store to look into first; *wait* is the time in seconds that khugepaged gets in place.  *rodata*: the
+    windows of read-only data, too.
     """
 
     how: str = AUTO
@@ -42,9 +42,9 @@ class LaunchOptions(Record):
 
 
 class TextResult(Record):
-    """The result for one file: *huge* of *windows* windows, by *how*; *problem* says why not all.
+    """The result for one file: *huge* of *windows* windows, made so by *how*; *problem* says why not all.
 
-    *rodata* are the windows of what is only readable: how many are huge, and how many there are; None if not asked for.
+    *rodata* is the number of huge windows of read-only data and the number of all such windows; None if not asked for.
     """
 
     path: str
@@ -56,7 +56,7 @@ class TextResult(Record):
 
     @property
     def whole(self) -> bool:
-        """Whether all of its windows are huge, those of read-only data too if they were asked for."""
+        """Whether all its windows are huge, including those of read-only data if they were asked for."""
         return self.huge == self.windows and not self.problem and (not self.rodata or self.rodata[0] == self.rodata[1])
 
     @property
@@ -67,10 +67,10 @@ class TextResult(Record):
 
 
 class Launch(Record):
-    """How the command is to be executed: *program* is what to execute in place of the first word, empty for that word.
+    """How to execute the command: *program* is the file to execute instead of the first word, empty for that word.
 
-    *texts* are the files that were looked at, the program first.  *tunable*: the program's loader asks for huge pages
-    itself, if it is told to (`hugealign.stage.tunable`).
+    *texts* are the files that were examined, the program first.  *tunable*: the program's loader can ask for huge pages
+    itself (`hugealign.stage.tunable`).
     """
 
     texts: Sequence[TextResult]
@@ -81,8 +81,8 @@ class Launch(Record):
 def prepare(command: str, options: LaunchOptions) -> Launch:
     """Make the text of *command* huge, as well as this kernel, file system and user allow.  Raises HugealignError.
 
-    In the end this process may be in a mount namespace of its own, and execute what it finds there.  Nothing else of it
-    changes: what is warmed in place is warmed in a child.
+    Afterwards this process may be in a mount namespace of its own, and executes the files there.  Nothing else of it
+    changes: a child warms the files that can be huge in place.
     """
     try:
         program = binary(command)
@@ -102,7 +102,7 @@ def _prepared(command: str, program: str, options: LaunchOptions) -> Launch:
     if options.how == COPY:
         return _copied(command, os.path.realpath(program), options)
     texts: Sequence[TextResult] = ()
-    # Who has staged it knew why, and the attempt in place reads the file anew.
+    # A staged file was staged for a reason, and the attempt in place reads the file again.
     if options.how == IN_PLACE or (options.how == AUTO and not _in_store(os.path.realpath(program), options)):
         texts = _in_a_child(command, options)
     if options.how == IN_PLACE or (texts and all(text.whole and (text.windows or not options.fix) for text in texts)):
@@ -116,7 +116,7 @@ def _prepared(command: str, program: str, options: LaunchOptions) -> Launch:
 
 
 def worth_saying(launch: Launch) -> str:
-    """Return the line to print of what is not huge; empty if all is, or if there is too little text to matter."""
+    """Return the line to print about text that is not huge; empty if all is, or if there is too little to matter."""
     for text in launch.texts:
         if text.windows and not text.whole:
             return f"{text.line}: {text.problem}"
@@ -139,7 +139,7 @@ def _in_store(path: str, options: LaunchOptions) -> bool:
 
 
 def _in_a_child(command: str, options: LaunchOptions) -> list[TextResult]:
-    """Warm the command's files; in a child, since a process that maps and measures is not the one to execute it."""
+    """Warm the command's files in a child: a process that maps and measures them should not be the one to execute."""
 
     def work() -> bytes:
         from hugealign.pagecache.text import WarmOptions
@@ -163,7 +163,7 @@ def _in_a_child(command: str, options: LaunchOptions) -> list[TextResult]:
 
 
 def _staged(texts: Sequence[TextResult], options: LaunchOptions) -> list[TextResult]:
-    """Put huge copies over those of the files that are not huge yet, in a namespace of our own."""
+    """Put huge copies over the files that are not huge yet, in a namespace of our own."""
     found = {text.path: text for text in texts}
     with ExitStack() as stack:
         origins = []
@@ -202,9 +202,9 @@ def _unstaged(text: TextResult, windows: int, error: Exception) -> TextResult:
 
 
 def _in_namespace(origins: Sequence[copies.StagedFile], place: str) -> Iterator[TextResult]:
-    """Enter a namespace, and bind a copy over each of *origins*: the store's, or one of our own."""
+    """Enter a namespace, and bind a copy over each of *origins*: one from the store, or a new one."""
     with ExitStack() as stack:
-        # Looked for and judged before: in a user namespace what is root's would look like nobody's.
+        # Find and check these first: in a user namespace, root's files would look like nobody's.
         shared = {origin.path: stack.enter_context(store.found(origin, place)) for origin in origins}
         entered = namespace.enter()
         own = []
@@ -224,7 +224,7 @@ def _in_namespace(origins: Sequence[copies.StagedFile], place: str) -> Iterator[
 
 
 def _same(path: str, trusted: int) -> int | None:
-    """Open the file at *path*, by a mount of the namespace that we are in by now, if it is still the one *trusted*."""
+    """Open the file at *path*, through a mount of the namespace that we have entered, if it is still *trusted*."""
     with suppress(OSError):
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         if os.path.samestat(os.fstat(fd), os.fstat(trusted)):
@@ -234,10 +234,10 @@ def _same(path: str, trusted: int) -> int | None:
 
 
 def _bound_own(entered: namespace.Namespace, origin: copies.StagedFile, mounted: str) -> TextResult:
-    """Make a copy on the tmpfs *mounted* and bind it."""
+    """Make a copy on the tmpfs *mounted*, and bind it."""
     path = os.path.join(mounted, origin.identity)
     try:
-        # Nobody can execute what is open for writing (ETXTBSY).
+        # Nobody can execute a file that is open for writing (ETXTBSY).
         with using(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)) as target:
             copies.write(origin, target)
             copies.carry(origin, target, owner=not entered.user)
@@ -246,12 +246,12 @@ def _bound_own(entered: namespace.Namespace, origin: copies.StagedFile, mounted:
             return _bound(entered, origin, copy)
     except (OSError, HugealignError) as error:
         with suppress(OSError):
-            os.unlink(path)  # its memory
+            os.unlink(path)  # frees its memory
         return _unstaged(TextResult(origin.path, IN_PLACE), origin.windows, error)
 
 
 def _bound(entered: namespace.Namespace, origin: copies.StagedFile, copy: int) -> TextResult:
-    """Bind *copy* over the file that *origin* is of, if its path still leads there."""
+    """Bind *copy* over the file of *origin*, if its path still leads there."""
     try:
         huge, rodata = copies.huge_windows(copy), copies.huge_rodata(origin, copy)
         with using(os.open(origin.path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)) as target:
@@ -265,7 +265,7 @@ def _bound(entered: namespace.Namespace, origin: copies.StagedFile, copy: int) -
 
 
 def _copied(command: str, path: str, options: LaunchOptions) -> Launch:
-    """Make a huge copy in memory that has no path: for where no mount is allowed."""
+    """Make a huge copy in memory without a path, for systems that allow no mounts."""
     if path != os.path.realpath(which(command) or command):
         raise StageError("a script cannot run from a copy; name its interpreter")
     with opened(path) as fd:
@@ -278,7 +278,7 @@ def _copied(command: str, path: str, options: LaunchOptions) -> Launch:
         with using(_memory_file(os.path.basename(path))) as target:
             copies.write(origin, target)
             os.fchmod(target, 0o500)
-            # Executed by a descriptor that the command does not get: the kernel has it open before it closes this one.
+            # Executed through a descriptor that the command does not get: the kernel opens the file before closing it.
             copy = os.open(f"/proc/self/fd/{target}", os.O_RDONLY | os.O_CLOEXEC)
         huge, rodata = copies.huge_windows(copy), copies.huge_rodata(origin, copy)
     whole = huge == origin.windows and (not rodata or rodata[0] == rodata[1])

@@ -1,11 +1,12 @@
-"""A hook of container engines: programs of an image run from huge copies, and nobody changes the image.
+"""A hook for container engines: programs of an image run from huge copies, and the image stays as it is.
 
-The engine starts `hugealign oci-hook` on the host, when the container has its mounts and not yet its root
+The engine starts `hugealign oci-hook` on the host, when the container has its mounts but not yet its root
 (createRuntime, OCI runtime specification 1.0.2, "POSIX-platform Hooks"), with the container's state on standard input.
 The hook stages each program on the host, once for all containers of the image's layer, and mounts the copy over it in
 the container.
 
-What an image holds is untrusted: no path leads out of its root, and a hook never keeps a container from starting.
+Image contents are untrusted: no path leads out of the container's root, and the hook never keeps a container from
+starting.
 """
 
 import contextlib
@@ -25,21 +26,21 @@ from hugealign.machine import foreign, rooted
 from hugealign.stage import store
 from hugealign.stage.copies import StageError
 
-#: Nobody else may enter it: what lies in an image is not for all to read.
+#: No other user may enter it: not all users may read the contents of an image.
 STORE = "/run/hugealign-containers"
 ANNOTATION, FIX = "hugealign.text", "hugealign.fix"
 _LIMIT = 1 << 24  # bytes of a state or a configuration
 _MOST_PIDS = 1 << 22  # PID_MAX_LIMIT of the kernel
-_MOST = 16  # programs of a container, and words of its command that are looked at
+_MOST = 16  # programs of a container, and words of its command, to look at
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SCRIPT = re.compile(rb"#![ \t]*([^ \t\n]+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """What matters of a container: its process *pid*, its *root* directory, its command, and what is asked for.
+    """A container: its process *pid*, its *root* directory, its command, and the programs asked for.
 
-    *programs* are paths in it; none: those of its command.
+    *programs* are paths in the container; if empty, the programs of its command.
     """
 
     pid: int
@@ -53,7 +54,7 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A program of the container, at *path* in it: its copy's *windows*, or the *reason* why there is no copy."""
+    """A program at *path* in the container: the *windows* of its copy, or the *reason* why there is no copy."""
 
     path: str
     windows: int = 0
@@ -61,7 +62,7 @@ class Bound:
 
 
 def container(state: bytes) -> Container | None:
-    """Return the container whose *state* the engine gave; None if nothing is asked for.  Raises StageError."""
+    """Return the container whose *state* the engine gave; None if it asks for nothing.  Raises StageError."""
     found = _object(state, "the state")
     bundle, pid = _text(found, "bundle"), found.get("pid")
     if type(pid) is not int or not 0 < pid < _MOST_PIDS:
@@ -85,7 +86,7 @@ def container(state: bytes) -> Container | None:
 def bind(wanted: Container, place: str = STORE) -> list[Bound]:
     """Stage the programs of *wanted* in the store at *place*, and mount their copies over them in the container.
 
-    Raises HugealignError, OSError if nothing can be looked at.
+    Raises HugealignError, OSError if nothing can be examined.
     """
     with contextlib.ExitStack() as open_files:
         root = open_files.enter_context(using(os.open(wanted.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)))
@@ -115,9 +116,9 @@ def _staged(root: int, layers: Sequence[str], path: str, wanted: Container, plac
 
 
 def _source(target: int, below: str, layers: Sequence[str]) -> str | None:
-    """Return the file of the overlay's topmost layer that the open *target* is of; None if no layer has it.
+    """Return the file behind the open *target* in the topmost layer of the overlay that has it; None if none does.
 
-    All containers of an image share the layers, and so the copy; the overlay itself is another one for each.
+    All containers of an image share the layers, and so the copy; each container has an overlay of its own.
     """
     seen = os.fstat(target)
     for layer in layers:
@@ -135,7 +136,7 @@ def _source(target: int, below: str, layers: Sequence[str]) -> str | None:
 
 
 def _layers(device: int) -> list[str]:
-    """Return the directories of the overlay with that ``st_dev``, the topmost first; none for another file system."""
+    """Return the directories of the overlay with the ``st_dev`` *device*, topmost first; none for another type."""
     mount = mounts.of_device(device)
     if mount is None or mount.kind != b"overlay":
         return []
@@ -144,14 +145,14 @@ def _layers(device: int) -> list[str]:
 
 
 def _named(options: str) -> list[str]:
-    """Return the layers that the mount *options* of an overlay name, the topmost first."""
+    """Return the layers in the mount *options* of an overlay, topmost first."""
     found = dict(part.partition("=")[::2] for part in options.split(","))
     upper = [found["upperdir"]] if "upperdir" in found else []
     return upper + found.get("lowerdir", "").split(":")
 
 
 def _commands(root: int, wanted: Container) -> Iterator[str]:
-    """Yield the programs that the words of the command name: the first, an interpreter, what a script may execute."""
+    """Yield the programs that the command's words name: the first word, an interpreter, what a script may execute."""
     for word in wanted.words:
         if not word or word.startswith("-"):
             continue
@@ -209,5 +210,5 @@ def _text(whole: dict[str, Any], key: str) -> str:
 
 
 def read_state() -> bytes:
-    """Return what the engine says of the container, from standard input."""
+    """Return the container's state, which the engine gives on standard input."""
     return sys.stdin.buffer.read(_LIMIT)

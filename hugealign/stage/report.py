@@ -1,4 +1,4 @@
-"""What was staged, for people and as JSON.  Pure: returns text."""
+"""Show what was staged, for people and as JSON.  Pure: returns text."""
 
 import json
 import shlex
@@ -12,7 +12,7 @@ SCHEMA = "hugealign.stage/1"
 
 
 def lines(staged: Staged) -> list[str]:
-    """Return what people read of one file."""
+    """Return the lines for people about one file."""
     path = printable(staged.path)
     if staged.state == NO_WINDOW:
         return [f"{path}: not staged: no whole window of text; try: hugealign stage --fix {shlex.quote(path)}"]
@@ -28,7 +28,7 @@ def lines(staged: Staged) -> list[str]:
 
 
 def document(place: str, staged: Sequence[Staged], errors: Sequence[tuple[str, str]]) -> str:
-    """Return the JSON document ``hugealign.stage/1`` of files that were staged; sizes are bytes."""
+    """Return the JSON document ``hugealign.stage/1`` for staged files; sizes are bytes."""
     files = [
         {
             "path": printable(one.path),
@@ -47,7 +47,7 @@ def document(place: str, staged: Sequence[Staged], errors: Sequence[tuple[str, s
 
 
 def entries_document(place: str, entries: Sequence[StoredCopy]) -> str:
-    """Return the JSON document ``hugealign.stage/1`` of the copies that are or were in the store; sizes are bytes."""
+    """Return the JSON document ``hugealign.stage/1`` for the copies that are or were in the store; sizes are bytes."""
     copies = [
         {"path": printable(e.path), "size": e.size, "current": e.current, "fixed": e.fixed, "identity": e.identity}
         for e in entries

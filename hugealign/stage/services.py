@@ -1,6 +1,6 @@
-"""What a systemd service executes: asked of the manager where one runs, read in its unit files elsewhere.
+"""What a systemd service executes: from the manager if it runs, otherwise from the unit files.
 
-systemd.unit(5) and systemd.service(5) have the forms.
+systemd.unit(5) and systemd.service(5) describe the formats.
 """
 
 import glob
@@ -14,25 +14,25 @@ from hugealign.errors import HugealignError
 from hugealign.numbers import decimal
 from hugealign.units import printable
 
-#: Where units lie, the first counts (systemd.unit(5)).
+#: The directories of units; the first one that has a unit wins (systemd.unit(5)).
 _PLACES = ("/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/lib/systemd/system")
 _SEARCHED = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 _NAME = re.compile(r"[A-Za-z0-9:_.\\-]+(@[A-Za-z0-9:_.\\-]*)?\.service")
-_LONGEST = 200  # characters of a name: ours has some more, and no file name may have over 255
+_LONGEST = 200  # characters of a name: our helper's has a few more, and file names may have at most 255
 _LIMIT = 1 << 20  # bytes of a unit file
-_SECONDS = 120  # that systemctl gets; a reload of many units on a busy machine takes its time
+_SECONDS = 120  # limit for systemctl; reloading many units on a busy machine takes long
 _MOST_PIDS = 1 << 22  # PID_MAX_LIMIT of the kernel
 
 
 class ServiceError(HugealignError):
-    """The unit is no service that can be adopted."""
+    """The unit is not a service that can be adopted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A service: its full *name*; the *programs* that it starts; the process *pid* of it that runs, 0 without one.
+    """A service: its full *name*, the *programs* that it starts, and the *pid* of its running process, 0 without one.
 
-    *environment* is what the unit sets.
+    *environment* is the environment that the unit sets.
     """
 
     name: str
@@ -50,7 +50,7 @@ def full_name(unit: str) -> str:
 
 
 def look(unit: str) -> Service:
-    """Return what there is to know of the service *unit*.  Raises ServiceError."""
+    """Return what is known of the service *unit*.  Raises ServiceError."""
     name = full_name(unit)
     if manager_runs():
         return _shown(name)
@@ -61,10 +61,10 @@ def look(unit: str) -> Service:
 
 
 def starts_early(name: str) -> bool:
-    """Say whether the unit *name* starts before what other services wait for.  Raises ServiceError.
+    """Say whether the unit *name* starts before the units that other services wait for.  Raises ServiceError.
 
-    So does systemd-journald (DefaultDependencies=no).  If it waited for a service of ours, which waits for it, the
-    manager would leave out one of them when it boots.
+    systemd-journald does (DefaultDependencies=no).  If such a unit waited for our helper service, which waits for it,
+    the manager would drop one of them at boot.
     """
     said = _values("\n".join(_files(name)), "DefaultDependencies", "Unit")
     return bool(said) and said[-1].lower() in ("no", "n", "false", "f", "off", "0")
@@ -76,7 +76,7 @@ def manager_runs() -> bool:
 
 
 def systemctl(*words: str) -> str:
-    """Return what systemctl says.  Raises ServiceError."""
+    """Return the output of systemctl.  Raises ServiceError."""
     try:
         done = subprocess.run(
             ["systemctl", "--no-pager", *words],
@@ -110,7 +110,7 @@ def _shown(name: str) -> Service:
 
 
 def _files(name: str) -> Iterator[str]:
-    """Yield the texts of the unit *name* and its drop-ins, in the order in which they count."""
+    """Yield the texts of the unit *name* and its drop-ins, in the order in which they apply."""
     template = re.sub("@.*", "@.service", name)
     names = dict.fromkeys((name, template))
     unit = next((p for n in names for place in _PLACES if os.path.exists(p := f"{place}/{n}")), "")
@@ -131,7 +131,7 @@ def _files(name: str) -> Iterator[str]:
 
 
 def _values(text: str, key: str, of: str = "Service") -> list[str]:
-    """Return the values of *key* in the section *of* units; an empty one forgets those before."""
+    """Return the values of *key* in the section *of* units; an empty value resets those before it."""
     found: list[str] = []
     section = ""
     for line in re.sub(r"\\\n", " ", text).splitlines():
@@ -145,13 +145,13 @@ def _values(text: str, key: str, of: str = "Service") -> list[str]:
 
 
 def _programs(text: str) -> Iterator[str]:
-    """Yield the paths of what ``ExecStart=`` names."""
+    """Yield the paths of the programs in ``ExecStart=``."""
     for value in _values(text, "ExecStart"):
         match = re.match(r"[-@:+!|]*(?:\"([^\"\\]*)\"|'([^'\\]*)'|([^\s\"'\\]+))(?:\s|$)", value)
         path = next((part for part in match.groups() if part), "") if match else ""
         if not path or "%" in path.replace("%%", ""):
             raise ServiceError(f"cannot read ExecStart={printable(value)}; name its program: --file FILE")
         path = path.replace("%%", "%")
-        if "/" not in path:  # systemd looks for it in directories of its own
+        if "/" not in path:  # systemd searches its own list of directories
             path = next((p for d in _SEARCHED if os.path.exists(p := f"{d}/{path}")), path)
         yield path

@@ -1,10 +1,10 @@
-"""A store of huge copies that services share: one tmpfs, one copy for each state of a file.
+"""A store of huge copies that services share: one tmpfs, with one copy for each state of a file.
 
-``STORE/IDENTITY`` is a copy; ``STORE/path/usr/sbin/mariadbd`` is a link to the one of that path, which a service can
-name before it is there.  ``STORE/for/UNIT/usr/sbin/mariadbd`` is one that UNIT alone names, and may take away: a copy
-stays as long as any link leads to it.  A copy gets its name when it is complete, so nobody executes half of one; and
-the link goes as soon as the file is another, so nobody starts an old one.  The store belongs to who made it, root as a
-rule, and others cannot write to it.  Small files take 2 MiB each on such a tmpfs: there are none but copies.
+``STORE/IDENTITY`` is a copy.  ``STORE/path/usr/sbin/mariadbd`` is a link to the copy of that path; a service can refer
+to it before it exists.  ``STORE/for/UNIT/usr/sbin/mariadbd`` is a link of UNIT alone, which may remove it: a copy stays
+as long as any link leads to it.  A copy gets its name when it is complete, so nobody executes half a copy.  The link
+goes as soon as the file changes, so nobody starts an old one.  The store belongs to its creator, usually root, and
+others cannot write to it.  Small files would take 2 MiB each on such a tmpfs, so it holds nothing but copies.
 """
 
 import contextlib
@@ -29,15 +29,15 @@ _LINKS, _OWNED, _LOCK = "path", "for", "lock"
 _LONGEST_NAME = 255  # NAME_MAX
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
-#: The state of a file.
+#: The states of a file after staging.
 MADE, THERE, NO_WINDOW = "made", "there", "no-window"
 
 
 class Staged(Record):
-    """The file at the real *path*, with *windows* of text of which *huge* are huge in its copy of *size* bytes.
+    """The file at the real *path*, with *windows* of text; *huge* of them are huge in its copy of *size* bytes.
 
-    *state* is MADE, THERE, or NO_WINDOW: then there is no copy.  *link* is what to bind over the file.  *rodata*: how
-    many windows of what is only readable are huge, and how many there are; None if nobody asked for them.
+    *state* is MADE, THERE, or NO_WINDOW, which means that there is no copy.  *link* is what to bind over the file.
+    *rodata* is the number of huge windows of read-only data and the number of all such windows; None if not asked for.
     """
 
     path: str
@@ -56,7 +56,7 @@ class Staged(Record):
 
 
 class StoredCopy(Record):
-    """A copy in the store: *current* unless the file at *path* is another by now, or gone."""
+    """A copy in the store; *current* unless the file at *path* was replaced or removed."""
 
     path: str
     identity: str
@@ -74,11 +74,11 @@ def stage(
     private: bool = False,
     owner: str = "",
 ) -> Staged:
-    """Put a huge copy of the file *path* into the store at *place*, with *fix* a fixed one if it has no window.
+    """Put a huge copy of the file *path* into the store at *place*; with *fix*, a fixed copy if the file has no window.
 
-    *limit* bounds the bytes of all copies; 0 is half of the memory, the default of tmpfs.  With *rodata* the windows of
-    what is only readable count, too.  A *private* store is entered by nobody else, and takes what only some may reach.
-    With an *owner*, the link is one of its own.  Raises HugealignError.
+    *limit* bounds the bytes of all copies; 0 means half of the memory, the default of tmpfs.  With *rodata*, the
+    windows of read-only data count, too.  Nobody else may enter a *private* store, so it also takes files that only
+    some users can reach.  With an *owner*, the link belongs to that owner.  Raises HugealignError.
     """
     real, links = os.path.realpath(path), _tree(place, owner)
     with _opened(place, private) as store:
@@ -88,7 +88,7 @@ def stage(
                     _check_reachable(real)
                 return _staged(store, place, links, real, fd, fix, limit, rodata)
         except BaseException:
-            # Whatever went wrong: a link to the copy of an older file must not stay.
+            # Whatever went wrong, a link to the copy of an older file must not stay.
             _unlink(links + real)
             raise
 
@@ -108,7 +108,7 @@ def entries(place: str = DEFAULT) -> list[StoredCopy]:
 def drop(paths: Sequence[str] = (), place: str = DEFAULT) -> list[StoredCopy]:
     """Remove the copies of *paths*, or all, and return them; processes that run from a copy keep it.
 
-    Raises StageError for a path that has none.
+    Raises StageError for a path without a copy.
     """
     wanted = {os.path.realpath(path) for path in paths}
     there = entries(place)
@@ -128,7 +128,7 @@ def drop(paths: Sequence[str] = (), place: str = DEFAULT) -> list[StoredCopy]:
 
 @contextlib.contextmanager
 def found(origin: copies.StagedFile, place: str = DEFAULT) -> Iterator[int | None]:
-    """Yield the open copy of *origin* in the store at *place*; None if there is none, or no store to be trusted."""
+    """Yield the open copy of *origin* in the store at *place*; None without a copy, or without a trusted store."""
     fd = -1
     with contextlib.suppress(OSError, HugealignError), using(os.open(place, _DIRECTORY)) as store:
         _check(store, place)
@@ -149,7 +149,7 @@ def _staged(store: int, place: str, links: str, real: str, fd: int, fix: bool, l
         return Staged(real, NO_WINDOW)
     copies.check(origin)
     if namespace.privileged(fd):
-        # A copy would give them after the file lost them, by an upgrade that closed a hole.
+        # A copy would still give privileges after an upgrade that closes a hole took them from the file.
         raise StageError("it gives privileges, which its copy would still give when the file no longer does")
     identity = origin.identity
     made = not _exists(store, identity)
@@ -165,7 +165,7 @@ def _staged(store: int, place: str, links: str, real: str, fd: int, fix: bool, l
 
 
 def _check_reachable(real: str) -> None:
-    """Check that everybody may come to the file at *real*, as to its copy.  Raises StageError."""
+    """Check that everybody may reach the file at *real*, as its copy.  Raises StageError."""
     directory = os.path.dirname(real)
     while True:
         if not os.stat(directory).st_mode & stat.S_IXOTH:
@@ -176,11 +176,11 @@ def _check_reachable(real: str) -> None:
 
 
 def _copy(store: int, origin: copies.StagedFile, identity: str) -> None:
-    """Make the copy and give it its name when it is complete.  Raises StageError."""
+    """Make the copy, and give it its name when it is complete.  Raises StageError."""
     with using(os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600, dir_fd=store)) as target:
         copies.write(origin, target)
         copies.carry(origin, target)
-        # Closed for writing before it has a name: what is open for writing cannot be executed (ETXTBSY).
+        # Close it for writing before it has a name: a file open for writing cannot be executed (ETXTBSY).
         reading = os.open(f"/proc/self/fd/{target}", os.O_RDONLY | os.O_CLOEXEC)
     try:
         with using(reading):
@@ -196,7 +196,7 @@ def _make_room(store: int, origin: copies.StagedFile, limit: int) -> None:
 
 
 def _point(place: str, link: str, identity: str) -> None:
-    """Let *link* lead to the copy *identity*."""
+    """Make *link* lead to the copy *identity*."""
     os.makedirs(os.path.dirname(link), mode=0o755, exist_ok=True)
     target = os.path.relpath(os.path.join(place, identity), os.path.dirname(link))
     with contextlib.suppress(OSError):
@@ -209,7 +209,7 @@ def _point(place: str, link: str, identity: str) -> None:
 
 
 def _remove_stale(store: int, place: str, wanted: AbstractSet[str]) -> None:
-    """Remove the copies of files that are others by now, but *wanted*, and links that a killed one left behind."""
+    """Remove the copies of files that have changed, except *wanted*, and links left by killed runs."""
     for path, link in list(_links(place)):
         identity = os.path.basename(os.readlink(link))
         if not _exists(store, identity) or not _is_current(path, identity):
@@ -218,7 +218,7 @@ def _remove_stale(store: int, place: str, wanted: AbstractSet[str]) -> None:
 
 
 def _remove_unnamed(store: int, place: str, wanted: AbstractSet[str] = frozenset()) -> None:
-    """Remove the copies that no link leads to, but *wanted*."""
+    """Remove the copies that no link leads to, except *wanted*."""
     named = wanted | {os.path.basename(os.readlink(link)) for _, link in _links(place)}
     for name in _copies(store):
         if name not in named:
@@ -226,12 +226,12 @@ def _remove_unnamed(store: int, place: str, wanted: AbstractSet[str] = frozenset
 
 
 def _copies(store: int) -> list[str]:
-    # A tmpfs with huge=always may have files of others in it, if --store names one: those are not ours to remove.
+    # With --store, the tmpfs with huge=always may hold other programs' files: those are not ours to remove.
     return [name for name in os.listdir(store) if copies.is_identity(name)]
 
 
 def _links(place: str) -> Iterator[tuple[str, str]]:
-    """Yield each path that has a copy, and a link that leads there."""
+    """Yield each path that has a copy, with a link that leads there."""
     tops = [os.path.join(place, _LINKS)]
     with contextlib.suppress(FileNotFoundError):
         tops += [os.path.join(place, _OWNED, name) for name in os.listdir(os.path.join(place, _OWNED))]
@@ -244,9 +244,9 @@ def _links(place: str) -> Iterator[tuple[str, str]]:
 
 
 def _tree(place: str, owner: str) -> str:
-    """Return the directory below which links are called as the files are: everybody's, or those of *owner*.
+    """Return the directory below which links mirror the paths of files: the shared one, or that of *owner*.
 
-    Raises StageError for an *owner* that is no name of a directory.
+    Raises StageError for an *owner* that cannot be the name of a directory.
     """
     if owner.startswith(".") or "/" in owner or "\0" in owner or len(os.fsencode(owner)) > _LONGEST_NAME:
         raise StageError(f"{printable(owner)}: no name for links")
@@ -276,7 +276,7 @@ def _exists(store: int, name: str) -> bool:
 
 @contextlib.contextmanager
 def _opened(place: str, private: bool = False) -> Iterator[int]:
-    """Yield the store, open, mounted if it was not.  Raises StageError."""
+    """Yield the open store, after mounting it if need be.  Raises StageError."""
     try:
         _mount(place, private)
         with using(os.open(place, _DIRECTORY)) as fd:
@@ -290,15 +290,15 @@ def _opened(place: str, private: bool = False) -> Iterator[int]:
 
 @contextlib.contextmanager
 def _alone(store: int) -> Iterator[None]:
-    """Let nobody else change the store meanwhile.  Raises OSError, StageError."""
-    # A file of its own, which others cannot open, and so not lock.
+    """Keep all other processes from changing the store meanwhile.  Raises OSError, StageError."""
+    # A separate file, which others cannot open and therefore cannot lock.
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     with using(os.open(_LOCK, flags, 0o600, dir_fd=store)) as fd, _locked(fd):
         yield
 
 
 def _mount(place: str, private: bool) -> None:
-    """Mount a tmpfs at *place*, if nothing is mounted there.  Raises OSError, StageError, NamespaceError."""
+    """Mount a tmpfs at *place*, unless something is mounted there.  Raises OSError, StageError, NamespaceError."""
     try:
         os.mkdir(place, 0o700)  # nobody else can lock it before it is mounted
     except OSError:
@@ -317,7 +317,7 @@ def _is_mounted(fd: int) -> bool:
 
 
 def _check(fd: int, place: str) -> None:
-    """Check that the open directory *place* is a store, and that others cannot change it.  Raises StageError."""
+    """Check that the open directory *place* is a store that others cannot change.  Raises StageError."""
     if not _is_mounted(fd):
         raise StageError(f"{printable(place)}: nothing is mounted there")
     if kernel.file_system_of(fd) != "tmpfs" or "huge=always" not in kernel.mount_options_of(fd):
@@ -330,7 +330,7 @@ def _check(fd: int, place: str) -> None:
 
 @contextlib.contextmanager
 def _locked(fd: int) -> Iterator[None]:
-    """Let one at a time go on.  Raises StageError."""
+    """Hold the lock on *fd*, one process at a time.  Raises StageError."""
     if not lock(fd):
         raise StageError("another process keeps the store locked")
     try:

@@ -1,7 +1,7 @@
 """glibc.elf.thp (glibc 2.44): the loader itself asks for huge pages for text and read-only data that begin on a window.
 
-Then pages that the kernel took away come back huge; what lies in the page cache in small pages stays small, so that it
-does not stand for warming.
+Then pages that the kernel took away come back huge; text that the page cache holds in small pages stays small, so the
+tunable does not replace warming.
 """
 
 import os
@@ -12,7 +12,7 @@ from hugealign.regular import opened
 
 VARIABLE, SETTING = "GLIBC_TUNABLES", "glibc.elf.thp=1"
 _NAME = SETTING.partition("=")[0]
-_LARGEST = 8 << 20  # bytes of a loader that are read; real ones have less than 1 MiB
+_LARGEST = 8 << 20  # bytes to read of a loader; real ones have less than 1 MiB
 
 
 def known(path: str) -> bool:
@@ -26,12 +26,12 @@ def known(path: str) -> bool:
     if not loader:
         return False
     with opened(os.fsdecode(loader)) as fd:
-        # `ld.so --list-tunables` prints these names, each of which is whole in the file (dl-tunable-list.h).
+        # `ld.so --list-tunables` prints these names; the file contains each as a whole (dl-tunable-list.h).
         return _NAME.encode() + b"\0" in os.pread(fd, _LARGEST, 0)
 
 
 def added(environ: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
-    """Return *environ* with the setting beside the other tunables, unless it says something of this one already."""
+    """Return *environ* with the setting added to the other tunables, unless it has this one already."""
     name = VARIABLE.encode()
     given = environ.get(name, b"")
     if any(part.partition(b"=")[0] == _NAME.encode() for part in given.split(b":")):

@@ -13,7 +13,7 @@ from hugealign.verification.model import FileReport
 from hugealign.verification.result import Key
 from hugealign.verification.rules import Finding
 
-_PIECE, _PIECES = 1 << 20, 255  # bytes of the report behind its first piece, at most
+_PIECE, _PIECES = 1 << 20, 255  # bytes of a piece of the report, and pieces behind the first one, at most
 
 
 class Baseline:
@@ -31,7 +31,7 @@ class Baseline:
         return self._left[key] >= 0
 
     def fixed(self, paths: list[str], rules: frozenset[str]) -> list[Key]:
-        """Return what was accepted once and not found in the files at *paths* now, of the *rules* that count."""
+        """Return the accepted findings of *rules* that the files at *paths* no longer have."""
         looked_at = {_path(printable(path)) for path in paths}
         return sorted(key for key in self._left.elements() if key[0] in looked_at and key[1] in rules)
 
@@ -40,8 +40,8 @@ def read(path: str, option: str = "--baseline") -> Baseline:
     """Return the baseline in the file at *path*, which *option* named.  Raises UsageError."""
     try:
         with open(path, "rb") as stream:
-            # Piece by piece: one read of the limit takes that much memory first, whatever the file's size.
-            # What does not begin as a report does, such as /dev/zero, is not read to its end.
+            # Piece by piece: one read of the limit would allocate that much memory first, whatever the file's size.
+            # A file that does not begin like a report, such as /dev/zero, is not read to its end.
             first = stream.read(_PIECE)
             rest = iter(lambda: stream.read(_PIECE), b"") if first.lstrip().startswith(b"{") else ()
             data = b"".join((first, *itertools.islice(rest, _PIECES)))
@@ -55,7 +55,7 @@ def parse(data: bytes, name: str, option: str = "--baseline") -> Baseline:
     try:
         document = json.loads(data)
         if document["schema"] != SCHEMA:
-            raise ValueError  # noqa: TRY301  # all that is wrong with the file gets the same message
+            raise ValueError  # noqa: TRY301  # whatever is wrong with the file gets the same message
         return Baseline([key for file in document["files"] for key in _keys(file)])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         make = "hugealign verify --format json -o FILE"

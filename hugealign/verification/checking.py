@@ -1,4 +1,4 @@
-"""Checking one open file: its kind, its coverage, its findings."""
+"""Check one open file: its kind, its coverage, its findings."""
 
 import os
 import stat
@@ -20,9 +20,9 @@ _NO_PROGRAM = {
 
 
 def check_fd(fd: int, name: str, policy: rules.Policy) -> FileReport:
-    """Return what is known of the file behind *fd*, which the report calls *name*.
+    """Return the report on the file behind *fd*, which the report calls *name*.
 
-    What keeps it from being checked becomes the report's reason.
+    An error that keeps it from being checked becomes the report's reason.
     """
     try:
         return _check(fd, name, policy)

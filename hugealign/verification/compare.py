@@ -1,4 +1,4 @@
-"""Before and after: two reports of what is meant to be the same file.  Pure."""
+"""Before and after: two reports on what should be the same file.  Pure."""
 
 from collections import Counter
 from typing import NamedTuple
@@ -12,9 +12,10 @@ BETTER, SAME, WORSE = "better", "same", "worse"
 
 
 class Pair:
-    """One file in its *new* and its *old* form; None where there is none.
+    """One file in its *new* and its *old* form; None if that is missing.
 
-    *gained* and *lost* are the findings that only one of them has; *worse* says, line by line, what got worse.
+    *gained* are the findings that only the new form has, *lost* those that only the old one has; *worse* says, line by
+    line, what got worse.
     """
 
     __slots__ = ("gained", "lost", "new", "old", "worse")
@@ -32,7 +33,7 @@ class Pair:
 
     @property
     def verdict(self) -> str:
-        """BETTER, SAME, WORSE, or UNKNOWN where a side could not be checked."""
+        """BETTER, SAME, WORSE, or UNKNOWN if a side could not be checked."""
         if any(side and side.report.reason for side in (self.new, self.old)):
             return UNKNOWN
         if self.worse:
@@ -65,7 +66,7 @@ def pairs(
 ) -> list[Pair]:
     """Return the pairs of *new* and *old* files, which are (name within its argument, outcome).
 
-    One file on each side is a pair whatever the names.
+    If there is one file on each side, these are a pair whatever their names.
     """
     if len(new) == len(old) == 1:
         return [Pair(new[0][1], old[0][1], fail_on, policy)]
@@ -90,7 +91,7 @@ def _kind(finding: Finding) -> tuple[str, str]:
 
 
 def _lower(new: "FileReport", old: "FileReport", policy: Policy) -> bool:
-    """Return whether coverage sank, by more than the rules forgive: small text, a tail below the pad threshold."""
+    """Return whether coverage sank by more than the rules tolerate: small text, a tail below the pad threshold."""
     if not new.coverage or not old.coverage or new.small:
         return False
     if new.coverage.text - new.coverage.huge <= policy.pad_threshold:
@@ -99,5 +100,5 @@ def _lower(new: "FileReport", old: "FileReport", policy: Policy) -> bool:
 
 
 def _share(one: Coverage, other: Coverage) -> int:
-    """Return the coverage of *one*, in a unit that it shares with that of *other*: fractions without rounding."""
+    """Return the coverage of *one* in a unit that it shares with that of *other*: a fraction without rounding."""
     return one.huge * other.text

@@ -35,7 +35,7 @@ _EXCEPTION = {"files": _LIST, "ignore": _LIST, "reason": _TEXT}
 
 
 class Setting(tuple[Any, str]):
-    """A value, and where it was set: an option, or a line of a file.  No NamedTuple: each takes half a millisecond."""
+    """A value, and where it was set: an option, or a line of a file.  No NamedTuple: each costs half a millisecond."""
 
     __slots__ = ()
 
@@ -50,15 +50,15 @@ class Setting(tuple[Any, str]):
 
     @property
     def where(self) -> str:
-        """By what: ``--option``, or ``FILE:LINE: key``."""
+        """Where it was set: ``--option``, or ``FILE:LINE: key``."""
         return self[1]
 
 
 class Exempt(Record):
-    """Findings that somebody accepts in some files, and why.
+    """Findings that the configuration accepts in some files, and why.
 
-    *files* are patterns, held against the name as it was given, the name below *directory*, and the name in an archive;
-    one without a slash also against the last part of it.
+    *files* are patterns, matched against the name as given, the name below *directory*, and the name in an archive; a
+    pattern without a slash also against the last part of it.
     """
 
     files: tuple[str, ...]
@@ -67,7 +67,7 @@ class Exempt(Record):
     directory: str
 
     def covers(self, path: str) -> bool:
-        """Whether it speaks of the file at *path*, or of that member of an archive."""
+        """Whether it applies to the file at *path*, or to that member of an archive."""
         import fnmatch  # loads re
 
         inner = path.rpartition("!")[2]
@@ -80,13 +80,13 @@ class Exempt(Record):
 
 
 class Configuration(Record):
-    """What the files say: a setting for each key that is there, and the exceptions."""
+    """What the files say: a setting for each key in them, and the exceptions."""
 
     settings: dict[str, Setting]
     exceptions: tuple[Exempt, ...] = ()
 
     def chosen(self, key: str, given: "Any", default: "Any" = None) -> Setting:
-        """Return what counts for *key*: what was *given* as an option, else the file's, else the *default*."""
+        """Return the setting that counts for *key*: the option *given*, else the file's, else the *default*."""
         option = Setting(default if given is None else given, f"--{key}")
         return option if given is not None else self.settings.get(key, option)
 
@@ -97,8 +97,8 @@ NONE = Configuration({})
 def find(directory: str) -> Configuration:
     """Return the configuration for a command that runs in *directory*: the nearest file, from there upward.
 
-    A file that belongs to neither us, nor root, nor the owner of *directory* is an error: in a directory that all may
-    write to, anybody could switch rules off.  Raises UsageError.
+    A file that belongs to neither us, nor root, nor the owner of *directory* is an error: in a world-writable
+    directory, anybody could switch rules off.  Raises UsageError.
     """
     directory = os.path.abspath(directory)
     owners = {0, os.geteuid(), os.stat(directory).st_uid}
@@ -126,7 +126,7 @@ def read(path: str) -> Configuration:
 
 
 class _Table(Record):
-    """The part of a file that is ours, the file's lines, and its *owner*: of the very file that was read."""
+    """The part of a file that is for us, the file's lines, and the *owner* of the very file that was read."""
 
     content: "dict[str, Any]"
     lines: list[str]
@@ -134,7 +134,7 @@ class _Table(Record):
 
 
 def _table(path: str, *, found: bool) -> _Table | None:
-    """Return what the file at *path* holds for us; None for a pyproject.toml without a word of it."""
+    """Return the part of the file at *path* that is for us; None for a pyproject.toml without one."""
     from hugealign import regular
 
     name = printable(path)
@@ -170,7 +170,7 @@ def _table(path: str, *, found: bool) -> _Table | None:
 
 
 def _read(path: str, table: _Table, below: tuple[str, ...]) -> Configuration:
-    """Return the configuration of *path* and of what it extends; *below* are the files that extend it."""
+    """Return the configuration of *path* and of the files that it extends; *below* are the files that extend it."""
     lines = table.lines
     real = os.path.realpath(path)
     if real in below:
@@ -236,9 +236,9 @@ def _checked(value: "Any", kind: str, where: str) -> "Any":
 
 
 def _place(path: str, lines: list[str], key: str, number: int | None = None) -> str:
-    """Return ``FILE:LINE: KEY``: the line where *key* stands, for the exception of that *number* if one is given.
+    """Return ``FILE:LINE: KEY``: the line of *key*, in the exception of that *number* if one is given.
 
-    `tomllib` keeps no places.  Where none is found, as in a table on one line, the table's own line is named.
+    `tomllib` keeps no positions.  If the line is not found, as in a table on one line, the table's own line is named.
     """
     heads = [at for at, line in enumerate(lines) if line.lstrip().startswith("[[")]
     first, last = 0, len(lines)

@@ -1,6 +1,6 @@
 """The rules that need more than the headers of the text segments.  Pure: from facts to findings.
 
-Only `hugealign verify` asks them; what a link checks is in ``rules``.
+Only `hugealign verify` applies them; the rules that a link checks are in ``rules``.
 """
 
 import itertools
@@ -22,7 +22,7 @@ _ALIGNING_GLIBC = (2, 35)
 
 
 def examine(facts: Facts, policy: Policy) -> list[Finding]:
-    """Return the findings of the deeper rules; of a separate debug file only whether it wastes room."""
+    """Return the findings of the deeper rules; for a separate debug file, only whether it wastes disk space."""
     loads = facts.image.load_segments
     if not loads:
         return []
@@ -51,7 +51,7 @@ def _stack(image: Image) -> Iterator[Finding]:
 
 
 def _large(facts: Facts, policy: Policy, text: Segment, windows: int) -> Iterator[Finding]:
-    """Yield what matters only where there is enough text to gain."""
+    """Yield the findings that matter only if there is enough text to gain."""
     if windows:
         yield from _loader(facts, text)
         yield from _thp(facts, policy)
@@ -77,7 +77,7 @@ def _loader(facts: Facts, text: Segment) -> Iterator[Finding]:
 
 
 def _thp(facts: Facts, policy: Policy) -> Iterator[Finding]:
-    """Yield the first text that has windows and for which glibc.elf.thp does not ask."""
+    """Yield a finding for the first text that has windows, but for which glibc.elf.thp does not ask."""
     if _is_musl(facts.dynamic):
         return
     page = policy.page_size

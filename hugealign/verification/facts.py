@@ -1,4 +1,4 @@
-"""Reading what the deeper rules need from one open file, beyond its headers."""
+"""Read what the deeper rules need from one open file, beyond its headers."""
 
 import os
 from typing import NamedTuple
@@ -20,8 +20,8 @@ _CHUNK = 1 << 20
 class Facts(NamedTuple):
     """What a file says.
 
-    *bad_pad* is the address of the first byte of padding that is no trap, None without one; *disk_size* the bytes
-    that the file takes on disk.
+    *bad_pad* is the address of the first byte of padding that is not a trap, None if there is none; *disk_size* is the
+    bytes that the file takes on disk.
     """
 
     image: Image
@@ -42,7 +42,7 @@ class Facts(NamedTuple):
 
     @property
     def debug(self) -> bool:
-        """Whether this is a separate debug file: it describes code that it does not hold."""
+        """Whether this is a separate debug file, which describes code that it does not hold."""
         return is_debug_file(self.image)
 
 

@@ -1,4 +1,4 @@
-"""From the words of the command line to the files that are to be checked: directories, lists of names, batches."""
+"""From the words of the command line to the files to check: directories, lists of names, batches."""
 
 import os
 import stat
@@ -17,7 +17,7 @@ _NAME_LIMIT = 1 << 16  # bytes of one name in a list; the kernel takes 4096
 
 
 class Task(NamedTuple):
-    """A file to be checked, and whether it was named or found in a directory."""
+    """A file to check, and whether it was named or found in a directory."""
 
     path: str
     named: bool
@@ -30,12 +30,12 @@ class Begin(NamedTuple):
 
 
 class End(NamedTuple):
-    """It ends here."""
+    """That directory ends here."""
 
     path: str
 
 
-#: What the list of inputs consists of: files to be checked by the batch, and marks and reports between them.
+#: The parts of the list of inputs: batches of files to check, and marks and reports between them.
 Step = list[Task] | Begin | End | FileReport | Counts
 
 
@@ -85,7 +85,7 @@ def steps(paths: Iterable[str], *, recursive: bool) -> Iterator[Step]:
 
 
 class _Sized(NamedTuple):
-    """A file to be checked, and its size in bytes, 0 if unknown."""
+    """A file to check, and its size in bytes, 0 if unknown."""
 
     task: Task
     size: int

@@ -1,7 +1,7 @@
 """What each known kernel and loader would do with the text of a file.  Pure: from headers to answers.
 
-Each system is a small model of one published piece of source; its conditions are those of the named source, its
-counts are of windows that it *would* map huge once the page cache or the copy allows it.
+Each system is a small model of one published piece of source.  Its conditions are those of the named source; it counts
+the windows that the system *would* map huge once the page cache or the copy allows it.
 """
 
 import functools
@@ -19,7 +19,7 @@ YES, PARTIAL, NO = "yes", "partial", "no"
 
 #: Neither glibc nor the kernel patch aligns to huge pages above this (MAX_THP_PAGESIZE; SZ_32M).
 _LARGEST_ALIGNED = 32 << 20
-#: The page of some kernels for aarch64, and what 32 contiguous entries of its page tables map.
+#: The page of some kernels for aarch64, and the range that 32 contiguous entries of their page tables map.
 _PAGE_64K, _RUN_64K = 64 << 10, 2 << 20
 #: The threshold that Alibaba's documents suggest for hugetext_pad_threshold, in bytes.
 _ANOLIS_THRESHOLD = 4096
@@ -41,7 +41,7 @@ class Eligibility(NamedTuple):
 
 #: How many windows a system maps huge, the bytes of text in them, and why not more.
 _Answer = tuple[int, int, str]
-#: What `_with_alignment` says of the file for a page size and an alignment.
+#: What `_with_alignment` says about the file for a page size and an alignment.
 _Aligned = Callable[[int, int], _Answer]
 
 
@@ -50,7 +50,7 @@ class _System(NamedTuple):
     title: str
     source: str
     judge: Callable[[Image, int, str, _Aligned], _Answer]
-    machine: int | None = None  # only files for this processor are asked about
+    machine: int | None = None  # judges only files for this processor
 
 
 def eligibility(image: Image, page_size: int, kind: str) -> tuple[Eligibility, ...]:
@@ -72,7 +72,7 @@ def eligibility(image: Image, page_size: int, kind: str) -> tuple[Eligibility, .
 
 
 def _with_alignment(image: Image, page: int, alignment: int) -> _Answer:
-    """Judge by the windows that there are when the loader gives the file *alignment*."""
+    """Judge by the windows that there are if the loader gives the file *alignment*."""
     part = coverage(image, page, alignment)
     if part.windows:
         return part.windows, part.huge, ""
@@ -119,7 +119,7 @@ def _musl(image: Image, page: int, kind: str, aligned: _Aligned) -> _Answer:
 
 
 def _pmd_sized(image: Image, page: int) -> bool:
-    """Tell whether a segment is such that the file is aligned to the huge page whatever its p_align."""
+    """Return whether a segment makes the file aligned to the huge page, whatever its p_align."""
     return page <= _LARGEST_ALIGNED and any(
         not s.p_flags & PF_W and not (s.p_vaddr | s.p_offset) % page and s.p_filesz >= page for s in image.load_segments
     )
@@ -128,8 +128,8 @@ def _pmd_sized(image: Image, page: int) -> bool:
 def thp_eligible(segment: Segment, page: int, library: bool) -> bool:
     """Return whether glibc 2.44, with glibc.elf.thp=1, asks for huge pages for *segment*.
 
-    ``_dl_executable_postprocess`` for programs, and for libraries ``_dl_segment_thp_eligible``, which sees the 4 KiB
-    pages of the mapping; both in sysdeps/unix/sysv/linux.
+    See ``_dl_executable_postprocess`` for programs, and for libraries ``_dl_segment_thp_eligible``, which sees the
+    4 KiB pages of the mapping; both are in sysdeps/unix/sysv/linux.
     """
     start, offset, end = segment.p_vaddr, segment.p_offset, segment.p_vaddr + segment.p_memsz
     if library:
@@ -143,7 +143,7 @@ def thp_eligible(segment: Segment, page: int, library: bool) -> bool:
 
 
 def _glibc_thp(image: Image, page: int, kind: str, aligned: _Aligned) -> _Answer:
-    """Judge what the loader asks for; text that it passes over may be huge for other reasons."""
+    """Judge by what the loader asks for; text that it passes over may be huge for other reasons."""
     library = kind == LIBRARY
     alignment = image.load_alignment
     if library and any(thp_eligible(s, page, library) for s in image.load_segments):
@@ -165,7 +165,7 @@ def _binfmt_thp(image: Image, page: int, kind: str, aligned: _Aligned) -> _Answe
 
 
 def _hugetext(image: Image, page: int, kind: str, aligned: _Aligned) -> _Answer:
-    """Judge as hugetext does, which asks for congruence only; see `_hugetext_alignment`."""
+    """Judge as hugetext does, which asks only for congruence; see `_hugetext_alignment`."""
     return aligned(page, _hugetext_alignment(image, page, kind))
 
 

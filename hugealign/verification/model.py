@@ -1,6 +1,6 @@
-"""What is known of one file that was checked.
+"""What is known about one checked file.
 
-Records here and wherever `verify` passes are named tuples: `dataclasses` would cost it 7 ms of 50.
+Records here, and wherever else `verify` passes, are named tuples: `dataclasses` would cost it 7 ms of 50.
 """
 
 from typing import NamedTuple
@@ -14,13 +14,13 @@ OK, FAILED, UNKNOWN = "ok", "failed", "unknown"
 
 
 class FileReport(NamedTuple):
-    """What is known of one file: *verdict* OK, FAILED or UNKNOWN, and for UNKNOWN the *reason*.
+    """What is known about one file: *verdict* is OK, FAILED or UNKNOWN, and *reason* says why it is UNKNOWN.
 
-    *coverages* has an entry for each of *segments*, *coverage* is their sum; *file_size* in bytes.
-    *kernels* says what each known kernel and loader would do with the text; *build_id* is hexadecimal, empty without
-    one; *debug*: a separate debug file, which has no text; *fix_level*: that of the `hugealign fix` which made it;
-    *cure*: the command that gives it windows as it is, if somebody has looked and there is one; *rodata* is what is
-    only readable, counted beside the text.
+    *coverages* has an entry for each of *segments*, and *coverage* is their sum; *file_size* is in bytes.  *kernels*
+    says what each known kernel and loader would do with the text.  *build_id* is hexadecimal, empty if there is none.
+    *debug*: it is a separate debug file, which has no text.  *fix_level* is the level of the `hugealign fix` that made
+    the file.  *cure* is the command that gives the file windows as it is, if one was looked for and found.  *rodata* is
+    the coverage of read-only data, counted separately from the text.
     """
 
     path: str

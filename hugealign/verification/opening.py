@@ -1,8 +1,8 @@
-"""From a name to reports: opens a file, and checks it or the programs in it.
+"""From a name to reports: open a file, and check it or the programs in it.
 
 The first bytes of a file decide what it is, never its name.  A file that was *named* on the command line gets a report,
-if only one that says why it could not be checked; one that merely lies in a directory or an archive is counted if it is
-no program.
+if only one that says why it could not be checked.  A file that is merely found in a directory or an archive is counted
+if it is not a program.
 """
 
 import os
@@ -24,7 +24,7 @@ NO_PROGRAM = "no program or shared library in it"
 
 
 class Terms(NamedTuple):
-    """What is the same for every file."""
+    """The settings that are the same for every file."""
 
     policy: Policy
     max_unpacked: int
@@ -32,10 +32,10 @@ class Terms(NamedTuple):
 
 
 def check_path(task: Task, terms: Terms, counts: Counts) -> Iterator[FileReport]:
-    """Yield what is known of the file that *task* names, or of the programs in it if it is an archive."""
+    """Yield the report on the file that *task* names, or on each program in it if it is an archive."""
     path, named = task
     try:
-        # O_NONBLOCK: opening a FIFO that nobody writes to must not hang; without effect on regular files.
+        # O_NONBLOCK: opening a FIFO without a writer must not hang; no effect on regular files.
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except (OSError, ValueError) as error:
         yield FileReport(path, reason=_cannot_open(path, error))
@@ -90,6 +90,6 @@ def _cannot_open(path: str, error: OSError | ValueError) -> str:
 
 
 def nothing(counts: Counts) -> str:
-    """Return the reason of what holds no program, with what was passed over in it, the *counts*."""
+    """Return the reason for a path that holds no program, with the *counts* of what was passed over in it."""
     skipped = counts.skipped()
     return f"{NO_PROGRAM}{f' ({skipped})' if skipped else ''}"

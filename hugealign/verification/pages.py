@@ -1,7 +1,7 @@
-"""The page of text that each rule has, for `hugealign explain` and docs/rules.md.
+"""The page of text for each rule, for `hugealign explain` and docs/rules.md.
 
-The text itself is one file per rule in ``explain/``; number, title, severity and condition come from the rule, so that
-they cannot disagree.
+The text itself is one file per rule in ``explain/``; number, title, severity and condition come from the rule, so they
+cannot disagree.
 """
 
 import os

@@ -1,7 +1,7 @@
-"""Checking in several processes, with the results in the order of the inputs.
+"""Check files in several processes, with the results in the order of the inputs.
 
 A batch of files is one unit of work.  Each worker has a pipe of its own: if a worker is killed, its pipe ends, and the
-rest of its batch goes to a new one, file by file, so that the file that it died of gets a report.
+rest of its batch goes to a new worker, file by file, so the file that it died on gets a report.
 """
 
 import collections
@@ -50,7 +50,7 @@ class _Worker:
         self.alone = False
 
     def give(self, unit: _Unit, *, alone: bool) -> None:
-        """Let it check what is left of *unit*, *alone*: the first file only."""
+        """Let it check the rest of *unit*; *alone*: only the first file of that."""
         self.unit, self.alone = unit, alone
         with contextlib.suppress(OSError):  # it was killed while it waited: its pipe has ended, which is seen next
             self.connection.send(unit.tasks[unit.finished :][: 1 if alone else None])
@@ -72,7 +72,7 @@ def results(steps: Iterable[Step], terms: Terms, jobs: int) -> Iterator[_Result]
 
 
 class _Pool:
-    """The workers, the units in their order, and those to be given out again."""
+    """The workers, the units in their order, and those to give out again."""
 
     def __init__(self, steps: Iterator[Step], terms: Terms, workers: list[_Worker]) -> None:
         self._steps = steps
@@ -146,7 +146,7 @@ class _Pool:
             self._again.append(unit)
 
     def _replace(self, worker: _Worker) -> None:
-        """*worker* died: give the rest of its unit out again, one file at a time; the one that it had alone is lost."""
+        """*worker* died: give out the rest of its unit again, one file at a time; a file that it had alone is lost."""
         unit = worker.unit
         assert unit is not None  # noqa: S101  # only busy workers are listened to
         worker.process.join()
@@ -171,7 +171,7 @@ def _death(status: int | None) -> str:
 
 
 def _work(connection: _Connection, parents: _Connection, terms: Terms) -> None:
-    """Check batch after batch until the parent closes the pipe; interrupts end it at once, without a word."""
+    """Check batch after batch until the parent closes the pipe; interrupts end it at once, silently."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     parents.close()
     try:
@@ -195,7 +195,7 @@ def _check(connection: _Connection, tasks: list[Task], terms: Terms) -> None:
                 finished, part, sent = 0, [], True
         part.append(counts)
         finished += 1
-        if sent or len(part) >= _PART:  # what is sent in parts ends with a message: no other file is mixed up with it
+        if sent or len(part) >= _PART:  # a file sent in parts ends with a message: no other is mixed in
             connection.send((finished, part, False))
             finished, part = 0, []
     if finished:

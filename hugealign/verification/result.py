@@ -1,4 +1,4 @@
-"""What `verify` found: the reports of the files, as its options see them.  Pure."""
+"""What `verify` found: the reports on the files, as its options judge them.  Pure."""
 
 from typing import NamedTuple
 
@@ -9,19 +9,19 @@ from hugealign.verification.rules import ERROR, NOTE, WARNING, Finding
 
 SEVERITIES = (ERROR, WARNING, NOTE)
 NEVER = "never"
-#: What makes a finding the same one in the next build: path, rule and protection of the segment, not addresses.
+#: The identity of a finding from one build to the next: path, rule and protection of the segment, not addresses.
 Key = tuple[str, str, str]
 
 
 class Accepted(NamedTuple):
-    """A finding that does not count, and the *reason* that the configuration gives; none where a baseline has it."""
+    """A finding that does not count, and the *reason* that the configuration gives; empty if a baseline accepts it."""
 
     finding: Finding
     reason: str = ""
 
 
 class FileResult(NamedTuple):
-    """One file: its *findings* that count, and those that somebody *accepted*.  *fail_on* is a severity or NEVER."""
+    """One file: the *findings* that count, and the *accepted* ones, which do not.  *fail_on* is a severity or NEVER."""
 
     report: FileReport
     findings: tuple[Finding, ...]
@@ -38,15 +38,15 @@ class FileResult(NamedTuple):
         """OK, FAILED or UNKNOWN."""
         if self.report.reason:
             return UNKNOWN
-        # With --fail-on=never only the exit status is spared; the report says what is so.
+        # --fail-on=never spares only the exit status; the report still says what is so.
         level = ERROR if self.fail_on == NEVER else self.fail_on
         return FAILED if any(at_or_above(finding.rule.severity, level) for finding in self.findings) else OK
 
 
 class Verification(NamedTuple):
-    """A whole run.  *fixed* are findings of the baseline that are gone; *skipped* says what a walk passed over.
+    """A whole run.  *fixed* are findings of the baseline that are gone; *skipped* says what was passed over.
 
-    *empty* counts the archives and directories that hold no program, and need not.
+    *empty* counts the archives and directories that hold no program and are allowed not to.
     """
 
     files: tuple[FileResult, ...]
@@ -74,7 +74,7 @@ class Verification(NamedTuple):
         return total([file.report.coverage for file in self.files if file.report.coverage])
 
     def rodata(self) -> RodataCoverage:
-        """Return the coverage of what is only readable, of all files that were checked."""
+        """Return the coverage of the read-only data of all files that were checked."""
         parts = [file.report.rodata for file in self.files if file.report.rodata]
         sums = (sum(getattr(part, name) for part in parts) for name in ("size", "huge", "windows", "pad"))
         return RodataCoverage(*sums)

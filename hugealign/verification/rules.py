@@ -1,7 +1,7 @@
-"""The rules, as data, and the check of those that need no more than the headers.
+"""The rules as data, and the check of those that need no more than the headers.
 
 The check runs after every link: no imports but our own, no I/O.  ``examine`` holds the rules that only ``verify``
-asks.
+applies.
 """
 
 from hugealign.elf.coverage import coverage
@@ -21,14 +21,14 @@ ERROR, WARNING, NOTE = "error", "warning", "note"
 
 RELINK = 'relink with CC="hugealign gcc" (or hugealign clang, …)'
 
-#: The rules that say that windows are missing, which other headers may give a finished file; and one that such an edit
-#: brings about.
+#: The rules that report missing windows, which an edit of the headers may give a finished file; and a rule that such an
+#: edit breaks.
 LACK_WINDOWS = ("HA001", "HA003", "HA004", "HA005")
 DATA_IN_TEXT = "HA009"
 
 
 class Rule(Record):
-    """One rule: *condition* is what it rests on in the kernel or the loader, *fix* the command that mends it.
+    """One rule: *condition* is what it rests on in the kernel or the loader, *fix* is what to do about a finding.
 
     The long text is ``pages.page(rule.id)``.
     """
@@ -222,7 +222,7 @@ RULES = {
 
 
 class Policy(Record):
-    """What is asked of a file.  Sizes are bytes; *itlb_2m* is how many 2 MiB entries *cpu* has, 0 if not asked."""
+    """What is required of a file.  Sizes are bytes; *itlb_2m* is how many 2 MiB entries *cpu* has, 0 if not asked."""
 
     page_size: int = PAGE_SIZE
     min_text: int = MIN_TEXT
@@ -243,10 +243,10 @@ class Finding:
 
 
 def check(image: "Image", policy: Policy) -> list[Finding]:
-    """Return what keeps the text of *image* from lying in whole windows; empty when all is well.
+    """Return what keeps the text of *image* from lying in whole windows; empty if nothing does.
 
     Text smaller than ``policy.min_text`` is not checked against the placement rules: it fits the 4 KiB entries
-    of every current iTLB (64 and more), so there is nothing to win.
+    of every current iTLB (64 and more), so there is nothing to gain.
     """
     findings = [finding for segment in image.text_segments for finding in _structure(image, segment)]
     placed: list[Finding] = []
@@ -256,7 +256,7 @@ def check(image: "Image", policy: Policy) -> list[Finding]:
         for segment in image.text_segments:
             placed += _placement(image, segment, policy)
             placed += _among(segment, data)
-    # Where each is whole windows, it has neither head nor tail of its own: what BOLT makes, when it has been fixed.
+    # Segments that each consist of whole windows have no head or tail of their own, such as BOLT's after a fix.
     if not large or any(finding.rule.severity == ERROR for finding in placed):
         findings += [Finding("HA007", segment, "a second executable segment") for segment in image.text_segments[1:]]
     return findings + placed

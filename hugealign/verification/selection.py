@@ -1,4 +1,4 @@
-"""Which rules count in a run, and what they make of a file's report.  Pure."""
+"""Which rules count in a run, and how they judge a file's report.  Pure."""
 
 from hugealign.errors import UsageError
 from hugealign.units import printable
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Selection:
-    """The rules that count, by id, where they do not, and the severity from which on a finding fails a file."""
+    """The rules that count, by id, the exceptions to them, and the lowest severity at which a finding fails a file."""
 
     __slots__ = ("_exceptions", "fail_on", "rules")
 
@@ -27,7 +27,7 @@ class Selection:
         exceptions: "Sequence[Exempt]" = (),
         places: tuple[str, str] = ("--select", "--ignore"),
     ) -> None:
-        """*select* and *ignore* are words of ids with commas between them; *places* say where they come from.
+        """*select* and *ignore* are words of ids separated by commas; *places* say where these words come from.
 
         Raises UsageError for an unknown id.
         """
@@ -37,7 +37,7 @@ class Selection:
         self._exceptions = [(exempt, _ids(exempt.ignore.value, exempt.ignore.where)) for exempt in exceptions]
 
     def judge(self, report: FileReport, baseline: "Baseline | None" = None) -> FileResult:
-        """Return what *report* comes to under this selection, without what exceptions and *baseline* accept."""
+        """Return the result of *report* under this selection, without findings that exceptions or *baseline* accept."""
         findings: list[Finding] = []
         accepted: list[Accepted] = []
         here = [
@@ -62,7 +62,7 @@ def _ids(words: list[str], option: str) -> set[str]:
 
 
 def no_rule(word: str) -> str:
-    """Return what is said of *word*, which is the id of no rule: which one may be meant, and where they are listed."""
+    """Return the message about *word*, which is no rule's id: which rule may be meant, or where they are listed."""
     number = "".join(char for char in word if char in "0123456789").lstrip("0")
     meant = f"HA{number:0>3}"
     near = f"did you mean {meant}?" if meant in RULES else "`hugealign explain` lists them"

@@ -1,4 +1,4 @@
-"""The command `verify`, as functions: files in, a record of what was found.  Prints nothing.
+"""The command `verify` as functions: files in, a record of the findings out.  Prints nothing.
 
 >>> hugealign.verify("build/server").status
 0
@@ -42,12 +42,12 @@ def verify(
     allow_empty: bool = False,
     progress: "Callable[[str], None]" = silent,
 ) -> Verification:
-    """Hold the programs and libraries in *paths* against the rules: files, archives, with *recursive* directories.
+    """Check the programs and libraries in *paths* against the rules: files, archives and, if *recursive*, directories.
 
-    *policy* says what is asked of a file, *selection* which rules count and which findings fail.  *jobs* processes
-    check at a time; an archive may unpack to *max_unpacked* bytes.  With *allow_empty* archives and directories
-    without a program are only counted.  *progress* is told how many files were checked.  What keeps a file from being
-    checked is the `reason` of its result, never an exception.
+    *policy* says what is required of a file, *selection* which rules count and which findings fail.  *jobs* processes
+    check in parallel; an archive may unpack to *max_unpacked* bytes.  With *allow_empty*, archives and directories
+    without a program are only counted.  *progress* is told how many files were checked.  If a file cannot be checked,
+    the `reason` of its result says why; that never raises an exception.
     """
     policy, selection = policy or Policy(), selection or Selection()
     counts = Counts()
@@ -82,7 +82,7 @@ def compare(
     jobs: int = 1,
     max_unpacked: int = MAX_UNPACKED,
 ) -> Comparison:
-    """Hold each of *new* against the *old* in the same place; what lies in them, against what has the same name."""
+    """Compare each of *new* with the *old* in the same position; the files in them, with those of the same name."""
     policy, selection = policy or Policy(), selection or Selection()
     if len(new) != len(old):
         raise UsageError(f"verify: {len(new)} FILE and {len(old)} OLD; give one OLD for each FILE")
@@ -101,7 +101,7 @@ def compare(
 
 
 def policy_for(page_size: int, min_text: int, pad_threshold: int, cpu: str = "", option: str = "--cpu") -> Policy:
-    """Return the policy of these sizes, in bytes, for the processor called *cpu*, which *option* named.
+    """Return the policy with these sizes, in bytes, for the processor called *cpu*, which *option* named.
 
     Raises UsageError.
     """
@@ -126,7 +126,7 @@ def check_all(
 ) -> "Iterator[FileReport]":
     """Yield a report per program in *paths*, in their order, and a report on each path that holds none.
 
-    *recursive* allows directories; *jobs* processes check at a time; *counts* takes up what was passed over.
+    *recursive* allows directories; *jobs* processes check in parallel; *counts* adds up what was passed over.
     """
     counts = Counts() if counts is None else counts
     terms = Terms(policy, max_unpacked, Allowance())

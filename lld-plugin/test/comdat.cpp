@@ -1,4 +1,4 @@
-// A function of a group stays in it, so that the linker keeps one of it.
+// A function in a group stays in it, so the linker keeps one copy.
 // RUN: echo '# hugealign.order/1' > %t && echo _Z6sharedi >> %t
 // RUN: env HUGEALIGN_PROFILE=%t %clang -O0 -c %s -o %t.1.o
 // RUN: env HUGEALIGN_PROFILE=%t %clang -O0 -DOTHER -c %s -o %t.2.o

@@ -1,4 +1,4 @@
-// What else a build does with CFLAGS: nothing of it may warn.  clang 14 takes offence at the bare option when it
+// Other things that a build does with CFLAGS: none of them may warn.  clang 14 objects to the bare option when it
 // assembles, hence the options around it.
 // DEFINE: %{quiet} = clang -Werror --start-no-unused-arguments -fpass-plugin=%plugin --end-no-unused-arguments
 // RUN: rm -rf %t && mkdir %t && cd %t && cp %s x.c && echo '.globl x' > x.s && cp x.s x.S && echo 'int hot(int);' > x.h

@@ -1,4 +1,4 @@
-; Names as an order file escapes them; what ThinLTO adds to a name is no part of it, on either side.
+; Names as an order file escapes them; what ThinLTO adds to a name is not part of it, on either side.
 ; RUN: split-file %s %t
 ; RUN: env HUGEALIGN_PROFILE=%t/order %hot %t/code.ll | FileCheck %s --implicit-check-not='section "'
 

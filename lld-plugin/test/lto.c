@@ -12,12 +12,12 @@
 
 // REDEFINE: %{lto} = full
 // RUN: %{compile} && %{profile} %{link} && %{look} --check-prefixes=WANTED,HELPER
-// In full LTO's one module the source files are not told apart any more: only the compilation can.
+// Full LTO's single module no longer tells the source files apart: only the compilation can.
 // RUN: %{plain} && %{profile} %{link} && %{look} --check-prefixes=WANTED
 // REDEFINE: %{lto} = thin
 // RUN: %{compile} && %{profile} %{link} && %{look} --check-prefixes=WANTED,HELPER
 // RUN: %{plain} && %{profile} %{link} && %{look} --check-prefixes=WANTED,HELPER
-// What the compilation has marked is known to the link without an order file.
+// The link knows what the compilation has marked, without an order file.
 // RUN: %{compile} && %{link} && %{look} --check-prefixes=WANTED,HELPER
 // WANTED-DAG: <wanted>:
 // HELPER-DAG: <helper{{.*}}>:
@@ -26,7 +26,7 @@
 // RUN: env HUGEALIGN_PROFILE=/nowhere %{link} 2>&1 | FileCheck %s --check-prefix=WARNED --implicit-check-not=warning
 // WARNED: warning: hugealign: /nowhere: No such file or directory; no section was changed
 
-// On clang's own command line for the link the option does nothing: lld is not told.
+// On clang's own command line for the link, the option does nothing: clang does not tell lld.
 // RUN: %{plain} && %{profile} %clang -flto -fuse-ld=lld -shared -Wl,-z,keep-text-section-prefix %t/1.o %t/2.o -o %t/driver.so
 // RUN: llvm-readelf -SW %t/driver.so | FileCheck %s --check-prefix=DRIVER
 // DRIVER-NOT: .text.hot

@@ -1,4 +1,4 @@
-; Just the hot functions get sections, and not those that must stay where they are.
+; Only the hot functions get sections, except those that must stay where they are.
 ; RUN: env HUGEALIGN_PROFILE=%S/Inputs/hot.order %hot %s | FileCheck %s --implicit-check-not='section "'
 ; RUN: %hot %s | FileCheck %s --check-prefix=WITHOUT
 

@@ -8,18 +8,18 @@ from tests.archive.packages import Package
 _HEAD = """\
 # Debian's packages, built twice
 
-Written by `make test-archive`. {built} source packages of Debian 12 were built twice: as they are, and with hugealign.
-Each was built as Debian's build machines do it (`dpkg-buildpackage -B`, its test suite on, no network, not as root).
-{same} came out the same; {different} differ in something, and the cause stands below the table.
-{laid_out} of the {built} have programs large enough to be laid out; in the others hugealign has to change nothing.
+Written by `make test-archive`, which built {built} source packages of Debian 12 twice: as they are, and with hugealign.
+It built each as Debian's build machines do (`dpkg-buildpackage -B`, test suite on, no network, not as root).
+{same} came out the same; {different} differ in something, and the cause is given below the table.
+{laid_out} of the {built} have programs large enough to lay out; in the others, hugealign must change nothing.
 
 - *how*: *sequence* is one line, `Build-Depends: dh-sequence-hugealign`; *shims* is
   `hugealign build -- dpkg-buildpackage`, for packages whose `debian/rules` does not use `dh`.
-- *suite*: how many lines of summary the package's tests printed. They are compared without their times.
-- *files*: those in all packages, compared by name, mode and owner; so are the packages' dependencies.
-- *programs*: programs and libraries, whose guards are compared (stack, RELRO, `-z now`, PIE, control flow, read-only
-  text). *large*: those with 256 KiB of text or more, which is where hugealign acts; each must pass `hugealign verify`.
-- *windows*: whole windows of 2 MiB in all of them, without hugealign and with it.
+- *suite*: how many summary lines the package's tests printed. They are compared without their times.
+- *files*: the files in all packages, compared by name, mode and owner; the packages' dependencies are compared, too.
+- *programs*: programs and libraries. Their guards are compared (stack, RELRO, `-z now`, PIE, control flow, read-only
+  text). *large*: those with 256 KiB of text or more, where hugealign acts; each must pass `hugealign verify`.
+- *windows*: whole 2 MiB windows in all of them, without and with hugealign.
 
 | package | build system | how | suite | files | programs | large | windows | differences |
 |---|---|---|--:|--:|--:|--:|--:|--:|

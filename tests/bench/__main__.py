@@ -27,7 +27,7 @@ from tests.link.bulk import bulk_object
 from tests.support import HUGEALIGN, ROOT
 
 POSTGRES = ROOT / "build" / "postgres"
-#: What bash does for a tab behind the words of a command line.
+#: What bash does for a tab after the words of a command line.
 TAB = 'source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _hugealign; ((${#COMPREPLY[@]}))'
 COMPLETIONS = ROOT / "share" / "bash-completion" / "completions" / "hugealign"
 
@@ -42,11 +42,11 @@ def demo_objects(directory: Path) -> list[str]:
 
 
 def postgres_link() -> tuple[list[str], Path] | None:
-    """Return the command that links the plain build's server, and its directory, if it has been built."""
+    """Return the command that links the plain build's server, and its directory, if it is built."""
     directory = POSTGRES / "trees" / "plain" / "src" / "backend"
     if not (directory / "postgres").exists():
         return None
-    # -W: as if an input had just changed; -n: only print.
+    # -W: as if this input had just changed; -n: only print.
     words = ["make", "-n", "-W", "main/main.o", "postgres"]
     lines = subprocess.run(words, cwd=directory, capture_output=True, text=True, check=False).stdout.splitlines()
     line = next((line for line in lines if " -o postgres" in line), None)

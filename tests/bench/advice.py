@@ -142,11 +142,11 @@ def row(program: Program, pages: "Counter[Page]", cpu: str, simulation: tuple[fl
 HEAD = """\
 # What `advise` says, against simulated misses
 
-Written by `python -m tests.bench.advice --write docs/results/advise.md`; {cpus} is what the answers are for, each
-program on both. *beyond* is the number of the answer: the share of the samples on 4 KiB pages beyond the entries of the
-first-level instruction TLB. The misses are from a trace of the same command under QEMU, all text of the program in
-small pages, then all in huge ones (its libraries stay small), for each thousand instructions. They call for huge pages
-from {much} on, and not below {little}.
+Written by `python -m tests.bench.advice --write docs/results/advise.md`. The answers are for {cpus}, each
+program on both. *beyond* is the number in the answer: the share of the samples on 4 KiB pages beyond the entries of the
+first-level instruction TLB. The misses are per thousand instructions. They are from a trace of the same command under
+QEMU: with all text of the program on small pages, then with all of it on huge pages (its libraries stay small). They
+call for huge pages from {much} on, and not below {little}.
 
 | program | for | samples | pages with 50, 90, 99 % | windows, 99 % | beyond | unseen | misses, 4 KiB | 2 MiB | \
 simulated | advise |
@@ -183,8 +183,8 @@ def main() -> int:
                     same += good
                     wrong += bad
                     print(line, flush=True)
-    rest = "in the others one of the two says perhaps"
-    summary = f"Of {len(lines)} answers {same} are the simulation's and {wrong} the contrary; {rest}."
+    rest = "in the others, one of the two says maybe"
+    summary = f"Of {len(lines)} answers, {same} match the simulation and {wrong} contradict it; {rest}."
     print(summary)
     if args.write:
         text = HEAD.format(cpus=" and ".join(CPUS), much=_MUCH, little=_LITTLE)

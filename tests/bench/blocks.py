@@ -1,7 +1,7 @@
-"""What blocks cost: ``python -m tests.bench.blocks [gawk|clang]``.
+"""The cost of blocks: ``python -m tests.bench.blocks [gawk|clang]``.
 
-`order --blocks` of a trace, compiling with its list, linking in its order: with LLD, plain and divided, in turn.  The
-programs are those of `tests.bench.peers`, which has to have run.  Of clang, a few sources are compiled.
+It times `order --blocks` of a trace, compiling with its list, and linking in its order with LLD, plain and divided in
+turn.  The programs come from `tests.bench.peers`, which has to run first.  Of clang, it compiles a few sources.
 """
 
 import argparse
@@ -16,13 +16,13 @@ from tests.bench.timing import HEADER, Cost, cost, in_turn, show
 from tests.support import HUGEALIGN
 
 ROUNDS = 7
-_SOURCES = 2  # of clang: at even distances among those that are compiled again, by name
+_SOURCES = 2  # of clang: evenly spaced, by name, among those that are recompiled
 
 Command = tuple[list[str], Path]
 
 
 def gawk(program: Program) -> list[Command]:
-    """Return the command that compiles all of gawk, as long as no list is named."""
+    """Return the command that compiles all of gawk, still without a list."""
     files, flags = heldout.gawk_units(program.directory)
     return [(["clang-19", "-w", "-O2", "-fPIE", *flags, "-c", *map(str, files)], program.directory / "timed.units")]
 
@@ -40,7 +40,7 @@ COMPILED = {"gawk": gawk, "clang": clang}
 
 
 def main() -> None:
-    """Time all three in turn with what they are held against, and print."""
+    """Time all three, each in turn with its baseline, and print."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.blocks")
     parser.add_argument("program", nargs="?", default="gawk", choices=COMPILED)
     program = PROGRAMS[parser.parse_args().program]()

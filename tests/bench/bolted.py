@@ -1,12 +1,12 @@
 """BOLT's output of large programs, made whole by `hugealign fix`: ``python -m tests.bench.bolted [NAME]...``.
 
-Each program of tests/bench/peers is linked by `hugealign` with its relocations (``-Wl,-q``).  BOLT rewrites it by the
-recipe of its README, with the branches that ``python -m tests.bench.peers --program NAME`` took from a run before.
-What it made goes through `fix`, `verify` and `warm`.  The three files then do the same work: clang compiles every
-program of tests/corpus/cxx, PostgreSQL passes its tests, the others make their two runs.  It prints the windows of
-each, what `verify` finds, and those that the kernel has mapped huge at the end of a run, which clang's `main` waits at,
-and in PostgreSQL's process that waits for clients; it fails if an output or a status differs, or a test fails.
-PostgreSQL (`tests.bench.postgres`) needs no run before.
+`hugealign` links each program of tests/bench/peers with its relocations (``-Wl,-q``).  BOLT rewrites it by the recipe
+of its README, with the branches that ``python -m tests.bench.peers --program NAME`` recorded in an earlier run.  Its
+output goes through `fix`, `verify` and `warm`.  The three files then do the same work: clang compiles every program of
+tests/corpus/cxx, PostgreSQL passes its tests, the others make their two runs.  It prints the windows of each, the
+findings of `verify`, and the windows that the kernel has mapped huge at the end of a run, where clang's `main` waits,
+and in PostgreSQL's process that waits for clients.  It fails if an output or a status differs, or if a test fails.
+PostgreSQL (`tests.bench.postgres`) needs no earlier run.
 """
 
 import argparse
@@ -29,14 +29,14 @@ _NAMES = ("clang", "postgres", "sqlite", "script")
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one file did: its *status* and *output*, of which objects that it wrote are a part."""
+    """What one file did: its *status* and its *output*, including objects that it wrote."""
 
     status: int
     output: bytes
 
 
 def did(program: Program, file: Path) -> dict[str, Work]:
-    """Return what *file*, a build of *program*, does, by the name of the work."""
+    """Return the work of *file*, a build of *program*, by name."""
     if program.name != "clang":
         runs = {"train": program.train, "test": program.test}
         return {name: ran(file, arguments, program.directory) for name, arguments in runs.items()}
@@ -72,13 +72,13 @@ def ran(file: Path, arguments: tuple[str, ...], directory: Path) -> Work:
 
 
 def asked(command: str, file: Path) -> dict[str, Any]:
-    """Return the only file of what `hugealign COMMAND --json FILE` answers."""
+    """Return the only file in the answer of `hugealign COMMAND --json FILE`."""
     (found,) = json.loads(run(HUGEALIGN, command, "--json", file).stdout)["files"]
     return dict(found)
 
 
 def three(program: Program) -> dict[str, Path]:
-    """Make and return the linked file, BOLT's of it, and that one fixed."""
+    """Make and return the linked file, BOLT's output for it, and that output fixed."""
     data = program.directory / "full.fdata"
     if not data.exists():
         raise SystemExit(f"{data} is not there; first: python -m tests.bench.peers --program {program.name}")
@@ -93,7 +93,7 @@ def three(program: Program) -> dict[str, Path]:
 
 
 def ready(file: Path) -> tuple[str, str, str]:
-    """Warm *file* and return its windows, what `verify` finds, and how many of the windows are huge now."""
+    """Warm *file* and return its windows, the findings of `verify`, and how many windows are huge now."""
     found, warmed = asked("verify", file), asked("warm", file)
     rules = ", ".join(sorted({one["id"] for one in found["findings"]})) or "--"
     return str(found["coverage"]["windows"]), rules, f"{warmed['windows_huge']} of {warmed['windows']}"
@@ -105,7 +105,7 @@ def show(*cells: str) -> None:
 
 
 def measure(program: Program) -> bool:
-    """Print the lines of *program*; return whether its files all do the same."""
+    """Print the lines of *program*; return whether all its files do the same."""
     reference, same = did(program, program.directory / "plain.lld"), True
     for title, file in three(program).items():
         cells = ready(file)
@@ -121,7 +121,7 @@ def measure(program: Program) -> bool:
 
 
 def measure_postgres() -> bool:
-    """Print the lines of PostgreSQL; ends if a test fails."""
+    """Print the lines of PostgreSQL; exit if a test fails."""
     for title, file in postgres.three().items():
         cells, passed = ready(file), postgres.tested(file)
         show("postgres", title, *cells, str(postgres.alive()), passed)
@@ -133,11 +133,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.bench.bolted", description=(__doc__ or "").partition("\n")[0]
     )
-    # Before Python 3.12 choices are held against the empty list, too.
+    # Before Python 3.12, argparse checks the empty list against choices too.
     parser.add_argument("programs", nargs="*", choices=(*_NAMES, []), metavar="|".join(_NAMES), help="default: all")
     print("| program | file | windows | `verify` finds | huge in the cache | at the end of a run | the same output |")
     print("|---|---|--:|---|--:|--:|--:|")
-    # All, also behind a failure.
+    # All of them, even after a failure.
     names = parser.parse_args().programs or _NAMES
     same = [measure_postgres() if name == "postgres" else measure(PROGRAMS[name]()) for name in names]
     return int(not all(same))

@@ -2,10 +2,10 @@
 
 ``python -m tests.bench.data docs/results/rodata.md`` traces each program once, by ``hugealign trace --data``,
 and writes the answer.  Fetches, loads and stores go through models of both first-level TLBs and of the second level,
-which serves both where the processor has it so (``hugealign simulate --data``).  Each model runs four times: nothing
-huge, the text huge, read-only data huge, both; of the program and of its libraries, as a link with
-``HUGEALIGN_SEGMENTS=text,rodata`` lays them out, in whole windows.  Stack, heap and written data stay on 4 KiB pages.
-It counts misses of one thread, not time, and not those of the kernel.
+which serves both if the processor shares it (``hugealign simulate --data``).  Each model runs four times: with nothing
+huge, the text huge, read-only data huge, and both.  This applies to the program and its libraries, in whole
+windows, as a link with ``HUGEALIGN_SEGMENTS=text,rodata`` lays them out.  Stack, heap and written data stay on 4 KiB
+pages.  The counts are misses of one thread, without the kernel's; they are not time.
 """
 
 import datetime as dt
@@ -109,8 +109,8 @@ def document(found: dict[str, DataSimulation]) -> str:
     return (
         f"# Do read-only data on huge pages pay?\n\nWritten by `python -m tests.bench.data`, "
         f"{dt.datetime.now(tz=dt.UTC).date()}.\n\n{head}\n\n"
-        "What is saved: of iTLB misses by huge text; then, with the text huge, of dTLB misses and of walks for data by "
-        "huge\nread-only data.\n\n"
+        "The first figure is the share of iTLB misses that huge text saves. The others are the shares of dTLB misses "
+        "and of\nwalks for data that huge read-only data saves when the text is huge.\n\n"
         "| program | processor | iTLB misses saved by text | dTLB misses saved by data | walks for data saved |"
         f"\n|---|---|--:|--:|--:|\n{chr(10).join(rows)}\n\n"
         "## Misses for a thousand instructions\n\n"

@@ -1,8 +1,7 @@
-"""What orders from samples are worth, and what fills windows best: ``python -m tests.bench.filling PROGRAM...``.
+"""The value of orders from samples, and the best fillers for windows: ``python -m tests.bench.filling PROGRAM...``.
 
-docs/order.md says what the numbers were chosen by.  The programs, traces and samples are those of
-`tests.bench.peers`, which has to have run.  Layouts are simulated, not
-linked: misses of a Skylake's first-level instruction TLB.
+docs/order.md says how the numbers were chosen.  The programs, traces and samples come from `tests.bench.peers`, which
+has to run first.  Layouts are simulated, not linked: misses of a Skylake's first-level instruction TLB.
 """
 
 import argparse
@@ -36,7 +35,7 @@ _CHANCES = ("_BESIDE", "_CALLED", "_CALLS")
 
 
 def ways() -> Iterator[tuple[str, dict[str, float]]]:
-    """Yield what is compared: its name, and by how much to multiply how likely something is for each reason."""
+    """Yield the variants to compare: a name, and the factors for the chances that each reason gives."""
     yield "filled with what lies near", {"_CALLED": 0.0, "_CALLS": 0.0}
     yield "and callees", {"_CALLS": 0.0}
     yield "and callers", {}
@@ -45,7 +44,7 @@ def ways() -> Iterator[tuple[str, dict[str, float]]]:
 
 
 def with_callers(ran: Matched, flat: Matched) -> Matched:
-    """Return the samples *flat* as a profiler that walks stacks has them: each with a caller, drawn by its calls."""
+    """Return the samples *flat* as a stack-walking profiler would have them: each with a caller, drawn by the calls."""
     callers: dict[int, Counter[tuple[int, int | None]]] = {}
     for (caller, callee, offset), count in ran.arcs.items():
         callers.setdefault(callee, Counter())[caller, offset] += count
@@ -60,7 +59,7 @@ def with_callers(ran: Matched, flat: Matched) -> Matched:
 
 
 def changed(scales: dict[str, float]) -> dict[str, Any]:
-    """Return the chances of `knapsack` multiplied so."""
+    """Return the chances of `knapsack`, multiplied by *scales*."""
     beside, called, calls = (scales.get(name, 1.0) for name in _CHANCES)
     return {
         "_BESIDE": tuple(chance * beside for chance in knapsack._BESIDE),
@@ -70,7 +69,7 @@ def changed(scales: dict[str, float]) -> dict[str, Any]:
 
 
 def tried(functions: Functions, ran: Matched, calls: Calls) -> Iterator[tuple[str, int, list[int]]]:
-    """Yield each way's name, a number of windows, and the order that it gives for so many."""
+    """Yield the name of each variant, a number of windows, and its order for that number."""
     alone, found = sort(ran, functions), sort(ran, functions, calls)
     for count in COUNTS:
         room = WindowRoom(WINDOW, count)

@@ -1,9 +1,9 @@
-"""``hugealign fix`` of programs of 1 GiB: in place, and into another file beside ``cp`` of the same file.
+"""``hugealign fix`` of programs of 1 GiB: in place, and into another file compared with ``cp`` of the same file.
 
-Run by ``make bench``, or alone.  The programs are in the page cache and on the disk before they are measured.  `fix`
-writes beside its output, syncs and renames; so `cp` is followed by sync(1) of the copy, and neither finds a file of
-that name: truncating one would hand `cp` its pages, still in the processor's caches, and leave fresh memory to `fix`.
-Besides the time on the clock, in which others' work and the disk count, there is a line of processor time.
+Run by ``make bench``, or alone.  The programs are in the page cache and on the disk before the measurement.  `fix`
+writes a file next to its output, syncs and renames it; so sync(1) of the copy follows `cp`, and neither finds a file of
+the output's name: truncating one would give `cp` its pages, still in the processor's caches, and leave fresh memory to
+`fix`.  Wall time includes other work and the disk, so there is a line of processor time too.
 """
 
 import os
@@ -22,7 +22,7 @@ ROUNDS = 9
 
 
 def programs(work: Path) -> tuple[Path, Path]:
-    """Link two programs of SIZE in *work*, the second with contents that a fix has to move."""
+    """Link two programs of SIZE in *work*; the second has contents that a fix has to move."""
     (work / "main.c").write_text(
         "unsigned big_sum(void); int main(void) { return big_sum() == 0; }\n", encoding="ascii"
     )
@@ -44,8 +44,8 @@ def programs(work: Path) -> tuple[Path, Path]:
 
 
 def large_programs() -> None:
-    """Print what fixing them costs."""
-    build = ROOT / "build"  # on a disk, which a directory for temporary files may not be
+    """Print the cost of fixing them."""
+    build = ROOT / "build"  # on a disk; the directory for temporary files may not be
     build.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="bench-fix-", dir=build) as name:
         work = Path(name)
@@ -64,7 +64,7 @@ def large_programs() -> None:
 
 
 def output_of_bolt() -> None:
-    """Print what fixing it costs, where the comparison with the peers has made it."""
+    """Print the cost of fixing it, if the comparison with the peers has made it."""
     for program in sorted(WORK.glob("*/bolt.full.6")):
         command = [str(HUGEALIGN), "fix", program.name, "-o", "out"]
         plain = ["sh", "-c", f"cp --sparse=always {program.name} out && sync out"]
@@ -75,12 +75,12 @@ def output_of_bolt() -> None:
 
 
 def alone(title: str, milliseconds: list[float]) -> None:
-    """Print the median of what nothing is compared with."""
+    """Print the median of a figure without a comparison."""
     print(f"{title:34} {'--':>9} {statistics.median(milliseconds):9.1f}", flush=True)
 
 
 def fresh(argv: list[str], work: Path) -> Timed:
-    """Return what runs *argv*, which writes ``out`` in *work*, with no such file before and the disk idle."""
+    """Return a run of *argv*, which writes ``out`` in *work*, without an old ``out`` and with an idle disk."""
 
     def run() -> Cost:
         (work / "out").unlink(missing_ok=True)

@@ -26,7 +26,7 @@ _POOL = 100
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function that hosts run, so often among all; *calls*: it is seen calling another one."""
+    """A function that hosts run with a certain *weight*; *calls*: it is seen calling another one."""
 
     address: int
     name: str
@@ -36,7 +36,7 @@ class Function:
 
 
 def made_up() -> list[Function]:
-    """Return the functions of a program that is not there."""
+    """Return the functions of an imaginary program."""
     return [
         Function(
             0x401000 + 160 * n, f"_ZN6server{n % 97:02}Module{n:05}{'x' * (n % 23)}EPKcm", b"", 1 / (n + 1), n % 3 == 0
@@ -46,15 +46,16 @@ def made_up() -> list[Function]:
 
 
 def seen(found: counts.Counts) -> list[Function]:
-    """Return the functions of real counts, as often as they were seen."""
+    """Return the functions in real counts, weighted by their samples."""
     rows = [(key.split(b"\t"), count) for mine in found.values() for key, count in mine.items() if key[:2] == b"f\t"]
     return [Function(int(words[1], 16), counts.name_of(words[2]), words[4], count) for words, count in rows if count]
 
 
 def hosts(directory: Path, number: int, functions: Sequence[Function] | None = None, draws: int = DRAWS) -> list[Path]:
-    """Write the counts of so many hosts, each of which drew so many samples of *functions*.
+    """Write the counts of *number* hosts, each with *draws* samples of *functions*.
 
-    A host has two of a hundred draws, since ten thousand of its own would take longer than all that is measured.
+    A host has two of a hundred prepared draws; drawing anew for ten thousand hosts would take longer than the
+    benchmark.
     """
     chance = random.Random(27)
     functions = functions or made_up()
@@ -88,7 +89,7 @@ def _call(functions: Sequence[Function], number: int, release: int) -> bytes:
 
 
 def show(title: str, cost: tuple[float, float, int]) -> None:
-    """Print what a command cost."""
+    """Print the cost of a command."""
     print(f"{title:60} {cost[0]:7.2f} s, {cost[1]:7.2f} s of the processor, {cost[2]:5} MiB", flush=True)
 
 

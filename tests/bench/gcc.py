@@ -1,16 +1,16 @@
 """Does GCC's own division of hot code from cold gain anything?  ``python -m tests.bench.gcc [NAME]...``.
 
-SQLite and gawk, compiled by gcc at -O2: as they are, with AutoFDO's profile (``-fauto-profile``) and with GCC's own,
-counted by instrumented code (``-fprofile-use``); each as linked by `hugealign gcc` alone, and with an order of a trace
-of the plain build, as one profile gives both, or of the very build, which takes a second run.  Both divide a function:
-what did not run is `f.cold`.  Simulated misses of another run than the one that was learned from, the mean of 16
-places of the libraries.  It prints the table of docs/ordering.md.
+gcc compiles SQLite and gawk at -O2: as they are, with AutoFDO's profile (``-fauto-profile``), and with GCC's own,
+counted by instrumented code (``-fprofile-use``).  `hugealign gcc` links each alone, and with an order from a trace of
+the plain build, where one profile gives both, or of the same build, which takes a second run.  Both profiles divide a
+function: code that did not run is `f.cold`.  Misses are simulated for another run than the one learned from, as the
+mean of 16 places of the libraries.  It prints the table of docs/ordering.md.
 
-AutoFDO's file is made of the trace: ``create_gcov --profiler=text`` takes ranges of addresses that ran and branches.
-It reads DWARF up to version 4.  Debian 12's (0.19) writes the length of a name in words, as gcov's files had it until
-GCC 11; GCC 12 reads bytes there (gcc/gcov-io.cc, gcov_read_string) and crashes.  So the names are written again.
-With the profile, GCC 12.2's vectorizer divides by zero in SQLite (sqlite3Insert).  So nothing of that is vectorized;
-both options are named, since -fauto-profile switches each on again behind -fno-tree-vectorize (gcc/opts.cc).
+AutoFDO's file is made from the trace: ``create_gcov --profiler=text`` takes ranges of addresses that ran, and branches.
+It reads DWARF up to version 4.  Debian 12's version (0.19) writes the length of a name in words, as in gcov's files
+until GCC 11; GCC 12 reads bytes there (gcc/gcov-io.cc, gcov_read_string) and crashes.  So `in_bytes` rewrites the
+names.  With the profile, GCC 12.2's vectorizer divides by zero in SQLite (sqlite3Insert).  So these builds are not
+vectorized; both options are named, since -fauto-profile switches each on again after -fno-tree-vectorize (gcc/opts.cc).
 """
 
 import argparse
@@ -42,11 +42,11 @@ _PROGRAMS: dict[str, tuple[Units, tuple[str, ...], tuple[str, ...], tuple[str, .
 
 
 def ranges(trace: Trace, program: Path, place: Path) -> Path:
-    """Write what ran of *program* as create_gcov's text: ranges of addresses, no single ones, and branches."""
+    """Write the run of *program* as create_gcov's text: ranges of addresses, no single ones, and branches."""
     file = find(trace.description.files, str(program))
     functions = read_functions(program)
     (text,) = functions.image.text_segments
-    ahead = text.p_vaddr - text.p_offset  # it takes offsets in the file
+    ahead = text.p_vaddr - text.p_offset  # create_gcov takes offsets in the file
     branches = profiles.aggregated(trace, file, program, functions, place.with_suffix(".branches"))
     taken = [line.split()[1:4] for line in branches.read_text().splitlines() if line.startswith("B ")]
     rows = zip(executed(trace), trace.block_rows(), strict=True)
@@ -75,7 +75,7 @@ def in_bytes(data: bytes) -> bytes:
 
 
 def auto_profile(trace: Trace, program: Path, place: Path) -> Path:
-    """Return the file for -fauto-profile, made of the *trace* of *program*."""
+    """Return the file for -fauto-profile, made from the *trace* of *program*."""
     text = ranges(trace, program, place.with_suffix(".ranges"))
     words = ["create_gcov", f"-binary={program}", f"-profile={text}", "-profiler=text", "-gcov_version=2"]
     subprocess.run([*words, f"-gcov={place}", f"-log_dir={place.parent}"], check=True, capture_output=True)

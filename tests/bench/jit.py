@@ -151,9 +151,9 @@ Written by `python -m tests.bench.jit --write docs/results/jit.md`, {when}, on {
 
 ## What `adapt` makes of running processes
 
-After some time of compiling. *code* is what is present of code without a file. Windows are all whole ones of executable
-memory, libraries too; text of files stays small on this kernel's ext4. The share is of samples, in windows that are
-huge afterwards.
+The runtimes have been compiling for some time. *code* is code without a file, as far as it is present. The windows are
+all whole windows of executable memory, including libraries; text from files stays small on this kernel's ext4. The
+share is that of the samples in windows that are huge afterwards.
 
 | runtime | code | huge windows | are huge | samples in them | slowest window |
 |---|--:|---|--:|--:|--:|
@@ -161,9 +161,9 @@ huge afterwards.
 SIMULATION = """
 ## Simulated misses
 
-The same programs under QEMU, for a shorter time; all code counts, that of the runtime and its compiler too. The hottest
-windows are huge, of files or not, by the instructions in them: none, as many as Skylake has entries ({cap}), all.
-*misses* are of the first level, *walks* of both, for each thousand instructions.
+The same programs run under QEMU, for a shorter time. All code counts, including the runtime and its compiler. The
+windows in which the most instructions run are huge, of files or not: none, as many as Skylake has entries ({cap}), all.
+*misses* are of the first level, *walks* of both levels, per thousand instructions.
 
 | runtime | processor | huge windows | instructions in them | misses | walks |
 |---|---|---|--:|--:|--:|

@@ -1,6 +1,6 @@
-"""What `hugealign top --watch` and `hugealign adapt` take of a machine: ``python -m tests.bench.live``, as root.
+"""The load of `hugealign top --watch` and `hugealign adapt` on a machine: ``python -m tests.bench.live``, as root.
 
-Three minutes.  Beside 2,000 processes `top` looks as often as it does by itself, and `adapt` at the interval of
+It takes three minutes.  Among 2,000 processes `top` samples at its default interval, and `adapt` at the interval of
 examples/systemd; then `adapt` makes 16 hot windows huge while the program that runs in them measures its own gaps.
 """
 
@@ -18,7 +18,7 @@ from tests.bench.top import crowd
 from tests.support import HUGEALIGN, ROOT, environment
 
 _TICKS = os.sysconf("SC_CLK_TCK")
-_START = 4.0  # seconds for loading and for the first look
+_START = 4.0  # seconds for loading and the first look
 WINDOWS = 16
 ROUNDS = 5
 _UNIT = ROOT / "examples" / "systemd" / "hugealign-adapt.service"
@@ -26,7 +26,7 @@ _UNIT = ROOT / "examples" / "systemd" / "hugealign-adapt.service"
 
 @contextlib.contextmanager
 def arena(work: Path) -> Iterator["subprocess.Popen[str]"]:
-    """Run a program that has `WINDOWS` hot windows of code without a file."""
+    """Run a program with `WINDOWS` hot windows of code without a file."""
     path = work / "arena"
     subprocess.run(["gcc", "-O2", "-o", path, ROOT / "tests" / "live" / "arena.c"], check=True)
     words = [str(path), str(WINDOWS), str(WINDOWS)]
@@ -40,7 +40,7 @@ def arena(work: Path) -> Iterator["subprocess.Popen[str]"]:
 
 
 def share(words: list[str], seconds: float) -> float:
-    """Return the share of one processor that our command uses for so many *seconds*, once it has begun."""
+    """Return the share of one processor that hugealign with *words* uses for *seconds*, once it has started."""
     command = [str(HUGEALIGN), *words]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment()) as child:
         try:
@@ -53,15 +53,15 @@ def share(words: list[str], seconds: float) -> float:
 
 
 def _used(pid: int) -> float:
-    """Return the seconds of processor time of *pid*, with the children that it has waited for (proc(5))."""
+    """Return the seconds of processor time of *pid* and the children that it has waited for (proc(5))."""
     numbers = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     return sum(map(int, numbers[11:15])) / _TICKS
 
 
 def gaps(child: "subprocess.Popen[str]", *, adapting: bool) -> tuple[int, int, float]:
-    """Return the gap that 99 % of three seconds stay below, the longest one, and what the slowest window took.
+    """Return the 99th percentile of the gaps in three seconds, the longest gap, and the time of the slowest window.
 
-    Microseconds, and seconds for a window.
+    Gaps are in microseconds, the window's time in seconds.
     """
     assert child.stdin
     assert child.stdout

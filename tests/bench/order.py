@@ -1,12 +1,12 @@
 """Links with and without an order of twenty thousand functions and more.
 
-Two made programs of as many functions: small ones without debug information, where an order weighs most; and functions
-as compilers make them, with ``-g``.  Their orders are random, the worst case: they take a linker from object to object
-with every function.  And a real one, clang, in the order of a profile: of what ran alone, and filled up, as
-`hugealign order` makes it.
+Two programs of that many functions are made up: one of small functions without debug information, where an order
+weighs most, and one of functions as compilers make them, with ``-g``.  Their orders are random, the worst case: every
+function takes the linker to another object.  A real program, clang, is linked in the order of a profile: only of the
+functions that ran, and filled up, as `hugealign order` makes it.
 
-Beside what an order costs in all stands what it costs in the linker alone: the same links by hand, with a layout in the
-linker's own words, and with an order in them too.
+Besides the whole cost of an order, the tables show its cost in the linker alone: the same links by hand, with a layout
+in the linker's own words, and with an order in them too.
 """
 
 import os
@@ -52,7 +52,7 @@ def small_functions(directory: Path) -> list[str]:
 def functions_of_c(directory: Path) -> list[str]:
     """Make OBJECTS of FUNCTIONS of 200 to 400 bytes each, with debug information; return their names.
 
-    One source is compiled, and what comes of it assembled under as many names.
+    One source is compiled, and the result assembled under different names.
     """
     directory.mkdir()
     source = c_source([f"work_NUMBER_{n}" for n in range(FUNCTIONS)], random.Random(0))
@@ -85,7 +85,7 @@ def many_functions(work: Path, rounds: int = 11) -> None:
 
 
 def real_program(work: Path, rounds: int) -> None:
-    """Time clang with GNU ld, which takes seconds for it, and LLD, if the comparison with the peers has made it."""
+    """Time clang with GNU ld, which takes seconds, and with LLD, if the comparison with the peers has built it."""
     directory = WORK / "clang"
     if not all((directory / name).exists() for name in ("full.preaggregated", "plain.bfd")):
         print("clang: not made (python -m tests.bench.peers --program clang); its links with an order are not timed")
@@ -104,7 +104,7 @@ def real_program(work: Path, rounds: int) -> None:
 def compare_orders(
     title: str, linker: str, words: list[str], directory: Path, order: Path, names: list[str], rounds: int
 ) -> None:
-    """Time links, which *words* do in *directory*, without and with the *order* of *names*: ours, and by hand."""
+    """Time the link *words* in *directory*, without and with the *order* of *names*: by hugealign, and by hand."""
     layout, ordered = by_hand(linker, names, order)
     words = [*words, f"-fuse-ld={linker}", f"-B{LLVM['lld19']}", "-o", str(order.with_name("ordered"))]
     links = [[str(HUGEALIGN), *words], [str(HUGEALIGN), f"--profile={order}", *words]]
@@ -124,9 +124,9 @@ def _cpu(costs: list[Cost]) -> list[float]:
 
 
 def by_hand(linker: str, names: list[str], order: Path) -> tuple[list[str], list[str]]:
-    """Write the *order* of *names* in the words of *linker*, beside it; return the options for the layout, and for it.
+    """Write the *order* of *names* in the words of *linker*, next to it; return the options for layout and for order.
 
-    None for gold, which links twice for the layout, and mold, which has no words for an order.
+    There are none for gold, which links twice for the layout, and for mold, which has no words for an order.
     """
     layout = ["-Wl,-z,max-page-size=0x200000", "-Wl,-z,separate-code", str(ROOT / "ld-scripts" / "pad-x86_64.o")]
     script = f"-Wl,-T,{ROOT / 'ld-scripts' / linker}-x86_64.ld"

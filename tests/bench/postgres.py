@@ -1,9 +1,9 @@
 """PostgreSQL, linked by `hugealign`, rewritten by BOLT, made whole by `fix`: for ``python -m tests.bench.bolted``.
 
-Debian's source, ``./configure CC="hugealign gcc"`` and the two flags that BOLT's README asks for: relocations, and no
-split functions of GCC's.  The profile is what perf samples without branches, of any machine then, while the regression
-suite runs, for ``perf2bolt -nl``.  Each of the three servers is warmed, passes the whole suite, and is looked at when
-it is alive.  As root, which PostgreSQL refuses, all of that runs as `nobody`.
+It uses Debian's source, ``./configure CC="hugealign gcc"`` and the two flags that BOLT's README asks for: relocations,
+and no functions split by GCC.  The profile is perf samples without branches, which any machine gives, taken while the
+regression suite runs, for ``perf2bolt -nl``.  Each of the three servers is warmed, passes the whole suite, and is
+inspected while it runs.  For root, which PostgreSQL refuses, all of that runs as `nobody`.
 """
 
 import json
@@ -21,7 +21,7 @@ from tests.support import HUGEALIGN, environment, run
 _NOBODY = 65534
 _AS_NOBODY = ("setpriv", f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups")
 _CFLAGS = "CFLAGS=-O2 -fno-reorder-blocks-and-partition"
-#: BOLT finds no way for the interpreter's computed gotos into this one, ends, and says so.
+#: BOLT cannot handle the interpreter's computed gotos in this function: it says so and stops.
 _SKIPPED = "-skip-funcs=ExecInterpExpr.*"
 
 _DIRECTORY = WORK / "postgres"
@@ -30,7 +30,7 @@ _BIN = _BUILD / "tmp_install" / "usr" / "local" / "pgsql" / "bin"
 
 
 def _as_user(*words: object, front: tuple[str, ...] = ()) -> str:
-    """Run a command in the build directory, as a user whom PostgreSQL takes, and return what it printed."""
+    """Run a command in the build directory, as a user that PostgreSQL accepts, and return its output."""
     user = _AS_NOBODY if os.geteuid() == 0 else ()
     argv = [*front, *user, *map(str, words)]
     env = environment(HOME=str(_BUILD))
@@ -56,13 +56,13 @@ def _built() -> None:
 
 
 def three() -> dict[str, Path]:
-    """Make and return the linked server, BOLT's of it, and that one fixed."""
+    """Make and return the linked server, BOLT's output for it, and that output fixed."""
     _built()
     linked, bolted, fixed = (_DIRECTORY / name for name in ("linked", "bolted", "fixed"))
     data, samples = _DIRECTORY / "samples.fdata", _DIRECTORY / "samples.perf"
     shutil.copyfile(_BUILD / "src" / "backend" / "postgres", linked)
     front = ("perf", "record", "-q", "-e", "cpu-clock", "-o", str(samples), "--")
-    _passed(_as_user("make", "-s", "check", front=front))  # of a copy, which perf2bolt knows by its build ID
+    _passed(_as_user("make", "-s", "check", front=front))  # perf2bolt knows the copy that runs by its build ID
     run(builds.BOLT.with_name("perf2bolt"), linked, "-nl", "-p", samples, "-o", data, check=True)
     words = [*builds.BOLT_BLOCKS, _SKIPPED, f"-data={data}", "-o", bolted]
     run(builds.BOLT, linked, *words, check=True)
@@ -71,7 +71,7 @@ def three() -> dict[str, Path]:
 
 
 def _passed(said: str) -> str:
-    """Return how many tests passed, all of them, as the suite *said*."""
+    """Return how many tests passed according to the suite's output *said*; exit unless all did."""
     found = re.search(r"All (\d+) tests passed", said)
     if found is None:
         raise SystemExit(f"the regression suite says nothing of tests that passed:\n{said[-2000:]}")
@@ -79,7 +79,7 @@ def _passed(said: str) -> str:
 
 
 def tested(server: Path) -> str:
-    """Return how many tests of the regression suite *server* passes, warmed before; ends if it is not all."""
+    """Return how many tests of the regression suite the warmed *server* passes; exit unless it passes all."""
     installed = _BIN / "postgres"
     beside = installed.with_name("postgres.new")
     shutil.copyfile(server, beside)
@@ -90,7 +90,7 @@ def tested(server: Path) -> str:
 
 
 def alive() -> int:
-    """Return the windows that are huge in the installed server, which has answered a query."""
+    """Return the number of huge windows in the installed server, after a query."""
     data = _BUILD / "data"
     shutil.rmtree(data, ignore_errors=True)
     _as_user(_BIN / "initdb", "-D", data, "--no-sync")

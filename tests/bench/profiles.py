@@ -30,7 +30,7 @@ from tests.support import HUGEALIGN, ROOT
 LEAST = 50 << 20
 SYMBOLS = 500_000
 
-#: What perf is told when it records, and the fields that hugealign asks for of what comes of it.
+#: perf's options for recording, and the fields that hugealign then asks for.
 RECORDINGS = {"flat": ([], "pid,ip"), "chains": (["-g"], "pid,ip,dso")}
 
 
@@ -47,13 +47,13 @@ def used(argv: list[str], cwd: Path) -> tuple[float, float, int]:
 
 
 def show(title: str, runs: list[tuple[float, float, int]]) -> None:
-    """Print the least of each figure."""
+    """Print the minimum of each figure."""
     clock, cpu, memory = (min(column) for column in zip(*runs, strict=True))
     print(f"{title:44} {clock:8.2f} {cpu:8.2f} {memory:8}", flush=True)
 
 
 def sampled_program(directory: Path) -> Path:
-    """Compile the demo's program so that it calls its functions for as long as its argument says."""
+    """Compile the demo's program to call its functions for as long as its argument says."""
     subprocess.run([sys.executable, ROOT / "examples" / "demo" / "generate.py", directory], check=True)
     main = directory / "main.c"
     text = main.read_text().replace("int main(void)", "int main(int argc, char **argv)")
@@ -65,7 +65,7 @@ def sampled_program(directory: Path) -> Path:
 
 
 def ingest(directory: Path, rounds: int, titles: list[str]) -> None:
-    """Compare perf script with `hugealign order` and `profile reduce`, which start it; all in turn."""
+    """Compare perf script with `hugealign order` and `profile reduce`, which run it; all in turn."""
     program = sampled_program(directory)
     for title in titles:
         words, fields = RECORDINGS[title]
@@ -90,7 +90,7 @@ def ingest(directory: Path, rounds: int, titles: list[str]) -> None:
 
 
 def sorting(runs: int = 3) -> None:
-    """Order 22,000 functions with 57,000 arcs, as many as a large server has in a profile."""
+    """Order 22,000 functions with 57,000 arcs, as many as in a large server's profile."""
     chance = random.Random(1)
     sizes = [chance.randrange(16, 4096) for _ in range(22_000)]
     counts = [int(chance.paretovariate(0.7)) for _ in sizes]
@@ -108,7 +108,7 @@ def sorting(runs: int = 3) -> None:
 
 
 def timed(work: Callable[..., object], *arguments: object) -> tuple[float, float, int]:
-    """Do some *work*; return seconds by the clock, CPU seconds and this process's peak memory in MiB until now."""
+    """Do some *work*; return seconds by the clock, CPU seconds and this process's peak memory so far in MiB."""
     began, cpu = time.perf_counter(), time.process_time()
     work(*arguments)
     clock, cpu = time.perf_counter() - began, time.process_time() - cpu
@@ -136,7 +136,7 @@ def many_symbols(directory: Path, runs: int = 3) -> None:
 
 
 def main() -> None:
-    """Run them all, or those that are named."""
+    """Run all benchmarks, or those that are named."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.profiles", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help="sorting, symbols, flat or chains (default: all)")
     parser.add_argument("--rounds", type=int, default=5, help="pairs of runs of what was recorded (default: 5)")

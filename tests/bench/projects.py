@@ -1,6 +1,6 @@
 """Whole builds to time: 352 compiles with 32 links, and a C++ program of 8 MiB of text with debug information.
 
-Both are generated, the same files every time.
+Both are generated, with the same files every time.
 """
 
 import random
@@ -90,7 +90,7 @@ def c_source(names: Iterable[str], chance: random.Random) -> str:
 
 
 def many_programs(directory: Path) -> None:
-    """Write a Makefile and its sources: 352 compiles, 32 links, of which 4 have enough text to be laid out."""
+    """Write a Makefile and its sources: 352 compiles and 32 links, 4 of them with enough text to lay out."""
     for program in range(PROGRAMS):
         choose = random.Random(program)
         calls = []
@@ -113,8 +113,8 @@ def many_programs(directory: Path) -> None:
 def programs_in_turn(work: Path, rounds: int) -> tuple[list[float], list[float]]:
     """Build the project with and without hugealign, *rounds* times; return the milliseconds of each build.
 
-    Both are built program by program, the one with and the other without in turn: a whole build takes half a minute,
-    in which a shared machine slows down and speeds up by more than what is to be seen.
+    Programs are built one by one, with and without hugealign in turn: a whole build takes half a minute, in which a
+    shared machine slows down and speeds up by more than the difference to measure.
     """
     makes = []
     for kind, compiler in (("plain", "gcc"), ("ours", f"{HUGEALIGN} gcc")):
@@ -132,7 +132,7 @@ def programs_in_turn(work: Path, rounds: int) -> tuple[list[float], list[float]]
 
 
 def large_program(directory: Path) -> list[str]:
-    """Compile a C++ program of more than 8 MiB of text at -O0 -g and return its objects; what is there stays."""
+    """Compile a C++ program of more than 8 MiB of text at -O0 -g and return its objects; existing ones are kept."""
     directory.mkdir(parents=True, exist_ok=True)
     names = [f"unit{number}" for number in range(UNITS)]
     for number, name in enumerate(names):

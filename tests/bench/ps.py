@@ -1,4 +1,4 @@
-"""``hugealign ps`` of a process with 5,000 mappings, beside ``cat`` of its smaps.  Run by ``make bench``, or alone."""
+"""``hugealign ps`` of a process with 5,000 mappings, against ``cat`` of its smaps.  Run by ``make bench``, or alone."""
 
 import subprocess
 import tempfile

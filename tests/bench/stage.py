@@ -1,6 +1,6 @@
-"""``hugealign run``: a first start from a staged copy beside ``cp`` to a tmpfs, a second one beside a start in place.
+"""``hugealign run``: a first start from a staged copy against ``cp`` to a tmpfs, a second against a start in place.
 
-As root.  Run by ``make bench``, or alone: ``python -m tests.bench.stage``.
+Needs root.  Run by ``make bench``, or alone: ``python -m tests.bench.stage``.
 """
 
 import contextlib
@@ -33,14 +33,14 @@ def starts(work: Path) -> None:
     if os.geteuid():
         print("staging: not measured; it needs root, as `cp` to a tmpfs of one's own does")
         return
-    work.chmod(0o755)  # what not all may read is not staged for all
+    work.chmod(0o755)  # a file that not all users may read is not staged for all
     program = program_of_much_text(work)
     size = program.stat().st_blocks >> 11
     run = [str(HUGEALIGN), "run"]
     with tmpfs() as memory:
 
         def copied() -> Cost:
-            # --sparse: staging leaves holes as well.
+            # --sparse: staging leaves holes too.
             took = cost(["cp", "--sparse=always", str(program), str(memory / "copy")], work)
             (memory / "copy").unlink()
             return took

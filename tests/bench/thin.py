@@ -1,9 +1,9 @@
 """How few samples are worse than none: ``python -m tests.bench.thin [PROGRAM]...``.
 
-Orders of few samples against the linker's order, in misses of another run: the least and the most of DRAWS draws, on
-two processors.  In a small program each is the mean of several places of its libraries.  Programs, traces and places
-are those of `tests.bench.peers`, which has to have run.  Layouts are simulated, not linked.  It prints the table of
-docs/order.md.
+It compares orders from few samples with the linker's order, by the misses of another run: the least and the most of
+DRAWS draws, on two processors.  In a small program each is the mean over several places of its libraries.  Programs,
+traces and places come from `tests.bench.peers`, which has to run first.  Layouts are simulated, not linked.  It prints
+the table of docs/order.md.
 """
 
 import argparse

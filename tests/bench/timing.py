@@ -1,4 +1,4 @@
-"""Timing two commands side by side, what may be claimed of it, and printing what came out."""
+"""Times two commands side by side, decides what the result supports, and prints it."""
 
 import math
 import os
@@ -18,7 +18,7 @@ HEADER = f"{_COLUMNS}  95 % of the ratio"
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """How much longer one takes than the other, and where that lies with 95 % confidence, or as `paired` says."""
+    """How many times as long one takes as the other, with its 95 % confidence interval, or as `paired` says."""
 
     ratio: float
     low: float
@@ -26,11 +26,11 @@ class Ratio:
 
     @property
     def claim(self) -> bool:
-        """Whether there is a difference to speak of: the interval leaves out 1."""
+        """Whether the difference is significant: the interval excludes 1."""
         return not self.low <= 1 <= self.high
 
     def __str__(self) -> str:
-        """Return ``1.034 (1.012 to 1.057)``, and say when nothing follows from that."""
+        """Return ``1.034 (1.012 to 1.057)``, marked if nothing follows from it."""
         text = f"{self.ratio:.3f} ({self.low:.3f} to {self.high:.3f})"
         return text if self.claim else f"{text}, no claim"
 
@@ -38,9 +38,9 @@ class Ratio:
 def paired(plain: Sequence[float], ours: Sequence[float], comparisons: int = 1) -> Ratio:
     """Return *ours* by *plain*, taken in turn: the mean of the logarithms of the ratios, and Student's interval.
 
-    What slows down the machine for longer than a pair of runs drops out of a ratio; logarithms make twice as long and
-    half as long equally far from the same.  Of so many *comparisons*, all intervals hold their ratios with 95 %: each
-    has a share of the other 5 % (Bonferroni).
+    A slowdown of the machine that outlasts a pair of runs cancels in a ratio; with logarithms, twice as long and half
+    as long are equally far from equal.  With several *comparisons*, all intervals together hold their ratios with 95 %:
+    each has a share of the other 5 % (Bonferroni).
     """
     if len(plain) != len(ours) or len(plain) < 2:
         raise ValueError("two or more pairs are needed")
@@ -51,7 +51,7 @@ def paired(plain: Sequence[float], ours: Sequence[float], comparisons: int = 1) 
 
 
 def student(confidence: float, freedom: int) -> float:
-    """Return the t that Student's distribution of *freedom* degrees lies within, on both sides, with *confidence*."""
+    """Return the two-sided t of Student's distribution with *freedom* degrees for a *confidence*."""
     low, high = 0.0, math.pi / 2
     for _ in range(60):
         angle = (low + high) / 2
@@ -60,7 +60,7 @@ def student(confidence: float, freedom: int) -> float:
 
 
 def _within(angle: float, freedom: int) -> float:
-    """Return how likely t is nearer to 0 than sqrt(*freedom*) tan(*angle*): Abramowitz and Stegun, 26.7.3, 26.7.4."""
+    """Return the probability that |t| < sqrt(*freedom*) tan(*angle*): Abramowitz and Stegun, 26.7.3, 26.7.4."""
     odd = freedom % 2
     term = total = math.cos(angle) * (freedom > 1) if odd else 1.0
     for at in range(1 + odd, freedom - 2, 2):
@@ -72,9 +72,9 @@ def _within(angle: float, freedom: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a command took: seconds on the clock, and of processor time, with all that it started and waited for.
+    """The cost of a command: seconds on the clock, and of processor time, with all processes that it waited for.
 
-    *memory*: MiB that the largest process of these had at once.
+    *memory* is the peak of the largest of these processes, in MiB.
     """
 
     wall: float
@@ -85,7 +85,7 @@ class Cost:
 def cost(
     argv: Sequence[str], cwd: Path, env: dict[str, str] | None = None, output: int | IO[str] = subprocess.DEVNULL
 ) -> Cost:
-    """Run a command that must succeed and return what it took; what it prints goes to *output*."""
+    """Run a command that must succeed and return its cost; its standard output goes to *output*."""
     began = time.perf_counter()
     process = subprocess.Popen(
         list(argv),
@@ -107,12 +107,12 @@ Timed = Callable[[], Cost]
 
 
 def in_turn(commands: Sequence[Timed], rounds: int) -> list[list[Cost]]:
-    """Run each of *commands* once for nothing, then all of them in turn, *rounds* times; return the costs of each."""
+    """Run each of *commands* once uncounted, then all in turn, *rounds* times; return the costs of each."""
     for command in commands:
         command()
     costs: list[list[Cost]] = [[] for _ in commands]
     for number in range(rounds):
-        # Every other round backwards: what the one before leaves behind in caches is then shared out.
+        # Every other round runs backwards: this shares out what each command leaves in caches.
         for at in range(len(commands)) if number % 2 == 0 else range(len(commands) - 1, -1, -1):
             costs[at].append(commands[at]())
     return costs
@@ -124,9 +124,9 @@ def milliseconds(argv: list[str], cwd: Path) -> float:
 
 
 def compare(title: str, plain: list[str], ours: list[str], runs: int, cwd: Path) -> None:
-    """Run both in turn, in an order that changes, and print a line.
+    """Run both in turn, in alternating order, and print a line.
 
-    What runs second always, finds what the first left behind: pages to be written back, for one.
+    A command that always ran second would always find what the first left behind, such as pages to write back.
     """
     costs = in_turn([lambda: cost(plain, cwd), lambda: cost(ours, cwd)], runs)
     show(title, *([one.wall * 1000 for one in side] for side in costs))

@@ -1,4 +1,4 @@
-"""``hugealign top --once`` with 2,000 processes, beside C that reads the same files: for ``make bench``, or alone."""
+"""``hugealign top --once`` with 2,000 processes, against C that reads the same files: for ``make bench``, or alone."""
 
 import contextlib
 import subprocess

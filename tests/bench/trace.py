@@ -1,4 +1,4 @@
-"""What tracing costs, and how fast a trace is simulated.  Run by ``make bench``, or alone."""
+"""The cost of tracing, and the speed of simulating a trace.  Run by ``make bench``, or alone."""
 
 import os
 import subprocess
@@ -40,7 +40,7 @@ def tracing(work: Path) -> None:
 
 
 def _rate(trace: Trace, names: list[str], windows: "list[int] | range") -> float:
-    """Return how many million blocks a second of processor time are simulated, the best of three."""
+    """Return how many million blocks are simulated per second of processor time, the best of three."""
     best = 0.0
     for _ in range(3):
         began = time.process_time()

@@ -1,4 +1,4 @@
-"""`verify` over many files, beside tools that read the same headers: readelf, and Debian's checksec."""
+"""`verify` over many files, against tools that read the same headers: readelf, and Debian's checksec."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ MANY, FEW, SMALL = 1500, 10, 60_000
 
 
 def system_files(count: int) -> list[str]:
-    """Return *count* programs and libraries of this system, in the order in which they are found."""
+    """Return *count* programs and libraries of this system, in the order of discovery."""
     found: list[str] = []
     for top in SYSTEM:
         for directory, directories, names in os.walk(top):
@@ -27,7 +27,7 @@ def system_files(count: int) -> list[str]:
 
 
 def small_files(top: Path) -> Path:
-    """Make a tree of SMALL files that are no programs, as source trees and documents are; return it."""
+    """Make a tree of SMALL files that are no programs, like source trees and documents; return it."""
     for number in range(SMALL // 100):
         directory = top / f"{number}"
         directory.mkdir(parents=True)
@@ -44,7 +44,7 @@ def is_program(path: Path) -> bool:
 
 
 def many_files(work: Path) -> None:
-    """Print what checking many files costs."""
+    """Print the cost of checking many files."""
     files = system_files(MANY)
     verify = [str(HUGEALIGN), "verify", "-q", "--fail-on", "never"]
     title = f"verify {len(files)} files"

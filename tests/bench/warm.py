@@ -1,4 +1,4 @@
-"""``hugealign warm`` of a program with 200 MiB of text, beside ``cat`` of it; neither finds it in the page cache.
+"""``hugealign warm`` of a program with 200 MiB of text, against ``cat`` of it; neither finds it in the page cache.
 
 Run by ``make bench``, or alone.
 """
@@ -27,7 +27,7 @@ def program_of_much_text(work: Path) -> Path:
 
 
 def evict(path: Path) -> None:
-    """Put *path* out of the page cache."""
+    """Evict *path* from the page cache."""
     fd = os.open(path, os.O_RDONLY)
     os.fsync(fd)
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -35,7 +35,7 @@ def evict(path: Path) -> None:
 
 
 def much_text(work: Path) -> None:
-    """Run both in turn and print a line; a `warm` that does not make every window huge is an error."""
+    """Run both in turn and print a line; it is an error if `warm` does not make every window huge."""
     path = program_of_much_text(work)
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(RUNS):

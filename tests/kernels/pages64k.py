@@ -197,13 +197,14 @@ def section(measured: dict[str, Any]) -> str:
         rows.append([title, str(said), *(str(cell["contiguous"]) if cell else "not measured" for cell in mine)])
     table = results.table(["linked by", "verify --kernels", *columns], rows)
     return f"""\
-An emulated aarch64 with Ubuntu's `{PACKAGE}`, {measured["date"]}.
-Debian's kernels have pages of 4 or 16 KiB. A PMD maps {first["pmd"] >> 20} MiB there, and 32 contiguous entries map
+The machine is an emulated aarch64 with Ubuntu's `{PACKAGE}`, {measured["date"]}.
+Debian's kernels have pages of 4 or 16 KiB. Here a PMD maps {first["pmd"] >> 20} MiB, and 32 contiguous entries map
 2 MiB if one folio holds all of it. The programs have 6 MiB of text, linked for a huge page of 2, 32 or 512 MiB, and
-all of it was touched: how many windows of 2 MiB `verify --kernels` allows (`linux-64k`), and how many the page tables
-map contiguously, as read in physical memory (/proc/kcore). `read before`: from end to end, with 16 MiB of read-ahead;
-folios grow while a file is read, so that early parts are small. `smaps`, PAGEMAP_SCAN and so `ps` show nothing of
-that, and `ps` says so. The machine has 1.5 GiB of memory, which the last program does not leave much of.
+all of it is touched. The table has the number of 2 MiB windows that `verify --kernels` allows (`linux-64k`), and the
+number that the page tables map contiguously, as read in physical memory (/proc/kcore). `read before`: the file was
+first read from end to end with 16 MiB of read-ahead; folios grow during the read, so early parts are small. `smaps` and
+PAGEMAP_SCAN show nothing of this, and neither does `ps`, which says so. The machine has 1.5 GiB of memory; the last
+program leaves little of it.
 
 {table}"""
 

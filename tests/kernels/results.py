@@ -159,71 +159,72 @@ def document(runs: Sequence[dict[str, Any]]) -> str:
         f"""\
 # Kernels that are tested
 
-Written by `make test-kernels`, not by hand; the days are below. Debian's kernels boot in a virtual machine, in
-software emulation. There programs with 5 MiB of text run, linked by GNU ld, and an ordinary user calls `hugealign warm`
-and `hugealign ps`, whose claims are checked against `smaps`. Linked by hugealign, the text is three windows.
+Written by `make test-kernels`, not by hand; the dates are below. Debian's kernels boot in a virtual machine, in
+software emulation. They run programs with 5 MiB of text, linked by GNU ld. An ordinary user calls `hugealign warm` and
+`hugealign ps`, and the test checks their claims against `smaps`. If hugealign links the program, its text is three
+windows.
 
-Kernels called `-thp` are built from Debian's sources with READ_ONLY_THP_FOR_FS, as Fedora and Arch have it.
+The kernels called `-thp` are built from Debian's sources with READ_ONLY_THP_FOR_FS, which Fedora and Arch enable.
 
 ## Windows on huge pages, by file system
 
-The program is a PIE linked by `hugealign gcc`. `a → b`: a windows of 3 are on huge pages in a process that starts after
-`cp`, b in one after `hugealign warm`. THP is `madvise`.{f" {' and '.join(same)} give the same." if same else ""}
-""",
+The program is a PIE linked by `hugealign gcc`. `a → b`: of 3 windows, a are on huge pages in a process
+that starts after `cp`, and b in one that starts after `hugealign warm`. THP is `madvise`.
+{f"{' and '.join(same)} give the same.{chr(10)}" if same else ""}""",
         coverage(ran, "madvise"),
         *(f"With THP `{mode}`:\n\n{coverage(ran, mode)}" for mode in others),
         """\
-Where it is 0, the page cache has no folios of 2 MiB for that file system, and nothing puts small ones together. ext4
-has them since 6.16, XFS since 5.18; btrfs has 256 KiB at most, and only with BTRFS_EXPERIMENTAL (cc38d178ff33). What
-puts small ones together, MADV_COLLAPSE, came with 6.1; of files on disks it takes those of kernels with
-READ_ONLY_THP_FOR_FS, and since 7.2 those of file systems with folios of 2 MiB. After `cp` a file lies in small folios,
-but on a tmpfs that has huge ones. `hugealign run` stages wherever `warm` gives 0 ([below](#staged)).
+A 0 means that the page cache has no 2 MiB folios for that file system, and nothing puts small folios together. ext4 has
+2 MiB folios since 6.16, XFS since 5.18; btrfs has 256 KiB at most, and only with BTRFS_EXPERIMENTAL (cc38d178ff33).
+MADV_COLLAPSE, which puts small folios together, came with 6.1. For a file on disk it needs a kernel with
+READ_ONLY_THP_FOR_FS or, since 7.2, a file system with 2 MiB folios. After `cp`, a file is in small folios, except on a
+tmpfs that has huge ones. `hugealign run` stages the program wherever `warm` gives 0 ([below](#staged)).
 """,
         """\
 ## Read-only data
 
-A PIE with 5 MiB of constants beside its text, linked by `hugealign gcc` with `HUGEALIGN_SEGMENTS=text,rodata`: three
-windows of each. `a → b, text c`: a windows of constants are huge after `cp`, b after `hugealign warm`, and c of the
-text. [rodata.md](rodata.md) says what that is.
+The program is a PIE with 5 MiB of constants besides its text. `hugealign gcc` with `HUGEALIGN_SEGMENTS=text,rodata`
+gives it three windows of each. `a → b, text c`: a windows of constants are huge after `cp`; after `hugealign warm`, b
+windows of constants and c of text are. [rodata.md](rodata.md) explains this.
 """,
         read_only(ran),
         """\
 ## Data that begin as zeros
 
-A program that writes to 5 MiB of .bss, and asks for nothing. `a, b`: a windows of it are huge as linked, b with
-`HUGEALIGN_SEGMENTS=text,data`, which makes it three windows.
+The program writes to 5 MiB of .bss and makes no request for huge pages. `a, b`: a windows of .bss are huge after a
+plain link, and b with `HUGEALIGN_SEGMENTS=text,data`, which makes .bss three windows.
 """,
         zeros(ran),
         """\
 ## Staged
 
-The same program, started by `hugealign run --how=stage`. `a, b, c`: a windows are on huge pages if root starts it, b if
-an ordinary user does, c if the file is replaced under the running program and root starts the new one.
-[stage.md](stage.md) says what that is.
+`hugealign run --how=stage` starts the same PIE. `a, b, c`: a windows are on huge pages if root starts it, b if an
+ordinary user does, and c if the file is replaced under the running program and root starts the new one.
+[stage.md](stage.md) explains staging.
 """,
         staged(ran),
         """\
 ## Warming under a running program
 
-The program ran already when `warm` was called. `a, b`: a windows of that process are huge when it touches its text
-again, b of the next process.
+The program is already running when `warm` is called. `a, b`: a windows of that process are huge once it touches its
+text again, and b windows of the next process.
 """,
         in_use(ran),
         """\
-What a process has mapped cannot be read anew; only the kernel can put it together, and where it does not
-([below](#madv_collapse)), it stays small, for the next process too. On 6.1 a process goes on with the small pages that
-it has. XFS stays small there probably since it reads into folios of some pages, which collapse_file() of 6.1 refuses
-(SCAN_PAGE_COMPOUND).
+`warm` cannot reread text that a process has mapped; only the kernel can put it together. Where the kernel does not
+([below](#madv_collapse)), the text stays small, for the next process too. On 6.1 a running process keeps its small
+pages. XFS stays small there, probably because it reads into folios of several pages, which 6.1's collapse_file()
+refuses (SCAN_PAGE_COMPOUND).
 """,
         """\
 ## How the program is linked
 
-Windows on huge pages after `warm`, on those of the file systems that can have any.
+Windows on huge pages after `warm`, on the file systems that can have any.
 """,
         programs(ran),
-        "## MADV_COLLAPSE\n\nWhat the system call says to a window of clean text in use.\n",
+        "## MADV_COLLAPSE\n\nWhat the system call returns for a window of clean text in use.\n",
         by_file_system(ran, lambda run, fs: str(_system(run, fs)["collapse"])),
-        "## The kernels\n\n`gone`: the kernel has no such option any more.\n",
+        "## The kernels\n\n`gone`: the kernel no longer has this option.\n",
         offers(ran),
     ]
     if missing := [run for run in runs if "unavailable" in run]:

@@ -15,8 +15,8 @@ _HEAD = """\
 # With other tools
 
 Written by `python -m tests.live.others docs/with-others.md` from a run of `tests/live/test_with_others.py`.
-The program is linked by `hugealign gcc` and warmed, with three windows of text. Each row is a test that checks what
-it says: that the program runs as without the tool, and what `hugealign ps` shows of it.
+The program is linked by `hugealign gcc`, has three windows of text and is warm. Each row is a test that checks what
+the row says: the program runs as it does without the tool, and what `hugealign ps` shows of it.
 
 | with | text on huge pages | and |
 |---|---|---|

@@ -207,17 +207,17 @@ def main() -> None:
         ):
             rows += [
                 (
-                    f"{words} in its control group of {_LIMIT >> 20} MiB, while it runs, idle",
+                    f"{words} in its control group of {_LIMIT >> 20} MiB, while it runs but is idle",
                     pressure(path, kind, mapped=True),
                 ),
-                (f"{words} in the group, while nothing runs it", pressure(path, kind, mapped=False)),
+                (f"{words} in that group, while nothing runs it", pressure(path, kind, mapped=False)),
             ]
         assert hugealign("warm", path).returncode == 0
         with running(path, "5") as child:
             upgrade(path)
-            rows.append(("an upgrade (rename): the process that runs", huge_kib(child.pid, path)))
+            rows.append(("an upgrade (rename): the running process", huge_kib(child.pid, path)))
         with running(path, "5") as child:
-            rows.append(("the upgrade: a process started afterwards", huge_kib(child.pid, path)))
+            rows.append(("the same upgrade: a process started afterwards", huge_kib(child.pid, path)))
         forking = server(programs)
         takes = {"small": (many(path), forked(forking))}
         for file in (path, forking):
@@ -237,32 +237,32 @@ def _document(lines: list[str], costs: list[str]) -> str:
 # Staying huge
 
 Measured by `python -m tests.live.staying docs/staying-huge.md` on Linux {platform.release().partition("-")[0]}, with a
-program of 5 MiB of text in three windows. `tests/live/test_staying.py` tests the same.
+program of 5 MiB of text in three windows. `tests/live/test_staying.py` tests the same cases.
 
 ## What takes huge text away
 
-KiB of text that PMDs map, in the process or in one that starts afterwards:
+KiB of text that PMDs map, in the running process or in one that starts afterwards:
 
 | after | huge, KiB |
 |---|--:|
 {chr(10).join(lines)}
 
-Reading files evicts text that nobody maps. Memory that programs write to can evict whole windows, even those of a
-running process if it is idle. The kernel reads evicted text again in small folios. So warm a program before each start,
-and after each upgrade before the restart. An upgrade brings a new file; the old process keeps its own until it ends.
-`hugealign adopt UNIT` lets systemd do that. `examples/systemd` has such a drop-in by hand, and a timer that warms again
-what has cooled meanwhile.
+Reading files evicts text that no process maps. Memory that programs write to can evict whole windows, even those of a
+running process if it is idle. The kernel rereads evicted text into small folios. So warm a program before each start,
+and after each upgrade before the restart: an upgrade brings a new file, and the old process keeps its own until it
+ends. `hugealign adopt UNIT` makes systemd do that. `examples/systemd` has a hand-written drop-in for it, and a timer
+that rewarms text that has cooled.
 
 ## What it saves
 
-Page tables, resident memory and its proportional share, for all processes together, in KiB:
+Page tables, resident memory and proportional share (PSS) of all processes together, in KiB:
 
 | | huge, each | page tables | RSS | PSS |
 |---|--:|--:|--:|--:|
 {chr(10).join(costs)}
 
-Each process needs a page table of 4 KiB for a window in small pages, and none for a huge one. RSS counts whole windows
-in every process. The memory itself exists once, as PSS shows.
+Each process needs a 4 KiB page table for a window on small pages, and none for a huge one. RSS counts whole windows in
+every process. The memory itself exists once, as PSS shows.
 """
 
 

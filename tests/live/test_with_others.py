@@ -154,12 +154,12 @@ def all_huge(subject: Path, *words: str | Path, **variables: str) -> None:
 def test_nothing(subject: Path, row: Row) -> None:
     all_huge(subject)
     assert output(subject) == EXPECTED
-    row("nothing else", "3 of 3 windows", "the text it is compared with")
+    row("nothing else", "3 of 3 windows", "the text that the others are compared with")
 
 
 def test_malloc_hugetlb(subject: Path, row: Row) -> None:
     all_huge(subject, GLIBC_TUNABLES="glibc.malloc.hugetlb=1")
-    row("`GLIBC_TUNABLES=glibc.malloc.hugetlb=1`", "3 of 3 windows", "is about the heap only")
+    row("`GLIBC_TUNABLES=glibc.malloc.hugetlb=1`", "3 of 3 windows", "affects the heap only")
 
 
 def test_elf_thp(subject: Path, row: Row) -> None:
@@ -167,7 +167,7 @@ def test_elf_thp(subject: Path, row: Row) -> None:
     if "glibc.elf.thp" not in tunables:
         pytest.skip("this glibc has no glibc.elf.thp")
     all_huge(subject, GLIBC_TUNABLES="glibc.elf.thp=1")
-    row("`GLIBC_TUNABLES=glibc.elf.thp=1`", "3 of 3 windows", "finds the segments aligned already")
+    row("`GLIBC_TUNABLES=glibc.elf.thp=1`", "3 of 3 windows", "finds the segments already aligned")
 
 
 @pytest.mark.parametrize("library", ["libjemalloc.so.2", "libtcmalloc_minimal.so.4"])
@@ -175,13 +175,13 @@ def test_preloaded_malloc(subject: Path, row: Row, library: str) -> None:
     if not list(Path("/usr/lib").glob(f"*/{library}")):
         pytest.skip(f"{library} is not installed")
     all_huge(subject, LD_PRELOAD=library)
-    row(f"`LD_PRELOAD={library}`", "3 of 3 windows", "is about the heap only")
+    row(f"`LD_PRELOAD={library}`", "3 of 3 windows", "affects the heap only")
 
 
 def test_no_randomisation(subject: Path, row: Row) -> None:
     needs("setarch")
     all_huge(subject, "setarch", "-R")
-    row("`setarch -R`", "3 of 3 windows", "the kernel keeps to `p_align` without randomisation, too")
+    row("`setarch -R`", "3 of 3 windows", "the kernel follows `p_align` without randomisation, too")
 
 
 def test_strace(subject: Path, row: Row) -> None:
@@ -203,7 +203,7 @@ def test_perf(subject: Path, row: Row, tmp_path: Path) -> None:
     assert len(names) > 100
     assert named > 0.95 * len(names)
     all_huge(subject, *record, tmp_path / "other.data")
-    row("`perf record`", "3 of 3 windows", f"{100 * named // len(names)} % of the samples carry the name of a function")
+    row("`perf record`", "3 of 3 windows", f"{100 * named // len(names)} % of the samples have a function name")
 
 
 def test_gdb(subject: Path, row: Row) -> None:
@@ -221,7 +221,7 @@ def test_gdb(subject: Path, row: Row) -> None:
     # work3000 is in the second window; gdb has breakpoints of its own at the program's entry, in the first.
     assert "    ww#\n" in done, done
     assert EXPECTED in done
-    row("`gdb`", "1 of 3 windows", "a breakpoint makes its window small; names, lines and stacks are right")
+    row("`gdb`", "1 of 3 windows", "a breakpoint makes its window small; names, lines and stacks are correct")
 
 
 # Takes valgrind ten seconds.
@@ -269,13 +269,13 @@ def test_libhugetlbfs(subject: Path, row: Row, tmp_path: Path, force: bool) -> N
         row(
             "libhugetlbfs, `HUGETLB_FORCE_ELFMAP=yes`",
             "3 of 3 windows",
-            "refuses the layout and leaves it as it is",
+            "refuses the layout and leaves the text as it is",
         )
     else:
         row(
             "libhugetlbfs, `HUGETLB_ELFMAP=R`",
             "3 of 3 windows, hugetlb",
-            "takes the program as relinked for it: copies its text into hugetlb pages",
+            "treats the program as relinked for it and copies its text into hugetlb pages",
         )
 
 
@@ -303,5 +303,5 @@ def test_bolt_hugify(subject: Path, row: Row) -> None:
     row(
         "`llvm-bolt -hugify`",
         f"{alone[State.HUGE]} of {alone[State.HUGE] + alone[State.SMALL]} windows in use",
-        f"the same output; all {warmed[State.HUGE]} in use after `hugealign warm` of the result",
+        f"the same output; `hugealign warm` of the result makes all {warmed[State.HUGE]} in use huge",
     )

@@ -267,16 +267,16 @@ def page(rows: list[str]) -> str:
     return f"""# Prebuilt programs and libraries
 
 Written by `make test-prebuilt` on {datetime.now(tz=UTC):%Y-%m-%d} (Debian {debian}, Linux {kernel}).
-{len(tried)} files as Debian and others ship them, {len(done)} of them fixed with `hugealign fix` (`--level=shift`),
-warmed, and set to a small job of their own, whose status and output were the same before and after; then undone, byte
-for byte.
+The table has {len(tried)} files as Debian and others ship them. `hugealign fix` (`--level=shift`) fixed {len(done)} of
+them. Each of these was warmed and given a small job of its own; its exit status and output were the same before and
+after the fix. Undoing the fix restored each file byte for byte.
 
-- *windows*: whole windows of 2 MiB that the file has, before and after; *covered*: how much of its text lies in them.
-- *executable*: read-only data that became executable as well.  *growth*: of the file.
-- *running*: how much of the mapped text was on huge pages when the job was about to end.  The kernel maps a window when
-  the program first touches it, so what a small job does not touch is missing.  Libraries have some before as well:
-  this kernel puts large mappings of files on window boundaries, whatever `p_align` says (`thp_get_unmapped_area`);
-  other kernels do not.
+- *windows*: whole 2 MiB windows in the file, before and after. *covered*: the share of its text in them.
+- *executable*: read-only data that became executable as well. *growth*: how much larger the file became.
+- *running*: how much of the mapped text was on huge pages when the job was about to end. The kernel maps a window when
+  the program first touches it, so text that a small job does not touch is missing. Libraries have some huge text
+  before the fix as well: this kernel puts large file mappings on window boundaries, whatever `p_align` says
+  (`thp_get_unmapped_area`); other kernels do not.
 
 | file | text | windows | covered | executable | growth | running |
 |---|--:|--:|--:|--:|--:|--:|

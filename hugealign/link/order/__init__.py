@@ -1,1 +1,1 @@
-"""A link in the order of a profile: what the inputs have, and how each linker is told."""
+"""A link in the order of a profile: find the inputs' sections, and write the order for each linker."""

@@ -1,10 +1,10 @@
-"""Copies of object files in which the sections of ordered functions bear other names: an order for mold.
+"""Copies of object files in which the sections of ordered functions have other names: an order for mold.
 
-mold takes no order, but puts output sections of code in the order of their names, and what it does not know keeps its
-name.  wild puts them in the order in which it meets them, so that an object in front has them all, empty.
-So the functions of an order become output sections of their own.  One for each function would be tens of
-thousands, so that they are at most GROUPS of those that ran and GROUPS of the others, which have the order's parts in
-order; within one, functions lie as the inputs have them.  Of what shares a window, any order serves the instruction TLB
+mold takes no order, but puts output sections of code in the order of their names, and sections that it does not know
+keep their names.  wild puts them in the order in which it meets them, so an object in front has them all, empty.
+So the functions of an order go into output sections of their own.  One for each function would make tens of thousands,
+so there are at most GROUPS for the functions that ran and GROUPS for the others.  These divide the order into parts, in
+its order; within a part, functions lie as the inputs have them.  Inside a window, any order serves the instruction TLB
 as well as another.
 
 The copies are files without a name: nothing is left behind, however the link ends.  The originals are only read.
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
     from hugealign.link.command import Command
 
-#: How the names of the output sections begin: before ``.fini``, the first that mold has otherwise.
+#: The prefix of the output sections' names: it sorts before ``.fini``, otherwise mold's first.
 PREFIX = ".Hugealign."
 _HOT, _REST = PREFIX + "hot.", PREFIX + "rest."
 GROUPS = 64
 
 
 def group(index: int, hot: int, count: int) -> bytes:
-    """Return the output section for the function *index* of an order of *count*, of which the first *hot* ran."""
+    """Return the output section for the function *index* in an order of *count*; the first *hot* of these ran."""
     if index < hot:
         return b"%b%02d" % (_HOT.encode(), index * GROUPS // max(hot, GROUPS))
     return b"%b%02d" % (_REST.encode(), (index - hot) * GROUPS // max(count - hot, GROUPS))
 
 
 def names() -> list[str]:
-    """Return the names of all output sections that functions may get, in the order that they are to have."""
+    """Return the names of all output sections that functions may get, in their intended order."""
     return [f"{prefix}{number:02}" for prefix in (_HOT, _REST) for number in range(GROUPS)]
 
 
@@ -47,7 +47,7 @@ def is_hot(section: str) -> bool:
 
 
 class Copies:
-    """The copies for one link, made in *directory*, or in memory if it can have no files without a name."""
+    """The copies for one link, made in *directory*, or in memory if *directory* cannot have files without a name."""
 
     def __init__(self, directory: str) -> None:
         self.made: dict[str, str] = {}  # the copy's path, and the original's
@@ -58,12 +58,12 @@ class Copies:
     ) -> list[str]:
         """Return the linker's *words* with copies for the inputs that have sections to rename.
 
-        *names* says for an input, and the file name of the object, which are to be renamed, and to what; the first that
-        has a section counts.
+        *names* takes an input and the file name of the object, and returns tables from a section to its new name; the
+        first table that has a section counts.
         """
         words = list(words)
         _allow_many_files()
-        # --exclude-libs means archives by their names.
+        # --exclude-libs refers to archives by their names.
         archives = not any("exclude-libs" in word for word in words)
         for place, path in zip(command.places, command.inputs, strict=True):
             try:
@@ -72,13 +72,13 @@ class Copies:
                         words[place] = copy
                         self.made[copy] = path
             except UNREADABLE:
-                continue  # it lies where it would lie without an order; the linker says what is wrong with it, if so
+                continue  # it lies where it would without an order; if anything is wrong with it, the linker says so
         return words
 
     def _copy(
         self, fd: int, path: str, names: "Callable[[str, str], list[dict[bytes, bytes]]]", archives: bool
     ) -> str | None:
-        """Return the path of a copy of the object or archive *fd* with sections renamed, None if there are none.
+        """Return the path of a copy of the object or archive *fd* with sections renamed, None if it needs no copy.
 
         Raises OSError, and ValueError if it cannot be read.
         """
@@ -111,7 +111,7 @@ class Copies:
 
 
 def _allow_many_files() -> None:
-    """Raise the limit of open files as far as it goes, as mold does itself; a copy too many is left out."""
+    """Raise the limit of open files as far as it goes, as mold itself does; copies beyond the limit are left out."""
     from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 
     hard = getrlimit(RLIMIT_NOFILE)[1]
@@ -122,7 +122,7 @@ def _allow_many_files() -> None:
 
 
 def _edits(fd: int, base: int, size: int, names: "Sequence[Mapping[bytes, bytes]]") -> list[tuple[int, bytes]]:
-    """Return what to write where in a copy of the object at *base*: names behind its end, headers in their place."""
+    """Return offsets and data to write in a copy of the object at *base*: names behind its end, headers in place."""
     header = relocatable.read_header(fd, base)
     if header is None:
         return []

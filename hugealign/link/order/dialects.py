@@ -1,10 +1,10 @@
 """The order of a profile in each linker's words.  Pure, but for `read`.
 
-`hugealign.orderfile` reads the same file whole; a link asks for names only, and imports nothing that costs more
-than the link itself.
+`hugealign.orderfile` reads the whole file.  A link needs only names, and imports nothing that costs more than the link
+itself.
 
-Names come from a program, and thus from anyone.  What a linker would take for a pattern, a quote, a comment or the end
-of a line is left out: a function that is not listed lies where it would lie without an order.
+Names come from a program, and thus from anyone.  A name that a linker would take for a pattern, a quote, a comment or
+the end of a line is left out: an unlisted function lies where it would without an order.
 """
 
 import os
@@ -24,35 +24,35 @@ _LIMIT = 256 << 20  # bytes of an order file
 _SHOWN = 1024  # characters of its name in a message
 _BLOCK = 1 << 16
 _IDENTITY = 20  # bytes of the checksum that identify a profile
-#: How compilers begin the name of the section of one function (GCC manual, -ffunction-sections, -freorder-functions;
-#: LLVM, -fsplit-machine-functions).  What is only expected to run seldom may be split off into the last two.
+#: Prefixes that compilers give to the section of one function (GCC manual, -ffunction-sections, -freorder-functions;
+#: LLVM, -fsplit-machine-functions).  The last two may hold split-off code that is merely expected to run seldom.
 _OWN, _OTHERS = b".text.", (b".text.hot.", b".text.startup.", b".text.exit.")
 _SELDOM = (b".text.unlikely.", b".text.split.")
 _SELDOM_PREFIXES = tuple(prefix[len(_OWN) :] for prefix in _SELDOM)
 _PREFIXES = (*(prefix[len(_OWN) :] for prefix in _OTHERS), *_SELDOM_PREFIXES)
 _INITIALS = {prefix[:1] for prefix in _PREFIXES}
-#: GCC names the section of a constructor after one of its symbols, and a profile may know it by the other.
+#: GCC names the section of a constructor after one of its symbols; a profile may know it by the other.
 _TWINS = ((b"C1E", b"C2E"), (b"C2E", b"C1E"), (b"D1E", b"D2E"), (b"D2E", b"D1E"))
 _NO_NAME = b"#@\t"
 _KINDS = (b"hot", b"cold", b"fill")
 _PLAIN = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.$"
-#: Bytes of the paths of files that mean just themselves in a linker script.
+#: Bytes of file paths that have no special meaning in a linker script.
 PLAIN_PATH = _PLAIN + b"-+/"
-#: What means something to a linker script even in quotes, or to the matching of names.
+#: Bytes that are special in a linker script even in quotes, or in the matching of names.
 _SPECIAL = frozenset(b'*?[]\\"' + bytes(range(32)) + b"\x7f")
 _SPACES = (b" ", b"\t", b"\r", b"\v", b"\f")  # and the newline: what bytes.strip() drops
 _START, _END = (mark.encode() for mark in HOT_MARKS)
-#: No object is to be placed whole.
+#: No object is placed whole.
 NOTHING: "Mapping[bytes, list[bytes]]" = {}
 
 
 class LinkOrder(Record):
-    """What an order file says to a link.
+    """What a link needs from an order file.
 
-    *names* are its functions, in order; the first *hot* of them reach to the last one that ran.  *sources* are the
-    source files of those that need more than the name, by their index.  *windows* is how many are to be huge, 0 for
-    all; *identity* tells the profile.  *unseen* are those that are not expected to run, cold parts and fill: of each
-    block of the file where it begins in *names*, and which of its functions.
+    *names* are its functions, in order; the first *hot* of them end with the last one that ran.  *sources* are the
+    source files of functions that need more than the name, by their index.  *windows* is how many should be huge, 0 for
+    all; *identity* identifies the profile.  *unseen* are the functions that are not expected to run, cold parts and
+    fill: for each block of the file, where it begins in *names*, and which of its functions.
     """
 
     names: list[bytes]
@@ -68,17 +68,17 @@ class LinkOrder(Record):
         return {name for index, name in enumerate(self.names[: self.hot]) if index not in unseen}
 
     def local(self) -> "set[tuple[bytes, bytes]]":
-        """Return the names that need a source file to be told from others, with it."""
+        """Return the functions whose names need a source file to tell them apart, each with that file."""
         return {(self.names[index], source) for index, source in self.sources.items()}
 
 
 def load(path: str) -> bytes:
-    """Return what is in the order file at *path*.  Raises HugealignError, whose message names the file."""
+    """Return the contents of the order file at *path*.  Raises HugealignError, whose message names the file."""
     if os.path.exists(path) and not os.path.isfile(path):
         raise HugealignError(f"{printable(path[:_SHOWN])}: not a regular file")
     try:
         with open(path, "rb") as file:
-            # Python takes the memory for what is asked for, whether it is there or not.
+            # Python allocates as much as read() asks for, even if the file has less.
             data = file.read(min(os.fstat(file.fileno()).st_size, _LIMIT) + 1)
     except OSError as error:
         raise HugealignError(f"{printable(path[:_SHOWN])}: {error.strerror}") from error
@@ -88,7 +88,7 @@ def load(path: str) -> bytes:
 
 
 def parse(data: bytes, path: str, identity: bytes = b"") -> LinkOrder:
-    """Return what the order file *data* of *path* says; *identity* tells its profile.  Raises HugealignError."""
+    """Parse the order file *data* from *path*; *identity* identifies its profile.  Raises HugealignError."""
     try:
         return _parse(data, identity)
     except HugealignError as error:
@@ -106,7 +106,7 @@ def _parse(data: bytes, identity: bytes) -> LinkOrder:
         said = [line.partition(b"\t") for line in block.split(b"\n") if line and line[0] not in _NO_NAME]
         first = len(names)
         names += [name for name, _, _ in said]
-        # Of tens of thousands of lines most say a name and at most how often it was seen: neither kind= nor file=.
+        # Most of the tens of thousands of lines have a name and at most how often it was seen: no kind=, no file=.
         seldom: set[int] = set()
         for at in [at for at, (_, _, text) in enumerate(said) if b"i" in text]:
             text = said[at][2]
@@ -133,7 +133,7 @@ def _parse(data: bytes, identity: bytes) -> LinkOrder:
 
 
 def _blocks(data: bytes) -> "Iterator[bytes]":
-    """Yield *data* in pieces of whole lines: memory used again costs less than new memory, which has to be cleared."""
+    """Yield *data* in pieces of whole lines: reused memory costs less than new memory, which has to be cleared."""
     start = 0
     while start >= 0:
         end = data.find(b"\n", start + _BLOCK)
@@ -142,7 +142,7 @@ def _blocks(data: bytes) -> "Iterator[bytes]":
 
 
 def _windows(data: bytes) -> int:
-    """Return the number of windows that the comments before the first name ask for, 0 if they do not."""
+    """Return the number of windows that the comments before the first name ask for, 0 if they give none."""
     windows = number = start = 0
     while start >= 0:
         end = data.find(b"\n", start)
@@ -165,21 +165,21 @@ def _number(text: bytes, line: int) -> int:
 def _unescape(text: bytes) -> bytes:
     if b"\\" not in text:
         return text
-    from hugealign.orderfile import unescape  # costs more than the link of a small program, and is seldom needed
+    from hugealign.orderfile import unescape  # costs more than linking a small program, and is seldom needed
 
     return unescape(text.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
 def identity(data: bytes) -> bytes:
-    """Return what tells the order file *data* from all others: the beginning of its SHA-256."""
+    """Return what identifies the order file *data*: the beginning of its SHA-256."""
     return sha256(data).digest()[:_IDENTITY]
 
 
 def symbols(order: LinkOrder, among: "Collection[bytes]" = (), apart: "Collection[bytes]" = ()) -> bytes:
     """Return lld's ``--symbol-ordering-file``: one symbol per line, spaces at the ends dropped, ``#`` for comments.
 
-    lld moves all code that a symbol lies among.  So functions that did not run are left out if they lie *among* other
-    code.  Those that a script places *apart* are left out too.
+    lld moves a symbol together with all the code around it.  So functions that did not run are left out if they lie
+    *among* other code.  Functions that a script places *apart* are left out too.
     """
     hot, others = order.names[: order.hot], order.names[order.hot :]
     if among:
@@ -194,7 +194,7 @@ def symbols(order: LinkOrder, among: "Collection[bytes]" = (), apart: "Collectio
 
 
 def sections(order: LinkOrder, choices: "Choices") -> bytes:
-    """Return gold's ``--section-ordering-file``: what is not listed comes first, so all the rest is listed last."""
+    """Return gold's ``--section-ordering-file``: gold puts unlisted sections first, so all the rest is listed last."""
 
     def listed(name: bytes, _source: bytes) -> bytes:
         return b"".join([b"%b\n" % section for section in choices.of(name) if b" " not in section])
@@ -210,10 +210,10 @@ def script(
 ) -> bytes:
     """Return a script for GNU ld and lld that puts the functions into an output section of their own before ``.text``.
 
-    *objects* are the names of the object files with the function of a name from a source file, with its sections there;
-    *pieces* are, by the first function listed, patterns of object files to place whole.  One statement per function:
-    several names in one statement would keep the order of the inputs.  An output section of the name ``.text``, of
-    which there would be two, makes valgrind lose all names.
+    *objects* maps a function's name and source file to the names of the object files that have it, with its sections
+    there; *pieces* maps the first listed function of object files to patterns for these, to place them whole.  Each
+    function has a statement of its own: several names in one statement would keep the order of the inputs.  The output
+    section is not called ``.text``: there would be two of that name, and valgrind would lose all names.
     """
 
     def statements(name: bytes, source: bytes) -> bytes:
@@ -234,10 +234,11 @@ def script_of_front(
     apart: set[bytes],
     most: int,
 ) -> "tuple[bytes, set[bytes]]":
-    """Return a script for lld that places hot functions before all in its list, and the mark there; and their names.
+    """Return a script for lld that places the start mark and hot functions before all in its list; and their names.
 
-    They are those whose names are in *apart*, by their objects, and so that these keep their place in the order, the
-    first *most* of all.  What has no section of its own is left to the list, by which lld moves the piece it lies in.
+    These are the functions whose names are in *apart*, by their objects, and all before the last of them, at most the
+    first *most*, so the former keep their place in the order.  A function without a section of its own is left to the
+    list, by which lld moves the piece it lies in.
     """
     locals_ = [index for index in order.sources if index < order.hot and order.names[index] in apart]
     last = min(most, max(locals_, default=-1) + 1)
@@ -267,9 +268,9 @@ def _before_text(statements: bytes) -> bytes:
 def _list(
     order: LinkOrder, choices: "Choices", around: tuple[bytes, bytes], other: "Callable[[bytes, bytes], bytes]"
 ) -> bytes:
-    """Return all names with HOT_MARKS among them: what is *around* a name makes it the section of a function.
+    """Return all names with HOT_MARKS among them; the text *around* a name makes it the section of a function.
 
-    What *other* makes of a name, and of its source file, stands for those that have not just the one section.
+    A function that does not have just the one section is written as *other* returns it for its name and source file.
     """
     before, after = around
     names, sources = order.names, order.sources
@@ -293,29 +294,29 @@ def _list(
 
 
 class Choices:
-    """The sections that each of the functions *names* may be in, judged by those of the inputs, which `add` takes in.
+    """The sections that each of the functions *names* may be in, judged by the inputs' sections, which `add` collects.
 
-    *others*: of some inputs the sections cannot be known, so that a function may be in all that compilers make.
+    *others*: the sections of some inputs cannot be known, so a function may be in any that compilers make.
     """
 
     def __init__(self, names: "Collection[bytes]", others: bool = False, local: "Collection[bytes]" = ()) -> None:
         self.others = others
         self.count = 0  # sections of functions
-        self.copies = dict.fromkeys(local, 0)  # those of local ones, whose name others may have
-        self._missing = set(names)  # those without a section of their own
+        self.copies = dict.fromkeys(local, 0)  # sections of local functions, whose names others may have
+        self._missing = set(names)  # functions without a section of their own
         for name in [name for name in names if b"1E" in name or b"2E" in name]:
             self._missing.update(_twins(name))
-        self._special: set[bytes] = set()  # the few sections of other kinds, without what all begin with
+        self._special: set[bytes] = set()  # the few sections of other kinds, without the common prefix
 
     def add(self, table: bytes) -> None:
-        """Take in the names of an object's sections: *table* has them, each with a byte that is 0 behind it.
+        """Add the names of an object's sections: *table* has them, each with a zero byte behind it.
 
-        Assemblers let the name of a section be the end of the name of its relocations.
+        Assemblers store the name of a section as the end of the name of its relocations.
         """
         found = [text.partition(b"\0")[0] for text in table.split(_OWN)[1:]]
         self.count += len(found)
         special = [rest for rest in found if rest[:1] in _INITIALS and rest.startswith(_PREFIXES)]
-        if self.copies:  # one object has one of them: clang puts those whose blocks it divides into .text.hot.NAME
+        if self.copies:  # one object has one of each; clang puts functions with divided blocks into .text.hot.NAME
             own = {rest.partition(b".")[2] for rest in special if not rest.startswith(_SELDOM_PREFIXES)}
             for name in self.copies.keys() & own.union(found):
                 self.copies[name] += 1
@@ -323,7 +324,7 @@ class Choices:
         self._special.update(special)
 
     def strange(self, names: list[bytes]) -> set[bytes]:
-        """Return those of *names* that have not just the one section ``.text.NAME``, or mean more than themselves."""
+        """Return those of *names* that do not have just the section ``.text.NAME``, or that have special characters."""
         strange = self._missing.intersection(names)
         if elsewhere := {rest.partition(b".")[2] for rest in self._special if not rest.startswith(_SELDOM_PREFIXES)}:
             strange |= elsewhere.intersection(names)
@@ -332,9 +333,9 @@ class Choices:
         return strange
 
     def of(self, name: bytes) -> list[bytes]:
-        """Return the sections for the function *name*, none if the name means more than itself to a linker.
+        """Return the sections for the function *name*, none if the name has a special meaning to a linker.
 
-        ``.text.unlikely.f`` is that of f itself only if f has no other: else it is that of f's cold part.
+        ``.text.unlikely.f`` holds f itself only if f has no other section; otherwise it holds f's cold part.
         """
         if (rest := name.translate(None, _PLAIN)) and _SPECIAL.intersection(rest):
             return []

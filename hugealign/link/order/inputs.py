@@ -1,7 +1,7 @@
-"""Which sections of code the inputs of a link have: what an order can name, and what lies in one piece.
+"""The code sections of a link's inputs: those that an order can name, and those that are in one piece.
 
-Names are taken from each object's table of section names alone, which is fast: twenty thousand sections in hundredths
-of a second.  A name may be there that no section bears; then a linker is given a pattern that matches nothing.
+Names come from each object's table of section names alone, which is fast: twenty thousand sections in hundredths of a
+second.  The table may contain a name that no section has; then a linker gets a pattern that matches nothing.
 """
 
 import os
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 _FIRST = 128  # section headers; GNU as puts one for each COMDAT group before that of .text
 _START_FILES = ("crt", "Scrt", "rcrt", "gcrt", "Mcrt", "grcrt")
 _SUFFIXES = tuple(b".c .cc .cpp .cxx .c++ .C .s .S .m .mm .f .f90 .d .rs".split())
-#: What may begin the name of a function's own section; the second kind is that of its cold part if there is a first.
+#: Prefixes of the section of one function; the second kind is that of its cold part if it has a section of the first.
 _PREFIXES = ((b".text.", b".text.hot.", b".text.startup.", b".text.exit."), (b".text.unlikely.", b".text.split."))
 
 
 class UnsplitObject(Record):
     """An object file that has code in ``.text`` itself: compiled without -ffunction-sections, or assembled.
 
-    *path* is the object's, or the archive's if it is a *member*; *names* are the functions there that are sought.
+    *path* is the object's, or the archive's if it is a *member*; *names* are the wanted functions that it has.
     """
 
     path: str
@@ -44,9 +44,9 @@ class UnsplitObject(Record):
         return f"{self.path}({os.fsdecode(self.member)})" if self.member else self.path
 
     def pattern(self) -> bytes:
-        """Return what matches it alone in a linker script, empty if its name means more than itself there.
+        """Return a pattern that matches only this object in a linker script, empty if its name has special characters.
 
-        It is a pattern, because a script makes an input of a plain name.
+        It must be a pattern, because a script makes an input of a plain name.
         """
         name = os.fsencode(self.path)
         if (name + self.member).translate(None, PLAIN_PATH):
@@ -57,11 +57,11 @@ class UnsplitObject(Record):
 
 
 class Sections:
-    """What was found.
+    """The sections that `find` found.
 
-    *choices* are the sections of the functions sought; they are *complete* unless some cannot be known before the link
+    *choices* are the sections of the wanted functions; they are *complete* unless some cannot be known before the link
     (link-time optimisation, thin archives, linker scripts).
-    *objects* are the names of the object files that have the function of a name from a source file, with its sections.
+    *objects* maps a function's name and source file to the names of the object files that have it, with its sections.
     """
 
     def __init__(self, names: "Collection[bytes]", local: "Collection[bytes]" = ()) -> None:
@@ -74,7 +74,7 @@ class Sections:
         return not self.choices.others
 
     def apart(self, order: "LinkOrder") -> set[bytes]:
-        """Return the names that more functions bear than the hot ones of *order*, all of whose objects are known."""
+        """Return the names that hot functions of *order*, all with known objects, share with other functions."""
         hot: dict[bytes, int] = {}
         unknown = set()
         for index in [index for index in order.sources if index < order.hot]:
@@ -87,9 +87,9 @@ class Sections:
 
 
 def find(command: "Command", names: "Collection[bytes]", local: "Collection[tuple[bytes, bytes]]" = ()) -> Sections:
-    """Return which sections for the functions *names* the inputs of *command* have.
+    """Return the sections that the inputs of *command* have for the functions *names*.
 
-    *local* are those, name and source file, that are sought by object too.
+    *local* are the functions, by name and source file, to look for by object too.
     """
     found = Sections(names, [name for name, _ in local])
     sought: dict[bytes, list[bytes]] = {}
@@ -116,7 +116,7 @@ def find(command: "Command", names: "Collection[bytes]", local: "Collection[tupl
 
 
 def _names(fd: int, base: int, size: int) -> bytes | None:
-    """Return the section names of the object at *base*, None if its functions' sections are yet to be made."""
+    """Return the section names of the object at *base*, None if its functions' sections do not exist yet."""
     table = relocatable.section_names(fd, base, size)
     if table is None:  # a shared object, whose sections do not matter; anything else may turn into code
         return b"" if os.pread(fd, 4, base) == b"\x7fELF" else None
@@ -125,8 +125,8 @@ def _names(fd: int, base: int, size: int) -> bytes | None:
 
 def _local(found: Sections, base: bytes, table: bytes, sought: dict[bytes, list[bytes]]) -> None:
     stem = base.removesuffix(b".o")
-    # a.o, a.c.o (CMake, Meson), prog-a.o (Automake) of a.c; crate-HASH.crate.HASH-cgu.0.rcgu.o (rustc) of what follows
-    # the first dot
+    # a.c becomes a.o, a.c.o (CMake, Meson) or prog-a.o (Automake); rustc's crate-HASH.crate.HASH-cgu.0.rcgu.o comes
+    # from the unit named behind the first dot
     unit = stem.removesuffix(b".rcgu").partition(b".")[2]
     for source in {stem, stem.rpartition(b"_")[2], stem.rpartition(b"-")[2], unit}:
         for candidate in sought.keys() & {source, *(source + suffix for suffix in _SUFFIXES)}:
@@ -138,9 +138,9 @@ def _local(found: Sections, base: bytes, table: bytes, sought: dict[bytes, list[
 
 
 def in_one_piece(command: "Command") -> "list[Place]":
-    """Return where the objects of *command* are that have code in ``.text`` itself: path, member, offset, size.
+    """Return the objects of *command* that have code in ``.text`` itself: path, member, offset, size.
 
-    The C library's own start (``crt1.o``) does not count.
+    The C library's start files (``crt1.o``) do not count.
     """
     found = []
     for path, fd in opened(path for path in estimate.inputs(command) if not _is_start(path)):
@@ -154,7 +154,7 @@ def in_one_piece(command: "Command") -> "list[Place]":
 
 
 def pieces(places: "list[Place]", names: set[bytes]) -> list[UnsplitObject]:
-    """Return the objects among those `in_one_piece` in which some of the functions *names* lie in ``.text``."""
+    """Return the objects among *places* (`in_one_piece`) that have some of the functions *names* in ``.text``."""
     found: list[UnsplitObject] = []
     files: dict[str, list[Place]] = {}
     for place in places if names else ():
@@ -172,9 +172,9 @@ def pieces(places: "list[Place]", names: set[bytes]) -> list[UnsplitObject]:
 
 
 def whole(command: "Command") -> tuple[list[str], int]:
-    """Return the objects of *command*, outside of archives, that are in one piece, and how many objects there are.
+    """Return the objects of *command* outside archives that are in one piece, and how many objects there are.
 
-    The C library's own start (``crt1.o``) does not count.
+    The C library's start files (``crt1.o``) do not count.
     """
     paths = [path for path in command.inputs if path.endswith(".o") and not _is_start(path)]
     found = []
@@ -193,7 +193,7 @@ def _is_start(path: str) -> bool:
 def _headers(fd: int, base: int, size: int) -> tuple[bytes, int]:
     """Return the section headers of the object at *base*, and the number of ``.text`` if anything is in it, else 0.
 
-    Assemblers make ``.text`` before all other sections of code, whether anything comes to be in it or not.
+    Assemblers create ``.text`` before all other code sections, even if it stays empty.
     """
     header = relocatable.read_header(fd, base)
     if header is None:
@@ -208,7 +208,7 @@ def _headers(fd: int, base: int, size: int) -> tuple[bytes, int]:
                 break
         if number < 0:
             continue
-        if text[32:40] == bytes(8):  # the usual one, of which no more has to be read
+        if text[32:40] == bytes(8):  # the usual case: no more has to be read
             return headers, 0
         if count == header.e_shnum:
             start = int.from_bytes(text[:4], "little")

@@ -1,4 +1,4 @@
-"""One link with the order of a profile: the words for the linker, and the note of the build."""
+"""One link in the order of a profile: the words for the linker, and the build note."""
 
 import os
 import struct
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from hugealign.link.order.inputs import Place
     from hugealign.link.running import MemoryFiles
 
-#: version, flags, page_size, hot_start, hot_end, windows: what is written when the link is done, in one piece.
+#: version, flags, page_size, hot_start, hot_end, windows: written in one piece when the link is done.
 _SIGNED = struct.Struct("<IIQQQI")
-#: What sh/launch.sh sets to the list that the compiler gets, and to the power of two that it aligns functions to.
+#: Variables that sh/launch.sh sets to the list for the compiler, and to the power of two that it aligns functions to.
 BLOCKS, ALIGNED = "_HUGEALIGN_BLOCKS", "_HUGEALIGN_ALIGNED"
 _NAMED = 5  # objects, in a message
-_LOCAL, _COMPARISONS = 500, 4_000_000  # functions in a script for lld, and its work with them: 0.1 s
-_FEW = 100  # of so many hot functions one that may be one of several: looking for all sections costs more than it gains
+_LOCAL, _COMPARISONS = 500, 4_000_000  # functions in a script for lld, and the comparisons these cost: 0.1 s
+_FEW = 100  # hot functions for each that may share its name: from here, finding all sections costs more than it gains
 _OTHERS = "use -fuse-ld=lld or -fuse-ld=bfd"
 
 
 class Words(Record):
     """What the order adds to a link: options *before* all others, the user's *arguments*, *copies* of inputs if any.
 
-    *sections* are those of the inputs, *pieces* the objects in one piece with hot functions, where these were wanted.
+    *sections* are those of the inputs, *pieces* the objects in one piece with hot functions, if these were needed.
     """
 
     before: list[str]
@@ -48,7 +48,7 @@ class Words(Record):
 class OrderedLink(Record):
     """The *order* of a profile, in the *form* that the *linker* of the *job* takes.
 
-    *in_one_piece* are the inputs with code in ``.text`` itself, where somebody has looked for them already.
+    *in_one_piece* are the inputs with code in ``.text`` itself, if these have been looked up already.
     """
 
     order: "LinkOrder"
@@ -58,9 +58,9 @@ class OrderedLink(Record):
     in_one_piece: "list[Place] | None" = None
 
     def words(self, memory: "MemoryFiles") -> Words:
-        """Return what to say to the linker; what it has to read is put into *memory*."""
+        """Return the words for the linker; the files that it reads go into *memory*."""
         form, plugin, blocks = self.form, self._plugin(), self._blocks()
-        sections = None if form == linkers.SYMBOLS and not plugin else self._sections()  # lld waits for no more
+        sections = None if form == linkers.SYMBOLS and not plugin else self._sections()  # lld need not wait for them
         options: list[str] = []
         if plugin and sections and not sections.complete:
             # The plugin's sections keep their names, while ThinLTO's symbols change.
@@ -87,7 +87,7 @@ class OrderedLink(Record):
         return Words([*self.linker.order_words(form, path), *options, *blocks], self.job.arguments, sections, pieces)
 
     def _plugin(self) -> str:
-        """Return the pass plugin that was built for this very lld, for code that is yet to be made; else nothing."""
+        """Return the pass plugin built for exactly this lld, for code yet to be generated; empty if there is none."""
         if self.linker.name != "lld" or os.environ.get(BLOCKS):
             return ""
         from hugealign.plugin import listed
@@ -95,7 +95,7 @@ class OrderedLink(Record):
         return listed.find(self.job.real) or ""
 
     def _blocks(self) -> list[str]:
-        """Return lld's options for the blocks, as the launcher has them for clang: for link-time optimisation."""
+        """Return lld's options for blocks in link-time optimisation, as the launcher gives them to clang."""
         path, option, align = os.environ.get(BLOCKS, ""), "--lto-basic-block-sections=", "-align-all-functions="
         if not path or self.linker.name != "lld":
             return []
@@ -112,7 +112,7 @@ class OrderedLink(Record):
         pieces: list[UnsplitObject] | None,
         placed: dict[bytes, list[UnsplitObject]],
     ) -> Words:
-        """Return the user's words with copies for inputs; in a file in memory if the user had them in files too."""
+        """Return the user's words with copies for inputs; in a file in memory if the user had response files."""
         from hugealign.link.order.copies import Copies, group
 
         command = self.job.command
@@ -148,10 +148,11 @@ class OrderedLink(Record):
         return dialects.symbols(self.order, apart.union(*(piece.names for piece in among)), apart)
 
     def _where_local(self, sections: Sections | None) -> Sections | None:
-        """Return the *sections* of the inputs if some hot functions may be one of several of their name, but not many.
+        """Return the *sections* of the inputs if some hot functions, but not many, may share their names with others.
 
-        Of a name in its list lld places all local functions.  So the few that ran get a script, of which lld compares
-        each statement with each section, in 20 ns.  Where they are next to none of what ran, lld may place them all.
+        For a name in its list lld places all local functions that have it.  So the few that ran get a script; lld
+        compares each of its statements with each section, in 20 ns.  If they are next to none of the hot functions, lld
+        may place them all.
         """
         count = sum(index < self.order.hot for index in self.order.sources)
         if not self.order.hot < count * _FEW or count > _LOCAL:
@@ -174,7 +175,7 @@ class OrderedLink(Record):
         return pieces(in_one_piece(self.job.command) if self.in_one_piece is None else self.in_one_piece, names)
 
     def _placed_whole(self, found: list[UnsplitObject]) -> dict[bytes, list[UnsplitObject]]:
-        """Return those of the objects *found* that can be placed, each by the first of its functions in the order."""
+        """Return those of the objects *found* that can be placed, each under its first function in the order."""
         placed: dict[bytes, list[UnsplitObject]] = {}
         rank = {name: number for number, name in reversed(list(enumerate(self.order.names)))} if found else {}
         for piece in found:
@@ -186,7 +187,7 @@ class OrderedLink(Record):
         return not piece.member if self.form == linkers.COPIES else bool(piece.pattern())
 
     def note(self, rodata: bool = False) -> bytes:
-        """Return the note for the link: of version 0, which no reader takes for one, until `sign` completes it."""
+        """Return the note for the link: its version is 0, which no reader accepts, until `sign` completes it."""
         fields = (
             0,
             buildnote.PADDED | buildnote.RODATA * rodata,
@@ -209,7 +210,7 @@ class OrderedLink(Record):
             except (struct.error, OverflowError):
                 return None  # the section is not where its header says
             if version or page_size != self.job.settings.page_size:
-                return None  # not ours: an input has brought one along
+                return None  # not ours: it came with an input
             start, end = (
                 (section.sh_addr + place + distance) % (1 << 64)
                 for place, distance in zip((buildnote.HOT_START, buildnote.HOT_END), distances, strict=True)
@@ -221,14 +222,14 @@ class OrderedLink(Record):
                 start = min((s.sh_addr for s in hot), default=0)
                 end = max((s.sh_addr + s.sh_size for s in hot), default=0)
             end = max(start, end)
-            # Other programs of the build get the same profile: with none of its functions, or fewer windows.
+            # Other programs of the build get the same profile, but may have none of its functions, or fewer windows.
             there = sum(last - first for _, first, last in text_windows(image, page_size)) // page_size
             windows = min(budget, there) if start < end else 0
             os.pwrite(fd, _SIGNED.pack(buildnote.VERSION, flags, page_size, start, end, windows), offset)
         return start, end
 
     def complaint(self, words: Words) -> str | None:
-        """Return what to say of hot functions that stay where they are because their objects are in one piece."""
+        """Return the warning about hot functions that stay where they are because their objects are in one piece."""
         if self.form == linkers.SYMBOLS or words.sections is None:
             return None  # lld moves the whole piece
         if words.copies and not words.copies.made and not words.sections.complete:
@@ -246,7 +247,7 @@ class OrderedLink(Record):
         )
         offer = ", or have such objects placed whole: HUGEALIGN_ORDER_OBJECTS=1"
         if places:
-            offer = ""  # which has names that a script cannot say
+            offer = ""  # their names are such that a script cannot express them
         elif self.form == linkers.SECTIONS:
             offer = ", or use -fuse-ld=bfd and HUGEALIGN_ORDER_OBJECTS=1, which places such objects whole"
         return (
@@ -270,7 +271,7 @@ class OrderedLink(Record):
 def read(form: str, linker: linkers.Linker, job: "Job") -> OrderedLink:
     """Return the order that the settings of *job* name, for its link.  Raises HugealignError, which names the file.
 
-    LLD waits for the order, and if that has functions that did not run, for what lies in one piece (`symbols`).
+    lld waits for the order and, if that has functions that did not run, for the objects in one piece (`symbols`).
     """
     path = job.settings.profile
     data = dialects.load(path)

@@ -1,4 +1,4 @@
-"""Work for a second process, while this one does other work that the linker has to wait for too."""
+"""Work for a second process, while this one does other work that the linker also waits for."""
 
 import marshal
 import os
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 class SecondProcess:
-    """A process that does *work*, whose result has to be made of what `marshal` knows: numbers, bytes, lists, ...."""
+    """A process that does *work*, whose result must be of types that `marshal` knows: numbers, bytes, lists, ...."""
 
     def __init__(self, work: "Callable[[], Any]") -> None:
         self.work = work
         self.pid, self.fd = forked(lambda: marshal.dumps(work()))
 
     def result(self) -> "Any":
-        """Wait for the work and return its result; work that failed there is done again here."""
+        """Wait for the work and return its result; if it failed there, do it again here."""
         with open(self.fd, "rb") as pipe:
             data = pipe.read()
         _, status = os.waitpid(self.pid, 0)

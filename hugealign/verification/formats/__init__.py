@@ -1,4 +1,4 @@
-"""The forms of a report, one module each; a form is imported when it is asked for, as some bring heavy modules."""
+"""The forms of a report, one module each; a form is imported when it is asked for, since some load heavy modules."""
 
 import importlib
 
@@ -14,7 +14,7 @@ WITH_BASE = ("sarif", "github")
 def render(form: str, verification: "Verification", style: "Style", base: str) -> str:
     """Return *verification* in the *form* of that name; *style* is for text, *base* for forms WITH_BASE.
 
-    Paths below *base* become relative to it, as repositories' services want them.
+    Paths below *base* become relative to it, as repository services want them.
     """
     module = importlib.import_module(f"hugealign.verification.formats.{form}")
     extra = (style,) if form == "text" else (base,) if form in WITH_BASE else ()

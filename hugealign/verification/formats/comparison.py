@@ -19,7 +19,7 @@ _WORDS = {UNKNOWN: "could not compare"}
 
 
 def render_text(comparison: Comparison, style: Style) -> str:
-    """Return a small table for each pair, and what only one side was found to have."""
+    """Return a small table for each pair, and the findings that only one side has."""
     lines: list[str] = []
     for pair in comparison.pairs:
         if style.quiet and pair.verdict in (BETTER, SAME):

@@ -34,7 +34,7 @@ def render(outcome: Verification) -> str:
 
 
 def file_object(file: FileResult) -> "dict[str, Any]":
-    """Return what is known of one file."""
+    """Return what is known about one file."""
     report = file.report
     document: dict[str, Any] = {"path": printable(report.path), "verdict": file.verdict}
     if file.reason or report.coverage is None:

@@ -14,7 +14,7 @@ from hugealign.verification.result import FileResult, Verification
 
 
 def render(outcome: Verification) -> str:
-    """Return the document.  A file that could not be checked is an error, one with too little text to gain skipped."""
+    """Return the document.  A file that could not be checked is an error; one with too little text to gain, skipped."""
     verdicts = outcome.verdicts()
     skipped = sum(_skipped(file) for file in outcome.files)
     numbers = (

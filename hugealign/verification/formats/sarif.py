@@ -20,7 +20,7 @@ _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sa
 
 
 def render(outcome: Verification, base: str) -> str:
-    """Return the document; paths below *base* are made relative to it, as repositories' services want them."""
+    """Return the document; paths below *base* are made relative to it, as repository services want them."""
     places = {rule_id: index for index, rule_id in enumerate(RULES)}
     results = [
         _result(file.report, finding, places, base, why)
@@ -35,7 +35,7 @@ def render(outcome: Verification, base: str) -> str:
         "tool": {
             "driver": {"name": "hugealign", "version": __version__, "rules": [_rule(rule) for rule in RULES.values()]}
         },
-        # 3.20.14: false where the run did not look at all that it was asked to look at.
+        # 3.20.14: false if the run did not check everything that it was asked to check.
         "invocations": [{"executionSuccessful": not unchecked, "toolExecutionNotifications": unchecked}],
         "results": results,
     }

@@ -18,7 +18,7 @@ _COLOURS = {FAILED: "1;31", "error": "1;31", "warning": "33", UNKNOWN: "33", "no
 
 
 class Style(Record):
-    """How much to say: *quiet* only files that are not ok, *verbose* tables as well, *kernels* each kernel's answer."""
+    """How much to say: *quiet*, only files that are not ok; *verbose*, tables too; *kernels*, each kernel's answer."""
 
     quiet: bool = False
     verbose: bool = False
@@ -76,7 +76,11 @@ def _file(file: FileResult, style: Style) -> "Iterator[str]":
 
 
 def _fixes(file: FileResult) -> "Iterator[str]":
-    """Yield what mends each finding: who has only the finished file cannot link it, and one that was fixed is done."""
+    """Yield the fix for each finding.
+
+    People who have only the finished file cannot link it; they get the cure.  A file that was fixed already gets no fix
+    for missing windows, nor for data in its text.
+    """
     report = file.report
     for finding in file.findings:
         lacks_windows = finding.rule.id in LACK_WINDOWS
@@ -96,7 +100,7 @@ def finding_lines(finding: Finding, style: Style, lead: str = "") -> list[str]:
 
 
 def segment_line(segment: Segment) -> str:
-    """Return where the findings above it are."""
+    """Return the line that says where the findings above it are."""
     return (
         f"    --> LOAD {segment.index}  {segment.flags}  vaddr {segment.p_vaddr:#x}  offset {segment.p_offset:#x}"
         f"  {format_size(segment.p_memsz)}  align {segment.p_align:#x}"

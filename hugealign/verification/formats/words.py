@@ -9,10 +9,10 @@ from hugealign.verification.result import Verification
 
 
 def log_lines(lines: list[str]) -> str:
-    r"""Return *lines* as text that is only read, also where GitHub's runner shows it.
+    r"""Return *lines* as text that gives no commands, even if GitHub's runner shows it.
 
     The runner takes a line that begins with ``::``, and ``##[`` anywhere in a line, for a command to itself
-    (ActionCommand.cs in github.com/actions/runner).  Names in files must not give it any.
+    (ActionCommand.cs in github.com/actions/runner).  Names in files must not become commands.
     """
     safe = []
     for line in lines:
@@ -22,7 +22,7 @@ def log_lines(lines: list[str]) -> str:
 
 
 def relative(path: str, base: str) -> str:
-    """Return *path* as services that annotate files want it: relative to *base* where it lies below, and normal."""
+    """Return *path* as services that annotate files want it: relative to *base* if it lies below, and normalised."""
     if path.startswith(base.rstrip("/") + "/"):
         path = path[len(base.rstrip("/")) + 1 :].lstrip("/")
     return os.path.normpath(path)

@@ -1,1 +1,1 @@
-"""hugealign against every other way to huge or ordered text that Debian has: same program, same trace, same run."""
+"""hugealign against every other way in Debian to huge or ordered text: same program, same trace, same run."""

@@ -1,4 +1,4 @@
-"""Every way that a program is built: by the linkers alone, by the peers, by hugealign."""
+"""All builds of a program: by the linkers alone, by the peers, by hugealign."""
 
 import dataclasses
 import re
@@ -28,9 +28,9 @@ LLD_ORDERED = (*LINKERS["lld"], MAX_PAGE, "-Wl,-z,separate-code", "-Wl,--no-warn
 class Build:
     """A finished file.
 
-    *how* is what made it, *seconds* the processor time of all of that.  *ours* chooses its windows by lying in front;
-    of all others the hottest ones are taken.  *learned* is the profile, *fill* whether its order fills up.
-    *rewritten*: code inside of functions has changed, so that it has to be traced.  *budget* is the one that it is for,
+    *how* says how it was made, *seconds* is the processor time of that.  *ours* has its huge windows in front; of all
+    other builds the hottest windows are taken.  *learned* is the profile, *fill* whether its order fills up.
+    *rewritten*: code inside functions has changed, so it has to be traced.  *budget* is the budget that it is made for,
     None if it is for all.
     """
 
@@ -52,10 +52,10 @@ def link(program: Program, target: str, *flags: str, wrapper: tuple[str, ...] = 
 
 
 def made(program: Program, command: list[str], path: Path, reads: Path | None = None) -> float:
-    """Run what makes *path* and return its processor time in seconds; an error shows what was printed.
+    """Run the *command* that makes *path* and return its processor time in seconds; an error shows its output.
 
-    What the same command made before, of the same objects and file that it *reads*, is kept: so a run that was
-    interrupted goes on.
+    The result of an earlier run of the same command, on the same objects and file that it *reads*, is kept: so an
+    interrupted run can go on.
     """
     inputs = [program.directory / word for word in program.words if word.endswith(".o") or "archives/lib" in word]
     inputs += [reads] if reads else []
@@ -76,7 +76,7 @@ def made(program: Program, command: list[str], path: Path, reads: Path | None = 
 
 
 def linkers(program: Program) -> Iterator[Build]:
-    """Yield what each linker makes by itself, and with the alignment alone."""
+    """Yield the build of each linker by itself, and with only the alignment."""
     for name, flags in LINKERS.items():
         command, path = link(program, f"plain.{name}", *flags)
         yield Build(f"{name}, default", "nothing", path, made(program, command, path))
@@ -89,7 +89,7 @@ def linkers(program: Program) -> Iterator[Build]:
 
 
 def orders(program: Program, functions: Functions, learned: list[Learned]) -> Iterator[Build]:
-    """Yield what linkers make of an order: lld's own sorting of calls, and plain lists of the hottest functions."""
+    """Yield the linkers' builds with an order: lld's own sorting of calls, and plain lists of the hottest functions."""
     for profile in learned:
         word = "".join(c for c in profile.name if c.isalnum())
         if profile.calls:
@@ -111,18 +111,18 @@ def orders(program: Program, functions: Functions, learned: list[Learned]) -> It
 
 
 def for_bolt(program: Program) -> Path:
-    """Return what BOLT begins with: linked with its relocations."""
+    """Return BOLT's input: the program linked with its relocations."""
     command, path = link(program, "bolt.in", *LINKERS["lld" if program.large else "bfd"], MAX_PAGE, "-Wl,-q")
     made(program, command, path)
     return path
 
 
 def bolted(program: Program, before: Path, branches: Path, flat: list[tuple[Learned, Path]]) -> Iterator[Build]:
-    """Yield what BOLT makes of *before*: of all *branches* of a run, pre-aggregated, and of *flat* samples as fdata.
+    """Yield BOLT's builds of *before*: with all *branches* of a run, pre-aggregated, and with *flat* samples as fdata.
 
-    The words are those of BOLT's README ("Step 3: Optimize with BOLT"), its profile goes the way of its documents:
-    ``perf2bolt`` on branches.  Its own instrumentation would count the same, but takes more than 14 GiB of memory for a
-    program such as clang.
+    The options are those of BOLT's README ("Step 3: Optimize with BOLT"), and the profile is made as in its documents:
+    by ``perf2bolt`` from branches.  Its own instrumentation would count the same, but takes more than 14 GiB of memory
+    for a program such as clang.
     """
     cdsort, blocks = BOLT_BLOCKS[:1], (*BOLT_BLOCKS, "-dyno-stats")
     data = program.directory / "full.fdata"
@@ -145,7 +145,7 @@ def bolted(program: Program, before: Path, branches: Path, flat: list[tuple[Lear
 
 
 def _accepted(said: str) -> str:
-    """Return how much of its profile BOLT took, from what it *said*.  Ends the comparison if that is not nearly all."""
+    """Return how much of its profile BOLT took, by its output *said*.  Ends the comparison unless it is nearly all."""
     profiled = re.search(r"BOLT-INFO: (\d+) out of \d+ functions in the binary", said)
     stale = re.search(r"BOLT-WARNING: (\d+) \([\d.]+% of all profiled\) functions? ha(?:ve|s) invalid", said)
     taken = re.findall(r"^ +(-?\d+) : (?:\S+ )?taken branches.*", said, re.MULTILINE)
@@ -161,9 +161,9 @@ def _accepted(said: str) -> str:
 
 
 def divided(program: Program, before: Path, train: Path) -> Iterator[Build]:
-    """Yield hugealign's with blocks, for each budget of windows, if the program can be compiled again.
+    """Yield hugealign's builds with blocks, for each budget of windows, if the program can be recompiled.
 
-    It learns from the trace *train* of *before*.  Which blocks stay does not depend on the budget.
+    They learn from the trace *train* of *before*.  The budget does not affect which blocks stay.
     """
     if program.divided is None:
         return
@@ -183,7 +183,7 @@ def divided(program: Program, before: Path, train: Path) -> Iterator[Build]:
 
 
 def ours(program: Program, before: Path, functions: Functions, learned: list[Learned]) -> Iterator[Build]:
-    """Yield hugealign's, for each budget of windows; *before* is what the profiles were taken of."""
+    """Yield hugealign's builds, for each budget of windows; *before* is the profiled file."""
     linker = "lld" if program.large else "bfd"
     for name in dict.fromkeys(("bfd", linker)):
         command, path = link(program, f"hugealign.{name}", *LINKERS[name], wrapper=(str(HUGEALIGN),))

@@ -1,4 +1,4 @@
-"""The figures of one build: where its code lies, which of its windows can be huge, and what it then misses."""
+"""The figures of one build: where its code lies, which windows can be huge, and its misses then."""
 
 import random
 from array import array
@@ -22,9 +22,9 @@ from tests.traces import executed
 
 _Key = TypeVar("_Key")
 _DRAWS, _FEW_DRAWS, _SMALL = 32, 4, 4 << 20
-_SETS = 32  # of 4 KiB pages, at most: what of a page's number decides which pages share a set
+_SETS = 32  # of 4 KiB pages, at most: the part of a page's number that decides which pages share a set
 _NEARLY_ALL = Fraction(999, 1000)
-_ASIDE = 1 << 20  # where windows are put side by side, in windows: far behind any text
+_ASIDE = 1 << 20  # in windows: where windows are put side by side, far behind any text
 
 
 #: With 8, 8, 32, 64 and 48 entries for 2 MiB pages in the first level, and 64 to 256 for 4 KiB; others lie between.
@@ -48,7 +48,7 @@ def processors() -> dict[str, Geometry]:
 class Lies:
     """Where the code of a build lies: the *placement* to simulate, and *numbers* of windows to make huge in it.
 
-    *needed* windows hold code that ran, *most* of them 99.9 % of the instructions; *mappable* ones can be huge.
+    *needed* windows hold code that ran, *most* windows 99.9 % of the instructions; *mappable* ones can be huge.
     """
 
     placement: Placement
@@ -62,8 +62,8 @@ def lies(
 ) -> Lies:
     """Return where the code of *build* lies; *samples* are the instructions of the run that was learned from.
 
-    *trace* is of the build itself if its code is rewritten, else of that with the functions *before*.  *learned* is for
-    rewritten code what *samples* are for functions: the instructions of that same run in each window (`by_window`).
+    *trace* is of the build itself if its code is rewritten, else of the build with the functions *before*.  For
+    rewritten code, *learned* takes the place of *samples*: the instructions of that run in each window (`by_window`).
     """
     executions = executed(trace)
     after = read_functions(build.path)
@@ -86,7 +86,7 @@ def lies(
 
 
 def most(counted: Mapping[_Key, int], share: Fraction) -> set[_Key]:
-    """Return the fewest of the *counted* that have that *share* of all."""
+    """Return the smallest set of keys with that *share* of all that is *counted*."""
     found, left = set(), sum(counted.values()) * share
     for key in sorted(counted, key=lambda key: -counted[key]):
         if left <= 0:
@@ -110,13 +110,13 @@ def _mappable(image: Image, all_of_it: bool) -> list[int]:
 
 
 def drawn(trace: Trace, file: int, placement: Placement, text: int) -> list[Placement]:
-    """Return *placement*, the other files of *trace* at pages as the kernel draws them for each process.
+    """Return *placement* with the other files of *trace* at several places, as the kernel draws them for each process.
 
-    Where a table has sets, it depends on that which pages share one, by hundreds of times in a program that all but
-    fits.  Of *text* of more bytes there are fewer draws: in LLVM's code generators on an Ivy Bridge, with two windows,
-    eight gave 43,956 to 62,571 misses.  In all draws together each file lies at each place as often as at any other
-    (McKay et al., Technometrics 21, 1979, page 239): 64 plain draws gave SQLite's shell 6,559 and 6,073 misses, by
-    hugealign and BOLT, with errors of 1,113 and 905; 32 of these 5,306 to 5,314 and 7,917 to 7,924.
+    In a table with sets, the draw decides which pages share a set; in a program that almost fits, misses differ by
+    hundreds of times.  Larger *text*, in bytes, gets fewer draws: in LLVM's code generators on an Ivy Bridge, with two
+    windows, eight gave 43,956 to 62,571 misses.  Over all draws each file lies at each place equally often (McKay et
+    al., Technometrics 21, 1979, page 239): 64 plain draws gave SQLite's shell 6,559 and 6,073 misses, by hugealign and
+    BOLT, with errors of 1,113 and 905; 32 of these gave 5,306 to 5,314 and 7,917 to 7,924.
     """
     count = _DRAWS if text <= _SMALL else _FEW_DRAWS
     places = [spread(count, number) for number in range(len(trace.description.files))]
@@ -131,7 +131,7 @@ def drawn(trace: Trace, file: int, placement: Placement, text: int) -> list[Plac
 
 
 def spread(count: int, seed: int) -> list[int]:
-    """Return *count* pages in any order, one of each part of as many among which the sets are divided evenly."""
+    """Return *count* pages in random order, one from each of as many equal parts of the sets."""
     pages = random.Random(seed)
     parts = list(range(count))
     pages.shuffle(parts)
@@ -143,10 +143,10 @@ def missed(
 ) -> tuple[dict[str, list[int]], int]:
     """Return the misses of each of *cpus* at each of *budgets*, the mean of all *draws*, and the instructions that ran.
 
-    A budget of more windows than the placement has is that of all of them.
+    A budget of more windows than the placement has means all of them.
     """
     with_sets = [cpu for cpu in cpus if cpu.first.small.sets > 1]
-    others = [cpu for cpu in cpus if cpu not in with_sets]  # to these all draws are the same
+    others = [cpu for cpu in cpus if cpu not in with_sets]  # all draws are the same for these
     means: dict[str, list[int]] = {}
     instructions = 0
     for some, those in ((draws, with_sets), (draws[:1], others)):
@@ -163,12 +163,12 @@ def missed(
 
 
 def by_window(trace: Trace, file: int) -> Counter[int]:
-    """Return the instructions that ran in each window of the *file*, where it lies as it was when it ran."""
+    """Return the instructions that ran in each window of the *file*, at its original addresses."""
     return Counter(_by_window(trace, file, original(trace, file), executed(trace)))
 
 
 def _by_window(trace: Trace, file: int, placement: Placement, executions: Sequence[int]) -> dict[int, int]:
-    """Return the instructions that ran in each window of the file, by its number there."""
+    """Return the instructions that ran in each window of the file, by the window's number in it."""
     base = _region(trace, file)
     warm: Counter[int] = Counter()
     rows = zip(placement.addresses, trace.block_rows(), executions, strict=True)
@@ -179,15 +179,15 @@ def _by_window(trace: Trace, file: int, placement: Placement, executions: Sequen
 
 
 def _region(trace: Trace, file: int) -> int:
-    """Return the number of the window that the region of *file* begins with."""
+    """Return the number of the first window of the region of *file*."""
     begins = min(s.p_vaddr for s in trace.description.files[file].segments if s.executable and s.p_memsz)
     return original(trace, file).first - begins // WINDOW
 
 
 def _hottest_first(trace: Trace, file: int, placement: Placement, windows: Sequence[int]) -> Placement:
-    """Return the placement with *windows* put side by side, in that order: so the leading N are the first N of them.
+    """Return the placement with *windows* side by side, in that order: the leading N are then the first N of them.
 
-    A page keeps its place in its window, and so, of all TLBs known, its set in the first level of 4 KiB pages.
+    A page keeps its place in its window, and so, in all known TLBs, its set in the first level for 4 KiB pages.
     """
     base = _region(trace, file)
     aside = {window + base: base + _ASIDE + rank for rank, window in enumerate(windows)}

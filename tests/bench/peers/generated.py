@@ -1,9 +1,8 @@
 """A program of many windows, assembled in seconds: modules of functions, and requests that go through some of them.
 
-It is made after what large servers look like, as far as an instruction TLB can tell: a request calls some entries of
-modules, a function calls others, mostly of its own module, each of them only sometimes; most of a function's bytes do
-not run.  Which requests come is drawn after Zipf, so that few are frequent and most are rare, and another run, with
-another seed, has other rare ones.
+It imitates large servers as far as an instruction TLB can tell: a request calls some entries of modules, a function
+calls others, mostly of its own module, each of them only sometimes; most of a function's bytes do not run.  Requests
+are drawn by Zipf's law: few are frequent and most are rare, and another run, with another seed, has other rare ones.
 """
 
 import random
@@ -60,7 +59,7 @@ def _function(chance: random.Random, name: str, callees: list[str]) -> list[str]
     for part in range(max(len(callees), 1 + chance.randrange(3))):
         lines += ["imul $1664525, %r12d", f"add ${chance.randrange(1 << 30)}, %r12d"]
         lines += [f".rept {chance.randrange(2, 12)}", "lea 7(%rax,%rax,2), %rax", ".endr"]
-        # What runs seldom, inside of the function: a 63rd, or never.
+        # Code inside the function that runs rarely: a 63rd of the time, or never.
         lines += ["mov %r12d, %ecx", f"shr ${chance.randrange(8, 24)}, %ecx", "and $63, %ecx"]
         lines += [f"cmp ${chance.choice((5, 5, 64, 64, 64))}, %ecx", "jne 1f"]
         lines += [
@@ -77,7 +76,7 @@ def _function(chance: random.Random, name: str, callees: list[str]) -> list[str]
 
 
 def _modules(chance: random.Random) -> list[list[list[str]]]:
-    """Return the functions of each module by level; those of level 0 are what requests call."""
+    """Return the functions of each module by level; requests call those of level 0."""
     modules = []
     for module in range(MODULES):
         counts = [chance.randrange(4, 9), *(chance.randrange(8, 20) for _ in range(_LEVELS - 1))]
@@ -114,7 +113,7 @@ def generate(directory: Path) -> list[str]:
 def _callees(chance: random.Random, modules: list[list[list[str]]], module: int, level: int) -> list[str]:
     callees = []
     for _ in range(chance.choice((1, 2, 3, 3, 4, 4)) if level + 1 < _LEVELS else 0):
-        # Mostly of the same module; else of another, the first ones being used the most, as libraries are.
+        # Mostly of the same module, else of another; the first ones are used the most, like libraries.
         other = module if chance.random() < 0.75 else int(MODULES * chance.random() ** 3)
         callees.append(chance.choice(modules[other][chance.randrange(level + 1, _LEVELS)]))
     return callees

@@ -1,11 +1,12 @@
 """Programs that hugealign was never tuned to: it is only judged by them.
 
-Their second runs have little in common with the first.  These rules of `hugealign order` were chosen by them
-(docs/order.md): by SQLite, how many samples it takes to divide a function; by the Rust program, in which order
-functions of one name keep their blocks; by it and lowering, what lies behind what ran where no page is huge; by
-backends and lowering, in which order huge windows are filled.  Of the parts that leave functions, backends showed that
-the smallest run the most; clang, that it helps.  That divided functions are aligned to 8 bytes was chosen with all
-figures at hand: 4 are some percent better in clang and gawk, and worse in lowering, SQLite and the Rust program.
+Their second runs have little in common with the first.  The programs decided these rules of `hugealign order`
+(docs/order.md): SQLite decided how many samples it takes to divide a function; the Rust program, in which order
+functions of one name keep their blocks; the Rust program and lowering, what follows the functions that ran where no
+page is huge; backends and lowering, in which order huge windows are filled.  Backends showed that the smallest of the
+parts that leave functions run the most, and clang that using this helps.  The alignment of divided functions to 8 bytes
+was chosen with all figures at hand: 4 is some percent better in clang and gawk, and worse in lowering, SQLite and the
+Rust program.
 """
 
 import io
@@ -60,7 +61,7 @@ def gawk_units(directory: Path) -> tuple[list[Path], tuple[str, ...]]:
 
 
 def _bitcode(path: Path) -> bytes:
-    """Return the bitcode that the object at *path* is, or has with it; nothing if there is none."""
+    """Return the bitcode in the object at *path*, or that it consists of; empty if there is none."""
     data = path.read_bytes()
     if not data.startswith(_BITCODE):
         section = ELFFile(io.BytesIO(data)).get_section_by_name(".llvmbc")
@@ -72,18 +73,19 @@ def script_units(directory: Path) -> tuple[list[Path], tuple[str, ...]]:
     """Return the bitcode of all crates of Rhai and of Rust's own library, and the flags that clang needs for it.
 
     rustc makes bitcode for link-time optimisation by LLVM's linker (``-Clinker-plugin-lto``); the library, which comes
-    compiled, has its bitcode with it (``-Cembed-bitcode``).  What is in neither form goes into rest.a.  Rust 1.86 is
-    the last one with LLVM 19, whose bitcode clang 19 reads.
+    compiled, includes its bitcode (``-Cembed-bitcode``).  Everything else goes into rest.a.  Rust 1.86 is the last
+    version with LLVM 19, whose bitcode clang 19 reads.
     """
     _scripts(directory, "script", "rhai")
     host = "x86_64-unknown-linux-gnu"
     archive = directory / "target" / host / "release" / "libscript.a"
     if not archive.exists():
-        crate = directory / "crate"  # cargo writes beside the manifest which versions it has chosen
+        crate = directory / "crate"  # cargo writes its choice of versions next to the manifest
         shutil.copytree(_HERE / "script", crate, dirs_exist_ok=True)
         place = ["--manifest-path", str(crate / "Cargo.toml"), "--target-dir", str(directory / "target")]
-        words = ["cargo", f"+{RUST}", "build", "--release", *place, "--target", host]  # flags are then for it alone
-        # Lines for perf and backtraces, as programs are shipped.  The seed is for hashes, else drawn for each build.
+        words = ["cargo", f"+{RUST}", "build", "--release", *place, "--target", host]  # flags then apply only to it
+        # Lines for perf and backtraces, as in shipped programs.  The seed is for hashes; by default each build draws
+        # one.
         flags = "-Clinker-plugin-lto -Cdebuginfo=line-tables-only"
         settings = {"RUSTFLAGS": flags, "CONST_RANDOM_SEED": "1"}
         subprocess.run(words, check=True, env=os.environ | settings)
@@ -111,14 +113,14 @@ def _by_clang(
     runs: tuple[tuple[str, ...], tuple[str, ...]],
     budgets: tuple[int, ...] = (0, 1, 2),
 ) -> Program:
-    """Return a program of what is *found* and *libraries*, whose blocks can be divided."""
+    """Return a program with divisible blocks, of the sources that *found* returns and *libraries*."""
     directory = WORK / name
     directory.mkdir(parents=True, exist_ok=True)
     files, flags = found(directory)
     train, test = runs
     plain = Program(
         name,
-        f"{about}, compiled by clang 19 at -O2.",
+        f"{about} compiled by clang 19 at -O2.",
         directory,
         "gcc",
         libraries,
@@ -133,8 +135,8 @@ def _by_clang(
 
 def _sqlite() -> Program:
     about = (
-        "SQLite's shell (C). Learned from a script of inserts, an index and aggregates, judged by one of joins, "
-        "windows, triggers and a vacuum (`tests/bench/peers/sqlite-*.sql`), out of Debian's source package"
+        "SQLite's shell (C). The builds learn from a script of inserts, an index and aggregates, and are judged by one "
+        "of joins, windows, triggers and a vacuum (`tests/bench/peers/sqlite-*.sql`). Debian's source package is"
     )
     runs = (":memory:", ".read train.sql"), (":memory:", ".read test.sql")
     return _by_clang("sqlite", about, sqlite_units, ("-lm", "-lz"), runs)
@@ -142,17 +144,17 @@ def _sqlite() -> Program:
 
 def _gawk() -> Program:
     about = (
-        "gawk (C). Learned from a script that counts the words of lines, judged by one of recursion, mathematics, "
-        "sorting and formats (`tests/bench/peers/gawk-*.awk`), out of Debian's source package"
+        "gawk (C). The builds learn from a script that counts the words of lines, and are judged by one of recursion, "
+        "mathematics, sorting and formats (`tests/bench/peers/gawk-*.awk`). Debian's source package is"
     )
     return _by_clang("gawk", about, gawk_units, ("-lm", "-ldl"), (("-f", "train.awk"), ("-f", "test.awk")))
 
 
 def _script() -> Program:
     about = (
-        f"Rhai 1.22, a language for scripts (Rust {RUST}; `tests/bench/peers/script`). Learned from loops over numbers "
-        "and arrays, judged by strings, maps, closures and exceptions (`tests/bench/peers/script-*.rhai`). All of it, "
-        "Rust's own library too, is rustc's bitcode"
+        f"Rhai 1.22, a scripting language (Rust {RUST}; `tests/bench/peers/script`). The builds learn from loops over "
+        "numbers and arrays, and are judged by strings, maps, closures and exceptions "
+        "(`tests/bench/peers/script-*.rhai`). All code, Rust's own library included, is rustc's bitcode,"
     )
     return _by_clang(
         "script", about, script_units, ("rest.a", "-lm"), (("train.rhai",), ("test.rhai",)), (0, 1, 2, 3, 4)
@@ -160,7 +162,7 @@ def _script() -> Program:
 
 
 def _backends() -> Program:
-    """LLVM 14's code generators for all processors, out of the archives of Debian's package but for what ran."""
+    """LLVM 14's code generators for all processors, from the archives of Debian's package, except code that ran."""
     directory = WORK / "backends"
     directory.mkdir(parents=True, exist_ok=True)
     prefix = Path("/usr/lib/llvm-14")
@@ -174,7 +176,7 @@ def _backends() -> Program:
     program = Program(
         "backends",
         "LLVM 14's optimizer and code generators for nineteen processors (C++; `tests/bench/peers/backends.cc`), "
-        f"{llvm.ABOUT}. Learned from a file for AArch64, judged by another for PowerPC.",
+        f"{llvm.ABOUT}. The builds learn from a file for AArch64 and are judged by another for PowerPC.",
         directory,
         "g++",
         (made, f"-L{prefix}/lib", *libraries, *printed([*config, "--system-libs"])),
@@ -201,7 +203,7 @@ _OFFLOAD = (
 
 
 def _lowering() -> Program:
-    """MLIR 19's optimizer, out of the archives of Debian's packages but for what ran."""
+    """MLIR 19's optimizer, from the archives of Debian's packages, except code that ran."""
     directory = WORK / "lowering"
     directory.mkdir(parents=True, exist_ok=True)
     prefix, packages = Path("/usr/lib/llvm-19"), ("libmlir-19-dev", "libpolly-19-dev")
@@ -219,7 +221,7 @@ def _lowering() -> Program:
     ]
     config = [str(prefix / "bin" / "llvm-config"), "--link-static"]
     components = ("x86", "amdgpu", "nvptx", "irreader", "passes", "frontendopenmp", "coroutines", "lto")
-    # The two that are installed without their development packages.
+    # Two libraries are installed without their development packages.
     installed = {"-lzstd": "-l:libzstd.so.1", "-lxml2": "-l:libxml2.so.2"}
     words = (
         *(made, "-Wl,--start-group", *archives, "-Wl,--end-group", f"-L{prefix}/lib"),
@@ -228,9 +230,9 @@ def _lowering() -> Program:
     )
     program = Program(
         "lowering",
-        "MLIR 19's optimizer, with all of its dialects (C++; `tests/bench/peers/lowering.cc`), "
-        f"{llvm.ABOUT}. Learned from products of matrices, lowered to LLVM's dialect, judged by other operations on "
-        "tensors, lowered for a GPU.",
+        "MLIR 19's optimizer with all its dialects (C++; `tests/bench/peers/lowering.cc`), "
+        f"{llvm.ABOUT}. The builds learn from matrix products lowered to LLVM's dialect, and are judged by other "
+        "tensor operations lowered for a GPU.",
         directory,
         "g++",
         words,

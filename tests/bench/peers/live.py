@@ -1,4 +1,4 @@
-"""What a running process has of its text on huge pages, as its own smaps says it."""
+"""How much of its text a running process has on huge pages, by its own smaps."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ _HUGETLB = _HUGE[-2:]
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """KiB of a process: of its *text*, *huge* of that by PMDs, *resident* of all of it; or *why* it is not known."""
+    """KiB of a process: *text*, *huge* of it by PMDs, *resident* of the whole process; or *why* they are unknown."""
 
     text: int = 0
     huge: int = 0
@@ -28,7 +28,7 @@ class Live:
 
 
 def look(path: Path, arguments: tuple[str, ...], directory: Path, warm: bool) -> Live:
-    """Return what the program has when its work is done; *warm* it by hugealign before, else run it once before."""
+    """Return the state of the program when its work is done; first *warm* it by hugealign, or else run it once."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -43,7 +43,7 @@ def look(path: Path, arguments: tuple[str, ...], directory: Path, warm: bool) ->
 
 
 def by_libhugetlbfs(path: Path, arguments: tuple[str, ...], directory: Path) -> Live:
-    """Return the same with the text remapped by libhugetlbfs, for which pages are reserved meanwhile."""
+    """Return the same with the text remapped by libhugetlbfs; pages are reserved for that time."""
     if not list(Path("/usr/lib").glob("*/libhugetlbfs.so.0")):
         return Live(why="libhugetlbfs is not installed")
     if os.geteuid() or subprocess.run(["unshare", "-m", "true"], check=False).returncode:
@@ -86,8 +86,8 @@ def _stopped(argv: list[str], path: Path, directory: Path, variables: dict[str, 
 def read(smaps: str, path: str) -> Live:
     """Return what *smaps* says about the program at *path*.
 
-    Its text is what is executable between its first mapping and its last, or of hugetlb pages: what a tool has put into
-    the place of text no longer has its name.
+    Its text is everything executable between its first mapping and its last, or on hugetlb pages: mappings with which
+    a tool has replaced text no longer have its name.
     """
     mappings: list[tuple[int, int, str, str, Counter[str]]] = []
     for line in smaps.splitlines():

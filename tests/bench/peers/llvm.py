@@ -1,8 +1,8 @@
-"""What ran of LLVM's archives, compiled again from Debian's sources, so that its blocks can be divided.
+"""Recompiles the members of LLVM's archives that ran, from Debian's sources, to divide their blocks.
 
-An archive of Debian's holds machine code.  Those of its members that hold nearly all that runs in the first run are
-compiled here, once to optimized bitcode; of that clang makes objects with the map of blocks, and divided ones.  They
-replace those members in copies of the archives.
+Debian's archives hold machine code.  The members with nearly all code of the first run are compiled here, once to
+optimized bitcode; from that clang makes objects with the map of blocks, and divided ones.  They replace those members
+in copies of the archives.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ from tests.bench.peers.units import divisible, units
 from tests.configure import sources
 from tests.support import HUGEALIGN
 
-# Of the first run: what the members that are compiled again have.
+# The shares of the first run in the recompiled members.
 _CALLED, _BYTES = Fraction(999, 1000), Fraction(98, 100)
 _MEMBER = re.compile(r"/lib([^/]+)\.a\(([^()]+)\)$")
 _SECTION = re.compile(r"^ (?:\.text\S*)?\s*0x([0-9a-f]{16})\s+0x([0-9a-f]+) (\S.*)$")
@@ -39,18 +39,18 @@ _GENERATED = re.compile(r"^(\S+\.(?:inc|def|gen|h)): CUSTOM_COMMAND$", re.MULTIL
 _OPTIONS = (
     *("-GNinja", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"),
     *("-DCMAKE_C_COMPILER=clang-19", "-DCMAKE_CXX_COMPILER=clang++-19"),
-    # As Debian's rules have it: the objects are linked with Debian's.
+    # As in Debian's rules: the objects are linked with Debian's.
     *("-DLLVM_ENABLE_RTTI=ON", "-DLLVM_ENABLE_PIC=ON", "-DLLVM_ENABLE_DUMP=ON"),
     *(f"-DLLVM_INCLUDE_{what}=OFF" for what in ("TESTS", "EXAMPLES", "BENCHMARKS", "DOCS")),
     *(f"-DLLVM_ENABLE_{what}=OFF" for what in ("LIBXML2", "Z3_SOLVER", "CURL")),
 )
 
 ABOUT = (
-    "linked from Debian's archives; nearly all that runs in the first run is compiled from the same sources "
+    "linked from Debian's archives; nearly all code that the first run executes is compiled from the same sources "
     "by clang 19 at -O2 (`tests/bench/peers/llvm.py`)"
 )
 _FLAGS = ("-x", "ir", "-Xclang", "-disable-llvm-passes")
-Member = tuple[str, str]  # of an archive: the library's name, and its own
+Member = tuple[str, str]  # of an archive: the library's name, and the member's own
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Source:
 
     @property
     def directory(self) -> Path:
-        """Where it is unpacked, configured and compiled."""
+        """The directory where it is unpacked, configured and compiled."""
         return WORK / self.package
 
 
@@ -77,11 +77,11 @@ LLVM_19 = Source(19, "clang;mlir", "X86;AMDGPU;NVPTX")
 
 
 def compiled_again(program: Program, source: Source) -> Program:
-    """Return *program* with those members of its archives compiled anew that `ran`.
+    """Return *program* with the members of its archives that `ran` recompiled.
 
-    They stand where they stood in their archives, so that the linker's order is that of Debian's.  Polly is left out:
-    what is compiled again does not call it.  GNU ld takes nothing of it then, but LLD a template's static member, for
-    which any archive would do, and with it 9,474 functions, some of which run at every start.
+    They keep their places in the archives, so the linker's order is the same as Debian's.  Polly is left out: the
+    recompiled members do not call it.  GNU ld would take nothing from it, but LLD would take a template's static
+    member, for which any archive would do, and with it 9,474 functions, some of which run at every start.
     """
     members = bitcode(source, ran(program))
     clashing = {""}
@@ -104,7 +104,7 @@ def compiled_again(program: Program, source: Source) -> Program:
 
 
 def _with_archives(program: Program, place: str, members: dict[str, Member]) -> tuple[str, ...]:
-    """Return the words of *program* with copies of its archives, below *place*, in which objects replace *members*."""
+    """Return the words of *program* with copies of its archives, below *place*, whose *members* are replaced."""
     libraries: dict[str, list[tuple[str, str]]] = {}
     for made, (library, name) in members.items():
         libraries.setdefault(library, []).append((made, name))
@@ -131,7 +131,7 @@ def _with_archives(program: Program, place: str, members: dict[str, Member]) -> 
 
 
 def _clashing(program: Program) -> set[str]:
-    """Return the objects whose member of an archive is asked for all the same, for a symbol that only it has.
+    """Return the objects whose archive member is linked all the same, for a symbol that only it has.
 
     *program* links the objects before the archives.
     """
@@ -145,7 +145,7 @@ def _clashing(program: Program) -> set[str]:
 
 
 def ran(program: Program) -> list[Member]:
-    """Return the members of archives that run in the first run of *program*, as Debian compiled it.
+    """Return the members of archives that run in the first run of *program*, as compiled by Debian.
 
     They are the fewest with `_CALLED` of all calls, and the fewest with `_BYTES` of the functions that ran.
     """
@@ -172,7 +172,7 @@ def ran(program: Program) -> list[Member]:
 
 
 def _sections(path: Path) -> Iterator[tuple[int, int, str]]:
-    """Yield what GNU ld's map at *path* says of the inputs' sections: address, size and file."""
+    """Yield the address, size and file of each input section in GNU ld's map at *path*."""
     with path.open(errors="replace") as lines:
         for line in lines:
             found = _SECTION.match(line)
@@ -181,7 +181,7 @@ def _sections(path: Path) -> Iterator[tuple[int, int, str]]:
 
 
 def bitcode(source: Source, wanted: list[Member]) -> dict[Path, Member]:
-    """Return the optimized bitcode of those members *wanted* whose source Debian's package has."""
+    """Return the optimized bitcode of the *wanted* members whose source is in Debian's package."""
     known = commands(source)
     place = source.directory / "bitcode"
     place.mkdir(exist_ok=True)
@@ -189,7 +189,7 @@ def bitcode(source: Source, wanted: list[Member]) -> dict[Path, Member]:
 
     def make(target: Path) -> Path | None:
         found = known.get(jobs[target])
-        if found is None:  # a target that is not built by default, for example
+        if found is None:  # for example a target that is not built by default
             return None
         words, inside = found
         argv = [*words, "-O2", "-w", "-emit-llvm", "-o", str(target)]
@@ -204,7 +204,7 @@ def bitcode(source: Source, wanted: list[Member]) -> dict[Path, Member]:
 
 
 def _configured(source: Source) -> Path:
-    """Return where *source* is configured, with all headers that are written by programs."""
+    """Return the directory where *source* is configured, with all generated headers."""
     sources(WORK, [source.package])
     build = source.directory / "configured"
     if not (build / "generated").exists():
@@ -224,13 +224,13 @@ def _configured(source: Source) -> Path:
 
 
 def stem(member: Member) -> str:
-    """Return the name of a member's files here, without what tells their kinds apart."""
+    """Return the name of a member's files here, without their suffixes."""
     library, name = member
     return f"{library}-{Path(name).stem.removesuffix('.cpp')}"
 
 
 def commands(source: Source) -> dict[Member, tuple[list[str], str]]:
-    """Return how each member is compiled, without output and level of optimization; and in which directory."""
+    """Return the command that compiles each member, without output and optimization level, and its directory."""
     found: dict[Member, tuple[list[str], str]] = {}
     for command in json.loads((_configured(source) / "compile_commands.json").read_text()):
         words = shlex.split(command["command"])

@@ -1,4 +1,4 @@
-"""All figures of one program, as a document that `report` makes the tables from."""
+"""All figures of one program, as a document from which `report` makes the tables."""
 
 import datetime as dt
 import os
@@ -21,18 +21,18 @@ from tests.bench.peers.program import LINKERS, Program
 from tests.support import HUGEALIGN, run
 from tests.traces import executed
 
-_SHOWN = 8  # windows: the budget, or the next lower one, of the build that is run and looked at, of one for each
+_SHOWN = 8  # windows: of builds per budget, the one for this or the next lower budget is run and inspected
 _LINKS, _JOBS = 6, 24  # rounds
 _BEGAN = time.monotonic()
 
 
 def say(text: str) -> None:
-    """Show what is being done."""
+    """Show progress."""
     print(f"{time.monotonic() - _BEGAN:7.0f} s  {text}", file=sys.stderr, flush=True)
 
 
 def traced(program: Program, path: Path, arguments: tuple[str, ...], name: str) -> Trace:
-    """Return the trace of a run of *path*, recorded unless it is there, of that very build."""
+    """Return the trace of a run of *path*, recorded unless one of the same build is there."""
     trace = program.directory / f"{name}.trace"
     if trace.exists():
         found = open_trace(str(trace))
@@ -40,7 +40,7 @@ def traced(program: Program, path: Path, arguments: tuple[str, ...], name: str) 
             find(found.description.files, str(path))
             if found.description.command[1:] == arguments:
                 return found
-        except Exception:  # noqa: BLE001 - whatever it is, it is recorded again
+        except Exception:  # noqa: BLE001 - after any error it is recorded again
             say(f"{name}: of another build")
     words = [str(HUGEALIGN), "trace", "-o", trace.name, "--", str(path), *arguments]
     timing.cost(words, program.directory)
@@ -48,7 +48,7 @@ def traced(program: Program, path: Path, arguments: tuple[str, ...], name: str) 
 
 
 def measure(program: Program, bolt: bool, timed: bool) -> Iterator[dict[str, Any]]:
-    """Build, trace, simulate, run and time everything; yield the document whenever there is more in it."""
+    """Build, trace, simulate, run and time everything; yield the document whenever it has grown."""
     say(f"{program.name}: linkers")
     alone = list(builds.linkers(program))
     base = alone[0].path
@@ -90,9 +90,9 @@ def measure(program: Program, bolt: bool, timed: bool) -> Iterator[dict[str, Any
 
 
 def times(program: Program, document: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Time links and jobs of what `measure` has built; yield its *document* with them, and with the day and load."""
+    """Time links and jobs of the builds of `measure`; yield its *document* with them, and with the day and load."""
     load = os.getloadavg()[0]
-    document["timed"] = f"{dt.datetime.now(tz=dt.UTC).date().isoformat()}, load {load:.1f} when it began"
+    document["timed"] = f"{dt.datetime.now(tz=dt.UTC).date().isoformat()}, load {load:.1f} at the start"
     document["links"] = _links(program)
     yield document
     document["jobs"] = _jobs(program)
@@ -108,7 +108,7 @@ def _all(
 
 
 def spots_of(trace: Trace, file: int, functions: Functions) -> profiles.Spots:
-    """Return how many instructions ran in each block, by function and offset."""
+    """Return the number of instructions that ran in each block, by function and offset."""
     found = Counter[tuple[int, int]]()
     for times, (address, number, _, instructions) in zip(executed(trace), trace.block_rows(), strict=True):
         index = functions.at(address) if number == file and times else -1
@@ -118,7 +118,7 @@ def spots_of(trace: Trace, file: int, functions: Functions) -> profiles.Spots:
 
 
 def bolted(program: Program, before: Functions, learned: list[profiles.Learned]) -> Iterator[Build]:
-    """Yield what BOLT makes: the same run is traced once more, of the file that it begins with, for its branches."""
+    """Yield BOLT's builds: the same run of its input file is traced once more, for its branches."""
     base = builds.for_bolt(program)
     trace = traced(program, base, program.train, "train.bolt")
     path = program.directory / "full.branches"
@@ -131,12 +131,12 @@ def bolted(program: Program, before: Functions, learned: list[profiles.Learned])
 def _simulated(
     program: Program, build: Build, trace: Trace, before: Functions, samples: dict[int, int]
 ) -> dict[str, Any]:
-    """Return where the code of a build lies, what it misses at each budget, and what it has when it runs."""
+    """Return where the code of a build lies, its misses at each budget, and its huge pages when it runs."""
     say(" ".join(filter(None, (build.title, build.learned, "" if build.budget is None else str(build.budget)))))
     cpus = figures.processors()
     file = find(trace.description.files, str(build.path)) if build.rewritten else trace.description.program
     learned = None
-    if build.rewritten and not build.ours:  # its windows, too, are chosen by the first run
+    if build.rewritten and not build.ours:  # the first run chooses its windows too
         first = traced(program, build.path, program.train, f"{build.path.name}.train")
         learned = figures.by_window(first, find(first.description.files, str(build.path)))
         Path(first.path).unlink()
@@ -150,7 +150,7 @@ def _simulated(
 
 
 def _budgets(program: Program, build: Build) -> tuple[int, ...]:
-    """Return the budgets to simulate a build at: all, or the one that it was made for."""
+    """Return the budgets at which to simulate a build: all, or the one that it was made for."""
     return program.budgets if build.budget is None else (build.budget,)
 
 
@@ -177,12 +177,12 @@ def _row(program: Program, build: Build, found: figures.Lies) -> dict[str, Any]:
             seen = live.look(build.path, program.test, program.directory, row["ours"])
         row["live"] = {"text": seen.text, "huge": seen.huge, "resident": seen.resident, "why": seen.why}
     else:
-        build.path.unlink()  # not looked at any more, and there are many
+        build.path.unlink()  # no longer needed, and there are many
     return row
 
 
 def _links(program: Program) -> list[dict[str, Any]]:
-    """Time links in turn: each against that of the same linker by itself."""
+    """Time links in turn: each against the same linker by itself."""
     linker = "lld" if program.large else "bfd"
     order = program.directory / "timed.order"
     wrapper, ordered = (str(HUGEALIGN),), (str(HUGEALIGN), f"--profile={order}")

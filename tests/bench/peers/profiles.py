@@ -1,4 +1,4 @@
-"""What was learned from a run: exactly, and as a profiler that samples would see it; in each tool's own form."""
+"""The profile of a run: exact, and as a sampling profiler would see it, in each tool's own form."""
 
 import os
 import random
@@ -14,15 +14,15 @@ from hugealign.lab.replay import ELSEWHERE, FUNCTION, Replay
 from hugealign.lab.tracefile import Trace
 from hugealign.profile.match import Matched
 
-#: What ran: the instructions that ran in a block, by function and offset in it.
+#: The instructions that ran in each block, by function and offset in it.
 Spots = dict[tuple[int, int], int]
 
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """*samples* by function, by its index; *calls* from one to another, at an offset; none in a flat profile.
+    """*samples* by the index of the function; *calls* from one to another, at an offset; none in a flat profile.
 
-    *spots* is where in the functions a flat profile has its samples.
+    *spots* are the places of a flat profile's samples in the functions.
     """
 
     name: str
@@ -31,12 +31,12 @@ class Learned:
     spots: Spots
 
     def hottest(self) -> list[int]:
-        """Return the functions with the most samples first, as a script of ten lines would have them."""
+        """Return the functions with the most samples first, as a script of ten lines would sort them."""
         return sorted(self.samples, key=lambda index: (-self.samples[index], index))
 
 
 def full(ran: Matched) -> Learned:
-    """Return every instruction and every call."""
+    """Return the profile of every instruction and every call."""
     return Learned("full", dict(ran.samples), dict(ran.arcs), {})
 
 
@@ -51,7 +51,7 @@ def sampled(spots: Spots, count: int) -> Learned:
 
 
 def for_hugealign(learned: Learned, functions: Functions, path: Path) -> Path:
-    """Write it as BOLT's tools hand on aggregated addresses, which `hugealign order` takes; return *path*."""
+    """Write the profile in BOLT's format for aggregated addresses, which `hugealign order` takes; return *path*."""
     starts = functions.starts
     lines = [f"S {starts[index]:x} {count}" for index, count in sorted(learned.samples.items())]
     lines += [
@@ -63,9 +63,9 @@ def for_hugealign(learned: Learned, functions: Functions, path: Path) -> Path:
 
 
 def for_bolt(learned: Learned, functions: Functions, path: Path) -> Path:
-    """Write flat samples as `perf2bolt -nl` does, each at its address; return *path*.
+    """Write flat samples like `perf2bolt -nl`, each at its address; return *path*.
 
-    BOLT numbers local functions, each name by itself, in the order of their addresses.
+    BOLT numbers the local functions of each name in the order of their addresses.
     """
     names, seen = [], Counter[str]()
     for name, file in zip(functions.names, functions.files, strict=True):
@@ -79,10 +79,10 @@ def for_bolt(learned: Learned, functions: Functions, path: Path) -> Path:
 
 
 def aggregated(trace: Trace, file: int, program: Path, functions: Functions, path: Path) -> Path:
-    """Write every branch of a run as BOLT's pre-aggregated form has those that LBR sees; return *path*.
+    """Write every branch of a run in BOLT's pre-aggregated form, as for LBR's branches; return *path*.
 
-    *functions* are those of *program*, which is number *file* of the *trace*.  `B` is a branch that was taken, `F` what
-    ran between two, `f` the same behind a return from another function (bolt/lib/Profile/DataAggregator.cpp).
+    *functions* are the functions of *program*, which is number *file* of the *trace*.  `B` is a taken branch, `F` the
+    code that ran between two, `f` the same after a return from another function (bolt/lib/Profile/DataAggregator.cpp).
     """
     rows = list(trace.block_rows())
     owners = array("I", (FUNCTION if number == file else ELSEWHERE for _, number, _, _ in rows))
@@ -95,7 +95,7 @@ def aggregated(trace: Trace, file: int, program: Path, functions: Functions, pat
         raise SystemExit(f"{uncounted} branches are left out: too many different ones")
     lasts, branching = _last_instructions(rows, executions, owners, program, functions)
     inside = [functions.at(row[0]) if owner == FUNCTION else -1 for row, owner in zip(rows, owners, strict=True)]
-    ahead, left = [], list(executions)  # what runs on into the next block is one piece with it
+    ahead, left = [], list(executions)  # a block that falls through is one piece with the next
     returned = Counter[int]()
     for (one, other), times in pairs.items():
         begins, (address, _, size, _) = rows[other][0], rows[one]
@@ -139,7 +139,7 @@ def _last_instructions(
 
 
 def call_graph(learned: Learned, functions: Functions, path: Path) -> Path:
-    """Write it for lld's --call-graph-ordering-file; return *path*."""
+    """Write the calls for lld's --call-graph-ordering-file; return *path*."""
     weights: Counter[tuple[str, str]] = Counter()
     for (caller, callee, _), count in learned.calls.items():
         weights[functions.names[caller], functions.names[callee]] += count
@@ -148,7 +148,7 @@ def call_graph(learned: Learned, functions: Functions, path: Path) -> Path:
 
 
 def symbols(learned: Learned, functions: Functions, path: Path, form: str = "{}") -> Path:
-    """Write a line in *form* for each function that ran, the hottest first; return *path*."""
+    """Write a line in *form* for each function that ran, hottest first; return *path*."""
     names = [functions.names[index] for index in learned.hottest()]
     path.write_text("".join(f"{form.format(name)}\n" for name in names if name))
     return path

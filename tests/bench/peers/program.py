@@ -1,4 +1,4 @@
-"""What a program of the comparison is, and what all of them are made with."""
+"""The programs of the comparison: what defines one, and shared helpers to make them."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ LINKERS = {"bfd": ("-fuse-ld=bfd",), "lld": LLD, "gold": ("-fuse-ld=gold",), "mo
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One program: *driver* and *words* link it in *directory*; *train*, *test* and *job* are its arguments."""
+    """One program: *driver* with *words* links it in *directory*; *train*, *test* and *job* are arguments for it."""
 
     name: str
     about: str
@@ -29,19 +29,19 @@ class Program:
     job: tuple[str, ...]
     #: Numbers of huge windows to look at: 0, 1, 8 and others.
     budgets: tuple[int, ...]
-    #: Whether GNU ld takes so long for it that lld makes what need not be GNU ld's.
+    #: Whether GNU ld takes so long that lld makes every build that does not have to be GNU ld's.
     large: bool
-    #: How to compile it again, divided by an order file: returns the words that link that, in place of `words`.
+    #: How to recompile it, divided by an order file: returns the words that link the result, in place of `words`.
     divided: Callable[[Path], tuple[str, ...]] | None = None
 
 
 def printed(argv: list[str]) -> list[str]:
-    """Return the words that a command prints."""
+    """Return the words in a command's output."""
     return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()
 
 
 def unpacked(directory: Path, packages: tuple[str, ...], proof: str) -> Path:
-    """Return where Debian's *packages* are unpacked in *directory*; fetched unless the file *proof* is there."""
+    """Return where Debian's *packages* are unpacked in *directory*; fetch them unless the file *proof* exists."""
     root = directory / "root"
     if not (root / proof).exists():
         subprocess.run(["apt-get", "-q", "download", *packages], cwd=directory, check=True)
@@ -52,14 +52,14 @@ def unpacked(directory: Path, packages: tuple[str, ...], proof: str) -> Path:
 
 
 def compiled(source: Path, target: Path, *words: str) -> str:
-    """Compile *source* with *words* to the object *target* unless it is there and newer; return its name."""
+    """Compile *source* with *words* to the object *target* unless that exists and is newer; return its name."""
     if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
         subprocess.run([*words, "-c", str(source), "-o", target.name], cwd=target.parent, check=True)
     return target.name
 
 
 def fingerprint(command: Sequence[str], inputs: Iterable[Path]) -> list[str]:
-    """Return what tells a *command* and its *inputs* from others; hugealign's own files are inputs where it runs."""
+    """Return a fingerprint of a *command* and its *inputs*; where hugealign runs, its own files are inputs too."""
     files = list(inputs)
     if str(HUGEALIGN) in command:
         files += sorted(
@@ -72,7 +72,7 @@ def fingerprint(command: Sequence[str], inputs: Iterable[Path]) -> list[str]:
 
 
 def recorded(path: Path, mark: list[str]) -> dict[str, Any] | None:
-    """Return what was noted when *path* was made, None if it is not there or was made otherwise than *mark* says."""
+    """Return the notes from when *path* was made, None if it is missing or was not made as *mark* says."""
     record = path.with_name(f"{path.name}.made")
     if not path.exists() or not record.exists():
         return None

@@ -1,4 +1,4 @@
-"""The programs: how each is linked, and what it is run with, to learn from and to be judged by."""
+"""The programs: how each is linked, and its runs to learn from and to judge by."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ from tests.support import ROOT
 
 _LLVM = Path("/usr/lib/llvm-19")
 _DEBS = ("libclang-19-dev", "libpolly-19-dev")
-#: Of clang, in an order that a linker needs not know: they are one group.
+#: Of clang, in an order that does not matter to a linker: they are one group.
 _CLANG = (
     *("FrontendTool", "CodeGen", "StaticAnalyzerFrontend", "StaticAnalyzerCheckers", "StaticAnalyzerCore", "CrossTU"),
     *("Index", "RewriteFrontend", "Rewrite", "ToolingCore", "ARCMigrate", "ExtractAPI", "InstallAPI", "Frontend"),
@@ -35,9 +35,9 @@ def _generated() -> Program:
     words = tuple(generated.generate(directory))
     return Program(
         "generated",
-        "A generated program of 29,298 functions, 26 MiB of text (`tests/bench/peers/generated.py`): 10,000 kinds of "
-        "requests, drawn after Zipf, each of which goes through some functions of some modules. Learned from 60,000 "
-        "requests, judged by 30,000 others.",
+        "A generated program of 29,298 functions, 26 MiB of text (`tests/bench/peers/generated.py`). It serves 10,000 "
+        "kinds of requests, drawn from a Zipf distribution; each goes through some functions of some modules. The "
+        "builds learn from 60,000 requests and are judged by 30,000 others.",
         directory,
         "gcc",
         words,
@@ -50,7 +50,7 @@ def _generated() -> Program:
 
 
 def _clang() -> Program:
-    """Clang, out of the archives of Debian's packages but for what ran."""
+    """Clang, from the archives of Debian's packages, except code that ran."""
     directory = WORK / "clang"
     directory.mkdir(parents=True, exist_ok=True)
     root = unpacked(directory, _DEBS, "usr/lib/llvm-19/lib/libPolly.a") / "usr/lib/llvm-19"
@@ -62,7 +62,7 @@ def _clang() -> Program:
         subprocess.run(preprocess, check=True)
     config = [shutil.which("llvm-config-19") or str(_LLVM / "bin" / "llvm-config"), "--link-static"]
     libraries = printed([*config, "--libs", *_COMPONENTS])
-    # The two that are installed without their development packages.
+    # Two libraries are installed without their development packages.
     installed = {"-lzstd": "-l:libzstd.so.1", "-lxml2": "-l:libxml2.so.2"}
     system = [installed.get(word, word) for word in printed([*config, "--system-libs"])]
     archives = [os.path.relpath(root / "lib" / f"libclang{name}.a", directory) for name in _CLANG]
@@ -72,8 +72,8 @@ def _clang() -> Program:
     )
     program = Program(
         "clang",
-        f"Clang 19, {llvm.ABOUT}. Learned from compiling `tests/corpus/cxx/containers.cc` at -O2, judged by "
-        "`variant.cc`.",
+        f"Clang 19, {llvm.ABOUT}. The builds learn from compiling `tests/corpus/cxx/containers.cc` at -O2 and are "
+        "judged by `variant.cc`.",
         directory,
         "g++",
         words,

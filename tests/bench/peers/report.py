@@ -10,63 +10,67 @@ Series = tuple[str, str, bool, bool]  # title, profile, ours, filled
 _HEAD = """\
 # Against the peers
 
-Written by `python -m tests.bench.peers --write docs/results`, which measures all programs; `--program NAME` measures
-one and writes its page. Misses, windows and sizes are the same wherever Debian's packages are (clang's nearly: its runs
-differ in some blocks, and so do the samples drawn from them); bytes on huge pages are the kernel's, times the
-machine's, which each page names.
+Written by `python -m tests.bench.peers --write docs/results`, which measures all programs. `--program NAME` measures
+one and writes its page. Misses, windows and sizes are the same wherever Debian's packages are. (Clang's are nearly the
+same: its runs differ in some blocks, and so do the samples drawn from them.) Bytes on huge pages depend on the kernel,
+times on the machine; each page names both.
 
-By these two, cc1plus and two servers the rules of `order` were chosen: [generated](peers/generated.md), 26 MiB of text,
-and [clang](peers/clang.md), 70 MiB. The others were only judged, but for six rules that were chosen by some of them
-(`tests/bench/peers/heldout.py` names which):
+The rules of `order` were chosen on two of these programs, on cc1plus and on two servers. The two are
+[generated](peers/generated.md), 26 MiB of text, and [clang](peers/clang.md), 70 MiB. The others were only for judging,
+except that six rules were chosen on some of them (`tests/bench/peers/heldout.py` names which):
 
 | program | written in, compiled by | text |
 |---|---|--:|
 | [sqlite](peers/sqlite.md) | C, clang 19 | 1.0 MiB |
 | [gawk](peers/gawk.md) | C, clang 19 | 0.5 MiB |
 | [script](peers/script.md) | Rust 1.86, its bitcode by clang 19 | 2.7 MiB |
-| [backends](peers/backends.md) | C++, LLVM 14, by Debian's gcc, what ran by clang 19 | 39 MiB |
-| [lowering](peers/lowering.md) | C++, MLIR 19, by Debian's clang, what ran by clang 19 | 67 MiB |
+| [backends](peers/backends.md) | C++, LLVM 14, by Debian's gcc; the code that ran, by clang 19 | 39 MiB |
+| [lowering](peers/lowering.md) | C++, MLIR 19, by Debian's clang; the code that ran, by clang 19 | 67 MiB |
 
-Clang, backends and lowering are linked from Debian's archives. The members of these that hold 99.9 % of the calls of
-the first run, and 98 % of the bytes of the functions that ran, are compiled again from Debian's sources, for all peers
-alike (`tests/bench/peers/llvm.py`), so that their blocks can be divided: 711 files of clang, 706 of backends, 585 of
-lowering.
+Clang, backends and lowering are linked from Debian's archives. Some members of these archives are recompiled from
+Debian's sources, for all peers alike (`tests/bench/peers/llvm.py`), to make their blocks divisible. The recompiled
+members hold 99.9 % of the calls of the first run and 98 % of the bytes of the functions that ran: 711 files of clang,
+706 of backends, 585 of lowering.
 
 """
 _HOW = """\
 ## How
 
-Every build of a program links the same objects. One run of it, linked by GNU ld, is traced to learn from, another run,
-with other input, to be judged by. Linkers only move functions, so the second trace is replayed with the addresses of
-each build (`hugealign simulate --layout elf:FILE`). BOLT rewrites code, and hugealign's blocks are compiled anew, so
-what they made is traced itself.
+All builds of a program link the same objects. Two runs of the program, linked by GNU ld, are traced. The builds learn
+from the first run; the second, with other input, judges them. Linkers only move functions, so the second trace is
+replayed with the addresses of each build (`hugealign simulate --layout elf:FILE`). BOLT rewrites code, and hugealign
+recompiles for its blocks, so the bench traces the files that these two make.
 
-- **budget**: so many windows of 2 MiB are huge, everything else is on 4 KiB pages; in **the goal**, so many at most, as
-  many as are best for each build by the run that it is judged by. hugealign's leading ones are, since it puts there
-  what ran. No peer chooses windows. Each is given those of the windows that the kernel can map huge in which most
-  instructions of the first run ran, all of that run whatever its own profile is: better than any peer does by itself.
-  For BOLT, which rewrites code, that run is traced once more, of the file that it made.
-- **profiles**: `full`: every instruction and call of the first run; for BOLT, every branch of the same run of the file
-  that it rewrites, through `perf2bolt -pa`. `N samples`: addresses drawn from that run by their instructions, no calls,
-  as a profiler in a virtual machine delivers them; BOLT has them at their addresses, as from `perf2bolt -nl`.
-- **order**, with and without **fill**: made anew for each budget, by `hugealign order --itlb-2m N --reserve 0`; so is
-  that of hugealign's **blocks**, by `hugealign order --blocks --trace T --itlb-2m N --reserve 0`.
-- **recipes**: BOLT's is that of its README (llvm-project, bolt/README.md, "Step 3"): `-reorder-blocks=ext-tsp
-  -reorder-functions=cdsort -split-functions -split-all-cold -split-eh`; it is checked that BOLT takes less than 1 % of
-  the functions for stale, and what `-dyno-stats` says stands with the build. lld's call graph is in the form of
-  `--call-graph-ordering-file` (lld/ELF/Driver.cpp), with lld's own two ways to sort it. gold's and lld's lists have the
-  hottest function first, as scripts on the web make them. libhugetlbfs: its HOWTO, "Linking the application with
+- **budget**: the number of 2 MiB windows that are huge; everything else is on 4 KiB pages. In **the goal** it is a
+  limit: each build gets as many windows, up to the budget, as are best for it in the run that it is judged by.
+  hugealign's huge windows are its leading ones, because it puts the code that ran there. No peer chooses windows, so
+  the bench chooses for it: of the windows that the kernel can map huge, those in which most instructions of the first
+  run ran. It uses all of that run, whatever the peer's own profile is; no peer does as well by itself. For BOLT, which
+  rewrites code, it traces that run once more, with the file that BOLT made.
+- **profiles**: `full` is every instruction and call of the first run; for BOLT, every branch of the same run of the
+  file that it rewrites, through `perf2bolt -pa`. `N samples` are addresses drawn from that run, weighted by
+  instructions, with no calls, as a profiler in a virtual machine delivers them; BOLT gets them at their addresses, as
+  from `perf2bolt -nl`.
+- **order**, with and without **fill**: made separately for each budget, with `hugealign order --itlb-2m N --reserve 0`.
+  The order of hugealign's **blocks** is too, with `hugealign order --blocks --trace T --itlb-2m N --reserve 0`.
+- **recipes**: BOLT's is from its README (llvm-project, bolt/README.md, "Step 3"): `-reorder-blocks=ext-tsp
+  -reorder-functions=cdsort -split-functions -split-all-cold -split-eh`. The bench checks that BOLT considers less than
+  1 % of the functions stale, and lists what `-dyno-stats` says with the build. lld takes the call graph with
+  `--call-graph-ordering-file` (lld/ELF/Driver.cpp) and sorts it in its own two ways. gold's and lld's lists put the
+  hottest function first, as scripts on the web do. libhugetlbfs follows its HOWTO, "Linking the application with
   --hugetlbfs-align".
-- **BOLT, blocks** also moves single blocks, so that what did not run leaves the functions: less code is hot than any
-  order of functions can make it.
-- Windows **that ran** hold any code of the second run, **99.9 %** of them so much of its instructions; **can** be huge,
-  by the file's layout. **Live**: after the file was evicted from the page cache, `hugealign warm` for hugealign's, one
-  run for the others; libhugetlbfs with hugetlb pages reserved; nobody calls madvise but BOLT's own start-up code.
-- Misses are means of 4 runs of the simulation, of 32 in a program of up to 4 MiB of text, between which its libraries
-  lie at other pages, the same for all builds: the kernel draws them for each process, and where a table has sets, it is
-  that which decides whether a program that nearly fits misses hundreds or tens of thousands of times. Each library lies
-  in all parts of the sets equally often (a Latin hypercube), so that 32 runs tell SQLite's misses to 0.1 %.
-- Only misses of the first level are counted: data and the kernel, which share the second, are not in a trace.
+- **BOLT, blocks** also moves single blocks. Blocks that did not run leave their functions, which makes less code hot
+  than any order of functions can.
+- Windows **that ran** hold any code of the second run; **99.9 %** is the number that hold so much of its instructions;
+  the file's layout decides how many **can** be huge. For **live**, the file is evicted from the page cache; then
+  hugealign's builds get `hugealign warm`, the others one run. libhugetlbfs has hugetlb pages reserved. Only BOLT's own
+  start-up code calls madvise.
+- Misses are means of 4 runs of the simulation, or of 32 for a program of up to 4 MiB of text. Each run has the
+  program's libraries at other pages, the same for all builds, because the kernel draws those for each process. In a TLB
+  with sets, they decide whether a program that nearly fits misses hundreds or tens of thousands of times. Over the
+  runs, each library lies in all parts of the sets equally often (a Latin hypercube), so 32 runs give SQLite's misses to
+  0.1 %.
+- Only first-level misses are counted. Data and the kernel share the second level, and a trace does not have them.
 """
 
 
@@ -89,17 +93,18 @@ def _program(document: dict[str, Any]) -> list[str]:
     train, test = document["events"]
     sampled = ", ".join(f"{name} see {count:,}" for name, count in document["sampled"].items() if name != "full")
     sizes = (
-        f"{document['functions']:,} functions, {document['text'] / (1 << 20):.1f} MiB of text. The first run: "
-        f"{train:,} blocks, in {ran:,} functions of {size / (1 << 20):.1f} MiB; {sampled}. The second: {test:,} blocks."
+        f"{document['functions']:,} functions, {document['text'] / (1 << 20):.1f} MiB of text. The first run executes "
+        f"{train:,} blocks, in {ran:,} functions of {size / (1 << 20):.1f} MiB; of these functions, {sampled}. The "
+        f"second run executes {test:,} blocks."
     )
     lines = [document["about"], "", sizes, ""]
     lines += [*_goal(document), *_files(document)]
     for cpu in document["cpus"]:
         lines += _misses(document, cpu)
     if "links" in document:
-        words = "processor time and wall time of a link; the profile of `order` and `lists` is the full one"
+        words = "processor time and wall time of a link; `order` and `lists` use the full profile"
         lines += _times("Cost of a link", words, document["links"])
-        words = "a fixed run of the program, whose text is warm"
+        words = "a fixed run of the program with warm text"
         lines += _times("Time of the program", words, document["jobs"])
         if "timed" in document:
             lines += [f"Links and jobs were timed on {document['timed']}.", ""]
@@ -173,8 +178,8 @@ def _ours(lines: dict[Series, dict[int, int]], learned: str) -> dict[int, int]:
 
 def _counts(document: dict[str, Any]) -> list[str]:
     """Return in how many cases a peer misses less: with huge windows and without, and those that divide functions."""
-    cells = ("a window or more: cases", "in which one misses less", "no window: cases", "in which one misses less")
-    lines = [f"| a case is a processor and a budget | {' | '.join(cells)} |", "|---|--:|--:|--:|--:|"]
+    cells = ("cases with huge windows", "a peer misses less", "cases without", "a peer misses less")
+    lines = [f"| case: a processor and a budget | {' | '.join(cells)} |", "|---|--:|--:|--:|--:|"]
     cpus = document["cpus"]
     for title, learned, blocks in (
         *((f"peers that keep functions whole, {name}", name, False) for name in document["sampled"]),
@@ -208,9 +213,9 @@ def _both(document: dict[str, Any], cpu: str) -> dict[int, tuple[int, int]]:
 
 def _goal(document: dict[str, Any]) -> list[str]:
     lines = ["## The goal", "", *_counts(document)]
-    lines += ["Within every budget no peer with the same profile has fewer misses:", ""]
+    lines += ["The goal: within every budget, no peer with the same profile has fewer misses. The exceptions:", ""]
     lines += [
-        "| processors | profile | budgets within which one has | | and BOLT, with blocks |",
+        "| processors | profile | budgets within which one does | | and BOLT, with blocks |",
         "|---|---|---|---|---|",
     ]
     for cpu in document["cpus"]:
@@ -225,7 +230,7 @@ def _goal(document: dict[str, Any]) -> list[str]:
             lines.append(f"| {cpu} | {learned} | {budgets} | {by} | {more} |")
     learned = min(document["sampled"], key=lambda name: document["sampled"][name])
     full = max(document["sampled"], key=lambda name: document["sampled"][name])
-    words = f"With {learned}, the best order without fill misses so many times as much as order and fill"
+    words = f"With {learned}, the best order without fill misses this many times as often as order and fill"
     lines += ["", f"{words}:", "", *_factors(document, learned, learned)]
     words += " of the full profile, which knows all of the first run:"
     lines += ["", words, "", *_factors(document, learned, full)]
@@ -235,7 +240,7 @@ def _goal(document: dict[str, Any]) -> list[str]:
 def _blocks(document: dict[str, Any]) -> list[str]:
     """Return the table of both tools' blocks, if there are ours: the misses of each within every budget."""
     budgets = document["budgets"]
-    lines = ["Blocks, from the full profile: misses of hugealign's, of BOLT's, and of hugealign's whole functions:", ""]
+    lines = ["Misses with the full profile: hugealign's blocks, BOLT's blocks, hugealign's whole functions:", ""]
     lines += [f"| processors | {' | '.join(map(str, budgets))} |", f"|---|{'---|' * len(budgets)}"]
     for cpu in document["cpus"]:
         both, whole = _both(document, cpu), _ours(series(document, cpu), "full")
@@ -261,8 +266,8 @@ def _files(document: dict[str, Any]) -> list[str]:
     lines = [
         "## The files",
         "",
-        "KiB; processor seconds are of all that was run to make the file, linker included,",
-        "but for mold's: it links in a process that is not waited for.",
+        "Sizes are in KiB. Seconds are the processor time of all that ran to make the file, including the linker",
+        "but not mold, which links in a process that is not waited for.",
         "",
         "| build | profile | ran | 99.9 % | can | text, live | huge | resident | file | on disk | seconds |",
         "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
@@ -309,8 +314,8 @@ def _misses(document: dict[str, Any], cpu: str) -> list[str]:
 def _times(title: str, words: str, rows: list[Row]) -> list[str]:
     """Return a table of what was run in turn; the first is what the others are compared with."""
     how = (
-        f"{words[0].upper()}{words[1:]}. {rows[0]['rounds']} rounds, in turn; seconds are the least, ratios those of "
-        "pairs to the first line, with their 95 % interval; no claim is made where it spans 1."
+        f"{words[0].upper()}{words[1:]}. {rows[0]['rounds']} rounds, in turn. Seconds are the least; ratios compare "
+        "pairs with the first line and have a 95 % interval. No claim is made if that spans 1."
     )
     lines = [f"## {title}", "", how, "", "| | CPU s | ratio | wall s | ratio |", "|---|--:|---|--:|---|"]
     for row in rows:

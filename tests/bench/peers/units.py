@@ -1,4 +1,4 @@
-"""The files of a program, compiled each by itself: with clang's map of blocks, and divided by an order."""
+"""The files of a program, each compiled by itself: with clang's map of blocks, and divided by an order."""
 
 import dataclasses
 import os
@@ -18,9 +18,9 @@ def units(
     *compiler: str,
     reads: tuple[Path, ...] | None = None,
 ) -> tuple[str, ...]:
-    """Compile *files* in *directory* with *flags* to objects whose paths there begin with *prefix*; return those.
+    """Compile *files* in *directory* with *flags* to objects whose paths there begin with *prefix*; return those paths.
 
-    What was made before of the same files, and of what else it *reads*, is kept; with None, nothing is.
+    Objects made earlier from the same files, and the same other files that it *reads*, are kept; with None, none are.
     """
     made = [f"{prefix}{path.stem}.o" for path in files]
     (directory / f"{prefix}_").parent.mkdir(exist_ok=True)
@@ -38,10 +38,10 @@ def units(
 
 
 def divisible(program: Program, files: list[Path], flags: tuple[str, ...]) -> Program:
-    """Return *program* with *files* before all that it links, compiled by clang so that blocks can be divided."""
+    """Return *program* with *files* before everything else that it links, compiled by clang with divisible blocks."""
 
     def divided(order: Path) -> tuple[str, ...]:
-        # In a directory: an object is told from others by its name (docs/ordering.md).
+        # In a directory of their own: objects are told apart by name (docs/ordering.md).
         front = (str(HUGEALIGN), f"--profile={order}", "clang-19")
         return (*units(program.directory, "divided/", files, flags, *front, reads=(order,)), *program.words)
 

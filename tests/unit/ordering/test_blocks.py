@@ -9,9 +9,9 @@ from hugealign.elf.calls import Calls
 from hugealign.elf.symbols import Functions
 from hugealign.orderfile import FILL, HOT
 from hugealign.ordering import blocks, exttsp, knapsack, unseen
+from hugealign.ordering.blockruns import count
 from hugealign.ordering.blocks import divided, laid, share_names
 from hugealign.ordering.compose import compose
-from hugealign.ordering.counted import count
 from hugealign.ordering.problem import Problem, of_sorted
 from hugealign.ordering.sorting import Sorted
 from hugealign.ordering.windows import WindowRoom

@@ -9,7 +9,7 @@ from hugealign.profile.model import Flow
 
 
 @dataclass(slots=True)
-class Counted:
+class BlockRuns:
     """How often the blocks of one function ran, and which followed which, by their places in *blocks*."""
 
     index: int
@@ -30,7 +30,7 @@ class Counted:
 class _Places:
     """All blocks of the functions in question, by address."""
 
-    def __init__(self, counted: Sequence[Counted]) -> None:
+    def __init__(self, counted: Sequence[BlockRuns]) -> None:
         # Of blocks at one address all but the last are empty.
         rows = sorted(
             (block.address, block.size, n, k) for n, one in enumerate(counted) for k, block in enumerate(one.blocks)
@@ -39,7 +39,7 @@ class _Places:
         self.rows = [row[2:] for row in rows]
         self.counted = counted
 
-    def at(self, address: int) -> tuple[Counted, int, int] | None:
+    def at(self, address: int) -> tuple[BlockRuns, int, int] | None:
         """Return the function, the place and the overall number of the block at *address*.
 
         Alignment padding before a block belongs to none: code that runs into it runs into the block.
@@ -55,7 +55,7 @@ class _Places:
             return one, self.rows[at + 1][1], at + 1
         return None
 
-    def begun_at(self, address: int) -> tuple[Counted, int, int] | None:
+    def begun_at(self, address: int) -> tuple[BlockRuns, int, int] | None:
         """Return the same for a block that begins at *address*, or after the alignment padding there."""
         found = self.at(address)
         return found if found and address <= found[0].blocks[found[1]].address else None
@@ -95,9 +95,9 @@ class _Places:
             one[0].follow(one[1], other[1], count)
 
 
-def count(flow: Flow, functions: Sequence[tuple[int, Sequence[Block]]]) -> list[Counted]:
+def count(flow: Flow, functions: Sequence[tuple[int, Sequence[Block]]]) -> list[BlockRuns]:
     """Return how often the blocks of *functions*, each an index and its blocks, ran according to *flow*."""
-    counted = [Counted(index, blocks) for index, blocks in functions]
+    counted = [BlockRuns(index, blocks) for index, blocks in functions]
     places = _Places(counted)
     for (start, end), times in flow.runs.items():
         places.run(start, end, times)
