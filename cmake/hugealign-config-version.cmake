@@ -1,4 +1,4 @@
-# find_package(hugealign 0.1): the version of the package that these files are in; a newer one of the same major will do.
+# find_package(hugealign 0.1): the version of the package that these files are in; a newer one of the same major does.
 if(EXISTS "${CMAKE_CURRENT_LIST_DIR}/../version.py")
   set(_hugealign_version "${CMAKE_CURRENT_LIST_DIR}/../version.py") # installed: inside the Python package
 else()

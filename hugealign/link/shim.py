@@ -1,7 +1,7 @@
-"""The link itself: understand it, try it with our layout, check the output, and keep it or link without hugealign.
+"""The link itself: understand it, try it with our layout, check the output, and keep it or link without our layout.
 
-One rule comes before all others: a link that succeeds without hugealign succeeds with it, and its output is no less
-guarded.  If in doubt, the real linker runs with the user's arguments untouched.
+One rule comes before all others here: a link that succeeds without hugealign succeeds with it, and its output is no
+less guarded.  If in doubt, the real linker runs with the user's arguments untouched.
 """
 
 import os

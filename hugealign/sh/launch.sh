@@ -73,7 +73,8 @@ find_compiler() {
 }
 
 # find_blocks COMPILER CACHE WORD...: set $blocks to clang's list of the blocks by which the order $profile divides
-# functions, for that compiler and the target in its words, else to nothing.  hugealign/compiling/lists.py makes it, once.
+# functions, for that compiler and the target in its words, else to nothing.  hugealign/compiling/lists.py makes the
+# list, once.
 find_blocks() {
     blocks=
     case ${1##*/} in *clang-cl* | *clang-[!0-9+]*) return 0 ;; *clang*) ;; *) return 0 ;; esac
@@ -116,9 +117,10 @@ sys.exit(main(sys.argv[2:]))' "${package%/*}" "$index" "$profile" "$compiler" $t
         printf 'hugealign: debug: compiled without blocks: there is no list of them that this compiler takes\n' >&2
 }
 
-# find_plugin COMPILER [CACHE]: set $plugin to the pass plugin that was built for exactly this compiler, else to nothing.
-# `hugealign plugin build` leaves a list (hugealign/plugin/listed.py) of the compilers that its plugins are for, with the
-# size and time of each of their files; ccache identifies a compiler the same way.  Looking at these costs one process.
+# find_plugin COMPILER [CACHE]: set $plugin to the pass plugin built for exactly this compiler, else to nothing.
+# `hugealign plugin build` leaves a list (hugealign/plugin/listed.py) of the compilers that its plugins are for, with
+# the size and time of each of their files; ccache identifies a compiler the same way.  Looking at these costs one
+# process.
 find_plugin() {
     plugin=
     list=${XDG_CACHE_HOME-}

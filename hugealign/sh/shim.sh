@@ -176,8 +176,8 @@ elif [ -z "$settings" ]; then
     done
 fi
 
-# The inputs are smaller than what is laid out: the link runs at once, and no Python starts.  Less than a quarter of that
-# needs no look at the objects, so a conftest does not pay for one.
+# The inputs are smaller than what is laid out: the link runs at once, and no Python starts.  Less than a quarter of
+# that needs no look at the objects, so a conftest does not pay for one.
 if [ -z "$settings" ] && [ "$total" -lt "$limit" ] && only_shared "$@"; then
     [ "$total" -ge $((limit / 4)) ] || exec "$real" "$@"
     (on_inputs lto "$@")
@@ -212,9 +212,9 @@ main(sys.argv[2:])
 }
 
 # A large and usual link starts at once, with the words that hugealign.link.shim would add, while Python loads.  That
-# hides Python's startup, 10 ms, which is the extra cost of a link.  The linker's messages go to Python, its status last.
-# Python still reads the command line, and repeats the link if it disagrees.  With a profile, the order has to be read
-# first.
+# hides Python's startup, 10 ms, which is the extra cost of a link.  The linker's messages go to Python, its status
+# last.  Python still reads the command line, and repeats the link if it disagrees.  With a profile, the order has to be
+# read first.
 scripts=$package/ld-scripts
 [ -d "$scripts" ] || scripts=${package%/*}/ld-scripts
 dialect=

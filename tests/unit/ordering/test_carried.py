@@ -5,6 +5,7 @@ import pytest
 from hugealign.elf.blockmap import Block
 from hugealign.ordering import carried as module
 from hugealign.ordering.carried import carried
+from hugealign.ordering.partners import BlockKeys
 from hugealign.profile.match import Matched
 from hugealign.profile.model import Flow
 from hugealign.profile.ran import Ran
@@ -81,9 +82,7 @@ def test_a_function_that_is_gone_is_missing() -> None:
 
 def test_a_function_that_changed_too_much_stays_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(CODE, "new", {0: [bytes([number]) for number in range(6)], 1: [b"g", b"h"]})
-    monkeypatch.setattr(
-        module, "_digested", lambda digests, _: [module.BlockKeys(digest, digest) for digest in digests]
-    )
+    monkeypatch.setattr(module, "_digested", lambda digests, _: [BlockKeys(digest, digest) for digest in digests])
     seen = flow((0x1008, 0x1028), (0x1040, 0x1048))
     ran, found = carried(old("f", "g", flow=seen), "new", functions("f", "g"), seen)
     assert found.moved is not None
