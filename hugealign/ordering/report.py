@@ -30,11 +30,11 @@ def _lines(order: Order) -> Iterator[str]:
     found = _percent(matched.found, matched.total)
     yield f"matched  {found} of {matched.total} {ran.unit} in {printable(ran.binary)}, {_elsewhere(matched)}"
     if carried := order.carried:
-        ran_before = f"{counted(carried.ran, 'function')} that ran in {printable(carried.before)}"
-        yield f"old      {carried.again} of {ran_before} are there again"
+        before = printable(carried.before)
+        yield f"old      found {carried.again} of the {counted(carried.ran, 'function')} that ran in {before}"
         if moved := carried.moved:
             more = f"; {counted(moved.whole, 'function')} changed too much to be divided" if moved.whole else ""
-            yield f"         {moved.again} of {counted(moved.seen, 'block')} that ran are recognised{more}"
+            yield f"         and {moved.again} of {counted(moved.seen, 'block')} that ran in them{more}"
     for name, count in matched.missing[: 3 if matched.rate < 0.95 else 0]:
         yield f"         not found: {printable(name[:_NAME_SHOWN])} ({_percent(count, matched.total)})"
     for build in matched.builds[:_BUILDS_SHOWN]:

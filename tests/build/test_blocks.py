@@ -3,11 +3,13 @@
 The profile is made up: which blocks ran is drawn, because whatever it says the program has to be the same.
 """
 
+import json
 import random
 import re
 import shutil
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from hugealign import orderfile
@@ -20,6 +22,7 @@ from tests.support import BIN, HUGEALIGN, LLVM, ROOT, Elf, run
 
 #: By compiler: what has it write the map.
 MAPS = {"clang-14": "-fbasic-block-sections=labels", "clang-19": "-fbasic-block-address-map"}
+REPORT = json.loads((ROOT / "hugealign/ordering/order-report-1.schema.json").read_text())
 COMPILERS = [name for name in MAPS if shutil.which(name)]
 FIRST = """\
 #include <cstdio>
@@ -61,6 +64,12 @@ int main() {
     for (int x = 0; x < 12; x++)
         printf("%d %d %d %d %d\\n", caught(x), jumps(x), computed(x), loops(x), same(x) + second(x));
 }
+"""
+#: What comes before main in the build after.
+NEW = """\
+__attribute__((noinline)) int added(int x) { return x & 1 ? thrown(x * 7 + 1) : 8; }
+int main() {
+    printf("%d\\n", added(2));
 """
 SECOND = """\
 int loops(int);
@@ -260,6 +269,50 @@ def test_a_list_for_other_sources(compiler: str, tmp_path: Path) -> None:
     entries = [orderfile.Entry(name, blocks=(0, 99, 3, 7)) for name in ("_Z6caughti", "_Z5jumpsi", "main", "nothing")]
     (tmp_path / "order").write_text(orderfile.write(orderfile.OrderFile({"blocks": "of 4", "windows": "1"}, entries)))
     assert work.run(work.build("divided", profile="order")) == expected
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_a_profile_of_the_build_before(compiler: str, tmp_path: Path) -> None:
+    """Of functions that have not changed the same blocks stay; of one that has, those that are still there."""
+    work = Work(tmp_path, compiler)
+    before = work.order(work.build("before", MAPS[compiler]), 11)
+    changed = FIRST.replace("case 1: return 77;", 'case 1: puts("one"); return second(x);').replace("int main() {", NEW)
+    (tmp_path / "first.cc").write_text(changed)
+    plain = work.build("changed", MAPS[compiler])
+    expected = work.run(plain)
+    words = ("--type", "preaggregated", "profile", "--old-binary", "before", "-b", "changed", "--itlb-2m", "8")
+    report = work.run(HUGEALIGN, "order", "--blocks", *words, "-o", "order", "--format", "json")
+    old = json.loads(report)["old_binary"]
+    jsonschema.validate(json.loads(report), REPORT)
+    assert old["path"] == "before"
+    assert old["matched"] == old["ran"] >= 8
+    assert 0.8 * old["blocks"]["ran"] < old["blocks"]["matched"] <= old["blocks"]["ran"]
+    after = orderfile.load(str(tmp_path / "order"))
+    known, now = ({entry.name: entry.blocks for entry in order.entries if entry.blocks} for order in (before, after))
+    same = {"_Z6caughti", "_Z8computedi", "_Z5loopsi"}
+    assert {name: now[name] for name in same} == {name: known[name] for name in same}
+    assert now["_Z5jumpsi"] != known["_Z5jumpsi"]
+    text = work.run(HUGEALIGN, "order", "--blocks", *words)
+    assert re.search(r"\nold      found \d+ of the \d+ functions that ran in before\n", text), text
+    assert re.search(r"\n         and \d+ of \d+ blocks that ran in them\n", text), text
+    assert work.run(work.build("divided", profile="order")) == expected
+    assert parts(tmp_path / "divided") & {"_Z6caughti", "_Z5jumpsi", "_Z8computedi"}
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_a_build_without_a_map(compiler: str, tmp_path: Path) -> None:
+    """Either of the two."""
+    work = Work(tmp_path, compiler)
+    work.order(work.build("before", MAPS[compiler]), 11)
+    work.build("bare")
+    words = (HUGEALIGN, "order", "--blocks", "--type", "preaggregated", "profile", "--itlb-2m", "8")
+    for old, new in (("before", "bare"), ("bare", "before")):
+        done = run(*words, "--old-binary", old, "-b", new, "-o", "none", "--force", cwd=tmp_path, **work.settings)
+        assert done.returncode == 3
+        assert done.stderr.startswith("hugealign: error: bare: has no map of blocks;")
+        assert not (tmp_path / "none").exists()
+    done = run(*words[:2], *words[3:], "--old-binary", "before", "-b", "bare", cwd=tmp_path, **work.settings)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.matrix

@@ -124,6 +124,31 @@ def test_order_of_a_trace(trace: Path, program: Path, tmp_path: Path) -> None:
     assert [row["misses"] for row in simulated] == [int(rows[n][1]) for n in (0, 1, 2, 2, 3)]
 
 
+def test_a_trace_of_another_build(trace: Path, program: Path, tmp_path: Path) -> None:
+    """Its functions are found by name, wherever they lie; one is gone.  Nothing of the new build can be replayed."""
+    lines = [".text", ".globl _start", "_start: ret"]
+    for n in (7, 6, 5, 3, 2, 1, 0):
+        lines += [f".globl f{n}", f".type f{n}, @function", ".p2align 4", f"f{n}:", f".fill {FAR}, 1, 0x90", "ret"]
+        lines += [f".size f{n}, . - f{n}"]
+    (tmp_path / "new.s").write_text("\n".join([*lines, ""]))
+    run("gcc", "-nostdlib", "-static", "-Wl,--build-id", "new.s", "-o", "program", cwd=tmp_path, check=True)
+    words = [HUGEALIGN, "order", "--trace", trace, "-b", tmp_path / "program"]
+    done = run(*words)
+    assert done.returncode == 3
+    assert done.stderr.endswith("trace this one (or give that one: order --old-binary)\n")
+    old = run(*words[:4], "-b", program, "--itlb-2m=8", "-o", tmp_path / "old.order", check=True)
+    done = run(*words, "--old-binary", program, "--cpu=4k=64,2m=8", "-o", tmp_path / "o", "--format=json", check=True)
+    report = json.loads(done.stdout)
+    jsonschema.validate(report, REPORT)
+    assert report["old_binary"] == {"path": str(program), "ran": 4, "matched": 4, "blocks": None}
+    assert (report["simulation"], report["samples"]["total"]) == (None, 4804)
+    known, found = (orderfile.load(str(tmp_path / name)) for name in ("old.order", "o"))
+    hot = [[(entry.name, entry.samples) for entry in order.entries if entry.kind == "hot"] for order in (known, found)]
+    assert {*hot[0]} == {*hot[1]}
+    assert found.header["build-id"] == read_functions(tmp_path / "program").build_id != known.header["build-id"]
+    assert old.stderr == done.stderr == ""
+
+
 def test_other_windows_than_the_rule_has(trace: Path, program: Path, tmp_path: Path) -> None:
     """The rule goes by bytes; the simulation knows that only the first block of each function runs."""
     words = [HUGEALIGN, "order", "--trace", trace, "-b", program, "--cpu=4k=64,2m=8", "--format=json"]
