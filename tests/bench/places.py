@@ -80,11 +80,11 @@ def _rows(program: Program) -> Iterator[str]:
             file = find(trace.description.files, str(build.path)) if build.rewritten else trace.description.program
             # Which windows are the hottest matters to nobody here.
             lies = figures.lies(build, trace, file, before, ran.samples, None)
-            cells = _cells(trace, file, lies.placement, before.text)
-            yield f"| {program.name} | {build.title} | {' | '.join(cells)} |"
+            found_misses = cells(trace, file, lies.placement, before.text)
+            yield f"| {program.name} | {build.title} | {' | '.join(found_misses)} |"
 
 
-def _cells(trace: Trace, file: int, placement: Placement, text: int) -> Iterator[str]:
+def cells(trace: Trace, file: int, placement: Placement, text: int) -> Iterator[str]:
     """Yield a cell for each processor."""
     cpus = figures.processors().values()
     numbers = [number for _, number, _, _ in trace.block_rows()]

@@ -1,4 +1,4 @@
-"""Programs that hugealign was never tuned to: it is only judged by them.
+"""Programs by which hugealign is judged, and not tuned but for a few rules.
 
 Their second runs have little in common with the first.  The programs decided these rules of `hugealign order`
 (docs/order.md): SQLite decided how many samples it takes to divide a function; the Rust program, in which order
@@ -34,10 +34,13 @@ def _scripts(directory: Path, program: str, suffix: str) -> None:
         shutil.copyfile(_HERE / f"{program}-{name}.{suffix}", directory / f"{name}.{suffix}")
 
 
-def sqlite_units(directory: Path) -> tuple[list[Path], tuple[str, ...]]:
-    """Return the sources of SQLite's shell, fetched and configured, and the flags that they need."""
+def sqlite_units(directory: Path, release: str = "") -> tuple[list[Path], tuple[str, ...]]:
+    """Return the sources of SQLite's shell, fetched and configured, and the flags that they need.
+
+    *release* is Debian's, by default the one of this machine.
+    """
     _scripts(directory, "sqlite", "sql")
-    sources(directory, ["sqlite3"])
+    sources(directory, ["sqlite3"], release)
     tree = directory / "sqlite3" / "tree"
     if not (tree / "sqlite3.c").exists():
         subprocess.run(["./configure", "--disable-tcl"], cwd=tree, check=True, capture_output=True)

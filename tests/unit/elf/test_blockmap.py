@@ -43,6 +43,14 @@ def test_versions(name: int) -> None:
     ]
 
 
+def test_hashes() -> None:
+    """As ``clang-23 -mllvm -emit-bb-hash`` writes them: its version 5, with eight bytes for each block."""
+    first, second = [0, 0, 16, 1, *range(1, 9)], [7, 4, 4, 4, *bytes(7), 9]
+    found = read(ADDRESS + bytes([2, *first, *second]), 5, 0x40)
+    assert [block.hash for block in found] == [0x0807060504030201, 9 << 56]
+    assert [block.hash for block in read(ADDRESS + bytes([1, 0, 0, 16, 1]), 5)] == [0]
+
+
 def test_parts_of_a_function_and_what_the_compiler_thought() -> None:
     """Two ranges; then the entry count, and of each block a frequency and a successor with its probability."""
     one, two = bytes([1, 0, 0, 16, 1]), bytes([1, 7, 20, *LONG, 4])
