@@ -9,7 +9,6 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import pairwise
 
 from hugealign.elf.blockmap import Block, require_blocks
 from hugealign.elf.code import block_digests
@@ -151,12 +150,9 @@ def _recounted(one: BlockRuns, index: int, pair: _Pair) -> BlockRuns:
         for (source, target), times in one.jumps.items()
         if source in places and target in places
     }
-    # Nothing is known of new blocks.  They stay where the code around them ran: a cold one costs less there than a hot
-    # one that leaves.
-    known = {-1: True, len(pair.new): True} | {place: new.runs(place) > 0 for place in places.values()}
-    for before, behind in pairwise(sorted(known)):
-        if known[before] or known[behind]:
-            new.begun |= dict.fromkeys(range(before + 1, behind), 1)
+    # Nothing is known of new blocks, and a cold one that stays costs less than a hot one that leaves.
+    known = set(places.values())
+    new.begun |= {place: 1 for place in range(len(pair.new)) if place not in known}
     return new
 
 

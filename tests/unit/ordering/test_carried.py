@@ -51,7 +51,7 @@ def test_blocks_are_those_of_the_new_build() -> None:
     ran, found = carried(old("f", "g", flow=seen), "new", functions("f", "g"), seen)
     assert found.moved is not None
     (f, g) = sorted(found.moved.counted, key=lambda one: one.index)
-    # Block 2 is 3 now, 3 is 4; the new one stays beside the entry, which ran.
+    # Block 2 is 3 now, 3 is 4; nothing is known of the new one, which stays.
     assert {place: f.runs(place) for place in range(6)} == {0: 10, 1: 1, 2: 0, 3: 10, 4: 10, 5: 0}
     assert f.jumps == {(0, 3): 10, (3, 4): 10}
     assert (g.runs(0), g.runs(1)) == (10, 0)
