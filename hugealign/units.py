@@ -35,7 +35,7 @@ def parse_page_size(text: str, name: str) -> int:
 
 
 def format_size(size: int) -> str:
-    """Return *size* bytes in binary units with at most one decimal: ``0``, ``512``, ``4.0 KiB``, ``3.1 MiB``."""
+    """Return *size* bytes in binary units with at most one decimal: ``0 B``, ``512 B``, ``4.0 KiB``, ``3.1 MiB``."""
     for shift, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
         if size >= 1 << shift:
             tenths = (size * 10 + (1 << (shift - 1))) >> shift

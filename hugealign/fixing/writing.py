@@ -2,7 +2,7 @@
 
 A file is changed in place only if nothing in it moves, no process runs or maps it, and writing does not remove its
 set-user-ID bits or capabilities.  Then all new bytes are appended first, where nothing looks for them; the headers
-follow in one write of less than a page, which a kill does not cut in two.  A kill between the two leaves the old file
+follow in one write within a page, which a kill does not cut in two.  A kill between the two leaves the old file
 with something appended; the next fix, or --undo, removes that.
 
 A file that is open for writing cannot be executed (ETXTBSY), so it is open only during the writes, not while we look

@@ -44,7 +44,7 @@ def order_of_trace(
 
     *cpus* are names of processors, or geometries such as ``4k=128/8,2m=8``; *reserve* entries of each are left to
     others.  By default the *budget* is the smallest processor's.  Without *cpus* nothing is simulated: as many windows
-    should be huge as the functions that ran need, within the budget.  The other parameters are those of
+    should be huge as the functions that are placed need, within the budget.  The other parameters are those of
     `hugealign.ordering.order`.  Raises HugealignError.
     """
     processors = [named(word) for word in dict.fromkeys(cpus)]

@@ -1,8 +1,9 @@
 """What a linker's command line asks for: pure parsing that answers the shim's few questions.
 
-The shim never rewrites the user's arguments.  It only reads them to learn whether to keep out of the way, what the
-output is, and what goes in.  An option that is not in the tables counts as a single word.  Its argument may then be
-mistaken for an input, which matters only if an object file of that name exists.
+The shim reads the user's arguments to learn whether to keep out of the way, what the output is, and what goes in.  It
+rewrites them only where a linker gets copies of inputs (`link.order.copies`).  An option that is not in the tables
+counts as a single word.  Its argument may then be mistaken for an input, which matters only if an object file of that
+name exists.
 """
 
 TYPE_CHECKING = False

@@ -23,7 +23,7 @@ class LinkerRun(Record):
     stderr: bytes = b""
 
     def complaint(self) -> str:
-        """Return the first line that the linker printed about its failure."""
+        """Return the first line that the linker printed about its failure, or its status if it printed none."""
         lines = self.stderr.decode("utf-8", "replace").splitlines() or [f"status {self.status}"]
         return lines[0].strip()
 

@@ -8,7 +8,8 @@ from math import sqrt
 
 from hugealign.profile.goodturing import Estimate, unseen
 
-#: A page of 4 KiB: the path of its file and its number there; for code without a file, a name and its address.
+#: A page of 4 KiB: the path of its file and its number there; for code without a file, an empty path and its number in
+#: memory.
 Page = tuple[str, int]
 _WINDOW = 9  # log2 of the pages in a window of 2 MiB
 SHARES = (0.5, 0.9, 0.99)

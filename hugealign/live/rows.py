@@ -58,7 +58,7 @@ class ProgramRow:
 
     @property
     def gain(self) -> tuple[float, int]:
-        """The sort key: the processor time of processes with windows to gain, then the number of these windows."""
+        """The sort key: processor time, times the share of windows that could become huge; then how many these are."""
         more = self.windows_reachable - self.windows_huge
         if more <= 0 or not self.action:
             return 0.0, 0

@@ -1,7 +1,7 @@
 """The windows that functions in order fill, and how many of them should be huge.  Pure.
 
 Mapping more windows than the processor has entries for costs more misses than it saves; up to that number each further
-window saves some.  So as many are made huge as the hot functions need, and never more than the budget.
+window saves some.  So as many are made huge as the functions that are placed need, and never more than the budget.
 """
 
 from collections.abc import Sequence

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hugealign.pagecache.text import CachedText, WarmOptions
 
-_INTERPRETERS = 4  # of interpreters; the kernel follows as many (BINPRM_MAX_RECURSION in fs/exec.c is 4)
+_INTERPRETERS = 4  # files that are looked at; the kernel follows as many interpreters, or one more
 _LINE = 256  # bytes of a script that the kernel reads (BINPRM_BUF_SIZE)
 
 

@@ -1,6 +1,6 @@
 # The launcher, sourced by bin/hugealign with $package set: it runs a command of the tool, or a compiler.
-# The compiler's arguments are not parsed: -B in front of them leads it to the linker shims, and everything else
-# stays as it was.
+# -B in front of the compiler's arguments leads it to the linker shims.  The arguments are scanned for what the command
+# does; they stay as they were, but for a linker named by its path.  An order adds options in front.
 # shellcheck shell=sh
 
 fail() {

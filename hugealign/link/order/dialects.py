@@ -1,4 +1,4 @@
-"""The order of a profile in each linker's words.  Pure, but for `read`.
+"""The order of a profile in each linker's words.  Pure, but for `load`.
 
 `hugealign.orderfile` reads the whole file.  A link needs only names, and imports nothing that costs more than the link
 itself.

@@ -51,7 +51,7 @@ function _shtab_hugealign_using
 end
 
 set -g _shtab_hugealign_commands verify ps top advise adapt warm cool run stage oci-hook adopt order profile 'profile reduce' 'profile merge' map fix build plugin 'plugin build' 'plugin path' 'plugin list' path doctor trace simulate explain help
-set -g _shtab_hugealign_opts_with_value --after --baseline --binary --cap --cc --color --config --cpu --debuginfo --drift --emit --fail-on --file --format --frequency --from --how --ignore --interval --itlb-2m --jobs --layout --level --limit --max --max-unpacked --median --min-coverage --min-text --order --output --owner --pad-threshold --page-size --pid --png --profile --rate --reserve --seconds --segments --select --store --svg --threshold --trace --type --until --wait --watch --weight --windows -b -j -o -p
+set -g _shtab_hugealign_opts_with_value --after --baseline --binary --cap --cc --color --config --cpu --debuginfo --drift --emit --fail-on --file --format --frequency --from --how --ignore --interval --itlb-2m --jobs --layout --level --limit --max --max-unpacked --median --min-coverage --min-text --old-binary --order --output --owner --pad-threshold --page-size --pid --png --profile --rate --reserve --seconds --segments --select --store --svg --threshold --trace --type --until --wait --watch --weight --windows -b -j -o -p
 
 complete -c hugealign -e
 complete -c hugealign -f
@@ -185,6 +185,7 @@ complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npo
 complete -c hugealign -n '_shtab_hugealign_using order' -s h -l help -d 'show this help message and exit'
 complete -c hugealign -n '_shtab_hugealign_using order' -l trace -xka "(__fish_complete_path (commandline -ct))" -d 'a recording of `hugealign trace`, instead of profiles'
 complete -c hugealign -n '_shtab_hugealign_using order' -s b -l binary -xka "(__fish_complete_path (commandline -ct))" -d 'the program or library, or its debug file, that the profile is of (default: the one program here that a perf.data or callgrind profile names)'
+complete -c hugealign -n '_shtab_hugealign_using order' -l old-binary -x -d 'the build that the profile is of, if EXE is another build of the program'
 complete -c hugealign -n '_shtab_hugealign_using order' -s o -l output -xka "(__fish_complete_path (commandline -ct))" -d 'write the order to FILE, whole or not at all; - is stdout'
 complete -c hugealign -n '_shtab_hugealign_using order' -l emit -xka "order lld list json" -d 'form of FILE: hugealign'"'"'s own, lld'"'"'s --symbol-ordering-file, names alone, JSON (default: order)'
 complete -c hugealign -n '_shtab_hugealign_using order' -l format -xka "text json" -d 'form of the report (default: text)'
