@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 USAGE = (
     "hugealign order [OPTION]... PROFILE... [-b EXE] [-o FILE]\n"
     "       hugealign order [OPTION]... --trace TRACE [-b EXE] [-o FILE]\n"
+    "       hugealign order [OPTION]... PROFILE|--trace TRACE --old-binary OLD -b NEW [-o FILE]\n"
     "       hugealign order --diff OLD NEW\n"
     "       hugealign order --drift ORDER PROFILE... -b EXE [--trace TRACE] [--threshold P]"
 )
@@ -46,10 +47,10 @@ windows that misses least.  --cpu may then be repeated, and may also describe a
 TLB: 4k=128/8,2m=8,l2=1536/12.  With --itlb-2m it simulates nothing and takes the
 trace as a profile.
 
-With --old-binary OLD, the profile is of OLD, and the order is for EXE, another
-build of the same program.  Functions are found by name, and with --blocks their
-blocks by their code, so a profile outlives changes of the sources.  Nothing is
-simulated then.
+With --old-binary OLD -b NEW, the profile is of OLD, and the order is for NEW,
+another build of the same program.  `order` finds functions by name, and with
+--blocks their blocks by their code, so a profile outlives changes of the
+sources.  It simulates nothing then.
 
 With --drift, the report says what share of the heat the leading windows of
 ORDER still hold, and what share those of a new order would; with --trace in
