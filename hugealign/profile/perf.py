@@ -36,7 +36,9 @@ def read(source: ProfileSource, profile: Profile) -> None:
     try:
         _by_address(perf, events, source, profile)
     except _AnotherBuild:
-        profile.notes.append("is of another build, or has no build-id: functions are matched by name")
+        profile.notes.append(
+            "is of another build, or has no build-id: functions are matched by name (that build: order --old-binary)"
+        )
         _by_name(script, events, perf_text.TextReader(profile, source.ours))
     if not profile.good:
         raise ProfileError("has no samples")
