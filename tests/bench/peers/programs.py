@@ -35,7 +35,7 @@ def _generated() -> Program:
     words = tuple(generated.generate(directory))
     return Program(
         "generated",
-        "A generated program of 29,298 functions, 26 MiB of text (`tests/bench/peers/generated.py`). It serves 10,000 "
+        "A generated program of 29,298 functions, 25 MiB of text (`tests/bench/peers/generated.py`). It serves 10,000 "
         "kinds of requests, drawn from a Zipf distribution; each goes through some functions of some modules. The "
         "builds learn from 60,000 requests and are judged by 30,000 others.",
         directory,

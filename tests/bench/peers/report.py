@@ -16,16 +16,16 @@ same: its runs differ in some blocks, and so do the samples drawn from them.) By
 times on the machine; each page names both.
 
 The rules of `order` were chosen on two of these programs, on cc1plus and on two servers. The two are
-[generated](peers/generated.md), 26 MiB of text, and [clang](peers/clang.md), 70 MiB. The others were only for judging,
+[generated](peers/generated.md), 25 MiB of text, and [clang](peers/clang.md), 66 MiB. The others were only for judging,
 except that six rules were chosen on some of them (`tests/bench/peers/heldout.py` names which):
 
 | program | written in, compiled by | text |
 |---|---|--:|
 | [sqlite](peers/sqlite.md) | C, clang 19 | 1.0 MiB |
 | [gawk](peers/gawk.md) | C, clang 19 | 0.5 MiB |
-| [script](peers/script.md) | Rust 1.86, its bitcode by clang 19 | 2.7 MiB |
-| [backends](peers/backends.md) | C++, LLVM 14, by Debian's gcc; the code that ran, by clang 19 | 39 MiB |
-| [lowering](peers/lowering.md) | C++, MLIR 19, by Debian's clang; the code that ran, by clang 19 | 67 MiB |
+| [script](peers/script.md) | Rust 1.86, its bitcode by clang 19 | 2.8 MiB |
+| [backends](peers/backends.md) | C++, LLVM 14, by Debian's gcc; the code that ran, by clang 19 | 36 MiB |
+| [lowering](peers/lowering.md) | C++, MLIR 19, by Debian's clang; the code that ran, by clang 19 | 66 MiB |
 
 Clang, backends and lowering are linked from Debian's archives. Some members of these archives are recompiled from
 Debian's sources, for all peers alike (`tests/bench/peers/llvm.py`), to make their blocks divisible. The recompiled
