@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
     if args.threshold is not None and args.drift is None:
         raise UsageError("order: --threshold belongs to --drift")
     if args.old_binary is not None and (args.diff or args.drift is not None or not args.binary):
-        raise UsageError("order: --old-binary wants -b, the build to make an order for, and neither --diff nor --drift")
+        raise UsageError("order: --old-binary needs -b, the build to make an order for, and neither --diff nor --drift")
     if args.diff:
         return _diff(args)
     if args.drift is not None:

@@ -71,7 +71,7 @@ def drift(
     ran = what_ran(binary, profiles, form=form, max_unpacked=max_unpacked, debuginfo=debuginfo, force=force, warn=warn)
     count = named.windows(current)
     if not count:
-        raise HugealignError(f"{printable(order)}: asks for no huge windows, so that none hold any heat")
+        raise HugealignError(f"{printable(order)}: asks for no huge windows, so none hold any heat")
     calls = Calls(binary, ran.functions)
     problem = Problem(ran.matched, ran.functions, WindowRoom(page_size, count), calls, calls)
     indices = list(dict.fromkeys(named.indices(current, order, ran.functions, binary)))

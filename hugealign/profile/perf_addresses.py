@@ -207,7 +207,7 @@ class AddressReader:
         known = self.processes.moved or self.program.functions.image.fixed
         if self.profile.good and not known and not self.profile.samples:
             raise ProfileError(
-                "has addresses of a position-independent program, and not where it was: "
+                "has addresses of a position-independent program, but not where it was loaded: "
                 "give the perf.data, or make the text with perf script --show-mmap-events --show-task-events"
             )
 

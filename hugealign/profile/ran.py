@@ -99,4 +99,4 @@ def check_rate(ran: Ran, force: bool, warn: Callable[[str], None]) -> None:
             f"only {matched.rate:.0%} of the {unit} are in functions of {printable(ran.binary)} (not: {names}); "
             "give the binary that ran, or --force"
         )
-    warn(f"only {matched.rate:.0%} of the {unit} found; --force goes on all the same")
+    warn(f"only {matched.rate:.0%} of the {unit} found; --force continues anyway")

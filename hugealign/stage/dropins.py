@@ -115,5 +115,5 @@ def _quoted(text: str) -> str:
 
 def _checked(path: str) -> str:
     if not _PLAIN.fullmatch(path.removeprefix("-")):
-        raise HugealignError(f"{printable(path)}: such a name cannot be written into a unit")
+        raise HugealignError(f"{printable(path)}: a systemd unit cannot hold such a name")
     return path

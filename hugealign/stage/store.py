@@ -169,7 +169,7 @@ def _check_reachable(real: str) -> None:
     directory = os.path.dirname(real)
     while True:
         if not os.stat(directory).st_mode & stat.S_IXOTH:
-            raise StageError(f"not all may enter {printable(directory)}, and all could read the copy")
+            raise StageError(f"not everyone may enter {printable(directory)}, but anyone could read the copy")
         if directory == "/":
             return
         directory = os.path.dirname(directory)

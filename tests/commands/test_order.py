@@ -165,7 +165,7 @@ def test_another_program(prog: Path, tmp_path: Path) -> None:
         (["order", "list", "-b", "prog", "--page-size=3M"], 2, "--page-size"),
         (["order", "list", "-b", "prog", "-o", "none/o"], 3, "cannot be written"),
         (["order", "bad", "-b", "prog"], 0, "1 line is not folded"),
-        (["order", "list", "--old-binary=prog"], 2, "--old-binary wants -b"),
+        (["order", "list", "--old-binary=prog"], 2, "--old-binary needs -b"),
         (["order", "--diff", "list", "list", "--old-binary=prog", "-b", "prog"], 2, "neither --diff nor --drift"),
         (["order", "list", "-b", "prog", "--old-binary=absent"], 3, "absent: No such file"),
         (["order", "list", "-b", "absent", "--old-binary=prog"], 3, "absent: No such file"),

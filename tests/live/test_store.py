@@ -259,7 +259,7 @@ def test_privileges_and_secrets_are_refused(store: Path, program: Path) -> None:
     hidden = program.with_suffix(".d")
     hidden.mkdir(mode=0o700)
     shutil.copy(program, hidden / "program")
-    assert f"not all may enter {hidden}" in stage(store, hidden / "program").stderr
+    assert f"not everyone may enter {hidden}" in stage(store, hidden / "program").stderr
     assert copies(store) == []
 
 

@@ -61,5 +61,5 @@ def test_names_are_escaped() -> None:
     "path", ["/a\nExecStart=/bin/sh", '/a"b', "/a\\b", "/a'b", "relative", "/\x7f", "/ä", "/a;b", "/a#"]
 )
 def test_names_that_could_mean_more_are_refused(path: str) -> None:
-    with pytest.raises(HugealignError, match="cannot be written into a unit"):
+    with pytest.raises(HugealignError, match="cannot hold such a name"):
         texts(Adoption("demo.service", [path]), "/usr/bin/hugealign")
