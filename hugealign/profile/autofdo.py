@@ -9,20 +9,22 @@ import os
 import re
 from collections.abc import Iterable
 
-from hugealign.profile import tools
+from hugealign.profile import linecounts, tools
+from hugealign.profile.linecounts import LineCounts
 from hugealign.profile.lines import lines as split
-from hugealign.profile.model import Malformed, Place, Profile, count_of, meaningful
+from hugealign.profile.model import Malformed, Place, Profile, ProfileError, count_of, meaningful
 from hugealign.profile.profdata import with_any_version
 from hugealign.profile.source import ProfileSource
 
 _FUNCTION = re.compile(rb"(\S.*)(?::(\d+):| total:(\d+) head:)\d+\Z", re.DOTALL)
-_LINE = re.compile(rb" +\d+(?:\.\d+)?: (\d+)((?: +\S+:\d+)*)\s*\Z")
-_INLINED = re.compile(rb" +\d+(?:\.\d+)?: \S.*:\d+\Z", re.DOTALL)
+_LINE = re.compile(rb"( +)(\d+)(?:\.(\d+))?: (\d+)((?: +\S+:\d+)*)\s*\Z")
+_INLINED = re.compile(rb"( +)(\d+)(?:\.(\d+))?: (\S.*):\d+\Z", re.DOTALL)
 
 
 def read_data(source: ProfileSource, profile: Profile) -> None:
     """Add LLVM's binary sample profile.  Raises ProfileError."""
-    with_any_version(["merge", "--sample", "--text", "-o", "-", source.path], lambda lines: read(lines, profile))
+    words = ["merge", "--sample", "--text", "-o", "-", source.path]
+    with_any_version(words, lambda lines: _read(lines, source, profile))
 
 
 def read_gcc(source: ProfileSource, profile: Profile) -> None:
@@ -36,8 +38,25 @@ def read_gcc(source: ProfileSource, profile: Profile) -> None:
         read(split(stream), profile)
 
 
-def read(lines: Iterable[bytes], profile: Profile) -> None:
-    """Add the samples in *lines* to *profile*."""
+def read_text(source: ProfileSource, profile: Profile) -> None:
+    """Add LLVM's text."""
+    _read(source.short_lines(), source, profile)
+
+
+def _read(lines: Iterable[bytes], source: ProfileSource, profile: Profile) -> None:
+    if profile.flow is None:
+        read(lines, profile)
+        return
+    counts = LineCounts(profile.room)
+    read(lines, profile, counts)
+    try:
+        linecounts.place(counts.functions, source, profile.flow)
+    except ProfileError as error:
+        profile.notes.append(f"{error}; functions stay whole")
+
+
+def read(lines: Iterable[bytes], profile: Profile, counts: LineCounts | None = None) -> None:
+    """Add the samples in *lines* to *profile*, and those of each line to *counts*."""
     function: Place | None = None
     for number, line in enumerate(lines, 1):
         if not line or line.startswith((b"#", b" !")):
@@ -47,15 +66,29 @@ def read(lines: Iterable[bytes], profile: Profile) -> None:
                 name, total, total_of_dump = found.groups()
                 function = profile.place(_innermost(name))
                 profile.add(function, count_of(total or total_of_dump))
+                if counts is not None:
+                    # The contexts of one function are not told apart.
+                    counts.begin("" if name.startswith(b"[") else name.decode("utf-8", "surrogateescape"))
             elif (found := _LINE.match(line)) and function is not None:
-                for call in found.group(2).split():
+                indent, *spot, samples, calls = found.groups()
+                if counts is not None:
+                    counts.line(len(indent), _spot(*spot), count_of(samples))
+                for call in calls.split():
                     callee, _, count = call.rpartition(b":")
                     profile.call(function, profile.place(callee), count_of(count))
             else:
-                meaningful(line.startswith(b" ") and (b" !" in line or _INLINED.match(line)))
+                found = _INLINED.match(line)
+                meaningful(line.startswith(b" ") and (b" !" in line or found))
+                if found and counts is not None:
+                    indent, *spot, callee = found.groups()
+                    counts.call(len(indent), _spot(*spot), callee.decode("utf-8", "surrogateescape"))
             profile.good += 1
         except Malformed:
             profile.malformed(number)
+
+
+def _spot(line: bytes, discriminator: bytes | None) -> tuple[int, int]:
+    return count_of(line), count_of(discriminator or b"0")
 
 
 def _innermost(name: bytes) -> bytes:

@@ -122,7 +122,7 @@ _FORMATS = (
     _text(
         "autofdo",
         rb"(?:\[.*\]|\S.*)(?::\d+:| total:\d+ head:)\d+\s*\n(?: +(?:\d+|!)|\S)",
-        _of_short_lines(autofdo.read),
+        autofdo.read_text,
     ),
     _text("perf-addresses", rb"(?:.*\n){0,2000}?.*0x[0-9a-f]+/0x[0-9a-f]+/[PM-]/[X-]/[A-]/", perf_addresses.read),
     _text(

@@ -299,6 +299,76 @@ def test_a_profile_of_the_build_before(compiler: str, tmp_path: Path) -> None:
     assert parts(tmp_path / "divided") & {"_Z6caughti", "_Z5jumpsi", "_Z8computedi"}
 
 
+LINES = """\
+int odd(int), even(int), never(int);
+__attribute__((noinline)) int asked(int x) {
+    if (x > 900)
+        return never(x) - 3 * never(x + 1);
+    if (x & 1)
+        return odd(x) * 5 + even(x);
+    return even(x) + 7;
+}
+__attribute__((noinline)) int whole(int x) {
+    if (x == 5)
+        return never(x) + 2;
+    return x - 1;
+}
+"""
+CALLED = """\
+int asked(int), whole(int);
+int odd(int x) { return x * 3; }
+int even(int x) { return x / 2; }
+int never(int x) { return x ^ 0x55; }
+int main(void) { return (asked(6) + asked(7) + whole(9)) & 0x7f; }
+"""
+#: Of `asked` lines 1, 3, 4 and 5 ran, of `whole` too little is known.
+AUTOFDO = """\
+asked:9000000:900000
+ 0: 900000
+ 1: 900000
+ 2: 0
+ 3: 900000
+ 4: 450000 odd:450000 even:450000
+ 5: 450000 even:450000
+whole:60:20
+ 0: 20
+ 1: 20
+ 3: 20
+"""
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_counts_of_lines(compiler: str, tmp_path: Path) -> None:
+    """AutoFDO's: the debug information says which block is of which line."""
+    flags = ("-gline-tables-only", "-fdebug-info-for-profiling", "-fno-inline")
+    work = Work(tmp_path, compiler, *flags, **{"lines.c": LINES, "called.c": CALLED})
+    plain = work.build("plain", MAPS[compiler])
+    (tmp_path / "profile").write_text(AUTOFDO)
+    words = ("--type", "autofdo", "profile", "-b", "plain", "--itlb-2m", "8", "-o", "order")
+    work.run(HUGEALIGN, "order", "--blocks", *words)
+    order = orderfile.load(str(tmp_path / "order"))
+    divided = {entry.name: entry.blocks for entry in order.entries if entry.blocks}
+    assert list(divided) == ["asked"]
+    start = symbols(plain)["asked"]
+    assert len(divided["asked"]) < len(read_blocks(plain)[start])
+    expected = run(plain).returncode
+    program = work.build("divided", profile="order")
+    assert run(program).returncode == expected
+    code = {name: run("objdump", "-d", f"--disassemble={name}", program).stdout for name in ("asked", "asked.cold")}
+    assert "<never>" not in code["asked"]
+    assert "<odd>" in code["asked"]
+    assert "<never>" in code["asked.cold"]
+    # Without a tool that knows lines, functions stay whole.
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python3").symlink_to("/usr/bin/python3")
+    done = run(HUGEALIGN, "order", "--blocks", *words, cwd=tmp_path, PATH=f"{tmp_path}/bin", **work.settings)
+    assert done.returncode == 0
+    assert (
+        "needs llvm-symbolizer, which is not installed (Debian: apt install llvm); functions stay whole" in done.stderr
+    )
+    assert not any(entry.blocks for entry in orderfile.load(str(tmp_path / "order")).entries)
+
+
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_a_build_without_a_map(compiler: str, tmp_path: Path) -> None:
     """Either of the two."""
