@@ -19,11 +19,10 @@ from hugealign.ordering.order import order
 from hugealign.profile.model import Flow
 from tests.bench.peers import figures, heldout
 from tests.bench.peers.measure import traced
-from tests.bench.peers.program import LINKERS
 from tests.bench.peers.programs import PROGRAMS
-from tests.bench.peers.units import units
+from tests.bench.peers.units import variant
 from tests.bench.places import cells
-from tests.support import LLVM, environment
+from tests.support import LLVM
 
 _INSTRUCTION = re.compile(r"^ *([0-9a-f]+):\t", re.MULTILINE)
 
@@ -32,12 +31,7 @@ def main() -> None:
     """Build, simulate, and print a table."""
     program = PROGRAMS["sqlite"]()
     files, flags = heldout.sqlite_units(program.directory)
-    debug = ("-gline-tables-only", "-fdebug-info-for-profiling", "-fbasic-block-address-map")
-    words = units(program.directory, "lines/", files, (*flags, *debug), "clang-19", reads=())
-    path = program.directory / "lines.bfd"
-    libraries = [word for word in program.words if word.startswith("-l")]
-    command = [program.driver, *LINKERS["bfd"], *words, *libraries, "-o", path.name]
-    subprocess.run(command, cwd=program.directory, check=True, env=environment())
+    path = variant(program, "lines", files, (*flags, "-gline-tables-only", "-fdebug-info-for-profiling"))
     train = traced(program, path, program.train, f"{path.name}.train").path
     test = traced(program, path, program.test, f"{path.name}.test")
     flow = Flow()

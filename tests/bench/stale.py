@@ -6,7 +6,6 @@ Each new build is judged by its own second run, laid out in the linker's order, 
 of the old build (``--old-binary``) and of itself.  No window is huge; the code lies at eight places within a page.
 """
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,11 +16,10 @@ from hugealign.lab.placement import ordered, original
 from hugealign.ordering.budget import of_entries
 from tests.bench.peers import figures, heldout
 from tests.bench.peers.measure import traced
-from tests.bench.peers.program import LINKERS, Program
+from tests.bench.peers.program import Program
 from tests.bench.peers.programs import PROGRAMS
-from tests.bench.peers.units import units
+from tests.bench.peers.units import variant
 from tests.bench.places import cells
-from tests.support import environment
 
 _OPTIONS = ("STAT4", "COLUMN_METADATA", "UPDATE_DELETE_LIMIT")
 
@@ -40,20 +38,9 @@ def main() -> None:
     print(f"| new build | order | found again | {' | '.join(names)} |")
     print(f"|---|---|---|{'---|' * len(names)}")
     for name, (those, options) in builds.items():
-        path = _built(program, name, those, options)
+        path = variant(program, "".join(letter for letter in name.lower() if letter.isalnum()), those, options)
         for row in _rows(program, path):
             print(f"| {name} | {row} |", flush=True)
-
-
-def _built(program: Program, name: str, files: list[Path], flags: tuple[str, ...]) -> Path:
-    """Compile and link a new build of *program*, and return its path."""
-    word = "".join(letter for letter in name.lower() if letter.isalnum())
-    words = units(program.directory, f"{word}/", files, (*flags, "-fbasic-block-address-map"), "clang-19", reads=())
-    libraries = [one for one in program.words if one.startswith("-l")]
-    path = program.directory / f"stale.{word}"
-    command = [program.driver, *LINKERS["bfd"], *words, *libraries, "-o", path.name]
-    subprocess.run(command, cwd=program.directory, check=True, env=environment())
-    return path
 
 
 def _rows(program: Program, path: Path) -> Iterator[str]:

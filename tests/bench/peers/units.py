@@ -6,7 +6,7 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.bench.peers.program import Program, fingerprint, record, recorded
+from tests.bench.peers.program import LINKERS, Program, fingerprint, record, recorded
 from tests.support import HUGEALIGN, environment
 
 
@@ -35,6 +35,16 @@ def units(
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(make, files, made))
     return tuple(made)
+
+
+def variant(program: Program, word: str, files: list[Path], flags: tuple[str, ...]) -> Path:
+    """Compile *files* with clang's map of blocks and link them with the libraries of *program*; return the path."""
+    made = units(program.directory, f"{word}/", files, (*flags, "-fbasic-block-address-map"), "clang-19", reads=())
+    libraries = [one for one in program.words if one.startswith("-l")]
+    path = program.directory / f"variant.{word}"
+    command = [program.driver, *LINKERS["bfd"], *made, *libraries, "-o", path.name]
+    subprocess.run(command, cwd=program.directory, check=True, env=environment())
+    return path
 
 
 def divisible(program: Program, files: list[Path], flags: tuple[str, ...]) -> Program:
