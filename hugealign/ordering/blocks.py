@@ -218,7 +218,16 @@ def _graph(one: BlockRuns, stays: Sequence[int]) -> FlowGraph:
     number = {place: at for at, place in enumerate(stays)}
     jumps = {
         (number[source], number[target]): count
-        for (source, target), count in one.jumps.items()
+        for (source, target), count in (one.jumps or _fallen_through(one)).items()
         if source in number and target in number and target
     }
     return FlowGraph([one.blocks[place].size for place in stays], [one.runs(place) for place in stays], jumps)
+
+
+def _fallen_through(one: BlockRuns) -> dict[tuple[int, int], int]:
+    """Return how often one block followed another if only their own runs are known: as the compiler expected.
+
+    Without that their order would be by heat alone, and each would have to jump to the next.
+    """
+    pairs = ((place, min(one.runs(place), one.runs(place + 1))) for place in range(len(one.blocks) - 1))
+    return {(place, place + 1): count for place, count in pairs if count}

@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -101,8 +101,9 @@ def place(counted: Mapping[str, Inlined], source: ProfileSource, flow: Flow) -> 
                 found = [next(frames, []) for _ in _within(block)]
                 lines = [those for those in found if those and all(frame["Line"] > 0 for frame in those)]
                 counts.append(max(map(root.count, lines)) if lines else None)
-            for first, last, times in _layers(_settled(counts)):
-                flow.run(blocks[first].address, blocks[last].address + blocks[last].size, times)
+            for block, times in zip(blocks, _settled(counts), strict=True):
+                if times:
+                    flow.run(block.address, block.address + block.size, times)
 
 
 def _within(block: Block) -> range:
@@ -119,22 +120,6 @@ def _settled(counts: Sequence[int | None]) -> list[int]:
                 settled[at] = max(settled[at], last)
             last = settled[at]
     return settled
-
-
-def _layers(counts: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-    """Yield pieces of code, from one block to another, and how often each ran, that add up to *counts*.
-
-    So a block is followed by the next one as often as both ran: compilers lay out code to fall through.
-    """
-    open_: list[tuple[int, int]] = []  # where a piece began, and the height that it reaches
-    for at, count in enumerate([*counts, 0]):
-        begin = at
-        while open_ and open_[-1][1] > count:
-            begin, height = open_.pop()
-            below = max(count, open_[-1][1] if open_ else 0)
-            yield begin, at - 1, height - below
-        if count > (open_[-1][1] if open_ else 0):
-            open_.append((begin, count))
 
 
 def _spot(frame: Mapping[str, Any]) -> Spot:

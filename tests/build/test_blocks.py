@@ -202,7 +202,7 @@ def test_local_functions_by_their_units(compiler: str, tmp_path: Path) -> None:
     """Debug information tells them apart where the list does; clang 14 passes over such a list without a word."""
     work = Work(tmp_path, compiler, "-g1")
     plain = work.build("plain", MAPS[compiler])
-    order = work.order(plain, 6)
+    order = work.order(plain, 1)
     local = [entry for entry in order.entries if "same" in entry.name and entry.blocks]
     assert sorted(entry.unit for entry in local) == ["first.cc", "second.cc"]
     assert len({entry.blocks for entry in local}) == 2

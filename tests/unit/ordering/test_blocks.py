@@ -98,6 +98,16 @@ def test_what_aligns_a_block_moves_with_it() -> None:
     assert found.leaves == 0x38 - 32
 
 
+def test_single_addresses_leave_the_order_to_the_compiler() -> None:
+    """Not to heat alone: each block would have to jump to the next."""
+    seen = Flow(complete=True)
+    for block, times in zip(MAP[:3], (5, 7, 9), strict=True):
+        seen.run(block.address, block.address + 1, times)
+    assert laid(seen, {0x1000: MAP}, functions("f", "g"), Matched({0: 1}))[0].numbers == (0, 2, 1)
+    seen.jump(0x100F, 0x1020, 5)
+    assert laid(seen, {0x1000: MAP}, functions("f", "g"), Matched({0: 1}))[0].numbers == (0, 1, 2)
+
+
 def test_a_run_ends_with_its_function() -> None:
     found = laid(flow((0x1020, 0x1050)), {0x1000: MAP, 0x1040: OTHER}, functions("f", "g"), Matched({0: 1, 1: 1}))
     assert set(found) == {0}

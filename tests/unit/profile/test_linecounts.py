@@ -1,11 +1,9 @@
-"""Counts of source lines: which line a piece of code is of, and which pieces of code ran through one another."""
-
-from itertools import pairwise
+"""Counts of source lines: which of them a piece of code is of."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hugealign.profile.linecounts import Inlined, LineCounts, _base, _layers, _settled
+from hugealign.profile.linecounts import Inlined, LineCounts, _base, _settled
 from hugealign.profile.model import MemoryRoom
 
 
@@ -36,20 +34,6 @@ def test_the_base_of_a_discriminator(base: int) -> None:
     width = 1 if not base else 7 if base < 0x20 else 14
     assert _base(encoded) == base
     assert _base(encoded | 5 << width) == base
-
-
-@given(st.lists(st.integers(0, 9), max_size=30))
-def test_layers_add_up(counts: list[int]) -> None:
-    found = [0] * len(counts)
-    through = [0] * len(counts)
-    for first, last, times in _layers(counts):
-        assert times > 0
-        for at in range(first, last + 1):
-            found[at] += times
-            through[at] += times if at < last else 0
-    assert found == counts
-    # A block is followed by the next as often as both ran.
-    assert through[:-1] == [min(pair) for pair in pairwise(counts)]
 
 
 def test_blocks_of_no_line_may_be_hot() -> None:
