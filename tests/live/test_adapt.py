@@ -20,6 +20,7 @@ import hugealign as api
 from hugealign.live import adapt as module
 from hugealign.live.adapt import AdaptOptions, keep_adapting, undo
 from hugealign.process import instructions
+from hugealign.process.advice import Adviser
 from hugealign.process.pagemap import State
 from tests.live.programs import ROOT, WINDOW, chill, hugealign
 
@@ -98,6 +99,23 @@ def test_hottest_windows_become_huge_and_undo_splits_them(arena: Path, more: tup
         done = hugealign("adapt", "--undo", str(process.pid))
         assert (done.returncode, process.huge()) == (0, 0)
         assert "0 of at most 0 windows are huge" in done.stdout
+
+
+def test_a_window_that_the_kernel_does_not_split_at_once(arena: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says nothing if somebody holds one of the pages at that moment; here nothing is asked of it three times."""
+    split = Adviser.split
+    asked: list[int] = []
+
+    def late(adviser: Adviser, address: int) -> int:
+        asked.append(address)
+        return split(adviser, address) if asked.count(address) > 3 else 0
+
+    monkeypatch.setattr(Adviser, "split", late)
+    with running(arena, 6, 2) as process:
+        adapt("--windows", "2", "--seconds", "2", str(process.pid))
+        (done,) = undo([str(process.pid)])
+        assert (done.met, process.huge()) == (True, 0)
+    assert {asked.count(address) for address in asked} == {4}
 
 
 def test_never_more_than_so_many_when_the_heat_moves(arena: Path) -> None:
