@@ -30,7 +30,7 @@ SECONDS = 2.0  # of sampling
 RATE = 8.0  # windows per second, at most
 _WORK = 0.2  # share of the time that collapsing may take
 _STEPS = 3  # most changes per window in a round
-_TRIES, _MOMENT = 20, 0.01  # at splitting a window, and seconds between them
+_TRIES, _MOMENT = 5, 0.005  # at splitting a window, and seconds between them; some never split
 
 _WHY = {
     errno.EINVAL: "the kernel does not collapse files of this file system: start it with hugealign run, or adopt it",
