@@ -60,12 +60,7 @@ def digests(path: str | os.PathLike[str], functions: Functions, indices: Iterabl
     try:
         with using(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)) as fd:
             for index in indices:
-                start, size = functions.starts[index], functions.sizes[index]
-                inside = next((s for s in image.text_segments if s.p_vaddr <= start < s.p_vaddr + s.p_filesz), None)
-                if inside is None or not _LEAST <= size <= _MOST:
-                    continue
-                code = os.pread(fd, size, file_offset(inside, start))
-                if len(code) == size and any(code):  # in a debug file there are holes
+                if functions.sizes[index] >= _LEAST and (code := _code(fd, functions, index)):
                     found[index] = hashlib.blake2b(plain(code), digest_size=8).hexdigest().encode()
     except (OSError, OverflowError):
         pass
@@ -89,19 +84,26 @@ def block_digests(
         with using(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)) as fd:
             left = _READ * os.fstat(fd).st_size  # functions of a hostile file can overlap
             for index, those in blocks.items():
-                start, size = functions.starts[index], functions.sizes[index]
-                inside = next((s for s in image.text_segments if s.p_vaddr <= start < s.p_vaddr + s.p_filesz), None)
+                start = functions.starts[index]
                 left -= sum(block.size for block in those)
-                if inside is None or size > _MOST or left < 0:
-                    continue
-                code = os.pread(fd, size, file_offset(inside, start))
-                if len(code) < size or not any(code):
+                if left < 0 or not (code := _code(fd, functions, index)):
                     continue
                 parts = (code[block.address - start : block.address - start + block.size] for block in those)
                 found[index] = [hashlib.blake2b(ended(part), digest_size=8).digest() for part in parts]
     except (OSError, OverflowError):
         pass
     return found
+
+
+def _code(fd: int, functions: Functions, index: int) -> bytes:
+    """Return the code of a function; nothing if it is too long, or not in the file."""
+    start, size = functions.starts[index], functions.sizes[index]
+    segments = functions.image.text_segments
+    inside = next((s for s in segments if s.p_vaddr <= start < s.p_vaddr + s.p_filesz), None)
+    if inside is None or size > _MOST:
+        return b""
+    code = os.pread(fd, size, file_offset(inside, start))
+    return code if len(code) == size and any(code) else b""  # in a debug file there are holes
 
 
 def _without_jump_x86_64(code: bytes) -> bytes:

@@ -30,7 +30,7 @@ SECONDS = 2.0  # of sampling
 RATE = 8.0  # windows per second, at most
 _WORK = 0.2  # share of the time that collapsing may take
 _STEPS = 3  # most changes per window in a round
-_TRIES, _MOMENT = 5, 0.005  # at splitting a window, and seconds between them; some never split
+_AGAIN, _MOMENT = 4, 0.005  # more tries at splitting a window, and seconds before each; some never split
 
 _WHY = {
     errno.EINVAL: "the kernel does not collapse files of this file system: start it with hugealign run, or adopt it",
@@ -270,11 +270,19 @@ class _Adapter:
             self.refused[self._key(seen, window)] = 0
             return Change(window, State.UNTOUCHED, "it is no longer executable memory of this program")
         began = time.monotonic()
-        number = adviser.collapse(window.start, size) if wanted == State.HUGE else self._split(adviser, window.start)
+        number = adviser.collapse(window.start, size) if wanted == State.HUGE else adviser.split(window.start)
         self.worked = time.monotonic()
         took = self.worked - began
         self.pause = max(1 / self.options.rate, took / _WORK)
         state = _states(adviser.pid, size).get(window.start, State.UNTOUCHED)
+        # The kernel reports nothing if somebody holds one of the pages at that moment, as it does itself at times
+        # (split_folio in mm/madvise.c, madvise_cold_or_pageout_pte_range).
+        for _ in range(_AGAIN if wanted != State.HUGE else 0):
+            if number or state != State.HUGE:
+                break
+            self.sleep(_MOMENT)
+            number = adviser.split(window.start)
+            state = _states(adviser.pid, size).get(window.start, State.UNTOUCHED)
         if (state == State.HUGE) == (wanted == State.HUGE):
             return Change(window, state, seconds=took)
         if wanted == State.HUGE:
@@ -283,19 +291,6 @@ class _Adapter:
         if wanted != State.HUGE and _shared(seen, window.start):  # folio_maybe_mapped_shared in mm/madvise.c
             problem = "other processes use it, too: the kernel does not split it"
         return Change(window, state, problem, took)
-
-    def _split(self, adviser: Adviser, start: int) -> int:
-        """Split the window at *start*; return the error number of the refusal, or 0.
-
-        The kernel reports nothing if somebody holds one of the pages at that moment, as it does itself at times
-        (split_folio in mm/madvise.c, madvise_cold_or_pageout_pte_range).
-        """
-        for _ in range(_TRIES):
-            number = adviser.split(start)
-            if number or _states(adviser.pid, kernel.huge_page_size()).get(start) != State.HUGE:
-                break
-            self.sleep(_MOMENT)
-        return number
 
     def _key(self, seen: Executed, window: Window) -> tuple[int, float, int | str]:
         """Return the key of a refusal: one for all windows of a file, since the file system is the reason."""

@@ -8,7 +8,6 @@ Format").  llvm-symbolizer knows all of these for an address.
 import contextlib
 import json
 import os
-import shutil
 import tempfile
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +19,6 @@ from hugealign.profile import tools
 from hugealign.profile.model import Flow, MemoryRoom, ProfileError
 from hugealign.profile.source import ProfileSource
 
-_TOOLS = (*(f"llvm-symbolizer-{version}" for version in range(25, 13, -1)), "llvm-symbolizer")
 _STEP = 4  # bytes between addresses within a block: few lines have less code
 _OFFSET = 0xFFFF  # bits of a line's distance from the first (LLVM's FunctionSamples::getOffset)
 _LINE_LIMIT = 1 << 20  # bytes of what the tool prints of an address
@@ -136,9 +134,7 @@ def _base(discriminator: int) -> int:
 
 def _frames(binary: str, addresses: Iterable[int]) -> Generator[list[dict[str, Any]]]:
     """Yield for each address the functions that it lies in, innermost first.  Raises ProfileError."""
-    tool = next((found for name in _TOOLS if (found := shutil.which(name))), None) or tools.find(
-        "llvm-symbolizer", package="llvm"
-    )
+    tool = tools.versions("llvm-symbolizer", package="llvm")[0]
     with tempfile.TemporaryFile("w+") as asked:
         asked.writelines(f"{address:#x}\n" for address in addresses)
         asked.flush()

@@ -5,7 +5,6 @@ entry, since counters are on the edges outside a spanning tree: the largest one 
 """
 
 import re
-import shutil
 from collections.abc import Callable, Iterable
 
 from hugealign.profile import tools
@@ -13,7 +12,6 @@ from hugealign.profile.lines import lines as split
 from hugealign.profile.model import Malformed, Profile, ProfileError, count_of
 from hugealign.profile.source import ProfileSource
 
-_TOOLS = (*(f"llvm-profdata-{version}" for version in range(25, 13, -1)), "llvm-profdata")
 _FUNCTION = re.compile(rb"  (\S.*):\Z", re.DOTALL)
 _COUNTS = re.compile(rb"    (?:Function count: (\d+)|Block counts: \[([\d, ]*)\])\Z")
 
@@ -28,8 +26,7 @@ def with_any_version(words: list[str], reader: Callable[[Iterable[bytes]], None]
 
     Each version reads only the formats of its time, and fails before it prints anything.  Raises ProfileError.
     """
-    found = [tool for name in _TOOLS if (tool := shutil.which(name))]
-    for tool in found or [tools.find("llvm-profdata", package="llvm")]:
+    for tool in tools.versions("llvm-profdata", package="llvm"):
         try:
             with tools.output([tool, *words]) as stream:
                 reader(split(stream))

@@ -24,6 +24,12 @@ def find(name: str, package: str) -> str:
     raise ProfileError(f"needs {name}, which is not installed (Debian: apt install {package})")
 
 
+def versions(name: str, package: str) -> list[str]:
+    """Return the paths of LLVM's tool *name*, the newest version first.  Raises ProfileError if there is none."""
+    names = (*(f"{name}-{version}" for version in range(25, 13, -1)), name)
+    return [found for one in names if (found := shutil.which(one))] or [find(name, package)]
+
+
 @contextlib.contextmanager
 def output(
     words: Sequence[str], seconds: int = SECONDS_LIMIT, ahead: bool = False, stdin: int = subprocess.DEVNULL

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.profile import profdata, tools
+from hugealign.profile import tools
 from hugealign.profile.model import ProfileError
 from tests.commands.profiles import SAMPLES, arcs, field, functions_of, load, named, pprof
 from tests.support import HUGEALIGN, run
@@ -451,7 +451,7 @@ def test_a_tool_of_the_right_version_is_found(made: Path, monkeypatch: pytest.Mo
     (tmp_path / "llvm-profdata-25").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     assert load(path, made / "prog")[2] == "profdata"
-    assert profdata._TOOLS[0] == "llvm-profdata-25"
+    assert tools.versions("llvm-profdata", package="llvm")[0] == str(tmp_path / "llvm-profdata-25")
 
 
 def test_a_tool_that_hangs_or_fails() -> None:
