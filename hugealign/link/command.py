@@ -36,7 +36,7 @@ USUAL = """
     --start-group --end-group '-(' '-)' --gc-sections --export-dynamic -export-dynamic --no-undefined
     --version-script=* --enable-new-dtags --disable-new-dtags --whole-archive --no-whole-archive -Bstatic -Bdynamic
     """.split()
-UNUSUAL = ["-zmax-page-size*", "-L", "-T"]
+UNUSUAL = ["-zmax-page-size*", "-L", "-T", "-o-", "-o/dev/*", "-o/proc/*"]
 EARLY = 4 << 20
 
 #: Options of links that make no ordinary program or library, or whose layout is the user's own business.

@@ -1,6 +1,7 @@
 """What a link is asked for, and whether hugealign lays it out."""
 
 import os
+import stat
 
 from hugealign.link import command as commands
 from hugealign.link import estimate, linkers
@@ -57,6 +58,8 @@ def _job(real: str, arguments: list[str], words: list[str], command: "Command", 
     """Return the job, or why hugealign leaves it alone."""
     if any("\0" in word for word in words):
         return "a response file holds a NUL byte"
+    if words != arguments and any(_is_pipe(word) for word in words):  # sh/shim.sh has looked at the arguments
+        return "an input can be read only once"
     if command.hands_off:
         return command.hands_off
     if not command.inputs:
@@ -79,7 +82,18 @@ def _job(real: str, arguments: list[str], words: list[str], command: "Command", 
     return Job(real, arguments, words, command, machine, settings)
 
 
+def _is_pipe(word: str) -> bool:
+    """Say whether *word*, or what follows its ``=``, names a pipe."""
+    path = word.partition("=")[2] if word.startswith("-") else word.removeprefix("@")
+    try:
+        return bool(path) and stat.S_ISFIFO(os.stat(path).st_mode)
+    except OSError:
+        return False
+
+
 def _read_response(path: str) -> str:
+    if not os.path.isfile(path):
+        raise FileNotFoundError
     with open(path, "rb") as file:
         return os.fsdecode(file.read())
 

@@ -15,6 +15,23 @@ _IGNORED_BY_PYTHON = (13, 25)  # SIGPIPE and SIGXFSZ; the module `signal` costs 
 _EPIPE = 32
 
 
+def _to_reset() -> "list[int]":
+    """Return those of the signals ignored by Python that the linker is not to ignore: those the driver does not.
+
+    A program inherits the signals that its parent ignores, and no handlers (POSIX, exec); by now Python has replaced
+    what this process inherited.
+    """
+    ignored = 0
+    try:
+        with open(f"/proc/{os.getppid()}/status", "rb") as file:
+            for line in file:
+                if line.startswith(b"SigIgn:"):
+                    ignored = int(line[7:], 16)
+    except (OSError, ValueError):
+        pass
+    return [number for number in _IGNORED_BY_PYTHON if not ignored >> (number - 1) & 1]
+
+
 class LinkerRun(Record):
     """A finished run of the linker: its exit *status* (negative: killed by that signal) and what it printed."""
 
@@ -55,7 +72,7 @@ def spawn(argv: list[str], capture: bool, meanwhile: "Callable[[], object] | Non
     """Run the linker, call *meanwhile*, and wait for the linker; with *capture* its output goes to memory."""
     streams = [os.memfd_create(name) for name in ("stdout", "stderr")] if capture else []
     actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(streams, 1)]
-    pid = os.posix_spawn(argv[0], argv, as_given(), file_actions=actions, setsigdef=_IGNORED_BY_PYTHON)
+    pid = os.posix_spawn(argv[0], argv, as_given(), file_actions=actions, setsigdef=_to_reset())
     try:
         if meanwhile:
             meanwhile()
@@ -83,7 +100,7 @@ def become(argv: list[str]) -> "NoReturn":
     """Replace this process by *argv*."""
     import signal
 
-    for number in _IGNORED_BY_PYTHON:
+    for number in _to_reset():
         signal.signal(number, signal.SIG_DFL)
     os.execve(argv[0], argv, as_given())  # noqa: S606
 
@@ -105,13 +122,13 @@ def say(kind: str, message: str) -> None:
 
 
 def write(fd: int, data: bytes) -> None:
-    """Write *data* as a linker does: end by SIGPIPE if the reader has gone, and ignore any other error."""
+    """Write *data* as a linker does: a reader that has gone is SIGPIPE, and that and other errors can be ignored."""
     written = 0
     try:
         while written < len(data):
             written += os.write(fd, data[written:])
     except OSError as error:
-        if error.errno == _EPIPE:
+        if error.errno == _EPIPE and _IGNORED_BY_PYTHON[0] in _to_reset():
             leave(-_IGNORED_BY_PYTHON[0])
 
 

@@ -10,6 +10,7 @@ import ctypes
 import functools
 import os
 import stat
+import sys
 from collections.abc import Sequence
 
 from hugealign.descriptors import using
@@ -41,10 +42,11 @@ class Namespace(Record):
     def mount_tmpfs(self, covered: Sequence[str]) -> str:
         """Mount a tmpfs that keeps files in huge pages, and return where: not above any of the paths *covered*.
 
-        Raises NamespaceError.
+        It does not hide modules either, which are loaded when they are needed.  Raises NamespaceError.
         """
+        kept = [*covered, *map(os.path.realpath, sys.path)]
         for place in _PLACES:
-            if os.path.isdir(place) and not any(path.startswith(f"{place}/") for path in covered):
+            if os.path.isdir(place) and not any(f"{path}/".startswith(f"{os.path.realpath(place)}/") for path in kept):
                 mount_huge_tmpfs(place, "mode=0755")
                 return place
         raise NamespaceError("no directory to mount a tmpfs on")

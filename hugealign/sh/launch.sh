@@ -77,7 +77,9 @@ find_compiler() {
 # list, once.
 find_blocks() {
     blocks=
-    case ${1##*/} in *clang-cl* | *clang-[!0-9+]*) return 0 ;; *clang*) ;; *) return 0 ;; esac
+    # A name in front of clang's is that of a target.
+    case ${1##*/} in *clang-cl* | *clang-[!0-9+]* | ?*-clang*) return 0 ;; *clang*) ;; *) return 0 ;; esac
+    [ -z "${CCC_OVERRIDE_OPTIONS-}" ] || return 0
     find_compiler "$1" "$2"
     shift 2
     previous='' target=''
@@ -86,7 +88,10 @@ find_blocks() {
             -target\ * | --target=* | -m32 | -mx32 | -m64) target="$target $previous$word" ;;
             -target) previous='-target ' && continue ;;
             # An assembler that may not know such sections, or code for another processor as well.
-            -fno-integrated-as | -no-integrated-as | *.cu | *.hip | -x\ cuda | -x\ hip | -xcuda | -xhip) return 0 ;;
+            -fno-integrated-as | -no-integrated-as | *.cu | *.hip | -x\ cuda | -x\ hip | -xcuda | -xhip | \
+                --offload* | -fopenmp-targets* | --cuda-gpu-arch*) return 0 ;;
+            # Files that can name another target.
+            @* | --config*) return 0 ;;
             -x) previous='-x ' && continue ;;
         esac
         previous=
@@ -205,13 +210,16 @@ case $name in
     hugealign-?*) set -- "${name#hugealign-}" "$@" ;;
     'hugealign '?*) set -- "${name#hugealign }" "$@" ;; # configure scripts write "$CC" -v
     *)
+        given=
         while :; do
             case ${1-} in
+                --page-size | --profile) fail 125 "$1: write it with its value in one word: $1=..." ;;
                 --page-size=*) export HUGEALIGN_PAGE_SIZE="${1#*=}" ;;
                 --profile=/* | --profile=) export HUGEALIGN_PROFILE="${1#*=}" ;;
                 --profile=*) export HUGEALIGN_PROFILE="$PWD/${1#*=}" ;; # build steps run in directories of their own
                 *) break ;;
             esac
+            given=${1%%=*}
             shift
         done
         case ${1-} in
@@ -220,6 +228,11 @@ case $name in
                 oci-hook | adopt | order | profile | map | fix | build | plugin | path | doctor | trace | simulate | \
                 explain | help)
             # >>> commands
+                # A build hands these on to its links; every other command has options of its own.
+                case $given/${1-} in
+                    /* | */build | */-* | */) ;;
+                    *) fail 2 "$given: for a compiler or a build; the options of a command follow it: hugealign ${1-} ..." ;;
+                esac
                 # shellcheck source=hugealign/sh/python.sh
                 . "$package/sh/python.sh"
                 # shellcheck disable=SC2154
@@ -250,6 +263,14 @@ case ${HUGEALIGN_CHECK-} in '' | off | warn | error) ;; *) fail 125 'HUGEALIGN_C
 case ${HUGEALIGN_DEBUG-} in '' | 0 | 1) ;; *) fail 125 'HUGEALIGN_DEBUG: not 0 or 1' ;; esac
 # >>> variables
 
+# tcc links by itself, and clang-cl for Windows.
+case ${1##*/} in
+    tcc | clang-cl)
+        check_command "$1"
+        exec "$@"
+        ;;
+esac
+
 # Look for words that mean that nothing is linked: then the compiler runs exactly as without us, and a compiler cache
 # sees the very same command.  If one is the argument of another option, the link is merely done without us; but
 # -Xlinker -E is common, and means a link.
@@ -263,7 +284,8 @@ is_compiler "$1" || case ${1##*/} in
     hugealign*) front=$1 ;;
     *) ! compiler_behind "$@" || front=$1 ;;
 esac
-linker= # clang's option for a linker by its path
+linker= # clang's option for a linker by its path: the last --ld-path, else the last -fuse-ld
+chosen=
 previous=${front:+front }
 for word do
     case $previous$word in
@@ -274,6 +296,7 @@ for word do
             esac
             continue
             ;;
+        --) break ;;
         [!-]*.s) profile= ;; # clang warns about options that mean nothing to an assembler
         [!-]*) continue ;;   # an input
         -Xlinker | -o) previous=$word && continue ;;
@@ -283,7 +306,9 @@ for word do
                     does=compile
                     [ -n "$profile" ] || break
                     ;;
-                -fuse-ld=/* | --ld-path=*/*) linker=$word ;;
+                --ld-path=*/*) chosen=yes linker=$word ;;
+                --ld-path=*) chosen=yes linker= ;;
+                -fuse-ld=*) [ -n "$chosen" ] || case $word in *=/*) linker=$word ;; *) linker= ;; esac ;;
                 -fembed-bitcode | -fembed-bitcode=all | -fembed-bitcode=bitcode) profile= ;; # clang refuses sections with it
                 -E | -M | -MM | -fsyntax-only | -cc1* | -'###' | -print-* | --print-* | -dump* | --version | --help)
                     does=nothing
@@ -343,7 +368,9 @@ elif [ -n "$profile" ] && [ "$does" != nothing ]; then
         sections=-ffunction-sections
     elif [ "$does" = compile ]; then # for a link, the shim says so
         case $profile in *[[:cntrl:]]*) profile=HUGEALIGN_PROFILE ;; esac
-        printf 'hugealign: warning: %s: not an order file: compiled without -ffunction-sections; make one: %s\n' "$profile" \
+        what='not an order file'
+        [ -e "${HUGEALIGN_PROFILE-}" ] || what='no such file'
+        printf 'hugealign: warning: %s: %s: compiled without -ffunction-sections; make one: %s\n' "$profile" "$what" \
             'hugealign order PROFILE -b PROGRAM -o FILE' >&2
     fi
 fi
@@ -363,7 +390,16 @@ if [ -n "$linker" ] && [ -x "${linker#*=}" ] && [ ! -d "${linker#*=}" ]; then
             shim=$package/libexec/${linker##*/}
             [ -e "$shim" ] || shim=$package/libexec/ld
             export _HUGEALIGN_LINKER="${linker#*=}"
-            set -- "$@" "${linker%%=*}=$shim"
+            case " $* " in
+                *' -- '*) # what follows that is an input
+                    for word do
+                        shift
+                        [ "$word" != "$linker" ] || word=${linker%%=*}=$shim
+                        set -- "$@" "$word"
+                    done
+                    ;;
+                *) set -- "$@" "${linker%%=*}=$shim" ;;
+            esac
             ;;
     esac
 fi
@@ -397,6 +433,12 @@ case $front in
         ;;
 esac
 check_command "$1"
+case ${1##*/} in
+    ldc2 | nvcc) # they have another -B, and gcc or clang link for them
+        [ "$does" != link ] || export COMPILER_PATH="$package/libexec${COMPILER_PATH:+:$COMPILER_PATH}"
+        exec "$@"
+        ;;
+esac
 compiler=$1
 shift
 shims=

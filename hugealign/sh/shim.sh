@@ -38,7 +38,48 @@ try_list() {
     done
 }
 
-# clang passes no search path to its children: read -B and the target from its command line, then look beside it.
+# named_after_target: return 0 if there may be a linker named after clang's own target, which it prefers.
+named_after_target() {
+    IFS=:
+    set -f
+    # shellcheck disable=SC2086
+    set -- $PATH
+    unset IFS
+    set +f
+    for directory do
+        for vendor in pc unknown redhat; do
+            [ ! -x "${directory:-.}/x86_64-$vendor-linux-gnu-$name" ] || return 0
+        done
+    done
+    return 1
+}
+
+# ask: take the linker that clang would run, called with $words, but for the option that leads to this shim.
+ask() {
+    words=$(printf '%s\n' "$words" | grep -vxF -e "-B$shims/")
+    set -f
+    IFS='
+'
+    # shellcheck disable=SC2086
+    set -- $words
+    unset IFS
+    set +f
+    for word do
+        # What can be read only once has been read.
+        case $word in @*) [ -f "${word#@}" ] || return 0 ;; esac
+    done
+    path=${COMPILER_PATH-}
+    path=${path#"$shims"}
+    answer=$(COMPILER_PATH=${path#:} "$@" "-print-prog-name=$name" 2>/dev/null </dev/null) || return 0
+    directory=${answer%/*}
+    [ -x "$answer" ] && [ ! -d "$answer" ] && [ ! "$directory" -ef "$shims" ] || return 0
+    case $answer in /*) ;; *) return 0 ;; esac
+    case ":${_HUGEALIGN_SHIMS-}:" in *":$directory:"*) return 0 ;; esac
+    real=$answer
+}
+
+# clang passes no search path to its children: read -B from its command line, then look beside it.  Where more than that
+# decides, such as a target, a toolchain or a file with options, ask clang, which takes 20 ms.
 try_clang() {
     parent=$(readlink "/proc/$PPID/exe" 2>/dev/null) || return 0
     case ${parent##*/} in
@@ -57,14 +98,22 @@ try_clang() {
     case ${1##*/} in
         *-clang*) prefix=${1##*/} prefix=${prefix%%-clang*}- ;;
     esac
+    decides=$prefix${CCC_OVERRIDE_OPTIONS-} # what else decides
     option=
     for word do
         case $option$word in
-            --target=* | -target=*) prefix=${word#*=}- ;;
-            -target?*) prefix=$word- ;;
+            --target=* | -target=*) prefix=${word#*=}- decides=$word ;;
+            -target?*) prefix=$word- decides=$word ;;
+            --config* | --gcc-* | --prefix* | --sysroot* | @*) decides=$word ;;
         esac
         [ "$word" = -target ] && option=$word || option=
     done
+    for file in "${parent%/*}"/*.cfg /usr/x86_64-*/bin/"$name"; do
+        [ ! -e "$file" ] || decides=$file
+    done
+    [ -n "$decides" ] || ! named_after_target || decides=yes
+    [ -z "$decides" ] || ask
+    option=
     for word do
         case $option$word in
             -B-B*) ;;
@@ -98,6 +147,19 @@ case ${HUGEALIGN_DISABLE-} in
 esac
 # An outer shim, or the linker that it runs, has called us: the work is already being done.
 [ -z "$nested" ] || exec "$real" "$@"
+# A pipe can be read only once, and we may link twice.  Nobody names one like an object, and there can be thousands.
+for word do
+    case $word in
+        *.[oa] | -[lLz]*) continue ;;
+        */dev/stdin | */dev/fd/* | */proc/*/fd/*) file= ;;
+        -*=*) file=${word#*=} ;;
+        *) file=${word#@} ;;
+    esac
+    [ -n "$file" ] && [ ! -p "$file" ] || {
+        [ "${HUGEALIGN_DEBUG-}" != 1 ] || printf 'hugealign: debug: left alone: %s can be read only once\n' "$word" >&2
+        exec "$real" "$@"
+    }
+done
 
 # on_inputs COMMAND ARGUMENT...: become the command on the objects and archives among the arguments.  Return 1 if there
 # is any other input whose size says nothing about what it brings: a thin archive, a linker script.
@@ -191,6 +253,12 @@ if ! find_python "$package"; then
     exec "$real" "$@"
 fi
 
+# The environment can give Python libraries that it cannot use.
+if [ -n "${LD_LIBRARY_PATH-}${LD_PRELOAD-}" ] && ! "$python" -I -S -c '' 2>/dev/null; then
+    printf 'hugealign: warning: %s does not start with this LD_LIBRARY_PATH: linked as without hugealign\n' "$python" >&2
+    exec "$real" "$@"
+fi
+
 # run_python WORD...: become hugealign.link.shim; the last words are the linker and its arguments.
 # -I -S: no site packages, no user site, no PYTHON* variables; half the startup time, and no code from elsewhere.
 # The package's own directory is appended, so nothing beside it can shadow the standard library.
@@ -234,7 +302,7 @@ if [ -n "$dialect" ] && [ -e /proc/self/fd ]; then
             # <<< usual: written by make tables
             -m | -z | -e | -h | -o | -soname | -dynamic-linker | -plugin | -rpath | \
                 -rpath-link) previous=$word && continue ;;
-            -zmax-page-size* | -L | -T) dialect= ;;
+            -zmax-page-size* | -L | -T | -o- | -o/dev/* | -o/proc/*) dialect= ;;
             -melf_x86_64 | -z?* | -pie | -shared | -static | -e* | -h* | -o* | -soname* | -dynamic-linker* | -plugin* | \
                 -rpath* | -l* | -L?* | -O* | -s | -S | -x | -E | --build-id* | --eh-frame-hdr | --hash-style=* | \
                 --sysroot=* | --as-needed | --no-as-needed | --push-state | --pop-state | --start-group | --end-group | \

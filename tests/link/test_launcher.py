@@ -309,3 +309,40 @@ def test_a_link_reads_no_configuration_file(bulk: Path, tmp_path: Path) -> None:
     assert "main.c" in link
     assert "hugealign.toml" not in link
     assert "hugealign.toml" in opened("verify", "out")
+
+
+@pytest.mark.parametrize("compiler", ["tcc", "clang-cl", "ldc2", "nvcc"])
+@pytest.mark.parametrize("words", [("one.c", "-o", "one"), ("-c", "one.c")])
+def test_compilers_with_another_minus_b(words: tuple[str, ...], compiler: str, tmp_path: Path) -> None:
+    """They get what they were given.  Stubs, named so: of these, only clang-cl is in Debian's main packages for C."""
+    (tmp_path / "order").write_text("# hugealign.order/1\nmain\n")
+    stub = tmp_path / compiler
+    stub.write_text('#!/bin/sh\nprintf "%s\\n" "${COMPILER_PATH-none}" "$@"\n')
+    stub.chmod(0o755)
+    path, *given = run(HUGEALIGN, stub, *words, HUGEALIGN_PROFILE=str(tmp_path / "order")).stdout.splitlines()
+    assert tuple(given) == words
+    assert (path != "none") == (compiler in ("ldc2", "nvcc") and "-c" not in words)
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (("--page-size", "2M", "gcc"), 125, "--page-size: write it with its value in one word: --page-size=..."),
+        (("--profile", "x", "gcc"), 125, "--profile: write it with its value in one word: --profile=..."),
+        (
+            ("--page-size=32M", "verify", "/bin/sh"),
+            2,
+            "--page-size: for a compiler or a build; the options of a command follow it: hugealign verify ...",
+        ),
+    ],
+)
+def test_an_option_in_the_wrong_place(words: tuple[str, ...], status: int, said: str) -> None:
+    done = run(HUGEALIGN, *words)
+    assert (done.returncode, done.stdout, done.stderr) == (status, "", f"hugealign: error: {said}\n")
+
+
+def test_no_file_of_the_profile(tmp_path: Path) -> None:
+    (tmp_path / "one.c").write_text("int one;\n")
+    done = run(HUGEALIGN, "--profile=none", "gcc", "-c", "one.c", cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stderr.startswith(f"hugealign: warning: {tmp_path}/none: no such file: compiled without")

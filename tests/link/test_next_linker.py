@@ -136,3 +136,72 @@ def test_linker_that_hugealign_does_not_know(work: Path) -> None:
         "strange: what is max-page-size?\n"
     )
     assert run(work / "main").returncode == 0
+
+
+def marked(directory: Path, name: str = "ld") -> Path:
+    """Make *directory* with a linker *name* of its own, which is GNU ld."""
+    directory.mkdir(parents=True)
+    (directory / name).symlink_to("/usr/bin/ld.bfd")
+    return directory / name
+
+
+WAYS = {
+    "a response file": ("@words", "-B{0}"),
+    "a prefix": ("--prefix={0}",),
+    "a prefix in two words": ("--prefix", "{0}"),
+    "a toolchain": ("--gcc-toolchain={1}/toolchain",),
+    "its environment": (),
+}
+
+
+@pytest.mark.parametrize("clang", ["clang-14", "clang-19"])
+@pytest.mark.parametrize("way", WAYS)
+def test_whatever_leads_clang_to_a_linker(way: str, clang: str, work: Path) -> None:
+    """clang tells no child where it looks for programs, and many of its options decide that."""
+    need(clang)
+    expected = marked(work / "mine")
+    settings: dict[str, Any] = {"CCC_OVERRIDE_OPTIONS": f"#+-B{expected.parent}"} if way == "its environment" else {}
+    words = [word.format(expected.parent, work) for word in WAYS[way]]
+    if words[:1] == ["@words"]:
+        (work / "words").write_text(words.pop() + "\n")
+    if way == "a toolchain":
+        lib = work / "toolchain" / "lib" / "gcc"
+        lib.mkdir(parents=True)
+        (lib / "x86_64-linux-gnu").symlink_to("/usr/lib/gcc/x86_64-linux-gnu")
+        expected = marked(work / "toolchain" / "x86_64-linux-gnu" / "bin")
+    asked = run(clang, *words, "-print-prog-name=ld", cwd=work, **settings).stdout.strip()
+    assert Path(asked).samefile(expected)
+    found = linker_of(clang, *words, "main.c", "-o", "main", cwd=work, **settings)
+    assert Path(found).parent.resolve() == Path(asked).parent.resolve()
+
+
+@pytest.mark.parametrize("clang", ["clang-14", "clang-19"])
+def test_a_linker_named_after_the_target(clang: str, work: Path) -> None:
+    need(clang)
+    triple = run(clang, "-print-target-triple").stdout.strip()
+    expected = marked(work / "mine", f"{triple}-ld")
+    path = f"{expected.parent}:{environment()['PATH']}"
+    assert linker_of(clang, "main.c", "-o", "main", cwd=work, PATH=path) == str(expected)
+
+
+@pytest.mark.parametrize("words", [("@words",), ("--config", "./words")])
+def test_a_target_named_in_a_file(words: tuple[str, ...], work: Path) -> None:
+    need("clang-19", "aarch64-linux-gnu-ld")
+    (work / "words").write_text("--target=aarch64-linux-gnu\n")
+    found = linker_of("clang-19", *words, "main.c", "-o", "main", cwd=work)
+    assert "aarch64-linux-gnu" in found
+
+
+@pytest.mark.parametrize(
+    "order", ["-fuse-ld=/usr/bin/ld.gold -fuse-ld=bfd", "--ld-path=/usr/bin/ld.gold --ld-path=ld.bfd"]
+)
+def test_the_last_option_for_a_linker_counts(order: str, work: Path) -> None:
+    need("clang-19", "ld.gold")
+    assert linker_of("clang-19", *order.split(), "main.c", "-o", "main", cwd=work).endswith("/ld.bfd")
+
+
+def test_a_path_in_front_of_two_dashes(work: Path) -> None:
+    """What follows them is an input."""
+    need("clang-19", "ld.gold")
+    words = ("clang-19", "-o", "main", "--ld-path=/usr/bin/ld.gold", "--", "main.c")
+    assert linker_of(*words, cwd=work) == "/usr/bin/ld.gold"

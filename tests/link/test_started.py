@@ -1,14 +1,16 @@
 """Large links, which sh/shim.sh starts before Python has loaded: the same promises."""
 
 import shutil
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hugealign.elf.image import EM_X86_64
 from hugealign.elf.objectfile import pad_object
 from tests.link.bulk import bulk_object
-from tests.support import HUGEALIGN, ROOT, Elf, Toolchain, run
+from tests.support import HUGEALIGN, ROOT, Elf, Toolchain, environment, run
 
 LINKERS = ("gcc-bfd", "gcc-lld14", "gcc-lld19", "clang19-lld19", "gcc-mold")
 FUNCTIONS = 4500  # more than 4 MiB
@@ -145,3 +147,48 @@ def test_installation_that_does_not_load(main: Path, large: Path, tmp_path: Path
 
 def test_pad_object_is_what_the_generator_writes() -> None:
     assert (ROOT / "ld-scripts" / "pad-x86_64.o").read_bytes() == pad_object(EM_X86_64, ".hugealign.pad")
+
+
+def test_an_output_on_stdout(main: Path, large: Path, tmp_path: Path) -> None:
+    """LLD writes the program to stdout for ``-o -``, where the messages of a started link go to stderr."""
+    if not shutil.which("clang-19"):
+        pytest.skip("clang-19 is not installed")
+
+    def linked(*front: object) -> bytes:
+        words = [*map(str, front), "clang-19", "-fuse-ld=lld", str(main), str(large), "-o", "-"]
+        done = subprocess.run(words, cwd=tmp_path, env=environment(), capture_output=True, check=True)
+        assert done.stderr == b""
+        return done.stdout
+
+    plain = linked()
+    (tmp_path / "out").write_bytes(linked(HUGEALIGN))
+    (tmp_path / "out").chmod(0o755)
+    assert plain[:4] == b"\x7fELF"
+    assert run(tmp_path / "out").returncode == 0
+
+
+def test_ignored_signals_stay_ignored(linker: Toolchain, main: Path, large: Path, tmp_path: Path) -> None:
+    """systemd starts services with SIGPIPE ignored; Python ignores it anyway, and no linker is to inherit that."""
+    out = tmp_path / "out"
+
+    def fails(before: str, *front: object) -> bool:
+        words = [*front, *command(linker, main, large, "-Wl,--trace", "-o", out)]
+        script = f'{before}; "$@" 2>&1 | true; exit ${{PIPESTATUS[0]}}'
+        return run("bash", "-c", script, "bash", *words).returncode != 0
+
+    assert fails(":", HUGEALIGN) == fails(":")
+    assert fails("trap '' PIPE", HUGEALIGN) <= fails("trap '' PIPE")  # LLD takes it for an error of its own
+
+
+def test_a_python_that_does_not_start(main: Path, large: Path, tmp_path: Path) -> None:
+    """As in environments whose LD_LIBRARY_PATH has an old library that Python needs."""
+    (tmp_path / "lib").mkdir()
+    run("gcc", "-shared", "-x", "c", "/dev/null", "-o", tmp_path / "lib" / "libexpat.so.1", check=True)
+    settings: dict[str, Any] = {"LD_LIBRARY_PATH": str(tmp_path / "lib")}
+    found = run("sh", "-c", f'. {ROOT}/hugealign/sh/python.sh; find_python /; echo "$python"').stdout.strip()
+    if run(found, "-c", "", **settings).returncode == 0:
+        pytest.skip(f"{found} does without libexpat")
+    done = run(HUGEALIGN, "gcc", main, large, "-o", tmp_path / "out", **settings)
+    said = f"hugealign: warning: {found} does not start with this LD_LIBRARY_PATH: linked as without hugealign\n"
+    assert (done.returncode, done.stderr) == (0, said)
+    assert run(tmp_path / "out").returncode == 0

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -474,3 +475,16 @@ def test_ps_knows_copies(stock: Path, user: bool) -> None:
         assert "staged\n" in ps(child.pid)
         assert "  its file was deleted or replaced since it started" in ps(child.pid)
         assert ps(child.pid).endswith("  start it again\n")
+
+
+def test_a_checkout_below_the_covered_directory() -> None:
+    """The tmpfs of a command covers a directory such as /tmp; what is still to be loaded must not lie below it."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as directory:
+        copy = Path(directory)
+        for part in ("bin", "hugealign", "ld-scripts"):
+            shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
+        ours, command = str(copy / "bin" / "hugealign"), ["/usr/bin/python3", "-c", "print(3)"]
+        words = [ours, "run", "-v", "--fix", "--how=stage", "--", *command]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment())
+    assert done.stdout == "3\n"
+    assert "windows huge (stage)" in done.stderr, done.stderr
