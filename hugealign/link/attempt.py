@@ -161,7 +161,7 @@ def _run(
 
     names = memory.names | (order.copies.made if order and order.copies else {})
     for path, dependencies in job.command.reports:
-        reports.mend(path, names, dependencies)
+        reports.mend(reports.written(path, job.command.output), names, dependencies)
     return running.LinkerRun(run.status, reports.renamed(run.stdout, names), reports.renamed(run.stderr, names))
 
 

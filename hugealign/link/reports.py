@@ -26,6 +26,19 @@ def renamed(text: bytes, names: "Mapping[str, str]", dependencies: bool = False)
     return _IN_MEMORY.sub(name, text)
 
 
+def written(report: str, output: str) -> str:
+    """Return where a linker that made *output* has written its *report*.
+
+    GNU ld's ``-Map`` takes a directory, and ``%`` for the output (ld manual, "Command-line Options").
+    """
+    if os.path.isfile(report):
+        return report
+    if "%" in report:
+        before, _, behind = report.partition("%")
+        return f"{before}{output}{behind or '.map'}"
+    return os.path.join(report, f"{os.path.basename(output)}.map")
+
+
 def mend(path: str, names: "Mapping[str, str]", dependencies: bool) -> None:
     """Replace the files in memory that the report at *path* mentions by their *names*, as `renamed` does."""
     try:

@@ -78,7 +78,7 @@ RULES = {
             ERROR,
             "the text segment is not wholly in the file",
             "elf_load, fs/binfmt_elf.c: memory beyond p_filesz is anonymous; mm/filemap.c: beyond the file is SIGBUS",
-            "link or copy the file again; it is truncated or was edited by a tool that does not know segments",
+            "link or copy the file again if it was truncated or edited; keep sections without contents out of the text",
         ),
         (
             "HA007",

@@ -91,6 +91,14 @@ def test_reports_name_files_that_are_there(
     assert (str(tmp_path / "an order") in named) == (ordered and linker.linker != "mold")
 
 
+@pytest.mark.parametrize(("map_", "written"), [("%", "out.map"), ("maps", "maps/out.map"), ("x%y", "xouty")])
+def test_a_map_named_after_the_output(map_: str, written: str, main: Path, bulk: Path, tmp_path: Path) -> None:
+    """GNU ld takes a directory, and ``%`` for the output."""
+    (tmp_path / "maps").mkdir()
+    run(HUGEALIGN, "gcc", "-fuse-ld=bfd", main, bulk, "-o", "out", f"-Wl,-Map={map_}", cwd=tmp_path, check=True)
+    assert "/proc/" not in (tmp_path / written).read_text()
+
+
 def test_dev_null(linker: Toolchain, main: Path, bulk: Path) -> None:
     words = command(linker, main, bulk, "-o", "/dev/null")
     plain, wrapped = run(*words), run(HUGEALIGN, *words)
