@@ -47,7 +47,8 @@ def library(source: str, *definitions: str) -> str:
         with using(cache()) as directory:
             return _kept(directory, name) or _compiled(command, source, directory, name)
     except OSError as error:
-        raise HugealignError(f"cannot keep what was compiled: {printable(str(error))}; set XDG_CACHE_HOME") from None
+        why = f"{printable(resources.cache())}: {error.strerror}"
+        raise HugealignError(f"cannot keep what was compiled: {why}; set XDG_CACHE_HOME") from None
 
 
 def _path(fd: int) -> str:
@@ -87,7 +88,8 @@ def cache() -> int:
     """Open our directory below ``XDG_CACHE_HOME``, where only we and root may write; make it if need be.
 
     Raises OSError, and HugealignError if others may write there or replace the directory, since they could put their
-    code there.  So root uses nothing in another user's home.
+    code there.  So root uses nothing in another user's home.  HugealignError also if the home does not exist, as a
+    service's ``/nonexistent``: root could make it, and should not.
     """
     path = resources.cache()
     if not os.path.isabs(path):  # a user without a home who is in no list of users
@@ -98,6 +100,8 @@ def cache() -> int:
             fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | (0 if missing else os.O_NOFOLLOW))
             break
         except FileNotFoundError:
+            if path == os.path.expanduser("~"):
+                raise HugealignError(f"{printable(path)}: no such directory; set XDG_CACHE_HOME") from None
             path, name = os.path.split(path)
             missing.append(name)
     try:

@@ -21,7 +21,7 @@ PLACES = {
     "zsh": "share/zsh/site-functions/_hugealign",
     "fish": "share/fish/vendor_completions.d/hugealign.fish",
 }
-FILES = "FILE PROFILE TRACE ORDER EXE OUT BINARY".split()
+FILES = "FILE PROFILE TRACE ORDER EXE OUT BINARY OLD".split()
 WRAPPING = ("build", "ps", "run", "trace")
 DIRECTORIES = ("DIR", "PATH")
 PROCESSES = {
@@ -69,6 +69,7 @@ _hugealign() {{
     _command_offset "$at"
   else
     _shtab_hugealign
+    [[ ${{COMPREPLY[0]-}} != *= ]] || compopt -o nospace 2>/dev/null || : # bash>=4
   fi
 }}
 
@@ -80,6 +81,9 @@ def whole() -> argparse.ArgumentParser:
     """Return one parser with every command's options."""
     made = argparse.ArgumentParser(prog="hugealign")
     made.add_argument("-V", "--version", action="version", version="")
+    # The launcher's own, in front of a compiler: it takes no value in a word of its own.
+    made.add_argument("--page-size=", metavar="SIZE", help="the huge page size of this link")
+    made.add_argument("--profile=", metavar="FILE", help="an order (hugealign order) for this link")
     commands = made.add_subparsers(dest="command", metavar="COMMAND")
     for name in cli.COMMANDS:
         commands.add_parser(name, parents=[cli.command_parser(name)], add_help=False, help=cli.COMMANDS[name])

@@ -19,6 +19,7 @@ from generated import ROOT
 sys.path.append(ROOT)
 
 from hugealign import cli, settings
+from hugealign.verification import configuration
 from hugealign.version import __version__
 
 PLACE = "share/man"
@@ -43,10 +44,31 @@ additions make a link fail, or if the output would lack a protection that the pl
 without them, and one line on standard error says so.
 """
 _FILES = (
-    ("hugealign.toml, pyproject.toml", "the configuration of hugealign-verify(1); docs/verify.md lists its keys"),
+    ("hugealign.toml, pyproject.toml", "the configuration of hugealign-verify(1), which lists its keys"),
     ("/run/hugealign", "the store of hugealign-stage(1)"),
-    ("~/.cache/hugealign", "what is compiled on demand: the LLVM plugin, the parts of trace and order that are in C"),
+    (
+        "~/.cache/hugealign",
+        "what is made on demand: the LLVM plugin, what of trace and order is in C, an order's blocks (blocks-*.list)",
+    ),
 )
+_CONFIGURATION = """\
+verify takes options from hugealign.toml, or from [tool.hugealign] in pyproject.toml. The nearest file counts, from the
+current directory upward. An option on the command line overrides it.
+
+The keys of the table verify are long options: {keys}. Each table in exceptions accepts findings in some files, and says
+why. A pattern without a slash also matches the last part of a name. The key extend, at the top, names a file from which
+everything comes that this one does not set.
+"""
+_CONFIGURED = """\
+[verify]                  # pyproject.toml: [tool.hugealign.verify]
+fail-on = "warning"
+allow-empty = true
+
+[[verify.exceptions]]
+files = ["libvendor*.so", "usr/lib/driver/*"]
+ignore = ["HA001", "HA003", "HA004"]
+reason = "the vendor links them"
+"""
 _ORDER_FILE = """\
 An order file says which functions of a program come first, in which order, and how many leading windows they fill.
 "hugealign order" writes it. A link with HUGEALIGN_PROFILE or --profile follows it; hugealign-map(1) and
@@ -197,7 +219,8 @@ def value_of(action: argparse.Action) -> str:
 def usage(parser: argparse.ArgumentParser) -> list[str]:
     """Return the synopsis."""
     text = parser.format_usage().removeprefix("usage: ")
-    text = re.sub(r"\n +(?!hugealign)", " ", text).strip()
+    # Not a blank in the lookahead either: the pattern would give one back, and then every line follows the last.
+    text = re.sub(r"\n +(?! |hugealign)", " ", text).strip()
     lines = [" ".join(line.split()) for line in text.splitlines()]
     out = [".nh"]
     for number, line in enumerate(lines):
@@ -227,10 +250,19 @@ def command_page(name: str) -> str:
         into += [".PP"] if into else []
         into += paragraph(lines)
     body += [".SH DESCRIPTION", *sections.pop("DESCRIPTION"), ".SH OPTIONS", *options(parser)]
+    if name == "verify":
+        body += [".SH CONFIGURATION", *configuration_section()]
     last = ("EXAMPLES", "EXIT STATUS")
     for title in sorted(sections, key=lambda title: last.index(title) if title in last else -1):
         body += [f".SH {title}", *sections[title]]
     return page(f"hugealign-{name}", 1, cli.COMMANDS[name], [*body, ".SH SEE ALSO", *see_also(name)])
+
+
+def configuration_section() -> list[str]:
+    """Return what the configuration of `verify` may hold."""
+    keys = ", ".join(key for key in configuration.KEYS if key != "exceptions")
+    rule, content = _CONFIGURATION.format(keys=keys).split("\n\n")
+    return [*filled(rule), ".PP", *filled(content), ".PP", *literal(_CONFIGURED.splitlines())]
 
 
 def see_also(name: str) -> list[str]:

@@ -34,6 +34,7 @@ FILES = {
     "test_fix_debuggers": "Debuggers and profilers on fixed files",
     "test_keeping_out": "Links that are left alone, options that keep their meaning",
     "test_outputs": "Outputs and faults",
+    "test_once": "Pipes as inputs",
     "test_faults": "Errors of the user, of the linker, of our own",
     "test_started": "Large links, which are started early",
     "test_small": "Small programs and limits",

@@ -11,7 +11,7 @@ import io
 import os
 import sys
 
-from hugealign.cli import messages
+from hugealign.cli import messages, output
 from hugealign.environment import reserve_standard_descriptors
 from hugealign.errors import HugealignError
 from hugealign.near import nearest
@@ -148,7 +148,7 @@ def main(argv: list[str]) -> int:
         return 141
     except OSError as error:
         # Commands turn errors of files into HugealignError, so this one is of standard output: usually a full disk.
-        messages.error(error.strerror or error)
+        messages.error(error.strerror if error.filename else output.unwritten("standard output", error))
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return HugealignError.exit_status
     except KeyboardInterrupt:
@@ -159,8 +159,9 @@ def main(argv: list[str]) -> int:
 def _complete_streams() -> None:
     """Make standard output and error usable: open them if closed, and let them print any name in any locale."""
     # A stream that our parent closed (`>&-`) is None, and print(file=None) would print our messages on stdout.
-    if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for as long as we live
+    if sys.stdout is None:  # what is printed is lost, so writing has to fail, as on a full disk
+        closed = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        sys.stdout = open(closed, "w", encoding="utf-8")  # noqa: SIM115 - for as long as we live
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):

@@ -18,13 +18,14 @@ advise watches CMD, and all that it starts, until CMD ends; it watches a running
 process for some seconds. Where the processor counts page walks, their share of
 the cycles decides. Elsewhere samples decide: the share of the running time on
 4 KiB pages beyond those that the first instruction TLB holds.
-docs/results/advise.md compares the answers with simulated misses, and lists the
-cases where they were wrong.
+
+CMD's own output goes to standard output, too; -o FILE keeps the answer apart.
 
 examples:
   hugealign advise -p mariadbd
   hugealign advise -v -- php bench.php
   hugealign advise --cpu skylake -- ./server --benchmark    for another processor
+  hugealign advise --json -o answer.json -- ./server --benchmark
 
 exit status: 0 yes, or perhaps; 1 no, or it is done already; 2 wrong usage; 3
 could not tell; 126 CMD not executable; 127 CMD not found.
@@ -45,6 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--cpu", metavar="NAME", help="judge for this processor (default: this machine's)")
     add("-v", "--verbose", action="store_true", help="say what the answer rests on")
     add("--format", choices=("text", "json"), default="text", help=f"json: schema {report.SCHEMA}")
+    add("-o", "--output", metavar="FILE", help="write the report to FILE, whole or not at all; - is stdout")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -59,9 +61,11 @@ def run(args: argparse.Namespace) -> int:
             progress.at_once(f"sampling for {options.seconds:g} s")
             found = advise_process(args.pid, options)
     if args.format == "json":
-        print(json.dumps(report.document(found), indent=1))
+        text = json.dumps(report.document(found), indent=1) + "\n"
     else:
-        output.show(report.lines(found, verbose=args.verbose))
+        text = "".join(f"{line}\n" for line in report.lines(found, verbose=args.verbose))
+        text = output.painted(text) if args.output in (None, "-") else text
+    output.write(text, args.output, utf8=args.format != "text")
     if found.judged.answer == Answer.UNKNOWN:
         return HugealignError.exit_status
     return 0 if found.judged.answer in (Answer.YES, Answer.MAYBE) else 1

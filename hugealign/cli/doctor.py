@@ -10,7 +10,7 @@ file of two windows without a name, which is gone afterwards.  It writes nothing
 else, and needs no privileges.
 
 + fine   x in the way, with its fix   - not in the way   ? could not look
-(in Unicode where the terminal has it)
+(in Unicode unless the output's encoding lacks it)
 
 exit status: 0 nothing in the way; 1 something is; 2 wrong usage; 3 a PATH
 could not be tried.

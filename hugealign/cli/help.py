@@ -9,15 +9,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the help; return 127 for an unknown command."""
+    """Print the help; raise UsageError for an unknown command."""
     from hugealign import cli
-    from hugealign.cli import messages
+    from hugealign.errors import UsageError
+    from hugealign.near import hint
+    from hugealign.units import printable
 
     if args.topic is None:
         cli.parser().print_help()
     elif args.topic in cli.COMMANDS:
         cli.command_parser(args.topic).print_help()
     else:
-        messages.error(f"{cli.not_found(args.topic)}; `hugealign help` lists the commands")
-        return 127
+        near = hint(args.topic, cli.COMMANDS) or "; `hugealign help` lists the commands"
+        raise UsageError(f"help: no command {printable(args.topic)}{near}")
     return 0

@@ -80,7 +80,14 @@ def _what_ran(args: argparse.Namespace) -> "Ran":
     from hugealign.progress import Progress
 
     with Progress("hugealign: map") as progress:
-        return traced(args.trace, args.file, force=args.force, warn=profiled.warn, progress=progress.say).ran
+        return traced(
+            args.trace,
+            args.file,
+            force=args.force,
+            warn=profiled.warn,
+            progress=progress.say,
+            instead="as FILE",
+        ).ran
 
 
 def _show(args: argparse.Namespace, shown: "Map") -> None:

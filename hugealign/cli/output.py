@@ -73,7 +73,7 @@ def write(text: str, path: str | None, utf8: bool = False) -> None:
         encoding = sys.stdout.encoding if path is None and not utf8 else "utf-8"
         write_bytes(text.encode(encoding, "backslashreplace"), path)
     except ValueError as error:  # standard output is closed
-        raise _unwritten("standard output", error) from None
+        raise unwritten("standard output", error) from None
 
 
 def write_bytes(data: bytes, path: str | None) -> None:
@@ -87,7 +87,7 @@ def write_bytes(data: bytes, path: str | None) -> None:
         except BrokenPipeError:
             raise
         except (OSError, ValueError) as error:
-            raise _unwritten("standard output", error) from None
+            raise unwritten("standard output", error) from None
         return
     from hugealign import replacing  # it imports `re` and `secrets`: only when a file is written
 
@@ -96,8 +96,9 @@ def write_bytes(data: bytes, path: str | None) -> None:
     except BrokenPipeError:
         raise
     except (OSError, ValueError) as error:
-        raise _unwritten(path, error) from None
+        raise unwritten(path, error) from None
 
 
-def _unwritten(path: str, error: Exception) -> HugealignError:
+def unwritten(path: str, error: Exception) -> HugealignError:
+    """Return the error for a file, or standard output, that cannot be written."""
     return HugealignError(f"{printable(path)}: cannot be written: {getattr(error, 'strerror', None) or error}")

@@ -16,9 +16,8 @@ examples:
   hugealign profile merge --keep-going --cap 1000000 hosts/*.counts -o all.counts
   hugealign order all.counts -b ./server -o server.order
 
-Counts are text, sorted, one count a line, by build-id: docs/fleet.md has the
-format.  Merging adds them up, in any order and any number of steps.  FILE is
-packed if its name ends in .gz.
+Counts are text, sorted, one count a line, by build-id.  Merging adds them up, in
+any order and any number of steps.  FILE is packed if its name ends in .gz.
 
 exit status: 0 done; 1 merged, but files were skipped (--keep-going); 2 wrong
 usage; 3 could not read, and nothing was written.

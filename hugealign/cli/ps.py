@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from hugealign.cli import messages
 from hugealign.cli.arguments import SplitParser, interval, percentage, seconds
-from hugealign.cli.output import painted, redrawn
+from hugealign.cli.output import painted, redrawn, write
 from hugealign.errors import UsageError
 from hugealign.ps import looking, report
 from hugealign.ps.looking import PsOptions, Seen
@@ -19,6 +19,7 @@ USAGE = "hugealign ps [OPTION]... PID|NAME...\n       hugealign ps [OPTION]... -
 EPILOG = """\
 With -- CMD, ps starts CMD, looks at it every 20 ms until it ends, and shows the
 last look.  It looks only at CMD itself, not at the processes that CMD starts.
+CMD's own output goes to standard output, too; -o FILE keeps the report apart.
 
 exit status: 0 all windows huge (or the coverage that was required; a program
 linked in the order of a profile says how many windows it needs); 1 fewer, or
@@ -60,6 +61,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="text",
         help=f"json: schema {report.SCHEMA}; one line per look with --watch",
     )
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="write to FILE, replaced as a whole each time (default: -)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -68,6 +72,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("ps: give either processes or -- and a command")
     if args.delay is not None and not args.after:
         raise UsageError("ps: --after is for -- and a command")
+    if args.output not in (None, "-") and args.watch is not None and args.format == "json":
+        raise UsageError("ps: --watch in JSON is for a pipe; a FILE has one document")
     if args.windows:
         messages.warning("ps --windows is now spelled -v")
         args.verbose = True
@@ -96,16 +102,17 @@ def _show(args: argparse.Namespace, seen: Seen, page_size: int, watching: str = 
     """Print what was *seen* and return the exit status; *watching*: empty, ``first`` or ``again``."""
     if args.format == "json":
         document = report.document(seen.verdicts, seen.errors, page_size)
-        print(json.dumps(document, indent=None if watching else 1))
+        write(json.dumps(document, indent=None if watching else 1) + "\n", args.output, utf8=True)
     elif seen.verdicts:
-        lines = report.text(seen.verdicts, page_size, args.verbose, mmap.PAGESIZE)
-        if watching and sys.stdout.isatty():
-            print(redrawn(painted("\n".join(lines)).split("\n")), end="")
+        text = "\n".join(report.text(seen.verdicts, page_size, args.verbose, mmap.PAGESIZE))
+        if args.output not in (None, "-"):
+            text = f"{text}\n"
+        elif watching and sys.stdout.isatty():
+            text = redrawn(painted(text).split("\n"))
         else:
-            print(("\n" if watching == "again" else "") + painted("\n".join(lines)))
+            text = ("\n" if watching == "again" else "") + painted(text) + "\n"
+        write(text, args.output)
     if args.format != "json":
         for _, message in seen.errors:
             messages.error(message)
-    if watching:
-        sys.stdout.flush()
     return (3 if seen.errors else 0) if seen.met else 1

@@ -13,7 +13,7 @@ USAGE = "hugealign trace [-h] [-v] [-o FILE] [--limit SIZE] [--data] [--] COMMAN
 EPILOG = """\
 COMMAND runs under QEMU's user-mode emulation, 15 to 25 times slower.  It needs
 no symbols and no special build, and may be for x86-64 or aarch64.  QEMU must
-support plugins: Debian 12's does, and docs/trace.md builds one that does.
+support plugins: Debian 12's does, others need --enable-plugins when configured.
 trace records threads and forked processes.  It does not record a program that
 one of them executes (exec), and says so.  The file grows by about a quarter of a
 byte per block of code that runs, and much faster with --data.  Example:

@@ -8,6 +8,7 @@ name it was given, ``src/a.c``, rustc by ``src/lib.rs/@/name.hash-cgu.07``, whos
 import importlib
 import os
 import site
+import sys
 from types import ModuleType
 from typing import Any
 
@@ -45,8 +46,9 @@ def _elftools() -> ModuleType:
     try:
         return importlib.import_module(name)
     except ImportError:
-        told = "its debug information needs pyelftools, which is not installed"
-        raise HugealignError(f"{told} (pip install pyelftools, or Debian: apt install python3-pyelftools)") from None
+        # The interpreter by its path, since `pip` on PATH can be another's.
+        ways = f"{printable(sys.executable)} -m pip install pyelftools, or Debian: apt install python3-pyelftools"
+        raise HugealignError(f"its debug information needs pyelftools, which is not installed ({ways})") from None
 
 
 def _units(elftools: Any, stream: Any) -> dict[str, str]:

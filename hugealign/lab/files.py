@@ -33,10 +33,10 @@ def _digest(fd: int) -> str:
         return f"sha256:{hashlib.file_digest(stream, 'sha256').hexdigest()}"
 
 
-def find(files: tuple[File, ...], path: str) -> int:
+def find(files: tuple[File, ...], path: str, instead: str = "") -> int:
     """Return the number of the file at *path* among *files*, by its build, whatever its path there.
 
-    Raises HugealignError if it is not among them.
+    Raises HugealignError if it is not among them.  *instead* says how to give the build that was traced, if one can.
     """
     wanted = describe(path)
     if not wanted.identity:
@@ -46,10 +46,8 @@ def find(files: tuple[File, ...], path: str) -> int:
             return number
     name = os.path.basename(path)
     if any(os.path.basename(file.path) == name for file in files):
-        raise HugealignError(
-            f"{printable(path)}: is another build than the one that was traced; trace this one "
-            "(or give that one: order --old-binary)"
-        )
+        other = f", or give that one {instead}" if instead else ""
+        raise HugealignError(f"{printable(path)}: is another build than the one that was traced; trace this one{other}")
     raise HugealignError(f"{printable(path)}: nothing of it runs in this trace")
 
 

@@ -114,7 +114,7 @@ def _emulator(machine: str) -> list[str]:
     if "\n-plugin" not in _said(path, "-h"):
         raise HugealignError(
             f"{printable(path)}: was built without plugins, as Debian's is since 13 and every static one; "
-            "put one first on PATH that was configured with --enable-plugins (docs/trace.md), as Debian 12's is"
+            "put one first on PATH that was configured with --enable-plugins, as Debian 12's is"
         )
     plugin = library(_PLUGIN, f"API_VERSION={1 if int(found.group(1)) < 9 else 2}")
     return [path, "-plugin", f"file={plugin.replace(',', ',,')}"]

@@ -21,6 +21,7 @@ CPUS = ("skylake", "sapphirerapids", "zen3", "neoverse-n1")
 DATA_CPUS = ("skylake", "zen5", "neoverse-n1")
 LAYOUTS = ("original", "all-4k", "all-2m")
 WINDOWS = range(17)
+_INSTEAD = "with --binary"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ def simulated_data(
 def _laid_out(trace: Trace, binary: str | None) -> tuple[int, str]:
     """Return the number and the path of the file *binary*, by default the traced program."""
     found = trace.description
-    file = found.program if binary is None else find(found.files, binary)
+    file = found.program if binary is None else find(found.files, binary, _INSTEAD)
     return file, found.files[file].path if binary is None else binary
 
 
@@ -116,7 +117,7 @@ def _part(trace: Trace, file: int, binary: str, first: str | None, last: str | N
     """Return the mark of each block; None if all of each thread counts."""
     if first is None and last is None:
         return None
-    find(trace.description.files, binary)
+    find(trace.description.files, binary, _INSTEAD)
     functions = read_functions(binary)
     try:
         return marks(trace, file, functions, first, last)
@@ -129,7 +130,7 @@ def _layout(trace: Trace, file: int, path: str, name: str, counts: Sequence[int]
     kind, colon, other = name.partition(":")
     try:
         if kind in ("order", "elf") and other:
-            find(trace.description.files, path)
+            find(trace.description.files, path, _INSTEAD)
             if kind == "elf":
                 return relinked_file(trace, file, name, path, other), counts
             order, functions = orderfile.load(other, plain=True), read_functions(path)

@@ -9,6 +9,7 @@ from itertools import islice
 
 from hugealign import mounts
 from hugealign.errors import HugealignError
+from hugealign.execution import which
 from hugealign.fixing import cure
 from hugealign.live import groups
 from hugealign.live.rows import Group
@@ -60,8 +61,12 @@ class Start:
         options = "--fix " * self.fix + "--libs " * self.libs
         if self.unit:
             return f"hugealign adopt {options}{self.unit} && systemctl restart {self.unit}"
-        name = printable(shlex.quote(os.path.basename(self.program)))
-        return f"{'in its container, ' * self.inside}start it with: hugealign run {options}-- {name}"
+        name = os.path.basename(self.program)
+        found = which(name)
+        if not self.inside and not (found and os.path.realpath(found) == os.path.realpath(self.program)):
+            name = self.program
+        start = f"hugealign run {options}-- {printable(shlex.quote(name))}"
+        return f"{'in its container, ' * self.inside}start it with: {start}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 from hugealign.map.layout import CELLS, PARTS, HeatMap, HeatRow, Map
 from hugealign.map.report import heading, percent
 from hugealign.map.scale import NONE, Scale, plain, scale
-from hugealign.units import format_size, printable
+from hugealign.units import counted, format_size, printable
 
 #: From the hottest to the coolest: each lighter than the one before, which any colour vision can tell apart.
 HEAT = ("#2d0a3c", "#5c1560", "#8f2469", "#bd3a5f", "#de5f4c", "#f08b45", "#f8b659", "#fbdf8e")
@@ -99,7 +99,7 @@ def _legend(root: ET.Element, y: float, steps: Scale, shown: Map) -> float:
 
 def _heat_strip(root: ET.Element, y: float, layout: HeatMap, steps: Scale, height: int) -> float:
     """Draw one layout from *y* down, a row of *height* for each window; return its lower end."""
-    _words(root, _LEFT, y - 6, f"{layout.name}: {len(layout.rows)} windows", size=13, weight="bold")
+    _words(root, _LEFT, y - 6, f"{layout.name}: {counted(len(layout.rows), 'window')}", size=13, weight="bold")
     _words(root, _LEFT + _STRIP + 84, y - 6, "uncovered", anchor="end")
     label = _words(root, 16, y + height * len(layout.rows) / 2, "window", anchor="middle")
     label.set("transform", f"rotate(-90 16 {y + height * len(layout.rows) / 2:g})")

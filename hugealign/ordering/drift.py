@@ -14,7 +14,7 @@ from hugealign.ordering.windows import WindowPlan, WindowRoom
 from hugealign.profile.ran import Ran, what_ran
 from hugealign.progress import silent
 from hugealign.settings import PAGE_SIZE
-from hugealign.units import counted, printable
+from hugealign.units import printable
 
 SCHEMA = "hugealign.order-drift/1"
 _ALL = 1 << 15  # windows: more than any order has
@@ -92,9 +92,9 @@ def _held(plan: WindowPlan, ran: Ran, count: int) -> float:
 
 def text(found: Drift, threshold: float) -> str:
     """Return the report for people; *threshold* is a share."""
-    windows = counted(found.windows, "leading window")
+    windows = "leading window holds" if found.windows == 1 else f"{found.windows} leading windows hold"
     lines = [
-        f"{windows} of the order hold {_percent(found.current)} of the heat; a new order's would {_percent(found.new)}"
+        f"The order's {windows} {_percent(found.current)} of the heat; a new order's would hold {_percent(found.new)}"
     ]
     for one in found.misses:
         ratio = f" ({100 * one.new / one.current - 100:+.1f} %)" if one.current else ""

@@ -44,7 +44,8 @@ def lines(misses: Misses) -> Iterator[str]:
 def why(misses: Misses) -> str:
     """Return the reason for the choice, and what the rule would have chosen."""
     total = misses.total(misses.chosen)
-    fewest = f"{total:,} misses, the fewest of 1 to {max(1, len(misses.counts) - 1)}"
+    most = len(misses.counts) - 1
+    fewest = f"{total:,} misses" + (f", the fewest of 1 to {most}" if most > 1 else "")
     if misses.total(0) < total:
         fewest += f" (none at all: {misses.total(0):,})"
     rule = "the same" if misses.rule == misses.chosen else f"{misses.rule}, {misses.total(misses.rule):,} misses"

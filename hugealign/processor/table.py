@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from hugealign.errors import UsageError
 from hugealign.near import hint
+from hugealign.units import printable
 
 INTEL, AMD, ARM64 = "GenuineIntel", "AuthenticAMD", "aarch64"
 
@@ -317,7 +318,7 @@ def find(name: str) -> Cpu:
         if wanted == cpu.name or wanted in cpu.aliases:
             return cpu
     known = hint(name, names()) or f"; known are {', '.join(cpu.name for cpu in CPUS)}"
-    raise UsageError(f"unknown CPU{known}")
+    raise UsageError(f"unknown CPU {printable(name)}{known}")
 
 
 def identify(vendor: str, family: int, model: int) -> Cpu | None:

@@ -2,12 +2,14 @@
 
 import importlib
 import site
+import sys
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any, BinaryIO
 
 from hugealign.profile.model import Malformed, Place, Profile, ProfileError, count_of
 from hugealign.profile.source import ProfileSource
+from hugealign.units import printable
 
 _NODES_LIMIT = 1_000_000  # of one function, which has about ten for each of its blocks
 _VALUE_LIMIT, _FUNCTION_LIMIT = 1 << 20, 32 << 20  # bytes of one value or comment, and of a function's values
@@ -50,8 +52,9 @@ def _yaml() -> ModuleType:
     try:
         return importlib.import_module("yaml")
     except ImportError:
-        told = "needs PyYAML, which is not installed (pip install PyYAML, or Debian: apt install python3-yaml)"
-        raise ProfileError(told) from None
+        # The interpreter by its path, since `pip` on PATH can be another's.
+        ways = f"{printable(sys.executable)} -m pip install PyYAML, or Debian: apt install python3-yaml"
+        raise ProfileError(f"needs PyYAML, which is not installed ({ways})") from None
 
 
 class _Fed:

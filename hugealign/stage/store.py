@@ -81,12 +81,19 @@ def stage(
     some users can reach.  With an *owner*, the link belongs to that owner.  Raises HugealignError.
     """
     real, links = os.path.realpath(path), _tree(place, owner)
+    if not os.path.ismount(place):  # a store is mounted only for a file that it will hold
+        with opened(real) as fd:
+            if _origin(real, fd, fix, rodata, private) is None:
+                return Staged(real, NO_WINDOW)
     with _opened(place, private) as store:
         try:
             with _alone(store), opened(real) as fd:
-                if not private:
-                    _check_reachable(real)
-                return _staged(store, place, links, real, fd, fix, limit, rodata)
+                _remove_stale(store, place, {copies.identity(os.fstat(fd), fixed) for fixed in (False, True)})
+                origin = _origin(real, fd, fix, rodata, private)
+                if origin is None:
+                    _unlink(links + real)
+                    return Staged(real, NO_WINDOW)
+                return _staged(store, place, links, origin, limit)
         except BaseException:
             # Whatever went wrong, a link to the copy of an older file must not stay.
             _unlink(links + real)
@@ -140,18 +147,24 @@ def found(origin: copies.StagedFile, place: str = DEFAULT) -> Iterator[int | Non
         yield fd
 
 
-def _staged(store: int, place: str, links: str, real: str, fd: int, fix: bool, limit: int, rodata: bool) -> Staged:
-    info = os.fstat(fd)
-    _remove_stale(store, place, {copies.identity(info, fixed) for fixed in (False, True)})
+def _origin(real: str, fd: int, fix: bool, rodata: bool, private: bool) -> copies.StagedFile | None:
+    """Return what to stage of the open file at *real*; None if a copy of it would have no window.
+
+    Raises HugealignError for a file that may not be staged.
+    """
+    if not private:
+        _check_reachable(real)
     origin = copies.source(real, fd, fix, rodata)
-    if origin is None:
-        _unlink(links + real)
-        return Staged(real, NO_WINDOW)
-    copies.check(origin)
-    if namespace.privileged(fd):
-        # A copy would still give privileges after an upgrade that closes a hole took them from the file.
-        raise StageError("it gives privileges, which its copy would still give when the file no longer does")
-    identity = origin.identity
+    if origin is not None:
+        copies.check(origin)
+        if namespace.privileged(fd):
+            # A copy would still give privileges after an upgrade that closes a hole took them from the file.
+            raise StageError("it gives privileges, which its copy would still give when the file no longer does")
+    return origin
+
+
+def _staged(store: int, place: str, links: str, origin: copies.StagedFile, limit: int) -> Staged:
+    real, identity = origin.path, origin.identity
     made = not _exists(store, identity)
     if made:
         _make_room(store, origin, limit)

@@ -1,7 +1,9 @@
 """Names of compilation units, out of what compilers write, and out of damaged files."""
 
 import random
+import re
 import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -86,7 +88,7 @@ def test_no_library(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         raise ImportError
 
     monkeypatch.setattr("importlib.import_module", absent)
-    with pytest.raises(HugealignError, match="pip install pyelftools"):
+    with pytest.raises(HugealignError, match=rf"\({re.escape(sys.executable)} -m pip install pyelftools"):
         read_units(built(sources, "-g"))
     monkeypatch.undo()
     with pytest.raises(HugealignError, match="No such file"):

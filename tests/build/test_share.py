@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import pty
+import re
 import select
 import shutil
 import subprocess
@@ -13,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from hugealign.cli import COMMANDS
+from hugealign.verification.configuration import KEYS
 from hugealign.verification.rules import RULES
-from tests.support import ROOT, environment, run
+from tests.support import HUGEALIGN, ROOT, environment, run
 
 SHARE = ROOT / "share"
 PAGES = sorted(SHARE.glob("man/man?/*"))
@@ -65,9 +67,28 @@ def test_examples_and_statuses_have_sections() -> None:
         assert "".join(f"{c}{c}" if c != " " else c for c in title) in text
 
 
+def test_each_synopsis_has_a_line() -> None:
+    for name in COMMANDS:
+        page = (SHARE / f"man/man1/hugealign-{name}.1").read_text()
+        synopsis = page.partition(".SH SYNOPSIS\n")[2].partition(".SH DESCRIPTION")[0]
+        usage = run(HUGEALIGN, name, "--help").stdout.partition("\n\n")[0]
+        # Each begins with the command's name, which stands nowhere else.
+        assert synopsis.count(".br\n") == usage.count(f"hugealign {name} ") - 1, name
+
+
+def test_help_and_pages_lead_to_nothing_that_is_not_installed() -> None:
+    texts = [page.read_text() for page in PAGES]
+    texts += [run(HUGEALIGN, *words, "--help").stdout for words in ([], *([name] for name in COMMANDS))]
+    assert not [text for text in texts if re.search(r"docs/|\.md\b", text)]
+    page = (SHARE / "man/man1/hugealign-verify.1").read_text().replace("\\-", "-")
+    assert all(key in page.partition(".SH CONFIGURATION")[2] for key in KEYS)
+
+
 #: What is typed, and what has to be offered.
 TYPED = {
     "hugealign ver": {"verify"},
+    "hugealign --prof": {"--profile="},
+    "hugealign --page": {"--page-size="},
     "hugealign verify --kern": {"--kernels"},
     "hugealign verify --format sa": {"sarif"},
     "hugealign explain HA00": {name for name in RULES if name.startswith("HA00")},

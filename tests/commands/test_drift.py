@@ -28,7 +28,7 @@ def test_what_the_windows_hold(order: Path, program: Path, tmp_path: Path) -> No
     now.write_text("f1 800\nf6 200\n")
     done = run(*words)
     assert done.returncode == 0
-    assert done.stdout.startswith("2 leading windows of the order hold 100.00 % of the heat; ")
+    assert done.stdout.startswith("The order's 2 leading windows hold 100.00 % of the heat; a new order's would hold ")
     now.write_text("f1 10\nf6 20\nf3 940\nf4 30\n")
     for threshold, status in ((None, 1), ("95", 0), ("94.5%", 0), ("90%", 1)):
         done = run(*words, *([f"--threshold={threshold}"] if threshold else []), "--json")
@@ -38,6 +38,14 @@ def test_what_the_windows_hold(order: Path, program: Path, tmp_path: Path) -> No
         assert (found["current"], found["new"], found["windows"]) == (0.03, 0.97, 2)
     done = run(*words)
     assert "out of date: link again (lost 94.00 %, threshold 5.00 %)" in done.stdout
+
+
+def test_one_window(program: Path, tmp_path: Path) -> None:
+    (tmp_path / "then").write_text("f1 900\n")
+    words = [HUGEALIGN, "order", tmp_path / "then", "-b", program]
+    run(*words, "--itlb-2m=2", "--no-fill", "-o", tmp_path / "order", check=True)
+    done = run(*words, "--drift", tmp_path / "order")
+    assert done.stdout.startswith("The order's leading window holds ")
 
 
 def test_counts_of_a_fleet(order: Path, program: Path, tmp_path: Path) -> None:

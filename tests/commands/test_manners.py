@@ -38,10 +38,15 @@ def test_help_of_a_command_is_its_own(command: str) -> None:
     assert done.stdout.startswith(f"usage: hugealign {command}")
 
 
-@pytest.mark.parametrize("words", ["--help", "--version", "help", "verify --help"])
-def test_help_that_cannot_be_written_is_an_error_in_one_line(words: str) -> None:
+@pytest.mark.parametrize(
+    "words", ["--help", "--version", "help", "verify --help", "explain", "path --cmake", "verify /bin/sh"]
+)
+def test_text_that_cannot_be_written_is_an_error_in_one_line(words: str) -> None:
     full = run("sh", "-c", f"{HUGEALIGN} {words} >/dev/full")
-    assert (full.returncode, full.stderr) == (3, "hugealign: error: No space left on device\n")
+    line = "hugealign: error: standard output: cannot be written:"
+    assert (full.returncode, full.stderr) == (3, f"{line} No space left on device\n")
+    closed = run("sh", "-c", f"{HUGEALIGN} {words} >&-")
+    assert (closed.returncode, closed.stderr) == (3, f"{line} Bad file descriptor\n")
     reading, writing = os.pipe()
     os.close(reading)
     unread = subprocess.run(
@@ -70,7 +75,8 @@ def test_without_a_word_the_help_is_shown() -> None:
 def test_a_word_close_to_a_command(typed: str, meant: str) -> None:
     wanted = f"hugealign: error: {typed}: command not found; did you mean: hugealign {meant}"
     assert said(typed, "-r", "x") == (127, wanted)
-    assert said("help", typed) == (127, f"{wanted}; `hugealign help` lists the commands")
+    assert said("help", typed) == (2, f"hugealign: error: help: no command {typed}; did you mean {meant}?")
+    assert said("help", "x") == (2, "hugealign: error: help: no command x; `hugealign help` lists the commands")
 
 
 @pytest.mark.parametrize("typed", ["no-such-compiler", "x86_64-none-gcc", "mpicc", "/x/verfy", "verfy/x"])
@@ -132,10 +138,11 @@ def test_rules(typed: str, wanted: str) -> None:
 
 
 def test_processors() -> None:
-    assert said("verify", "--cpu", "skylak", "/bin/sh") == (2, "hugealign: error: unknown CPU; did you mean skylake?")
+    wanted = "hugealign: error: unknown CPU"
+    assert said("verify", "--cpu", "skylak", "/bin/sh") == (2, f"{wanted} skylak; did you mean skylake?")
     status, line = said("verify", "--cpu", "8086", "/bin/sh")
     assert status == 2
-    assert line.startswith("hugealign: error: unknown CPU; known are ")
+    assert line.startswith(f"{wanted} 8086; known are ")
 
 
 def test_processes() -> None:
@@ -179,6 +186,7 @@ def test_processes() -> None:
         ("advise", "advise: give either -p PID or -- and a command"),
         ("ps x -- true", "ps: give either processes or -- and a command"),
         ("ps --after 1 x", "ps: --after is for -- and a command"),
+        ("ps --watch 1 --json -o x y", "ps: --watch in JSON is for a pipe; a FILE has one document"),
         ("top --watch --json -o x", "top: --watch in JSON is for a pipe; a FILE has one document"),
         ("trace -o - true", "trace: standard output is COMMAND's; give -o a file"),
         ("trace --limit 4K true", "--limit: less than 64.0 KiB"),
@@ -230,7 +238,7 @@ def test_order_finds_the_program_that_the_profile_names(ordered: Path) -> None:
     done = run(HUGEALIGN, "order", profile, "-o", "-")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("# hugealign.order/1\n")
-    first = f"hugealign: order: of {ordered}/program, the one program in the profile; -b names another"
+    first = f"hugealign: order: using {ordered}/program, the only program in the profile; use -b to choose another"
     assert done.stderr.splitlines()[0] == first
     assert "matched" in done.stderr  # the report: standard output has the order
 

@@ -87,6 +87,11 @@ def test_a_trace_instead_of_a_profile(prog: Path, tmp_path: Path) -> None:
     assert (document["unit"], document["samples"]["matched"]) == ("instructions", 36)
     windows_of = document["layouts"][0]["windows"]
     assert [w["hottest"] for w in windows_of if w["samples"]] == [[{"name": "hot", "samples": 36}]]
+    another = tmp_path / "prog"
+    shutil.copy("/bin/true", another)
+    done = run(HUGEALIGN, "map", another, "--trace", path)
+    assert done.returncode == 3
+    assert done.stderr.endswith("than the one that was traced; trace this one, or give that one as FILE\n")
 
 
 def _png(data: bytes) -> tuple[int, int]:

@@ -63,6 +63,23 @@ def test_a_home_that_is_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
         native.library(REPLAY)
 
 
+def test_a_home_that_does_not_exist_is_not_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As a service's: /nonexistent, which root could make."""
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "none"))
+    with pytest.raises(HugealignError, match=f"^{tmp_path}/none: no such directory; set XDG_CACHE_HOME"):
+        native.library(REPLAY)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "none").mkdir(mode=0o700)
+    native.library(REPLAY)
+
+
+def test_a_directory_that_cannot_be_made_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/none")
+    with pytest.raises(HugealignError, match=r"^cannot keep .*: /proc/none/hugealign: No such file or"):
+        native.library(REPLAY)
+
+
 @pytest.mark.parametrize("mode", [0o777, 0o775])
 def test_a_parent_that_others_may_write(cache: Path, mode: int) -> None:
     """They could put another directory in the place of ours between two looks at its name."""
@@ -125,7 +142,7 @@ def test_what_is_loaded_is_what_was_checked(cache: Path) -> None:
 def test_no_room_for_a_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    with pytest.raises(HugealignError, match=r"cannot keep what was compiled: .*; set XDG_CACHE_HOME"):
+    with pytest.raises(HugealignError, match=r"compiled: /.*/file/hugealign: Not a directory; set XDG_CACHE_HOME"):
         native.library(REPLAY)
 
 

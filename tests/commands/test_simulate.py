@@ -141,7 +141,7 @@ def test_the_same_trace_gives_the_same_digits(trace: Path) -> None:
         (["--windows", "5-2"], "--windows: not a range"),
         (["--windows", "0-99999999"], "--windows: not a range"),
         (["--windows", "-1"], "--windows: not a number"),
-        (["--cpu", "z80"], "unknown CPU"),
+        (["--cpu", "z80"], "unknown CPU z80"),
         (["--cpu", "4k=0,2m=8"], "a first level without entries"),
         (["--cpu", "4k=99999999,2m=8"], "is no TLB"),
         (["--cpu", "kunpeng920"], "no source gives"),
@@ -236,7 +236,11 @@ def test_binary_is_found_by_its_build(program: Path, traced: Path, tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("program", "is another build than the one"), ("other", "nothing of it runs"), ("text", "not an ELF file")],
+    [
+        ("program", "another build than the one that was traced; trace this one, or give that one with --binary\n"),
+        ("other", "nothing of it runs"),
+        ("text", "not an ELF file"),
+    ],
 )
 def test_another_binary(name: str, message: str, program: Path, traced: Path, tmp_path: Path) -> None:
     path = tmp_path / name

@@ -73,6 +73,16 @@ def test_program_whose_text_is_spread_and_one_whose_is_not(spread: Path) -> None
     assert 5 <= no["pages"]["0.9"] <= 20
 
 
+def test_output_of_the_command_is_not_in_the_answer(tmp_path: Path) -> None:
+    answer = tmp_path / "answer"
+    for form, begin in (("json", "{"), ("text", "sh -c ")):
+        done = hugealign("advise", "--format", form, "-o", str(answer), "--", "sh", "-c", "echo of the command")
+        assert (done.stdout, done.stderr) == ("of the command\n", "")
+        assert answer.read_text().startswith(begin)
+    done = hugealign("advise", "-o", str(tmp_path / "no/where"), "--", "true")
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (3, "", 1)
+
+
 def test_children_and_what_they_become_are_seen(spread: Path) -> None:
     found = follow(["sh", "-c", f"true; {spread} 10 300 fork; exec {spread} 10 300"], frequency=2000)
     assert found.status == 0

@@ -171,7 +171,7 @@ def test_drop(store: Path, program: Path, stock: Path) -> None:
 
 def test_no_window_and_fixed(store: Path, stock: Path) -> None:
     done = stage(store, stock / "plain")
-    assert (done.returncode, copies(store)) == (1, [])
+    assert (done.returncode, store.exists()) == (1, False)
     assert f"no whole window of text; try: hugealign stage --fix {stock}/plain" in done.stdout
     found = document(stage(store, "--fix", "--format=json", stock / "plain"))["files"][0]
     assert found["fixed"] is True
@@ -253,14 +253,25 @@ def test_user_cannot_lock_it(store: Path, program: Path) -> None:
 
 def test_privileges_and_secrets_are_refused(store: Path, program: Path) -> None:
     """A copy would still give what an upgrade took away, and show what a directory hides."""
-    program.chmod(0o4755)
-    assert "it gives privileges" in stage(store, program).stderr
-    program.chmod(0o755)
     hidden = program.with_suffix(".d")
     hidden.mkdir(mode=0o700)
     shutil.copy(program, hidden / "program")
-    assert f"not everyone may enter {hidden}" in stage(store, hidden / "program").stderr
+    for mounted in (False, True):
+        program.chmod(0o4755)
+        assert "it gives privileges" in stage(store, program).stderr
+        assert f"not everyone may enter {hidden}" in stage(store, hidden / "program").stderr
+        assert store.exists() == mounted
+        program.chmod(0o755)
+        if not mounted:
+            assert stage(store, program).returncode == 0
     assert copies(store) == []
+
+
+def test_no_store_is_made_for_nothing(store: Path, stock: Path) -> None:
+    for path in ("/nowhere/program", "/etc/passwd", "/dev/null", stock / "plain"):
+        assert stage(store, path).returncode in (1, 3)
+    assert not store.exists()
+    assert str(store) not in Path("/proc/self/mountinfo").read_text(encoding="ascii", errors="replace")
 
 
 def test_attributes_are_carried(store: Path, program: Path) -> None:

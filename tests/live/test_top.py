@@ -78,7 +78,7 @@ def test_numbers_are_those_of_ps_and_smaps(program: Path, count: int) -> None:
     for name in ("text_bytes", "windows_huge", "windows_possible"):
         assert row[name] == process[name], name
     assert (row["program"], row["kind"], row["windows_reachable"]) == (str(program), "program", WINDOWS)
-    assert row["action"] == (None if count == WINDOWS else f"start it with: hugealign run -- {program.name}")
+    assert row["action"] == (None if count == WINDOWS else f"start it with: hugealign run -- {program}")
 
 
 def test_processes_of_a_program_are_one_row(program: Path) -> None:
@@ -109,7 +109,7 @@ def test_huge_in_the_cache_but_not_in_the_process(program: Path) -> None:
     with running(program, "3") as child:  # the third window is not touched, so it can be warmed
         assert hugealign("warm", program).returncode == 1
         (row,) = rows(top(), child.pid)
-        assert row["action"] == f"start it with: hugealign run -- {program.name}"
+        assert row["action"] == f"start it with: hugealign run -- {program}"
     assert hugealign("warm", program).returncode == 0
     with running(*NO_THP, program, "5") as child:
         (row,) = rows(top(), child.pid)
@@ -122,7 +122,7 @@ def test_text_that_is_not_aligned_is_fixed_on_the_way(built: Programs) -> None:
             (row,) = rows(top(), child.pid)
         if not row["windows_possible"]:
             break
-    assert row["action"] == "start it with: hugealign run --fix -- plain"
+    assert row["action"] == f"start it with: hugealign run --fix -- {built.plain}"
     assert row["windows_reachable"] > 0
 
 

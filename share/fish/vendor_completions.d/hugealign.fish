@@ -51,13 +51,15 @@ function _shtab_hugealign_using
 end
 
 set -g _shtab_hugealign_commands verify ps top advise adapt warm cool run stage oci-hook adopt order profile 'profile reduce' 'profile merge' map fix build plugin 'plugin build' 'plugin path' 'plugin list' path doctor trace simulate explain help
-set -g _shtab_hugealign_opts_with_value --after --baseline --binary --cap --cc --color --config --cpu --debuginfo --drift --emit --fail-on --file --format --frequency --from --how --ignore --interval --itlb-2m --jobs --layout --level --limit --max --max-unpacked --median --min-coverage --min-text --old-binary --order --output --owner --pad-threshold --page-size --pid --png --profile --rate --reserve --seconds --segments --select --store --svg --threshold --trace --type --until --wait --watch --weight --windows -b -j -o -p
+set -g _shtab_hugealign_opts_with_value --after --baseline --binary --cap --cc --color --config --cpu --debuginfo --drift --emit --fail-on --file --format --frequency --from --how --ignore --interval --itlb-2m --jobs --layout --level --limit --max --max-unpacked --median --min-coverage --min-text --old-binary --order --output --owner --pad-threshold --page-size --page-size= --pid --png --profile --profile= --rate --reserve --seconds --segments --select --store --svg --threshold --trace --type --until --wait --watch --weight --windows -b -j -o -p
 
 complete -c hugealign -e
 complete -c hugealign -f
 
 complete -c hugealign -n _shtab_hugealign_using -s h -l help -d 'show this help message and exit'
 complete -c hugealign -n _shtab_hugealign_using -s V -l version -d 'show program'"'"'s version number and exit'
+complete -c hugealign -n _shtab_hugealign_using -l page-size= -x -d 'the huge page size of this link'
+complete -c hugealign -n _shtab_hugealign_using -l profile= -xka "(__fish_complete_path (commandline -ct))" -d 'an order (hugealign order) for this link'
 complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a verify -d 'check files: is all of the text in whole huge-page windows?'
 complete -c hugealign -n '_shtab_hugealign_using verify' -s h -l help -d 'show this help message and exit'
 complete -c hugealign -n '_shtab_hugealign_using verify' -s r -l recursive -d 'check every program and library below a directory; symbolic links in it are not followed'
@@ -96,6 +98,7 @@ complete -c hugealign -n '_shtab_hugealign_using ps' -l after -x -d 'look at CMD
 complete -c hugealign -n '_shtab_hugealign_using ps' -l wait -x -d 'retry for up to SECONDS until enough is huge; then end CMD'
 complete -c hugealign -n '_shtab_hugealign_using ps' -l watch -x -d 'look again every SECONDS until all processes end'
 complete -c hugealign -n '_shtab_hugealign_using ps' -l format -xka "text json" -d 'json: schema hugealign.ps/1; one line per look with --watch'
+complete -c hugealign -n '_shtab_hugealign_using ps' -s o -l output -xka "(__fish_complete_path (commandline -ct))" -d 'write to FILE, replaced as a whole each time (default: -)'
 complete -c hugealign -n '_shtab_hugealign_using ps' -l json -d 'the same as --format json'
 complete -c hugealign -n '_shtab_hugealign_using ps; and test $_shtab_hugealign_npos -ge 0' -ka "(__fish_complete_proc)" -d 'a process, or all processes that run a program'
 complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a top -d 'which processes would gain from huge text, and what to do about each?'
@@ -116,6 +119,7 @@ complete -c hugealign -n '_shtab_hugealign_using advise' -l frequency -x -d 'sam
 complete -c hugealign -n '_shtab_hugealign_using advise' -l cpu -xka "ivybridge ivb sandybridge snb haswell hsw broadwell bdw skylake skl skx cascadelake clx cooperlake kabylake coffeelake cometlake icelake icl icx rocketlake tigerlake tgl sapphirerapids spr goldencove alderlake-p alderlake adl raptorlake-p raptorlake rpl emeraldrapids emr graniterapids gnr redwoodcove meteorlake mtl arrowlake-u lioncove lunarlake lnl arrowlake arl cougarcove pantherlake ptl sierraforest srf crestmont zen1 zen zen+ znver1 naples zen2 znver2 rome zen3 znver3 milan zen4 znver4 genoa bergamo zen5 znver5 turin neoverse-n1 graviton2 altra neoverse-v1 graviton3 neoverse-n2 cobalt100 yitian710 neoverse-v2 graviton4 grace neoverse-v3 kunpeng920 taishan-v110 tsv110" -d 'judge for this processor (default: this machine'"'"'s)'
 complete -c hugealign -n '_shtab_hugealign_using advise' -s v -l verbose -d 'say what the answer rests on'
 complete -c hugealign -n '_shtab_hugealign_using advise' -l format -xka "text json" -d 'json: schema hugealign.advise/1'
+complete -c hugealign -n '_shtab_hugealign_using advise' -s o -l output -xka "(__fish_complete_path (commandline -ct))" -d 'write the report to FILE, whole or not at all; - is stdout'
 complete -c hugealign -n '_shtab_hugealign_using advise' -l json -d 'the same as --format json'
 complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a adapt -d 'make the hottest code of a running process huge, JIT included, within a budget'
 complete -c hugealign -n '_shtab_hugealign_using adapt' -s h -l help -d 'show this help message and exit'
@@ -185,7 +189,7 @@ complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npo
 complete -c hugealign -n '_shtab_hugealign_using order' -s h -l help -d 'show this help message and exit'
 complete -c hugealign -n '_shtab_hugealign_using order' -l trace -xka "(__fish_complete_path (commandline -ct))" -d 'a recording of `hugealign trace`, instead of profiles'
 complete -c hugealign -n '_shtab_hugealign_using order' -s b -l binary -xka "(__fish_complete_path (commandline -ct))" -d 'the program or library, or its debug file, that the profile is of (default: the one program here that a perf.data or callgrind profile names)'
-complete -c hugealign -n '_shtab_hugealign_using order' -l old-binary -x -d 'the build that the profile is of, if EXE is another build of the program'
+complete -c hugealign -n '_shtab_hugealign_using order' -l old-binary -xka "(__fish_complete_path (commandline -ct))" -d 'the build that the profile is of, if EXE is another build of the program'
 complete -c hugealign -n '_shtab_hugealign_using order' -s o -l output -xka "(__fish_complete_path (commandline -ct))" -d 'write the order to FILE, whole or not at all; - is stdout'
 complete -c hugealign -n '_shtab_hugealign_using order' -l emit -xka "order lld list json" -d 'form of FILE: hugealign'"'"'s own, lld'"'"'s --symbol-ordering-file, names alone, JSON (default: order)'
 complete -c hugealign -n '_shtab_hugealign_using order' -l format -xka "text json" -d 'form of the report (default: text)'

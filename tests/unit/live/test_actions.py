@@ -1,6 +1,7 @@
 """What `top` says about a row: one command for all parts of a program, and what can still become huge of its code."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -16,10 +17,20 @@ W = 2 << 20
 SERVICE = Start("/usr/sbin/mariadbd", "mariadb.service", inside=False, fix=True, libs=False)
 
 
-def test_commands() -> None:
+def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
     assert SERVICE.command == "hugealign adopt --fix mariadb.service && systemctl restart mariadb.service"
     start = replace(SERVICE, service="", fix=False, libs=True)
-    assert start.command == "start it with: hugealign run --libs -- mariadbd"
+    assert start.command == "start it with: hugealign run --libs -- /usr/sbin/mariadbd"
+    for place in ("elsewhere", "sbin"):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "mariadbd").write_text("")
+        (tmp_path / place / "mariadbd").chmod(0o755)
+    here = replace(start, program=str(tmp_path / "sbin/mariadbd"))
+    monkeypatch.setenv("PATH", f"{tmp_path}/sbin")
+    assert here.command == "start it with: hugealign run --libs -- mariadbd"
+    monkeypatch.setenv("PATH", f"{tmp_path}/elsewhere:{tmp_path}/sbin")
+    assert here.command == f"start it with: hugealign run --libs -- {tmp_path}/sbin/mariadbd"
     inside = replace(SERVICE, inside=True)
     assert inside.command == "in its container, start it with: hugealign run --fix -- mariadbd"
 

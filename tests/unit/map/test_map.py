@@ -290,6 +290,8 @@ def test_the_picture_says_what_it_shows() -> None:
         "budget: 2 (zen3)",
     ):
         assert wanted in words
+    small = parse(picture.svg(drawn(program([PAGE // 4] * 3), matched({1: 9}))))
+    assert "as linked: 1 window" in [element.text for element in small.iter(f"{SVG}text")]
     tips = [element.text for element in root.iter(f"{SVG}title")]
     assert tips[2] == "window 2: 99.90 %; hottest: f5 (99.90 %)"
     paper = next(root.iter(f"{SVG}rect"))

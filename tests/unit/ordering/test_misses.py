@@ -38,6 +38,7 @@ def test_table_of_the_choice() -> None:
     assert misses.why(made) == "25 misses, the fewest of 1 to 4; min(needed, budget): 4, 7,005 misses"
     same = Misses(["c"], [[3], [5], [5]], 1)
     assert misses.why(same) == "5 misses, the fewest of 1 to 2 (none at all: 3); min(needed, budget): the same"
+    assert misses.why(Misses(["c"], [[7], [5]], 1)) == "5 misses; min(needed, budget): the same"
     assert [line.split() for line in misses.lines(same)][1:] == [["0", "3"], ["*", "1", "to", "2", "5"]]
 
 
