@@ -107,6 +107,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("order: --threshold belongs to --drift")
     if args.old_binary is not None and (args.diff or args.drift is not None or not args.binary):
         raise UsageError("order: --old-binary needs -b, the build to make an order for, and neither --diff nor --drift")
+    if args.old_binary == "":
+        raise UsageError("order: --old-binary: no file")
     if args.diff:
         return _diff(args)
     if args.drift is not None:
@@ -129,9 +131,8 @@ def _only_program(profiles: list[str]) -> str:
         known = f": {', '.join(map(printable, found[:3]))}{' ...' if len(found) > 3 else ''}" if found else ""
         example = printable(found[0]) if found else "./server"
         raise UsageError(f"order: which program ran{known}? give it with -b, as in: -b {example}")
-    print(
-        f"hugealign: order: of {printable(found[0])}, the one program in the profile; -b names another", file=sys.stderr
-    )
+    told = f"using {printable(found[0])}, the only program in the profile; use -b to choose another"
+    print(f"hugealign: order: {told}", file=sys.stderr)
     return found[0]
 
 

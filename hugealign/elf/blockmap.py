@@ -3,12 +3,12 @@
 Clang writes it with ``-fbasic-block-address-map``, before version 19 with ``-fbasic-block-sections=labels``.  LLVM's
 docs/Extensions.rst, "SHT_LLVM_BB_ADDR_MAP", and llvm/lib/Object/BBAddrMap.cpp describe the format: clang 12 to 14 write
 SHT_LLVM_BB_ADDR_MAP_V0, 15 and 16 version 1, 17 to 20 version 2, and later ones up to 5.  Every number is untrusted:
-reads are in proportion to the section, and a map that does not add up is refused whole.
+reads are in proportion to what the file really has of the section, and a map that does not add up is refused whole.
 """
 
 import mmap
 import os
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
 from hugealign.descriptors import using
@@ -24,7 +24,9 @@ _ENTRY_COUNT, _FREQUENCY, _PROBABILITY, _RANGES, _OMITTED, _CALLSITES, _HASHES, 
 _SINCE = {_CALLSITES: 3, _HASHES: 4, _POST_LINK: 5}
 _LANDING_PAD = 4  # a bit of the metadata
 _MOST_SIZE = 1 << 32  # of a section, a block, a distance; as clang's own reader has it
-_MOST = 1 << 24  # blocks of one file; the largest programs have a tenth
+_MOST = 1 << 22  # blocks of one file; the largest programs have half as many
+_MOST_BYTES = 1 << 28  # of all maps of one file
+MOST_OF_FUNCTION = 1 << 16  # blocks of one function; of one with more, no more than one more are kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +44,16 @@ class Block:
 
 
 class _Reader:
-    """Read the numbers of *data* one by one.  Raises MalformedElfError at its end."""
+    """Read the numbers of *data* one by one.  Raises MalformedElfError at its end.
 
-    __slots__ = ("at", "data", "end", "order", "wide")
+    *left* is how many blocks more there may be.
+    """
+
+    __slots__ = ("at", "data", "end", "left", "order", "wide")
 
     def __init__(self, data: mmap.mmap, size: int, order: str, wide: bool) -> None:
         self.data, self.order, self.wide = data, order, wide
-        self.at, self.end = 0, size
+        self.at, self.end, self.left = 0, size, _MOST
 
     def fixed(self, size: int) -> int:
         if self.at + size > self.end:
@@ -113,16 +118,29 @@ def require_blocks(path: str | os.PathLike[str], wanted: Container[int] | None =
     return blocks
 
 
+def fit(blocks: Sequence[Block], start: int, size: int) -> bool:
+    """Whether *blocks* can be those of a function of *size* bytes at *start*, the entry first; that has several."""
+    return (
+        1 < len(blocks) <= MOST_OF_FUNCTION
+        and blocks[0].number == 0
+        and len({block.number for block in blocks}) == len(blocks)
+        and all(start <= block.address and block.address + block.size <= start + size for block in blocks)
+    )
+
+
 def _read(fd: int, image: Image, wanted: Container[int] | None) -> dict[int, list[Block]]:
     found: dict[int, list[Block]] = {}
-    left = _MOST
+    left, room = _MOST, _MOST_BYTES
     for section in image.sections:
         if section.sh_type not in (_SHT_V0, _SHT):
             continue
-        for blocks in _functions(fd, image, section):
-            left -= len(blocks)
-            if left < 0:
-                raise MalformedElfError(f"more than {_MOST} basic blocks: no program has as many")
+        room -= section.sh_size
+        if room < 0:
+            raise MalformedElfError(f"more than {_MOST_BYTES >> 20} MiB of maps of blocks: no program has as much")
+        reader = _reader(fd, image, section)
+        reader.left = left
+        for blocks in _functions(reader, section.sh_type):
+            left = reader.left
             if blocks and blocks[0].address and (wanted is None or blocks[0].address in wanted):
                 if len({block.number for block in blocks}) != len(blocks):
                     continue  # clones of blocks, which have the number of their original
@@ -131,15 +149,23 @@ def _read(fd: int, image: Image, wanted: Container[int] | None) -> dict[int, lis
     return found
 
 
-def _functions(fd: int, image: Image, section: Section) -> Iterator[list[Block]]:
-    """Yield the blocks of each function that a section describes."""
-    if section.sh_offset + section.sh_size > image.file_size:
-        raise MalformedElfError(f"{printable(section.name) or 'the map of blocks'} lies beyond the end of the file")
+def _reader(fd: int, image: Image, section: Section) -> _Reader:
+    """Return a reader of *section*, none of which may be a hole: as numbers, zeros take the longest."""
+    name = printable(section.name) or "the map of blocks"
+    end = section.sh_offset + section.sh_size
+    if end > image.file_size:
+        raise MalformedElfError(f"{name} lies beyond the end of the file")
+    if section.sh_size and os.lseek(fd, section.sh_offset, os.SEEK_HOLE) < end:
+        raise MalformedElfError(f"{name} has a hole")
     contents = Contents(fd, section.sh_offset, section.sh_size)
-    reader = _Reader(contents.data, section.sh_size, "<" if image.little else ">", image.is64)
+    return _Reader(contents.data, section.sh_size, "<" if image.little else ">", image.is64)
+
+
+def _functions(reader: _Reader, kind: int) -> Iterator[list[Block]]:
+    """Yield the blocks of each function that a section of type *kind* describes."""
     while reader.at < reader.end:
         version = features = 0
-        if section.sh_type == _SHT:
+        if kind == _SHT:
             version = reader.fixed(1)
             if not 1 <= version <= _NEWEST:
                 raise MalformedElfError(f"the map of blocks is of version {version}; known are 1 to {_NEWEST}")
@@ -159,6 +185,7 @@ def _known(features: int, version: int) -> int:
 def _function(reader: _Reader, version: int, features: int) -> list[Block]:
     ranges = reader.leb() if features & _RANGES else 1
     blocks: list[Block] = []
+    left = reader.left
     for _ in range(ranges):
         base = reader.address()
         count = reader.leb()
@@ -170,7 +197,7 @@ def _function(reader: _Reader, version: int, features: int) -> list[Block]:
             _range(reader, version, features, base, count, blocks)
     if features & _ENTRY_COUNT:
         reader.long()
-    for _ in blocks if features & (_FREQUENCY | _PROBABILITY | _POST_LINK) else ():
+    for _ in range(left - reader.left) if features & (_FREQUENCY | _PROBABILITY | _POST_LINK) else ():
         _passed_over(reader, features)
     return blocks
 
@@ -178,6 +205,9 @@ def _function(reader: _Reader, version: int, features: int) -> list[Block]:
 def _range(reader: _Reader, version: int, features: int, base: int, count: int, blocks: list[Block]) -> None:
     leb = reader.leb
     end = 0
+    reader.left -= count
+    if reader.left < 0:
+        raise MalformedElfError(f"more than {_MOST} basic blocks: no program has as many")
     for index in range(count):
         number = leb() if version > 1 else index
         begin = leb() + (end if version else 0)
@@ -190,7 +220,8 @@ def _range(reader: _Reader, version: int, features: int, base: int, count: int, 
         end = begin + size
         if end >= _MOST_SIZE:
             raise MalformedElfError("the map of blocks has a function of more than 4 GiB")
-        blocks.append(Block(number, base + begin, size, bool(metadata & _LANDING_PAD), known))
+        if len(blocks) <= MOST_OF_FUNCTION:
+            blocks.append(Block(number, base + begin, size, bool(metadata & _LANDING_PAD), known))
 
 
 def _passed_over(reader: _Reader, features: int) -> None:

@@ -9,7 +9,7 @@ little, a function is not found again.
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from hugealign.descriptors import using
 from hugealign.elf.blockmap import Block
@@ -27,7 +27,8 @@ _X86_64 = re.compile(
 #: One jump or two at the end of a block: Jcc or JMP, short or near (Intel's manual, volume 2).
 _JUMPS_X86_64 = re.compile(rb"(?:[\x70-\x7f\xeb].|\x0f[\x80-\x8f].{4}|\xe9.{4}){1,2}\Z", re.DOTALL)
 _LONGEST_JUMPS = 11
-_READ = 4  # times the size of a file: as much of it is read at most
+#: Functions of a hostile file can overlap, and lie in holes: so many times its size is read at most, and so many bytes.
+_READ, _READ_MOST = 4, 1 << 30
 #: Arm's manual, chapter C4: the bits that identify the instruction, their value, and the bits to keep.
 _AARCH64 = (
     (0x7C000000, 0x14000000, 0xFC000000),  # B, BL
@@ -59,9 +60,9 @@ def digests(path: str | os.PathLike[str], functions: Functions, indices: Iterabl
         return found
     try:
         with using(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)) as fd:
-            for index in indices:
-                if functions.sizes[index] >= _LEAST and (code := _code(fd, functions, index)):
-                    found[index] = hashlib.blake2b(plain(code), digest_size=8).hexdigest().encode()
+            codes = _codes(fd, functions, (index for index in indices if functions.sizes[index] >= _LEAST))
+            for index, code in codes:
+                found[index] = hashlib.blake2b(plain(code), digest_size=8).hexdigest().encode()
     except (OSError, OverflowError):
         pass
     return found
@@ -82,28 +83,34 @@ def block_digests(
         return found
     try:
         with using(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)) as fd:
-            left = _READ * os.fstat(fd).st_size  # functions of a hostile file can overlap
-            for index, those in blocks.items():
+            for index, code in _codes(fd, functions, blocks):
                 start = functions.starts[index]
-                left -= sum(block.size for block in those)
-                if left < 0 or not (code := _code(fd, functions, index)):
-                    continue
-                parts = (code[block.address - start : block.address - start + block.size] for block in those)
+                parts = (code[block.address - start : block.address - start + block.size] for block in blocks[index])
                 found[index] = [hashlib.blake2b(ended(part), digest_size=8).digest() for part in parts]
     except (OSError, OverflowError):
         pass
     return found
 
 
+def _codes(fd: int, functions: Functions, indices: Iterable[int]) -> Iterator[tuple[int, bytes]]:
+    """Yield the code of the functions *indices*, without those that have none, until too much is read."""
+    left = min(_READ * os.fstat(fd).st_size, _READ_MOST)
+    for index in indices:
+        if functions.sizes[index] <= min(left, _MOST):
+            left -= functions.sizes[index]
+            if code := _code(fd, functions, index):
+                yield index, code
+
+
 def _code(fd: int, functions: Functions, index: int) -> bytes:
-    """Return the code of a function; nothing if it is too long, or not in the file."""
+    """Return the code of a function; nothing if it is not in the file."""
     start, size = functions.starts[index], functions.sizes[index]
     segments = functions.image.text_segments
     inside = next((s for s in segments if s.p_vaddr <= start < s.p_vaddr + s.p_filesz), None)
-    if inside is None or size > _MOST:
+    if inside is None:
         return b""
     code = os.pread(fd, size, file_offset(inside, start))
-    return code if len(code) == size and any(code) else b""  # in a debug file there are holes
+    return code if len(code) == size and code != bytes(size) else b""  # in a debug file there are holes
 
 
 def _without_jump_x86_64(code: bytes) -> bytes:

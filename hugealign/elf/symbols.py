@@ -9,6 +9,7 @@ import os
 import re
 import struct
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import itemgetter
@@ -68,9 +69,9 @@ class Functions:
         index = bisect_right(self.starts, address) - 1
         return index if index >= 0 and address < self.starts[index] + self.sizes[index] else -1
 
-    def having(self, name: str) -> set[int]:
+    def having(self, name: str) -> Sequence[int]:
         """Return the functions that have *name*: several if local ones share it."""
-        return set(self.by_name.get(name, ()))
+        return self.by_name.get(name, ())
 
     def is_build(self, build_id: str) -> bool:
         """Whether *build_id*, hexadecimal, is that of this file; perf before 5.12 makes all of them 20 bytes long."""

@@ -51,7 +51,15 @@ def order_of_trace(
     budgets = [of_entries(_entries(cpu), reserve, printable(cpu.name)) for cpu in processors]
     budget = budget or (min(budgets, key=lambda budget: budget.windows) if budgets else budget_of(reserve=reserve))
     flow = Flow() if blocks else None
-    found = traced(trace, old_binary or binary, force=force, warn=warn, progress=progress, flow=flow)
+    found = traced(
+        trace,
+        binary if old_binary is None else old_binary,
+        force=force,
+        warn=warn,
+        progress=progress,
+        flow=flow,
+        instead="with --old-binary",
+    )
     whole = found.ran
     if binary is not None and old_binary is not None:  # of this build nothing can be replayed
         whole, again = carry(whole, binary, DebugFiles([]), flow, force, warn)

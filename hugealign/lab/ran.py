@@ -32,16 +32,18 @@ def traced(
     warn: Callable[[str], None] = silent,
     progress: Callable[[str], None] = silent,
     flow: Flow | None = None,
+    instead: str = "",
 ) -> Traced:
     """Return what ran of *binary*, by default the program that was traced; warnings go to *warn*.
 
     What ran inside functions is added to *flow*, if there is one.
-    Raises HugealignError, which names the file, and MismatchError if too little is found in the binary.
+    Raises HugealignError, which names the file, and says *instead* how to give another build; MismatchError if too
+    little is found in the binary.
     """
     trace = open_trace(path)
     found = trace.description
     binary = found.files[found.program].path if binary is None else binary
-    file = find(found.files, binary)
+    file = find(found.files, binary, instead)
     functions = functions_of(binary)
     total = max(1, found.events)
     matched, uncounted = profile(trace, file, functions, lambda done: progress(f"{done * 100 // total} % read"), flow)

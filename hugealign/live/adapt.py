@@ -271,9 +271,6 @@ class _Adapter:
             return Change(window, State.UNTOUCHED, "it is no longer executable memory of this program")
         began = time.monotonic()
         number = adviser.collapse(window.start, size) if wanted == State.HUGE else adviser.split(window.start)
-        self.worked = time.monotonic()
-        took = self.worked - began
-        self.pause = max(1 / self.options.rate, took / _WORK)
         state = _states(adviser.pid, size).get(window.start, State.UNTOUCHED)
         # The kernel reports nothing if somebody holds one of the pages at that moment, as it does itself at times
         # (split_folio in mm/madvise.c, madvise_cold_or_pageout_pte_range).
@@ -283,6 +280,9 @@ class _Adapter:
             self.sleep(_MOMENT)
             number = adviser.split(window.start)
             state = _states(adviser.pid, size).get(window.start, State.UNTOUCHED)
+        self.worked = time.monotonic()
+        took = self.worked - began
+        self.pause = max(1 / self.options.rate, took / _WORK)
         if (state == State.HUGE) == (wanted == State.HUGE):
             return Change(window, state, seconds=took)
         if wanted == State.HUGE:

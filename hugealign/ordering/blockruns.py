@@ -1,8 +1,9 @@
 """How often each block of a function ran, by what a profile says of code addresses."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from hugealign.elf.blockmap import Block
 from hugealign.profile.model import Flow
@@ -38,6 +39,12 @@ class _Places:
         self.starts = [row[0] for row in rows]
         self.rows = [row[2:] for row in rows]
         self.counted = counted
+        self.behind = list(range(1, len(rows) + 1))  # the end of the rows of one function that follow each other
+        for at in range(len(rows) - 2, -1, -1):
+            if rows[at][2] == rows[at + 1][2]:
+                self.behind[at] = self.behind[at + 1]
+        # By row: how much oftener than the one before it came right after its predecessor.
+        self.more = [0] * (len(rows) + 1)
 
     def at(self, address: int) -> tuple[BlockRuns, int, int] | None:
         """Return the function, the place and the overall number of the block at *address*.
@@ -61,7 +68,7 @@ class _Places:
         return found if found and address <= found[0].blocks[found[1]].address else None
 
     def run(self, start: int, end: int, count: int) -> None:
-        """Count the blocks that a run from *start* to *end* passes through."""
+        """Count the blocks that a run from *start* to *end* passes through; `passed` counts all but the first."""
         found = self.at(start)
         if found is None:
             return
@@ -70,14 +77,18 @@ class _Places:
             one.begun[k] = one.begun.get(k, 0) + count
         else:
             one.entered[k] = max(one.entered.get(k, 0), count)
-        while at + 1 < len(self.starts) and self.starts[at + 1] < end:
-            at += 1
-            n, following = self.rows[at]
-            if self.counted[n] is not one:
-                return
-            one.follow(k, following, count)
-            one.begun[following] = one.begun.get(following, 0) + count
-            k = following
+        last = min(bisect_left(self.starts, end, at + 1), self.behind[at])
+        self.more[at + 1] += count
+        self.more[last] -= count
+
+    def passed(self) -> None:
+        """Count the blocks that runs came to from the block before."""
+        for at, count in enumerate(accumulate(self.more[:-1])):
+            if count:
+                n, k = self.rows[at]
+                one = self.counted[n]
+                one.follow(self.rows[at - 1][1], k, count)
+                one.begun[k] = one.begun.get(k, 0) + count
 
     def jump(self, source: int, target: int, count: int) -> None:
         """Count a jump within a function; it leads to the beginning of a block."""
@@ -101,6 +112,7 @@ def count(flow: Flow, functions: Sequence[tuple[int, Sequence[Block]]]) -> list[
     places = _Places(counted)
     for (start, end), times in flow.runs.items():
         places.run(start, end, times)
+    places.passed()
     for (source, target), times in flow.jumps.items():
         places.jump(source, target, times)
     for address, times in flow.returns.items():

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hugealign.compiling.lists import sayable, sayable_unit, together
-from hugealign.elf.blockmap import Block
+from hugealign.elf.blockmap import MOST_OF_FUNCTION, Block, fit
 from hugealign.elf.symbols import Functions
 from hugealign.ordering.blockruns import BlockRuns, count
 from hugealign.ordering.exttsp import FlowGraph, orders
@@ -19,7 +19,6 @@ from hugealign.profile.model import Flow
 #: Samples that a function needs, per block that was seen once, before its unseen blocks are taken for cold.
 _ENOUGH = 10_000
 _NOWHERE = (1 << 64) - 1  # an address that is aligned to nothing
-_LIST_LIMIT = 1 << 16  # blocks of one function
 _NO_UNITS: Mapping[str, str] = {}
 
 
@@ -71,6 +70,7 @@ def laid(
     *blocks* are the functions' blocks by address, *units* the names of compilation units by file.  *counted* says how
     often blocks ran, if *flow* is of another build.
     """
+    complete = flow.complete and counted is None  # not of another build: a function that this one lacked may be hot
     if counted is None:
         counted = chosen(flow, blocks, functions, matched)
     stays = [_stays(one) for one in counted]
@@ -80,7 +80,7 @@ def laid(
         for one, kept, order in zip(counted, stays, orders(graphs), strict=True)
     }
     undivided = None
-    if flow.complete:  # a single block always stays
+    if complete:  # a single block always stays
         others = (index for index in matched.samples if index not in told)
         undivided = {index for index in others if len(blocks.get(functions.starts[index], ())) != 1}
     groups: dict[str, list[int]] = {}
@@ -149,11 +149,11 @@ def _agreed(
         for index in indices:
             alike.setdefault(apart.get(index, ""), []).append(index)
         others = functions.having(name)
-        if "" in alike and len(others) > 1 and (undivided is None or others & undivided):
+        if "" in alike and len(others) > 1 and (undivided is None or not undivided.isdisjoint(others)):
             continue
         for same in alike.values():
             numbers = together(told[index] for index in same)
-            if len(numbers) <= _LIST_LIMIT:
+            if len(numbers) <= MOST_OF_FUNCTION:
                 agreed.update(dict.fromkeys(same, numbers))
     return agreed
 
@@ -182,16 +182,8 @@ def chosen(
 
 def divisible(index: int, blocks: Sequence[Block], functions: Functions) -> bool:
     """Whether the *blocks* of the function *index* fit the file, and clang's list can say them."""
-    name, start = functions.names[index], functions.starts[index]
-    end = start + functions.sizes[index]
-    return (
-        1 < len(blocks) <= _LIST_LIMIT
-        and sayable(name)
-        and name in functions.by_name
-        and blocks[0].number == 0
-        and len({block.number for block in blocks}) == len(blocks)
-        and all(start <= block.address and block.address + block.size <= end for block in blocks)
-    )
+    name = functions.names[index]
+    return sayable(name) and name in functions.by_name and fit(blocks, functions.starts[index], functions.sizes[index])
 
 
 def _enough(one: BlockRuns, flow: Flow) -> bool:

@@ -6,19 +6,21 @@ them (``-mllvm -emit-bb-hash``), else by their code.
 """
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from hugealign.elf.blockmap import Block, require_blocks
 from hugealign.elf.code import block_digests
 from hugealign.elf.symbols import Functions
+from hugealign.errors import HugealignError
 from hugealign.ordering.blockruns import BlockRuns
 from hugealign.ordering.blocks import chosen, divisible
 from hugealign.ordering.partners import BlockKeys, partners
 from hugealign.profile.match import Matched, indices, match
 from hugealign.profile.model import NOWHERE, Flow, Profile
-from hugealign.profile.ran import Ran
+from hugealign.profile.ran import MismatchError, Ran
+from hugealign.units import printable
 
 #: A function stays whole if less of what ran inside of it is there again.
 _LEAST = Fraction(1, 2)
@@ -66,12 +68,13 @@ class _Pair:
 def carried(old: Ran, binary: str, functions: Functions, flow: Flow | None = None) -> tuple[Ran, Carried]:
     """Return what *old* says of *functions*, those of another build, the file at *binary*; with *flow*, of blocks.
 
-    Raises HugealignError if one of the builds has no map of blocks that can be read.
+    Raises MismatchError if no function is there again, HugealignError if one of the builds has no map of blocks that
+    can be read, or no code.
     """
     before = old.functions
-    touched = [index for index in old.matched.samples if before.names[index]]
-    theirs = indices([(before.names[index], before.files[index]) for index in touched], functions)
-    found = {one: other for one, other in zip(touched, theirs, strict=True) if other >= 0}
+    found = _again(before, [index for index in old.matched.samples if before.names[index]], functions)
+    if not found:
+        raise MismatchError(f"no function that ran in {printable(old.binary)} is in {printable(binary)}")
     pairs: dict[int, _Pair] = {}
     moved = None
     if flow is not None:
@@ -79,9 +82,37 @@ def carried(old: Ran, binary: str, functions: Functions, flow: Flow | None = Non
         maps = require_blocks(binary, {functions.starts[index] for index in found.values()})
         counted = [one for one in chosen(flow, was, before, old.matched) if one.index in found]
         pairs = _paired(old, counted, found, maps, binary, functions)
-        moved = _moved(counted, found, pairs, maps)
+        same = {one for one, other in found.items() if _identity(before, one) == _identity(functions, other)}
+        moved = _moved(counted, found, same, pairs, maps)
     ran = Ran(binary, functions, _matched(old, found, pairs, functions), old.sources, old.unit)
     return ran, Carried(old.binary, len(old.matched.samples), len(found), moved)
+
+
+def _again(before: Functions, touched: Sequence[int], functions: Functions) -> dict[int, int]:
+    """Return the functions that are those of another build, *touched* ones of *before*, by their index there."""
+    theirs = indices([(before.names[index], before.files[index]) for index in touched], functions)
+    found = {one: other for one, other in zip(touched, theirs, strict=True) if other >= 0}
+    # Local ones of one name, from files of one name, come in the same order if none has come or gone.
+    names = {before.names[index] for index in touched if len(before.having(before.names[index])) > 1}
+    ours, others = _alike(before, names), _alike(functions, names)
+    for identity, mine in ours.items():
+        if 1 < len(mine) == len(others.get(identity, ())):
+            found |= {one: other for one, other in zip(mine, others[identity], strict=True) if one in found}
+    return found
+
+
+def _alike(functions: Functions, names: Iterable[str]) -> dict[tuple[str, str], list[int]]:
+    """Return the functions of each of *names* by name and file."""
+    alike: dict[tuple[str, str], list[int]] = {}
+    for name in names:
+        for index in dict.fromkeys(functions.having(name)):
+            alike.setdefault((name, _identity(functions, index)[1]), []).append(index)
+    return alike
+
+
+def _identity(functions: Functions, index: int) -> tuple[str, str]:
+    """Return what a function keeps in another build: its name, and the name of its file without directories."""
+    return functions.names[index], functions.files[index].rpartition("/")[2]
 
 
 def _paired(
@@ -99,10 +130,16 @@ def _paired(
         blocks = maps.get(functions.starts[other], ())
         if divisible(other, blocks, functions):
             pairs[one.index] = _Pair(one.blocks, blocks)
-    ours = block_digests(old.binary, old.functions, {index: pair.old for index, pair in pairs.items()})
-    theirs = block_digests(binary, functions, {found[index]: pair.new for index, pair in pairs.items()})
+    plain = {index: pair for index, pair in pairs.items() if not all(block.hash for block in (*pair.old, *pair.new))}
+    ours = block_digests(old.binary, old.functions, {index: pair.old for index, pair in plain.items()})
+    theirs = block_digests(binary, functions, {found[index]: pair.new for index, pair in plain.items()})
+    for path, digests in ((old.binary, ours), (binary, theirs)):
+        if plain and not digests:
+            raise HugealignError(
+                f"{printable(path)}: has no code to recognise blocks by; give the program, not its debug file"
+            )
     for index, pair in pairs.items():
-        if all(block.hash for block in (*pair.old, *pair.new)):
+        if index not in plain:
             pair.places = partners([_hashes(block) for block in pair.old], [_hashes(block) for block in pair.new])
         elif index in ours and found[index] in theirs:
             pair.places = partners(_digested(ours[index], pair.old), _digested(theirs[found[index]], pair.new))
@@ -120,11 +157,12 @@ def _digested(digests: Sequence[bytes], blocks: Sequence[Block]) -> list[BlockKe
 def _moved(
     counted: Sequence[BlockRuns],
     found: Mapping[int, int],
+    same: Collection[int],
     pairs: Mapping[int, _Pair],
     maps: Mapping[int, Sequence[Block]],
 ) -> Moved:
-    seen = again = 0
-    told: dict[int, tuple[int, BlockRuns]] = {}
+    seen = again = whole = 0
+    told: dict[int, tuple[tuple[bool, int], BlockRuns]] = {}
     for one in counted:
         pair = pairs.get(one.index, _Pair((), ()))
         runs = {place: one.runs(place) for place in range(len(one.blocks))}
@@ -132,11 +170,13 @@ def _moved(
         again += sum(runs[place] > 0 for place in pair.places)
         total = sum(runs.values())
         if sum(runs[place] for place in pair.places) < _LEAST * total:
+            whole += one.index not in pairs or bool(pair.places)  # code that cannot be read may be the same
             continue
-        # Of two clones that are one function in the new build the hotter one counts.
-        if told.get(found[one.index], (0,))[0] < total:
-            told[found[one.index]] = total, _recounted(one, found[one.index], pair)
-    return Moved([new for _, new in told.values()], maps, seen, again, len(counted) - len(told))
+        # Of several that are one function in the new build the one of its name and file counts, or else the hottest.
+        other, rank = found[one.index], (one.index in same, total)
+        if other not in told or told[other][0] < rank:
+            told[other] = rank, _recounted(one, other, pair)
+    return Moved([new for _, new in told.values()], maps, seen, again, whole)
 
 
 def _recounted(one: BlockRuns, index: int, pair: _Pair) -> BlockRuns:
@@ -170,7 +210,7 @@ def _matched(old: Ran, found: Mapping[int, int], pairs: Mapping[int, _Pair], fun
             if offset is not None and caller in pairs:
                 there = _offset(pairs[caller], offset, before.starts[caller], functions.starts[found[caller]])
             profile.call(place[caller], place[callee], count, there)
-    return replace(match(profile, functions), complete=matched.complete)
+    return replace(match(profile, functions), complete=matched.complete, builds=matched.builds)
 
 
 def _offset(pair: _Pair, offset: int, old: int, new: int) -> int | None:

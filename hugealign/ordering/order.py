@@ -18,8 +18,8 @@ from hugealign.ordering.misses import Misses
 from hugealign.ordering.problem import Problem, plan
 from hugealign.ordering.windows import WindowPlan, WindowRoom
 from hugealign.profile.debugfiles import DebugFiles
-from hugealign.profile.model import Flow
-from hugealign.profile.ran import MismatchError, Ran, check_rate, what_ran
+from hugealign.profile.model import BY_NAME, Flow
+from hugealign.profile.ran import Ran, check_rate, what_ran
 from hugealign.progress import silent
 from hugealign.settings import PAGE_SIZE
 from hugealign.units import printable
@@ -97,14 +97,19 @@ def order(
     """
     budget = budget or budget_of()
     flow = Flow() if blocks else None
+
+    def told(message: str) -> None:
+        helps = old_binary is None and message.endswith(BY_NAME)
+        warn(f"{message} (if you have that build, pass it with --old-binary)" if helps else message)
+
     ran = what_ran(
-        old_binary or binary,
+        binary if old_binary is None else old_binary,
         profiles,
         form=form,
         max_unpacked=max_unpacked,
         debuginfo=debuginfo,
         force=force,
-        warn=warn,
+        warn=told,
         progress=progress,
         flow=flow,
     )
@@ -121,9 +126,7 @@ def carry(
 ) -> tuple[Ran, Carried]:
     """Return what *old* says of *binary*, a newer build, and how much of it.  Raises HugealignError, MismatchError."""
     ran, again = carried(old, binary, debug.named(functions_of(binary)), flow)
-    if not ran.matched.samples:
-        raise MismatchError(f"no function that ran in {printable(old.binary)} is in {printable(binary)}")
-    check_rate(ran, force, warn)
+    check_rate(ran, force, warn, "too little of the program is the same; --force continues anyway")
     return ran, again
 
 
@@ -133,9 +136,9 @@ def check_evidence(ran: Ran, budget: Budget, force: bool, warn: Callable[[str], 
     if not 0 < found < FEW or not any(form.startswith("perf") for _, form in ran.sources):
         return
     where = f"{found} samples in {printable(ran.binary)}"
-    told = f"only {where}: on small pages an order of less than {FEW} can miss more than none"
+    told = f"only {where}: an order made from fewer than {FEW} samples can miss more often on small pages than no order"
     if budget.windows == 0 and not force:
-        raise ThinError(f"{told}, and none are to be huge; record for longer, or --force")
+        raise ThinError(f"{told}, and no window is to be huge; record for longer, or --force")
     warn(f"{told}; record for longer")
 
 

@@ -2,7 +2,8 @@
 
 A block is recognised by its key if no other block has the same.  The blocks beside it are then recognised by their keys
 even if others have them, because most changes leave long stretches alone.  Between two recognised blocks the rest is
-aligned by a looser key, such as the size; the last ones are paired by place, if there are as many in both builds.
+aligned by a looser key, such as the size; the last ones are paired by place, if there are as many in both builds.  What
+lies behind the last recognised block counts as between two.
 (Hashes of blocks for profiles of another build: Ayupov, Panchenko, Pupyrev, "Stale Profile Matching", CC 2024,
 arXiv:2401.17168.)
 """
@@ -13,7 +14,7 @@ from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import NamedTuple
 
-_ALIGNED = 1 << 16  # pairs of blocks between two recognised ones that are looked at
+_ALIGNED = 1 << 12  # pairs of blocks between two recognised ones that are looked at: the work is their square
 
 
 class BlockKeys(NamedTuple):

@@ -2,7 +2,8 @@
 
 ``name:total:head`` (``name total:N head:N`` by dump_gcov) begins a function.  Below it, indented by one or two spaces
 for each level of inlining, come ``line: samples`` with the functions called from there, ``callee:count``.  Inlined code
-ran as part of the outermost function.
+ran as part of the outermost function.  Behind them can come attributes of the function, such as the checksum of its
+control flow: then the numbers of lines are those of pseudo-probes (``-fpseudo-probe-for-profiling``).
 """
 
 import os
@@ -15,6 +16,7 @@ from hugealign.profile.lines import lines as split
 from hugealign.profile.model import Malformed, Place, Profile, ProfileError, count_of, meaningful
 from hugealign.profile.profdata import with_any_version
 from hugealign.profile.source import ProfileSource
+from hugealign.units import counted
 
 _FUNCTION = re.compile(rb"(\S.*)(?::(\d+):| total:(\d+) head:)\d+\Z", re.DOTALL)
 _LINE = re.compile(rb"( +)(\d+)(?:\.(\d+))?: (\d+)((?: +\S+:\d+)*)\s*\Z")
@@ -49,6 +51,9 @@ def _read(lines: Iterable[bytes], source: ProfileSource, profile: Profile) -> No
         return
     counts = LineCounts(profile.room)
     read(lines, profile, counts)
+    if counts.left_out:
+        kept = counted(counts.left_out, "function")
+        profile.notes.append(f"{kept} kept whole: counts of pseudo-probes, contexts or GCC's lines tell no blocks")
     try:
         linecounts.place(counts.functions, source, profile.flow)
     except ProfileError as error:
@@ -59,6 +64,8 @@ def read(lines: Iterable[bytes], profile: Profile, counts: LineCounts | None = N
     """Add the samples in *lines* to *profile*, and those of each line to *counts*."""
     function: Place | None = None
     for number, line in enumerate(lines, 1):
+        if counts is not None and line.lstrip(b" ").startswith(b"!CFGChecksum:"):
+            counts.leave_out()
         if not line or line.startswith((b"#", b" !")):
             continue
         try:
@@ -67,8 +74,9 @@ def read(lines: Iterable[bytes], profile: Profile, counts: LineCounts | None = N
                 function = profile.place(_innermost(name))
                 profile.add(function, count_of(total or total_of_dump))
                 if counts is not None:
-                    # The contexts of one function are not told apart.
-                    counts.begin("" if name.startswith(b"[") else name.decode("utf-8", "surrogateescape"))
+                    # The contexts of one function are not told apart, and GCC does not divide functions by lines.
+                    unknown = name.startswith(b"[") or total_of_dump
+                    counts.begin("" if unknown else name.decode("utf-8", "surrogateescape"))
             elif (found := _LINE.match(line)) and function is not None:
                 indent, *spot, samples, calls = found.groups()
                 if counts is not None:

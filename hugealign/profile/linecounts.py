@@ -9,20 +9,23 @@ import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from hugealign.elf.blockmap import Block, read_blocks
+from hugealign.elf.blockmap import Block, fit, read_blocks
 from hugealign.profile import tools
 from hugealign.profile.model import Flow, MemoryRoom, ProfileError
 from hugealign.profile.source import ProfileSource
 
 _STEP = 4  # bytes between addresses within a block: few lines have less code
 _OFFSET = 0xFFFF  # bits of a line's distance from the first (LLVM's FunctionSamples::getOffset)
+_MOST = 1 << 24  # addresses: 64 MiB of code
 _LINE_LIMIT = 1 << 20  # bytes of what the tool prints of an address
 _SECONDS = 600  # of one run of the tool
+#: Of what it says of a frame.
+_FIELDS: Mapping[str, Callable[[Any], Any]] = {"FunctionName": str, "Line": int, "StartLine": int, "Discriminator": int}
 
 Spot = tuple[int, int]  # a line, counted from the first of the function, and a discriminator
 
@@ -38,7 +41,7 @@ class Inlined:
         """Return the samples of the innermost of *frames*, which begin with it; the outermost is this function."""
         node = self
         for outer, inner in pairwise(reversed(frames)):
-            known = node.calls.get((_spot(outer), str(inner["FunctionName"])))
+            known = node.calls.get((_spot(outer), inner["FunctionName"]))
             if known is None:
                 return 0
             node = known
@@ -50,12 +53,22 @@ class LineCounts:
 
     def __init__(self, room: MemoryRoom) -> None:
         self.functions: dict[str, Inlined] = {}
+        self.left_out = 0
         self._room = room
+        self._name = ""  # of the function that is open
         self._open: list[tuple[int, Inlined]] = []  # the indentation of what later lines can belong to
 
     def begin(self, name: str) -> None:
         """Begin a function; an empty *name* begins one that is left out."""
+        self._name = name
         self._open = [(0, self.functions.setdefault(name, Inlined()))] if name else []
+        self.left_out += not name
+
+    def leave_out(self) -> None:
+        """Leave out the function that is open."""
+        if self._name:
+            del self.functions[self._name]
+            self.begin("")
 
     def line(self, indent: int, spot: Spot, samples: int) -> None:
         """Count a line of the function that is open at *indent*.  Raises ProfileError for too many."""
@@ -78,30 +91,40 @@ class LineCounts:
 def place(counted: Mapping[str, Inlined], source: ProfileSource, flow: Flow) -> None:
     """Add to *flow* what the lines of functions, by name, say of their code.
 
-    Nothing is added for functions without a map of blocks, and for those whose name others have.  Raises ProfileError
-    if llvm-symbolizer is not installed or fails, HugealignError if the map cannot be read.
+    Nothing is added for functions without a map of blocks that fits, and for those whose name others have.  Raises
+    ProfileError if llvm-symbolizer is not installed or fails, or if no code has a line; HugealignError if the map
+    cannot be read.
     """
     functions = source.functions
     known = {name: indices[0] for name in counted if len(indices := functions.by_name.get(name, [])) == 1}
     maps = read_blocks(source.binary, {functions.starts[index] for index in known.values()})
     wanted: list[tuple[Inlined, list[Block]]] = []
-    left = functions.image.file_size  # blocks of a hostile file can be of any size
+    left = _MOST  # functions of a hostile file can lie on each other, and in holes
     for name, index in known.items():
-        blocks = maps.get(functions.starts[index], [])
-        left -= sum(block.size for block in blocks)
-        if left >= 0:
+        start = functions.starts[index]
+        blocks = maps.get(start, [])
+        size = sum(len(_within(block)) for block in blocks)
+        if size <= left and fit(blocks, start, functions.sizes[index]):
+            left -= size
             wanted.append((counted[name], blocks))
     addresses = (address for _, blocks in wanted for block in blocks for address in _within(block))
+    any_line = False
     with contextlib.closing(_frames(source.binary, addresses)) as frames:
         for root, blocks in wanted:
             counts = []
             for block in blocks:
                 found = [next(frames, []) for _ in _within(block)]
-                lines = [those for those in found if those and all(frame["Line"] > 0 for frame in those)]
+                # Without -fdebug-info-for-profiling the first line of a function is not known.
+                lines = [those for those in found if those and all(one["Line"] and one["StartLine"] for one in those)]
                 counts.append(max(map(root.count, lines)) if lines else None)
+                any_line |= bool(lines)
             for block, times in zip(blocks, _settled(counts), strict=True):
-                if times:
+                if times and block.size:
                     flow.run(block.address, block.address + block.size, times)
+    if wanted and not any_line:
+        raise ProfileError(
+            "no code of its functions has a line: the program needs -gline-tables-only -fdebug-info-for-profiling"
+        )
 
 
 def _within(block: Block) -> range:
@@ -121,7 +144,7 @@ def _settled(counts: Sequence[int | None]) -> list[int]:
 
 
 def _spot(frame: Mapping[str, Any]) -> Spot:
-    return (frame["Line"] - frame["StartLine"]) & _OFFSET, _base(frame.get("Discriminator", 0))
+    return (frame["Line"] - frame["StartLine"]) & _OFFSET, _base(frame["Discriminator"])
 
 
 def _base(discriminator: int) -> int:
@@ -139,14 +162,13 @@ def _frames(binary: str, addresses: Iterable[int]) -> Generator[list[dict[str, A
         asked.writelines(f"{address:#x}\n" for address in addresses)
         asked.flush()
         os.lseek(asked.fileno(), 0, os.SEEK_SET)
-        words = [tool, f"--obj={binary}", "--output-style=JSON", "--inlines", "--functions=linkage"]
+        words = [tool, f"--obj={binary}", "--output-style=JSON", "--inlines", "--functions=linkage", "--no-demangle"]
         with tools.output(words, _SECONDS, stdin=asked.fileno()) as stream:
             while line := stream.readline(_LINE_LIMIT):
                 try:
-                    found = json.loads(line)["Symbol"]
-                    yield [
-                        {key: frame[key] for key in ("FunctionName", "Line", "StartLine", "Discriminator")}
-                        for frame in found
+                    found = [
+                        {key: kind(frame[key]) for key, kind in _FIELDS.items()} for frame in json.loads(line)["Symbol"]
                     ]
-                except (ValueError, KeyError, TypeError, RecursionError):
+                except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
                     raise ProfileError(f"{os.path.basename(tool)} prints what is not known here") from None
+                yield found

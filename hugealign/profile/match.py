@@ -89,6 +89,7 @@ class _Names:
         self.functions = functions
         self.stripped: dict[str, list[int]] | None = None
         self.known: dict[Place, int] = {}  # of names that do not belong to exactly one function
+        self.by_file: dict[int, dict[str, list[int]]] = {}  # by the identity of a list, which lives as long
 
     def index(self, place: Place) -> int:
         """Return the index of the function, -1 if there is none."""
@@ -129,9 +130,12 @@ class _Names:
         BOLT numbers local functions in the order of the symbol table, which may differ in another build.
         """
         if len(indices) > 1 and file:
-            name = file.rpartition("/")[2]
-            of_file = [index for index in indices if self.functions.files[index].rpartition("/")[2] == name]
-            indices = of_file or indices
+            by_file = self.by_file.get(id(indices))
+            if by_file is None:
+                by_file = self.by_file[id(indices)] = {}
+                for index in indices:
+                    by_file.setdefault(self.functions.files[index].rpartition("/")[2], []).append(index)
+            indices = by_file.get(file.rpartition("/")[2], indices)
         return indices[ordinal - 1] if 0 < ordinal <= len(indices) else indices[0]
 
 

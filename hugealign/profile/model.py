@@ -10,6 +10,8 @@ from hugealign.numbers import decimal, hexadecimal
 #: (NOWHERE: an address outside every function), else its name and its source file, empty if unknown.
 Place = int | tuple[str, str]
 NOWHERE = -1
+#: The remark about a profile whose addresses say nothing.
+BY_NAME = "is of another build, or has no build-id: functions are matched by name"
 
 _COUNT_LIMIT = (1 << 63) - 1  # a larger number is no count
 _FEW_DIGITS = 19  # numbers with fewer are always below that limit

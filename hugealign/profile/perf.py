@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hugealign.elf.callsites import CallSites
 from hugealign.profile import perf_addresses, perf_text, tools
 from hugealign.profile.lines import lines
-from hugealign.profile.model import Profile, ProfileError
+from hugealign.profile.model import BY_NAME, Profile, ProfileError
 from hugealign.profile.source import ProfileSource
 from hugealign.units import printable
 
@@ -36,9 +36,7 @@ def read(source: ProfileSource, profile: Profile) -> None:
     try:
         _by_address(perf, events, source, profile)
     except _AnotherBuild:
-        profile.notes.append(
-            "is of another build, or has no build-id: functions are matched by name (that build: order --old-binary)"
-        )
+        profile.notes.append(BY_NAME)
         _by_name(script, events, perf_text.TextReader(profile, source.ours))
     if not profile.good:
         raise ProfileError("has no samples")

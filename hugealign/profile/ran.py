@@ -88,7 +88,9 @@ def remarks(profile: Profile, form: str) -> list[str]:
     return [f"{profile.bad} {lines} not {form}{first}, left out", *profile.notes]
 
 
-def check_rate(ran: Ran, force: bool, warn: Callable[[str], None]) -> None:
+def check_rate(
+    ran: Ran, force: bool, warn: Callable[[str], None], advice: str = "give the binary that ran, or --force"
+) -> None:
     """Raise MismatchError unless enough of the samples lie in functions of the binary; with *force*, only warn."""
     matched, unit = ran.matched, ran.unit
     if not matched.total or matched.rate >= LEAST_MATCHED:
@@ -97,6 +99,6 @@ def check_rate(ran: Ran, force: bool, warn: Callable[[str], None]) -> None:
         names = ", ".join(printable(name[:60]) for name, _ in matched.missing[:3])
         raise MismatchError(
             f"only {matched.rate:.0%} of the {unit} are in functions of {printable(ran.binary)} (not: {names}); "
-            "give the binary that ran, or --force"
+            f"{advice}"
         )
     warn(f"only {matched.rate:.0%} of the {unit} found; --force continues anyway")

@@ -369,6 +369,76 @@ def test_counts_of_lines(compiler: str, tmp_path: Path) -> None:
     assert not any(entry.blocks for entry in orderfile.load(str(tmp_path / "order")).entries)
 
 
+INLINED = """\
+int odd(int), even(int), never(int);
+static inline __attribute__((always_inline)) int helped(int x) {
+    if (x > 900)
+        return never(x) - 3 * never(x + 1);
+    return odd(x) * 5 + even(x);
+}
+__attribute__((noinline)) int asked(int x) {
+    if (x & 1)
+        return helped(x);
+    return even(x) + 7;
+}
+"""
+#: The calls of `never` did not run.
+AUTOFDO_INLINED = """\
+_Z5askedi:9000000:900000
+ 0: 900000
+ 1: 900000
+ 3: 450000 _Z4eveni:450000
+ 2: _ZL6helpedi:900000
+  1: 450000
+  3: 450000 _Z3oddi:450000 _Z4eveni:450000
+"""
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_counts_of_inlined_lines(compiler: str, tmp_path: Path) -> None:
+    """The profile has the names of C++'s linker; without first lines of functions nothing is known."""
+    sources = {"lines.cc": INLINED, "called.cc": CALLED.replace(", whole(int)", "").replace(" + whole(9)", "")}
+    words = ("--type", "autofdo", "profile", "-b", "plain", "--itlb-2m", "8", "-o", "order")
+    (tmp_path / "profile").write_text(AUTOFDO_INLINED)
+    work = Work(tmp_path, compiler, "-gline-tables-only", "-fdebug-info-for-profiling", **sources)
+    expected = run(work.build("plain", MAPS[compiler])).returncode
+    work.run(HUGEALIGN, "order", "--blocks", *words)
+    program = work.build("divided", profile="order")
+    assert run(program).returncode == expected
+    assert parts(program) == {"_Z5askedi"}
+    disassemble = ("objdump", "-d", "--disassemble=_Z5askedi", "--disassemble=_Z5askedi.cold")
+    hot, cold = (run(*disassemble[:2], word, program).stdout for word in disassemble[2:])
+    assert "<_Z3oddi>" in hot
+    assert "<_Z5neveri>" not in hot
+    assert "<_Z5neveri>" in cold
+    for flag, strip in (("-gline-tables-only", False), ("-g", True)):
+        work = Work(tmp_path, compiler, flag, **sources)
+        work.build("plain", MAPS[compiler])
+        if strip:
+            run("strip", "-g", "plain", cwd=tmp_path, check=True)
+        done = run(HUGEALIGN, "order", "--blocks", *words, cwd=tmp_path, check=True, **work.settings)
+        assert done.stderr == (
+            "hugealign: warning: profile: no code of its functions has a line: the program needs -gline-tables-only "
+            "-fdebug-info-for-profiling; functions stay whole\n"
+        )
+        assert "\n0 functions divided" in done.stdout
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_pseudo_probes_are_no_lines(compiler: str, tmp_path: Path) -> None:
+    flags = ("-gline-tables-only", "-fdebug-info-for-profiling", "-fno-inline")
+    work = Work(tmp_path, compiler, *flags, **{"lines.c": LINES, "called.c": CALLED})
+    work.build("plain", MAPS[compiler])
+    (tmp_path / "profile").write_text(AUTOFDO.replace("whole:", " !CFGChecksum: 281479271677951\nwhole:"))
+    words = ("--type", "autofdo", "profile", "-b", "plain", "--itlb-2m", "8")
+    done = run(HUGEALIGN, "order", "--blocks", *words, cwd=tmp_path, check=True, **work.settings)
+    assert done.stderr == (
+        "hugealign: warning: profile: 1 function kept whole: "
+        "counts of pseudo-probes, contexts or GCC's lines tell no blocks\n"
+    )
+    assert "\n0 functions divided" in done.stdout
+
+
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_a_build_without_a_map(compiler: str, tmp_path: Path) -> None:
     """Either of the two."""
@@ -383,6 +453,22 @@ def test_a_build_without_a_map(compiler: str, tmp_path: Path) -> None:
         assert not (tmp_path / "none").exists()
     done = run(*words[:2], *words[3:], "--old-binary", "before", "-b", "bare", cwd=tmp_path, **work.settings)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_a_build_without_names_or_code(compiler: str, tmp_path: Path) -> None:
+    """What is missing is said, not what follows from it."""
+    work = Work(tmp_path, compiler, "-g1")
+    work.order(work.build("before", MAPS[compiler]), 11)
+    run("strip", "before", "-o", "stripped", cwd=tmp_path, check=True)
+    run("objcopy", "--only-keep-debug", "before", "before.debug", cwd=tmp_path, check=True)
+    words = (HUGEALIGN, "order", "--blocks", "--type", "preaggregated", "profile", "--itlb-2m", "8")
+    for new, status, message in (
+        ("stripped", 1, "no function that ran in before is in stripped"),
+        ("before.debug", 3, "before.debug: has no code to recognise blocks by; give the program, not its debug file"),
+    ):
+        done = run(*words, "--old-binary", "before", "-b", new, cwd=tmp_path, **work.settings)
+        assert (done.returncode, done.stderr) == (status, f"hugealign: error: {message}\n")
 
 
 @pytest.mark.matrix

@@ -148,6 +148,17 @@ def test_another_program(prog: Path, tmp_path: Path) -> None:
     assert run(HUGEALIGN, *words, "--force").returncode == 1
 
 
+def test_a_build_that_has_none_of_the_functions(prog: Path, tmp_path: Path) -> None:
+    """Of the two builds one is another program: that, and not its map of blocks, is what is wrong."""
+    (tmp_path / "other.c").write_text("int _start(void) { return 0; }\n")
+    run("gcc", "-nostdlib", "other.c", "-o", "other", cwd=tmp_path, check=True)
+    for more in ((), ("--blocks",)):
+        words = ["order", SAMPLES / "stacks.txt", "--old-binary", prog, "-b", tmp_path / "other", *more]
+        done = run(HUGEALIGN, *words)
+        assert done.returncode == 1
+        assert done.stderr.endswith(f"hugealign: error: no function that ran in {prog} is in {tmp_path / 'other'}\n")
+
+
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [
@@ -160,13 +171,14 @@ def test_another_program(prog: Path, tmp_path: Path) -> None:
         (["order", "prog", "-b", "prog"], 3, "prog: is a program"),
         (["order", "list", "-b", "prog", "--type=nosuch"], 2, "--type: unknown"),
         (["order", "list", "-b", "prog", "--type=fdata"], 3, "nothing in it can be read as fdata"),
-        (["order", "list", "-b", "prog", "--cpu=nosuch"], 2, "unknown CPU"),
+        (["order", "list", "-b", "prog", "--cpu=nosuch"], 2, "unknown CPU nosuch"),
         (["order", "list", "-b", "prog", "--itlb-2m=-1"], 2, "--itlb-2m"),
         (["order", "list", "-b", "prog", "--page-size=3M"], 2, "--page-size"),
         (["order", "list", "-b", "prog", "-o", "none/o"], 3, "cannot be written"),
         (["order", "bad", "-b", "prog"], 0, "1 line is not folded"),
         (["order", "list", "--old-binary=prog"], 2, "--old-binary needs -b"),
         (["order", "--diff", "list", "list", "--old-binary=prog", "-b", "prog"], 2, "neither --diff nor --drift"),
+        (["order", "list", "-b", "prog", "--old-binary="], 2, "order: --old-binary: no file"),
         (["order", "list", "-b", "prog", "--old-binary=absent"], 3, "absent: No such file"),
         (["order", "list", "-b", "absent", "--old-binary=prog"], 3, "absent: No such file"),
         (["order", "list", "-b", "list", "--old-binary=prog"], 3, "list: not an ELF file"),
@@ -246,7 +258,7 @@ def test_few_samples_of_perf_are_told(count: int, warned: bool, prog: Path, tmp_
     (tmp_path / "p").write_text(f"prog 7 1.0: 1 cpu-clock:u: \n\t 55555 hot+0x1 ({prog})\n\n" * count)
     done = run(HUGEALIGN, "order", "p", "-b", prog, cwd=tmp_path)
     assert done.returncode == 0
-    assert (f"only {count} samples in {prog}: on small pages" in done.stderr) == warned
+    assert (f"only {count} samples in {prog}: an order made from fewer" in done.stderr) == warned
     (tmp_path / "list").write_text("hot\nmain\n")
     assert run(HUGEALIGN, "order", "list", "-b", prog, cwd=tmp_path, check=True).stderr == ""
 

@@ -13,6 +13,7 @@ from hugealign.elf.callsites import CallSites
 from hugealign.elf.symbols import read_functions
 from tests.commands import branchdata
 from tests.commands.profiles import arcs, build, functions_of, load, named
+from tests.support import HUGEALIGN, run
 
 BASE = 0x5555_5555_4000
 pytestmark = pytest.mark.skipif(not shutil.which("perf"), reason="no perf")
@@ -109,6 +110,17 @@ def test_by_name(prog: Path, tmp_path: Path) -> None:
     record(tmp_path / "data", program)
     [note] = check(tmp_path / "data", prog)
     assert "by name" in note
+    words = [HUGEALIGN, "order", tmp_path / "data", "-b", prog, "--itlb-2m=8"]
+    hint = "matched by name (if you have that build, pass it with --old-binary)\n"
+    assert hint in run(*words, check=True).stderr
+    another = linked(prog, tmp_path / "another", "0x34")
+    done = run(*words, "--old-binary", another, check=True)
+    assert "matched by name\n" in done.stderr  # that one is not it either
+    done = run(HUGEALIGN, "map", prog, "--profile", tmp_path / "data", "--itlb-2m=8", check=True)
+    assert "matched by name\n" in done.stderr
+    done = run(*words[:-1], "--itlb-2m=0")
+    assert done.returncode == 1
+    assert "from fewer than 100 samples can miss more often on small pages than no order, and no window" in done.stderr
 
 
 @pytest.mark.parametrize("build_id", ["none", "0x12"])

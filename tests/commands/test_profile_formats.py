@@ -1,6 +1,7 @@
 """Each text format, by samples that the real tools made of tests/profiles (make.sh), and by hostile ones."""
 
 import gzip
+import re
 import resource
 import site
 import subprocess
@@ -621,5 +622,5 @@ def test_long_hostile_lines_take_no_long_time(prog: Path, tmp_path: Path, form: 
 def test_a_library_that_is_missing(prog: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(site, "main", lambda: None)  # it would run every .pth file again
     monkeypatch.setitem(sys.modules, "yaml", None)
-    with pytest.raises(ProfileError, match="pip install PyYAML"):
+    with pytest.raises(ProfileError, match=rf"\({re.escape(sys.executable)} -m pip install PyYAML"):
         load(SAMPLES / "prog.yaml", prog)

@@ -1,6 +1,7 @@
 """``hugealign adapt`` on this kernel: windows of running processes are huge where they are hot, and never too many."""
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -116,6 +117,29 @@ def test_a_window_that_the_kernel_does_not_split_at_once(arena: Path, monkeypatc
         (done,) = undo([str(process.pid)])
         assert (done.met, process.huge()) == (True, 0)
     assert {asked.count(address) for address in asked} == {4}
+
+
+@pytest.mark.parametrize(("number", "tries"), [(0, 1 + module._AGAIN), (errno.EBUSY, 1)], ids=["silent", "refused"])
+def test_all_tries_are_work(arena: Path, number: int, tries: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a window which is never split takes no more of the time than others.  A refusal is final."""
+    asked: list[int] = []
+
+    def split(_: Adviser, address: int) -> int:
+        asked.append(address)
+        return number
+
+    with running(arena, 4, 2) as process:
+        samples = instructions.sample(process.pid, 2)
+        adapter = module._Adapter(SHORT, 2)
+        assert adapter.adapt(process.pid, samples)
+        monkeypatch.setattr(Adviser, "split", split)
+        adapter.most = 0
+        done = adapter.adapt(process.pid, samples)
+        assert done
+        assert len(done.changes) == process.huge() == 2
+    assert {asked.count(address) for address in asked} == {tries}
+    assert all(change.seconds >= (tries - 1) * module._MOMENT for change in done.changes)
+    assert adapter.pause >= done.changes[-1].seconds / module._WORK
 
 
 def test_never_more_than_so_many_when_the_heat_moves(arena: Path) -> None:

@@ -1,12 +1,15 @@
 """Clang's map of basic blocks: each version by hand, after LLVM's docs/Extensions.rst; and what is refused."""
 
 import mmap
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hugealign.elf.blockmap import Block, _function, _known, _Reader
+from hugealign.elf import blockmap
+from hugealign.elf.blockmap import _SHT, _SHT_V0, Block, _function, _known, _read, _Reader
+from hugealign.elf.image import EM_X86_64, ET_EXEC, Image, Section
 from hugealign.errors import MalformedElfError
 
 ADDRESS = bytes.fromhex("0010400000000000")
@@ -92,3 +95,82 @@ def test_any_bytes_are_a_map_or_refused(data: bytes, version: int, features: int
     except MalformedElfError:
         return
     assert len(blocks) <= len(data)
+
+
+def of_file(path: Path, maps: bytes, size: int = 0, kind: int = _SHT) -> dict[int, list[Block]]:
+    """Read a file that is one section, of *size* bytes; what lies behind *maps* is a hole."""
+    path.write_bytes(maps)
+    size = size or len(maps)
+    with path.open("r+b") as file:
+        file.truncate(size)
+        image = Image(ET_EXEC, EM_X86_64, (), (Section(".llvm_bb_addr_map", kind, 0, 0, 0, size),), size)
+        return _read(file.fileno(), image, None)
+
+
+def mapped(address: int, *numbers: int, count: int = 0) -> bytes:
+    """A function's map, version 2: blocks of eight bytes."""
+    head = bytes([2, 0]) + address.to_bytes(8, "little") + bytes([count or len(numbers)])
+    return head + b"".join(bytes([number, 0, 8, 0]) for number in numbers)
+
+
+def test_functions_of_a_file(tmp_path: Path) -> None:
+    """Not those with clones of blocks, nor code that was not linked; of those folded into one the first."""
+    maps = mapped(0x1000, 0, 3), mapped(0x1000, 0, 4), mapped(0x2000, 0, 1, 1), mapped(0, 0, 1), mapped(0x3000, 0)
+    found = of_file(tmp_path / "file", b"".join(maps))
+    assert {at: [block.number for block in blocks] for at, blocks in found.items()} == {0x1000: [0, 3], 0x3000: [0]}
+
+
+def test_a_map_with_a_hole(tmp_path: Path) -> None:
+    """Zeros cost nothing there: many blocks, calls and successors could be told in a small file."""
+    many = b"\xff\xff\xff\x3f"
+    head = bytes([2, 0]) + ADDRESS
+    for maps, kind in (
+        (ADDRESS + many, _SHT_V0),
+        (head + many, _SHT),
+        (bytes([3, 0x20]) + ADDRESS + b"\1\0\0" + many, _SHT),  # calls
+        (bytes([2, 4]) + ADDRESS + b"\1\0\0\x08\0" + many, _SHT),  # successors
+    ):
+        with pytest.raises(MalformedElfError, match=r"\.llvm_bb_addr_map has a hole"):
+            of_file(tmp_path / "file", maps, 1 << 27, kind)
+        with pytest.raises(MalformedElfError, match="more than 256 MiB"):
+            of_file(tmp_path / "file", maps, (1 << 28) + 1, kind)
+
+
+def test_only_so_many_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted before they are made; and of one function no more are kept than it may have."""
+    monkeypatch.setattr(blockmap, "_MOST", 8)
+    monkeypatch.setattr(blockmap, "MOST_OF_FUNCTION", 3)
+    path = tmp_path / "file"
+    assert len(of_file(path, mapped(0x1000, *range(3)) + mapped(0x2000, *range(5)))[0x2000]) == 4
+    with pytest.raises(MalformedElfError, match="more than 8 basic blocks"):
+        of_file(path, mapped(0x1000, *range(3)) + mapped(0x2000, *range(6)))
+    made: list[int] = []
+    monkeypatch.setattr(blockmap, "Block", lambda number, *_: made.append(number))
+    with pytest.raises(MalformedElfError, match="more than 8 basic blocks"):
+        of_file(path, mapped(0x1000, *range(9)))
+    assert not made
+
+
+@pytest.mark.parametrize(("bound", "most"), [("_MOST", 8), ("_MOST_BYTES", 60)])
+def test_sections_share_the_bounds(bound: str, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may lie on each other."""
+    monkeypatch.setattr(blockmap, bound, most)
+    maps = mapped(0x1000, *range(5))
+    (tmp_path / "file").write_bytes(maps)
+    section = Section(".llvm_bb_addr_map", _SHT, 0, 0, 0, len(maps))
+    with (tmp_path / "file").open("rb") as file:
+        assert _read(file.fileno(), Image(ET_EXEC, EM_X86_64, (), (section,), len(maps)), None)
+        with pytest.raises(MalformedElfError, match="more than"):
+            _read(file.fileno(), Image(ET_EXEC, EM_X86_64, (), (section, section), len(maps)), None)
+
+
+def test_what_the_compiler_thought_of_blocks_that_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blockmap, "MOST_OF_FUNCTION", 1)
+    frequencies = bytes([9, 9, 9])
+    assert len(read(ADDRESS + bytes([3]) + bytes([0, 0, 8, 0, 1, 0, 8, 0, 2, 0, 8, 0]) + frequencies, 2, 2)) == 2
+
+
+def test_more_blocks_than_bytes() -> None:
+    """It is said of the count, not at the end of the bytes."""
+    with pytest.raises(MalformedElfError, match="cut short"):
+        read(ADDRESS + b"\x10" + bytes([0, 0, 16, 1]), 2)

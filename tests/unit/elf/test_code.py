@@ -1,5 +1,6 @@
 """What a function does, whatever its addresses: of both processors."""
 
+import os
 import struct
 from pathlib import Path
 
@@ -99,14 +100,45 @@ def test_all_else_in_a_block_does(tmp_path: Path) -> None:
 
 
 def test_functions_that_lie_on_each_other_are_not_all_read(tmp_path: Path) -> None:
-    """A thousand functions of one mebibyte, in a file of one: a few are read."""
+    """A thousand functions of one mebibyte, in a file of one: a few are read, however little of them are blocks."""
     size = 1 << 20
     (tmp_path / "file").write_bytes(b"\x90" * size)
     text = Segment(PT_LOAD, PF_R | PF_X, 0, 0x1000, size, size, 0x1000)
     image = Image(ET_EXEC, EM_X86_64, (text,), (), size)
     functions = Functions([0x1000] * 1000, [size] * 1000, ["f"] * 1000, [""] * 1000, {"f": [0]}, image=image)
-    blocks = {index: [Block(0, 0x1000, size, False)] for index in range(1000)}
+    blocks = {index: [Block(0, 0x1000, 16, False)] for index in range(1000)}
     assert 1 <= len(code.block_digests(tmp_path / "file", functions, blocks)) <= 4
+    assert 1 <= len(code.digests(tmp_path / "file", functions, range(1000))) <= 4
+
+
+def test_holes_are_not_all_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of any size can consist of them."""
+    size = 1 << 20
+    with (tmp_path / "file").open("wb") as file:
+        file.truncate(100 * size)
+    text = Segment(PT_LOAD, PF_R | PF_X, 0, 0x1000, 100 * size, 100 * size, 0x1000)
+    image = Image(ET_EXEC, EM_X86_64, (text,), (), 100 * size)
+    starts = [0x1000 + size * n for n in range(100)]
+    functions = Functions(starts, [size] * 100, ["f"] * 100, [""] * 100, {"f": [0]}, image=image)
+    asked: list[int] = []
+
+    def read(_: int, wanted: int, at: int) -> bytes:
+        asked.append(at)
+        return bytes(wanted)
+
+    monkeypatch.setattr(code, "_READ_MOST", 7 * size)
+    monkeypatch.setattr(os, "pread", read)
+    assert code.digests(tmp_path / "file", functions, range(100)) == {}
+    assert len(asked) == 7
+
+
+def test_a_function_that_is_too_long_is_not_read(tmp_path: Path) -> None:
+    size = (1 << 20) + 1
+    (tmp_path / "file").write_bytes(b"\x90" * size)
+    text = Segment(PT_LOAD, PF_R | PF_X, 0, 0x1000, size, size, 0x1000)
+    image = Image(ET_EXEC, EM_X86_64, (text,), (), size)
+    functions = Functions([0x1000, 0x1000], [size, size - 1], ["f", "g"], ["", ""], {}, image=image)
+    assert list(code.digests(tmp_path / "file", functions, [0, 1])) == [1]
 
 
 def test_what_cannot_be_read_has_no_digest(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """From what ran to the blocks of functions: which stay, what is counted, and where an offset comes to lie."""
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,7 @@ from hugealign.elf.calls import Calls
 from hugealign.elf.symbols import Functions
 from hugealign.orderfile import FILL, HOT
 from hugealign.ordering import blocks, exttsp, knapsack, unseen
-from hugealign.ordering.blockruns import count
+from hugealign.ordering.blockruns import BlockRuns, _Places, count
 from hugealign.ordering.blocks import divided, laid, share_names
 from hugealign.ordering.compose import compose
 from hugealign.ordering.problem import Problem, of_sorted
@@ -108,6 +109,52 @@ def test_single_addresses_leave_the_order_to_the_compiler() -> None:
     assert laid(seen, {0x1000: MAP}, functions("f", "g"), Matched({0: 1}))[0].numbers == (0, 1, 2)
 
 
+def test_many_long_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The work is in proportion to runs and blocks, not to their product."""
+    followed: list[object] = []
+    monkeypatch.setattr(BlockRuns, "follow", lambda _, *more: followed.append(more))
+    many = [Block(number, 0x1000 + number, 1, False) for number in range(1000)]
+    seen = flow(*((0x1000 + start, 0x1000 + 1000) for start in range(1000)))
+    (one,) = count(seen, [(0, many)])
+    assert len(followed) == 999
+    assert [one.runs(place) for place in (0, 1, 999)] == [10, 20, 10000]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_runs_are_counted_block_by_block(seed: int) -> None:
+    """Of two functions that can lie on each other, with empty blocks and alignment."""
+    draw = random.Random(seed)
+    sides = []
+    for start in (0x1000, draw.choice((0x1008, 0x1040))):
+        at, made = start, []
+        for number in range(6):
+            at += draw.choice((0, 0, 2))
+            made.append(Block(number, at, draw.choice((0, 4, 8)), False))
+            at += made[-1].size
+        sides.append(made)
+    seen = flow()
+    for _ in range(12):
+        start = draw.randrange(0xFF0, 0x1080)
+        seen.run(start, start + draw.randrange(0, 0x60), draw.randrange(1, 100))
+    expected = [BlockRuns(0, sides[0]), BlockRuns(1, sides[1])]
+    places = _Places(expected)
+    for (start, end), times in seen.runs.items():
+        found = places.at(start)
+        if not found:
+            continue
+        one, k, first = found
+        into = one.begun if start <= one.blocks[k].address else one.entered
+        into[k] = into.get(k, 0) + times if into is one.begun else max(into.get(k, 0), times)
+        for at in range(first + 1, len(places.starts)):
+            n, following = places.rows[at]
+            if places.starts[at] >= end or expected[n] is not one:
+                break
+            one.follow(k, following, times)
+            one.begun[following] = one.begun.get(following, 0) + times
+            k = following
+    assert count(seen, [(0, sides[0]), (1, sides[1])]) == expected
+
+
 def test_a_run_ends_with_its_function() -> None:
     found = laid(flow((0x1020, 0x1050)), {0x1000: MAP, 0x1040: OTHER}, functions("f", "g"), Matched({0: 1, 1: 1}))
     assert set(found) == {0}
@@ -132,7 +179,7 @@ def test_all_landing_pads_stay_or_none() -> None:
     ],
 )
 def test_left_whole(names: tuple[str, str], found: list[Block]) -> None:
-    assert not laid(flow((0x1000, 0x1010)), {0x1000: found}, functions(*names), Matched({0: 1}))
+    assert not laid(flow((0x1000, 0x1030)), {0x1000: found}, functions(*names), Matched({0: 1}))
 
 
 def test_functions_of_one_name_keep_the_same() -> None:
@@ -154,6 +201,14 @@ def test_functions_of_one_name_stay_whole() -> None:
     seen.run(0x1000, 0x1001, 1_000_000)
     assert not laid(seen, {0x1000: MAP}, names, Matched({0: 1_000_000}))
     assert laid(seen, {0x1000: MAP}, functions("f", "g"), Matched({0: 1_000_000}))
+
+
+def test_functions_of_one_name_stay_whole_if_the_profile_is_of_another_build() -> None:
+    """However complete: a function that is new can have the name, and be hot."""
+    seen = flow((0x1000, 0x1010))
+    names, counted = functions("f", "f"), count(seen, [(0, MAP)])
+    assert not laid(seen, {0x1000: MAP, 0x1040: OTHER}, names, Matched({0: 1}), counted=counted)
+    assert laid(seen, {0x1000: MAP, 0x1040: OTHER}, functions("f", "g"), Matched({0: 1}), counted=counted)
 
 
 def test_functions_of_one_name_are_told_apart_by_units() -> None:

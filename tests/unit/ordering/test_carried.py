@@ -1,14 +1,22 @@
 """What ran of one build, in terms of another."""
 
+from dataclasses import replace
+
 import pytest
 
 from hugealign.elf.blockmap import Block
+from hugealign.elf.symbols import Functions
+from hugealign.errors import HugealignError
+from hugealign.ordering import blocks, exttsp
 from hugealign.ordering import carried as module
-from hugealign.ordering.carried import carried
+from hugealign.ordering.blocks import laid
+from hugealign.ordering.carried import _digested, _offset, _Pair, carried
+from hugealign.ordering.order import carry
 from hugealign.ordering.partners import BlockKeys
-from hugealign.profile.match import Matched
+from hugealign.profile.debugfiles import DebugFiles
+from hugealign.profile.match import Build, Matched
 from hugealign.profile.model import Flow
-from hugealign.profile.ran import Ran
+from hugealign.profile.ran import MismatchError, Ran
 from tests.unit.ordering.test_blocks import functions
 
 #: f of five blocks, of which 1 and 3 are alike; g of two.  In the new build f has a block more, and lies elsewhere.
@@ -117,6 +125,192 @@ def test_without_blocks_only_functions_are_carried() -> None:
 def test_a_thin_profile_divides_nothing() -> None:
     """What counts is what the profile says of the old build."""
     seen = flow((0x1000, 0x1020), complete=False)
-    _, found = carried(old("f", "g", flow=seen), "new", functions("f", "g"), seen)
+    ran, found = carried(old("f", "g", flow=seen), "new", functions("f", "g"), seen)
     assert found.moved is not None
     assert not found.moved.counted
+    assert not ran.matched.complete
+
+
+def local(*files: str, names: tuple[str, ...] = ("f", "f")) -> Functions:
+    """Functions, of which some can have one name, of these source files."""
+    return replace(functions(*names), files=list(files), sizes=[0x18, 0x18])
+
+
+#: Of both builds.
+ALIKE = {start: [Block(number, start + 8 * number, 8, False) for number in range(3)] for start in (0x1000, 0x1040)}
+
+
+@pytest.fixture
+def alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both builds are the same."""
+    monkeypatch.setattr(module, "require_blocks", lambda *_: ALIKE)
+    code = {0: [b"a", b"b", b"c"], 1: [b"g", b"h", b"i"]}
+    monkeypatch.setattr(module, "block_digests", lambda _, __, blocks: {index: code[index] for index in blocks})
+
+
+@pytest.mark.usefixtures("alike")
+def test_local_functions_of_one_name_and_file_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a/x.c and b/x.c, whose directories a symbol table does not have."""
+    seen = flow((0x1000, 0x1008), (0x1040, 0x1048), (0x1048, 0x1050))
+    ran = replace(old("f", "f", flow=seen), functions=local("a/x.c", "b/x.c"))
+    again, found = carried(ran, "new", local("x.c", "x.c"), seen)
+    assert found.moved is not None
+    assert again.matched.samples == {0: 90, 1: 10}
+    assert {one.index: [one.runs(place) for place in range(3)] for one in found.moved.counted} == {
+        0: [10, 0, 0],
+        1: [10, 10, 0],
+    }
+    assert found.moved.whole == 0
+    # By names alone clang's list would not tell one from another that was not there.
+    monkeypatch.setattr(blocks, "orders", lambda graphs: [exttsp.ordered(graph) for graph in graphs])
+    assert not laid(seen, ALIKE, again.functions, again.matched, counted=found.moved.counted)
+    assert laid(seen, ALIKE, ran.functions, ran.matched)
+
+
+@pytest.mark.usefixtures("alike")
+@pytest.mark.parametrize("other", [0, 1])
+def test_a_function_of_the_same_name_and_file_counts_before_a_hotter_one(other: int) -> None:
+    """One of two is gone; the other has not changed."""
+    seen = flow((0x1000, 0x1008), (0x1040, 0x1048))
+    seen.run(ALIKE[0x1000 + 0x40 * other][1].address, ALIKE[0x1000 + 0x40 * other][2].address, 1000)
+    files = ["y.c", "y.c"]
+    files[other] = "x.c"
+    ran = replace(old("f", "f", flow=seen), functions=local(*files))
+    new = Functions([0x1000], [0x38], ["f"], ["y.c"], {"f": [0]})
+    _, found = carried(ran, "new", new, seen)
+    assert found.moved is not None
+    (f,) = found.moved.counted
+    assert f.runs(1) == 0
+    assert found.moved.whole == 0
+
+
+@pytest.mark.usefixtures("alike")
+@pytest.mark.parametrize("hotter", [0, 1])
+def test_of_two_clones_the_hotter_one_counts(hotter: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are one function in the new build; neither has changed too much."""
+    code = [b"a", b"b", b"c"]
+    monkeypatch.setattr(module, "block_digests", lambda _, __, blocks: dict.fromkeys(blocks, code))
+    seen = flow((0x1000, 0x1008), (0x1040, 0x1048))
+    start = 0x1000 + 0x40 * hotter
+    seen.run(start, start + 8, 1000)
+    seen.run(start + 0x10, start + 0x18, 7)
+    names = ("f.isra.0", "f.constprop.0")
+    ran = replace(old(*names, flow=seen), functions=local("", "", names=names))
+    _, found = carried(ran, "new", Functions([0x1000], [0x38], ["f"], [""], {"f": [0]}), seen)
+    assert found.moved is not None
+    (f,) = found.moved.counted
+    assert [f.runs(place) for place in range(3)] == [1010, 0, 7]
+    assert found.moved.whole == 0
+
+
+@pytest.mark.usefixtures("alike")
+def test_blocks_that_were_entered_in_their_middle_stay() -> None:
+    seen = flow((0x1000, 0x1008), (0x1014, 0x1018))
+    _, found = carried(old("f", "g", flow=seen), "new", functions("f", "g"), seen)
+    assert found.moved is not None
+    (f,) = (one for one in found.moved.counted if one.index == 0)
+    assert [f.runs(place) for place in range(3)] == [10, 0, 10]
+
+
+@pytest.mark.parametrize("changed", [NEW[0x1000][:1], NEW[0x1000][1:], [*NEW[0x1000], Block(9, 0x1038, 8, False)]])
+def test_what_cannot_be_divided_in_the_new_build(changed: list[Block], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a single block, has no entry, or the map is of another file."""
+    maps = {"old": OLD, "new": {**NEW, 0x1000: changed}}
+    monkeypatch.setattr(module, "require_blocks", lambda path, _: maps[path])
+    seen = flow((0x1000, 0x1020), (0x1040, 0x1048))
+    _, found = carried(old("f", "g", flow=seen), "new", functions("f", "g"), seen)
+    assert found.moved is not None
+    assert [one.index for one in found.moved.counted] == [1]
+    assert found.moved.whole == 1
+
+
+def test_a_function_without_a_name_is_not_found() -> None:
+    seen = flow((0x1000, 0x1020), (0x1040, 0x1048))
+    new = functions("f", "")
+    ran, found = carried(old("f", "", flow=seen), "new", replace(new, by_name={"f": [0], "": [1]}), seen)
+    assert (ran.matched.samples[0], found.ran, found.again) == (90, 2, 1)
+
+
+def test_code_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one function: it has not changed.  Of all, as in a debug file: an error, for either build."""
+    seen = flow((0x1000, 0x1020), (0x1040, 0x1048))
+    for build in ("old", "new"):
+        with monkeypatch.context() as here:
+            here.setitem(CODE, build, {1: [b"g", b"h"]})
+            _, found = carried(old("f", "g", flow=seen), "new", functions("f", "g"), seen)
+            assert found.moved is not None
+            assert [one.index for one in found.moved.counted] == [1]
+            assert found.moved.whole == 0
+            here.setitem(CODE, build, {})
+            with pytest.raises(HugealignError, match=f"^{build}: has no code to recognise blocks by"):
+                carried(old("f", "g", flow=seen), "new", functions("f", "g"), seen)
+
+
+def test_hashes_of_one_build_alone_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, after = (
+        {start: [replace(block, hash=7 + block.number << 16) for block in blocks] for start, blocks in maps.items()}
+        for maps in (OLD, NEW)
+    )
+    for maps in ({"old": before, "new": NEW}, {"old": OLD, "new": after}):
+        monkeypatch.setattr(module, "require_blocks", lambda path, _, maps=maps: maps[path])
+        seen = flow((0x1000, 0x1020), (0x1040, 0x1048))
+        _, found = carried(old("f", "g", flow=seen), "new", functions("f", "g"), seen)
+        assert found.moved is not None
+        assert (found.moved.seen, found.moved.again) == (5, 5)
+
+
+def test_hashes_tell_operands_apart_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of the same instructions, in another order, whose operands differ: these are recognised."""
+    old_hashes, new_hashes = ([0x1_0001, 0x5_0002, 0x6_0002], [0x1_0001, 0x6_0002, 0x5_0002])
+    maps = {
+        name: {start: [replace(block, hash=known << 16) for block, known in zip(blocks, hashes, strict=True)]}
+        for name, hashes in (("old", old_hashes), ("new", new_hashes))
+        for start, blocks in ((0x1000, ALIKE[0x1000]),)
+    }
+    monkeypatch.setattr(module, "require_blocks", lambda path, _: maps[path])
+    seen = flow((0x1000, 0x1008), (0x1008, 0x1010))
+    _, found = carried(old("f", "g", flow=seen), "new", functions("f", "g"), seen)
+    assert found.moved is not None
+    (f,) = found.moved.counted
+    assert [f.runs(place) for place in range(3)] == [10, 0, 10]
+
+
+def test_the_size_is_the_looser_key() -> None:
+    two = [Block(0, 0x1000, 8, False), Block(1, 0x1008, 5, False)]
+    assert _digested([b"a", b"b"], two) == [BlockKeys(b"a", 8), BlockKeys(b"b", 5)]
+
+
+def test_where_a_byte_lies_in_the_new_build() -> None:
+    pair = _Pair(OLD[0x1000], [Block(0, 0x2000, 8, False), Block(1, 0x2008, 4, False)], {0: 0, 2: 1})
+    assert [_offset(pair, at, 0x1000, 0x2000) for at in (0, 7, 8, 0x10, 0x13, 0x17, 0x18)] == [
+        0, 7, None, 8, 11, 11, None,
+    ]  # fmt: skip
+
+
+def test_the_builds_of_a_profile_stay() -> None:
+    """The report has a line for each."""
+    ran = old("f", "g", flow=Flow())
+    builds = [Build("ab", 100, 90, 0, 0.0)]
+    again, _ = carried(replace(ran, matched=replace(ran.matched, builds=builds)), "new", functions("f", "g"))
+    assert again.matched.builds == builds
+
+
+def test_nothing_is_there_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Said before anything of blocks."""
+    monkeypatch.setattr(module, "require_blocks", lambda *_: 1 / 0)
+    seen = flow((0x1000, 0x1020))
+    with pytest.raises(MismatchError, match="no function that ran in old is in new"):
+        carried(old("f", "g", flow=seen), "new", functions("h", "i"), seen)
+
+
+def test_too_little_is_there_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 110 samples 10; to name the binary that ran is no help, because it was named."""
+    monkeypatch.setattr("hugealign.ordering.order.functions_of", lambda _: functions("h", "g"))
+    warned: list[str] = []
+    ran = old("f", "g", flow=Flow())
+    with pytest.raises(MismatchError, match=r"^only 9% .* \(not: f, \(no function\)\); too little of the program"):
+        carry(ran, "new", DebugFiles([]), None, False, warned.append)
+    assert not warned
+    again, _ = carry(ran, "new", DebugFiles([]), None, True, warned.append)
+    assert again.matched.samples == {1: 10}
+    assert len(warned) == 1

@@ -24,7 +24,11 @@ def blocks(text: str) -> list[BlockKeys]:
         ("zzzz", "zzzz", {0: 0, 1: 1, 2: 2, 3: 3}),  # all are
         ("axYb", "apqRb", {0: 0, 1: 2, 2: 3, 3: 4}),  # changed: by size
         ("axyb", "apqb", {0: 0, 1: 1, 2: 2, 3: 3}),  # changed, as many: by place
+        ("axyb", "aPQb", {0: 0, 1: 1, 2: 2, 3: 3}),  # of other sizes, too
+        ("abxy", "abPQ", {0: 0, 1: 1, 2: 2, 3: 3}),  # behind the last
         ("axb", "aPQb", {0: 0, 2: 3}),  # neither
+        ("axcyb", "aPcQRb", {0: 0, 1: 1, 2: 2, 4: 5}),
+        ("abcxd", "acYbd", {0: 0, 1: 3, 2: 1, 4: 4}),  # what lies between them has a partner elsewhere
         ("x", "y", {0: 0}),  # the entry is the entry
         ("", "abc", {}),
         ("abc", "", {}),
@@ -44,17 +48,19 @@ def test_no_block_has_two_partners(seed: int) -> None:
     assert partners(old, old) == {place: place for place in range(len(old))}
 
 
-@pytest.mark.parametrize("kind", ["alike", "two", "different"])
+@pytest.mark.parametrize("kind", ["alike", "two", "different", "stretches"])
 def test_the_work_is_bounded(kind: str) -> None:
-    """Of 65,536 blocks, the most that a function may have, all alike, alternating, or none the same in both builds."""
+    """Of 65,536 blocks, the most that a function may have, all alike, alternating, or none the same in both builds; or
+    stretches of 256 that differ, whose sizes alternate.
+    """
     count = 1 << 16
-    old, new = (
-        [
-            BlockKeys({"alike": 0, "two": place % 2, "different": (side, place)}[kind], place % 3)
-            for place in range(count)
-        ]
-        for side in range(2)
-    )
+
+    def key(side: int, place: int) -> BlockKeys:
+        if kind == "stretches":
+            return BlockKeys((side if place % 257 else 2, place), place % 257 % 2 * (2 + side))
+        return BlockKeys({"alike": 0, "two": place % 2, "different": (side, place)}[kind], place % 3)
+
+    old, new = ([key(side, place) for place in range(count)] for side in range(2))
     began = time.process_time()
     partners(old, new[1:])
     assert time.process_time() - began < 5

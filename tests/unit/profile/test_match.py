@@ -1,0 +1,34 @@
+"""The functions of a profile, by names that several have."""
+
+import time
+
+from hugealign.elf.symbols import Functions
+from hugealign.profile.match import indices
+
+
+def functions(*files: str) -> Functions:
+    """Local functions of one name, one from each of *files*, and as many clones of another."""
+    names = ["f"] * len(files) + [f"g.constprop.{number}" for number in range(len(files))]
+    by_name: dict[str, list[int]] = {}
+    for index, name in enumerate(names):
+        by_name.setdefault(name, []).append(index)
+    sizes = [16] * len(names)
+    return Functions(list(range(0x1000, 0x1000 + 16 * len(names), 16)), sizes, names, [*files, *files], by_name)
+
+
+def test_by_file_then_by_number() -> None:
+    known = functions("a.c", "b.c", "sub/b.c", "")
+    for name, first in (("f", 0), ("g", 4)):
+        places = [(name, "b.c"), (name, "/src/b.c"), (name, "a.c"), (name, "c.c"), (name, ""), (f"{name}/b.c/2", "")]
+        assert indices(places, known) == [first + place for place in (1, 1, 0, 0, 0, 2)]
+    assert indices([("f/3", ""), ("f/9", ""), ("h", "a.c")], known) == [2, 0, -1]
+
+
+def test_many_functions_of_one_name() -> None:
+    """The time is in proportion to their number."""
+    files = [f"{number}.c" for number in range(20_000)]
+    known = functions(*files)
+    began = time.process_time()
+    assert indices([("f", file) for file in files], known) == [*range(20_000)]
+    assert indices([("g", file) for file in files], known) == [*range(20_000, 40_000)]
+    assert time.process_time() - began < 5
