@@ -9,7 +9,7 @@ import os
 import re
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -50,39 +50,50 @@ class Calls:
     @cached_property
     def _calls(self) -> "array[int]":
         """Each call as one number: the caller, then the callee."""
-        found: set[int] = set()
-        for caller, callee in _pairs(self._path, self._functions):
-            found.add(caller << 32 | callee)
-            if len(found) == _PAIRS:
-                break
-        return array("Q", sorted(found))
+        return gathered(_pairs(self._path, self._functions))
 
     @cached_property
-    def _forth(self) -> "_Table":
-        return _table(self._calls, len(self._functions))
+    def _forth(self) -> "Table":
+        return table(self._calls, len(self._functions))
 
     @cached_property
-    def _back(self) -> "_Table":
-        return _table(sorted((pair & _INDEX) << 32 | pair >> 32 for pair in self._calls), len(self._functions))
+    def _back(self) -> "Table":
+        return table(turned(self._calls), len(self._functions))
+
+
+def gathered(pairs: Iterable[tuple[int, int]]) -> "array[int]":
+    """Return *pairs* of functions as numbers, sorted, without those that come again, and no more than `_PAIRS`."""
+    found: set[int] = set()
+    for first, second in pairs:
+        found.add(first << 32 | second)
+        if len(found) == _PAIRS:
+            break
+    return array("Q", sorted(found))
+
+
+def turned(pairs: Sequence[int]) -> list[int]:
+    """Return sorted *pairs* with the second function of each first, sorted."""
+    return sorted((pair & _INDEX) << 32 | pair >> 32 for pair in pairs)
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class Table:
     """For each function some *others*, all in one array: function n has those from ``begin[n]`` to ``begin[n + 1]``."""
 
     begin: "array[int]"
     others: "array[int]"
 
     def of(self, index: int) -> "array[int]":
+        """Return the others of function *index*."""
         return self.others[self.begin[index] : self.begin[index + 1]]
 
 
-def _table(pairs: Sequence[int], count: int) -> _Table:
+def table(pairs: Sequence[int], count: int) -> Table:
     """Return the table of the sorted *pairs*: for each first, all below *count*, its seconds."""
     begin = array("Q", bytes(8 * (count + 1)))
     for pair in pairs:
         begin[(pair >> 32) + 1] += 1
-    return _Table(array("Q", accumulate(begin)), array("I", (pair & _INDEX for pair in pairs)))
+    return Table(array("Q", accumulate(begin)), array("I", (pair & _INDEX for pair in pairs)))
 
 
 def _pairs(path: str | os.PathLike[str], functions: Functions) -> Iterator[tuple[int, int]]:
@@ -92,14 +103,14 @@ def _pairs(path: str | os.PathLike[str], functions: Functions) -> Iterator[tuple
     found = {EM_X86_64: _x86_64, EM_AARCH64: _aarch64}.get(image.e_machine)
     if found is None:
         return
-    for code, start in _code(path, image):
+    for code, start in pieces(path, image):
         for site, callee in found(code, start, at):
             caller = bisect_right(starts, site) - 1
             if 0 <= caller != callee and site - starts[caller] < sizes[caller]:
                 yield caller, callee
 
 
-def _code(path: str | os.PathLike[str], image: Image) -> Iterator[tuple[bytes, int]]:
+def pieces(path: str | os.PathLike[str], image: Image) -> Iterator[tuple[bytes, int]]:
     """Yield the code of a file in pieces, each with the bytes behind that an instruction can need, and its address."""
     left = _MOST
     with suppress(OSError, OverflowError), using(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)) as fd:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from hugealign.elf.calls import Calls
+from hugealign.elf.references import References
 from hugealign.lab.geometry import Geometry, named
 from hugealign.lab.placement import WINDOW, ordered
 from hugealign.lab.ran import Traced, traced
@@ -68,8 +69,10 @@ def order_of_trace(
     problem = Problem(ran.matched, ran.functions, WindowRoom(WINDOW, budget.windows), parts=parts(laid))
     sequence = sort(ran.matched, ran.functions)
     misses = _simulated(found, laid, problem, sequence, processors, budget, progress) if processors else None
-    filled = replace(problem, fill=Calls(ran.binary, whole.functions) if fill else None)
-    return Order(ran, budget, of_sorted(filled, sequence, misses.chosen if misses else None), misses, laid)
+    if fill:
+        code = ran.binary, whole.functions
+        problem = replace(problem, fill=Calls(*code), references=References(*code))
+    return Order(ran, budget, of_sorted(problem, sequence, misses.chosen if misses else None), misses, laid)
 
 
 def _entries(cpu: Geometry) -> int:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hugealign.elf.calls import Calls
+from hugealign.elf.references import References
 from hugealign.errors import HugealignError
 from hugealign.orderfile import load
 from hugealign.ordering import named, sorting
@@ -73,7 +74,8 @@ def drift(
     if not count:
         raise HugealignError(f"{printable(order)}: asks for no huge windows, so none hold any heat")
     calls = Calls(binary, ran.functions)
-    problem = Problem(ran.matched, ran.functions, WindowRoom(page_size, count), calls, calls)
+    references = References(binary, ran.functions)
+    problem = Problem(ran.matched, ran.functions, WindowRoom(page_size, count), calls, calls, references)
     indices = list(dict.fromkeys(named.indices(current, order, ran.functions, binary)))
     # The order file says what lies where; it is not planned again.
     old = of_sorted(Problem(ran.matched, ran.functions, WindowRoom(page_size, _ALL)), Sorted(indices))

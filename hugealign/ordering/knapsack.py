@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import frexp
 
 from hugealign.elf.calls import Calls
+from hugealign.elf.references import References
 from hugealign.elf.symbols import Functions
 from hugealign.elf.windows import align_up
 
@@ -20,6 +21,9 @@ _BESIDE = (0.2, 0.14, 0.1, 0.07)
 _NEAR = [(side * distance, chance) for distance, chance in enumerate(_BESIDE, 1) for side in (-1, 1)]
 _CALLED = _CALLS = 0.25
 _CALLERS = 32  # with more, the share of each is next to nothing
+#: How likely a function is to run because one that ran refers to it without calling it: one of many in a table does.
+#: Those that refer to a function that ran share the chance of callers, since it was reached through one of them.
+_REFERRED = 0.05
 #: How much of these chances a function passes on that is only likely to run.
 _PASSED_ON = 0.5
 #: The worth of having run at all, in units of the least worth of the functions that ran; how much each ran is added.
@@ -27,12 +31,17 @@ UNSEEN = 0.5
 
 
 def densest(
-    functions: Functions, worth: Mapping[int, float], room: int, usual: int, calls: Calls | None = None
+    functions: Functions,
+    worth: Mapping[int, float],
+    room: int,
+    usual: int,
+    calls: Calls | None = None,
+    references: References | None = None,
 ) -> dict[int, float]:
     """Return the functions that are worth the most per byte and fit into *room* bytes, aligned to *usual* bytes.
 
-    *worth* has all functions that ran.  With *calls*, functions that are likely to run compete too.  The densest come
-    first, each with the probability that it runs: 1 for a function that ran.
+    *worth* has all functions that ran.  With *calls*, and *references*, functions that are likely to run compete too.
+    The densest come first, each with the probability that it runs: 1 for a function that ran.
     """
     unseen = UNSEEN * min((value for value in worth.values() if value > 0), default=1.0)
     size = _sizes(functions, usual)
@@ -44,15 +53,22 @@ def densest(
         if left < 0 and -density >= unseen / usual:
             calls = None  # nothing that did not run comes before those that fill the room
             break
-    return _chosen(functions, heap, worth, unseen, room, size, calls)
+    return _chosen(functions, heap, worth, unseen, room, size, calls, references)
 
 
-def likely(functions: Functions, ran: Iterable[int], room: int, usual: int, calls: Calls) -> dict[int, float]:
+def likely(
+    functions: Functions,
+    ran: Iterable[int],
+    room: int,
+    usual: int,
+    calls: Calls,
+    references: References | None = None,
+) -> dict[int, float]:
     """Return functions that are likely to run, given those that *ran*, which are left out; they fit into *room* bytes.
 
     The densest come first, each with the probability that it runs.
     """
-    return _chosen(functions, [], dict.fromkeys(ran), 1.0, room, _sizes(functions, usual), calls)
+    return _chosen(functions, [], dict.fromkeys(ran), 1.0, room, _sizes(functions, usual), calls, references)
 
 
 def smallest(functions: Functions, parts: Iterable[int], room: int) -> set[int]:
@@ -93,6 +109,7 @@ def _chosen(
     room: int,
     size: Sequence[int],
     calls: Calls | None,
+    references: References | None,
 ) -> dict[int, float]:
     """Take the densest functions that fit; *heap* has some that *ran*, each as (minus its density, index, 1).
 
@@ -112,6 +129,11 @@ def _chosen(
         callers = calls.callers(index)
         if len(callers) <= _CALLERS:
             reasons += [(caller, _CALLS / len(callers)) for caller in callers if waiting[caller]]
+        if references:
+            reasons += [(other, _REFERRED) for other in references.made(index) if waiting[other]]
+            users = references.had(index)
+            if len(users) <= _CALLERS:
+                reasons += [(user, _CALLS / len(users)) for user in users if waiting[user]]
         for other, chance in reasons:
             chances[other] = 1.0 - (1.0 - chances.get(other, 0.0)) * (1.0 - chance * share)
         return [other for other, _ in reasons]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from hugealign.elf.blockmap import require_blocks
 from hugealign.elf.calls import Calls
 from hugealign.elf.compileunits import read_units
+from hugealign.elf.references import References
 from hugealign.elf.symbols import functions_of
 from hugealign.errors import HugealignError
 from hugealign.orderfile import OrderFile
@@ -153,12 +154,14 @@ def of_ran(
     warn: Callable[[str], None] = silent,
 ) -> Order:
     """Return the order of the functions that *ran*, and with *flow* of their blocks.  Raises HugealignError."""
-    calls = Calls(ran.binary, ran.functions)
+    calls, references = Calls(ran.binary, ran.functions), References(ran.binary, ran.functions)
     found = None
     if flow is not None:
         ran, found = of_blocks(ran, flow, warn, again)
     room = WindowRoom(page_size, budget.windows)
-    problem = Problem(ran.matched, ran.functions, room, calls, calls if fill else None, parts(found))
+    problem = Problem(ran.matched, ran.functions, room, calls, parts=parts(found))
+    if fill:
+        problem = replace(problem, fill=calls, references=references)
     return Order(ran, budget, plan(problem), blocks=found, carried=again)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hugealign.elf.calls import Calls
+from hugealign.elf.references import References
 from hugealign.elf.symbols import Functions
 from hugealign.errors import HugealignError
 from hugealign.orderfile import COLD, FILL, HOT
@@ -23,7 +24,7 @@ class Problem:
 
     *calls* are the calls in the code; they help to sort the functions of an incomplete profile.  With *fill*, calls
     too, other functions that are likely to run get the room that is left, or, if nothing or everything is huge, a place
-    beside those that ran.
+    beside those that ran.  *references* tell more of these for huge windows; on small pages they did not help.
     """
 
     matched: Matched
@@ -31,6 +32,7 @@ class Problem:
     room: WindowRoom
     calls: Calls | None = None
     fill: Calls | None = None
+    references: References | None = None
     #: The part that leaves each divided function, as a function of its own.
     parts: Mapping[int, int] = field(default_factory=dict)
 
@@ -88,7 +90,7 @@ def _select(problem: Problem, order: Sorted, space: int, end: int, usual: int) -
     matched, functions, fill = problem.matched, problem.functions, problem.fill
     if end > space > 0:
         worth = sorting.worth(order.hot, matched, functions)
-        inside = knapsack.densest(functions, worth, space - functions.lead, usual, fill)
+        inside = knapsack.densest(functions, worth, space - functions.lead, usual, fill, problem.references)
         return _Selected(inside, {index: chance for index, chance in inside.items() if index not in matched.samples})
     if not fill:
         return _Selected(None, {})
@@ -99,7 +101,8 @@ def _select(problem: Problem, order: Sorted, space: int, end: int, usual: int) -
     else:
         scattered = unseen.scattered(matched, len(functions) - len(problem.parts))
         left = end // _BEHIND if scattered else unseen.room(matched, functions)
-    return _Selected(None, knapsack.likely(functions, matched.samples, left, usual, fill), room)
+    references = problem.references if space else None
+    return _Selected(None, knapsack.likely(functions, matched.samples, left, usual, fill, references), room)
 
 
 def _filled(problem: Problem, order: Sorted, kinds: Kinds, selected: _Selected, usual: int) -> Kinds:

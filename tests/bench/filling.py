@@ -12,6 +12,7 @@ from typing import Any
 from unittest import mock
 
 from hugealign.elf.calls import Calls
+from hugealign.elf.references import References
 from hugealign.elf.symbols import Functions, read_functions
 from hugealign.lab.files import find
 from hugealign.lab.placement import WINDOW, Placement, ordered
@@ -29,16 +30,17 @@ from tests.bench.peers.profiles import sampled
 from tests.bench.peers.program import WORK
 
 SAMPLES = (1000, 10_000)
-COUNTS = (0, 1, 2, 4, 8)
+COUNTS = (0, 1, 2, 4, 8, 16)
 SCALES = (0.5, 2.0)
-_CHANCES = ("_BESIDE", "_CALLED", "_CALLS")
+_CHANCES = ("_BESIDE", "_CALLED", "_CALLS", "_REFERRED")
 
 
 def ways() -> Iterator[tuple[str, dict[str, float]]]:
     """Yield the variants to compare: a name, and the factors for the chances that each reason gives."""
-    yield "filled with what lies near", {"_CALLED": 0.0, "_CALLS": 0.0}
-    yield "and callees", {"_CALLS": 0.0}
-    yield "and callers", {}
+    yield "filled with what lies near", {"_CALLED": 0.0, "_CALLS": 0.0, "_REFERRED": 0.0}
+    yield "and callees", {"_CALLS": 0.0, "_REFERRED": 0.0}
+    yield "and callers", {"_REFERRED": 0.0}
+    yield "and what refers to others", {}
     for scale in SCALES:
         yield f"all, {scale} times as likely", dict.fromkeys(_CHANCES, scale)
 
@@ -60,25 +62,29 @@ def with_callers(ran: Matched, flat: Matched) -> Matched:
 
 def changed(scales: dict[str, float]) -> dict[str, Any]:
     """Return the chances of `knapsack`, multiplied by *scales*."""
-    beside, called, calls = (scales.get(name, 1.0) for name in _CHANCES)
+    beside, called, calls, referred = (scales.get(name, 1.0) for name in _CHANCES)
     return {
         "_BESIDE": tuple(chance * beside for chance in knapsack._BESIDE),
         "_CALLED": knapsack._CALLED * called,
         "_CALLS": knapsack._CALLS * calls,
+        "_REFERRED": knapsack._REFERRED * referred,
     }
 
 
-def tried(functions: Functions, ran: Matched, calls: Calls) -> Iterator[tuple[str, int, list[int]]]:
+def tried(
+    functions: Functions, ran: Matched, calls: Calls, references: References
+) -> Iterator[tuple[str, int, list[int]]]:
     """Yield the name of each variant, a number of windows, and its order for that number."""
     alone, found = sort(ran, functions), sort(ran, functions, calls)
     for count in COUNTS:
         room = WindowRoom(WINDOW, count)
-        for name, given in (("what was sampled", alone), ("and the code's calls", found)):
-            plan = of_sorted(Problem(ran, functions, room), given, count)
+        for name, order in (("what was sampled", alone), ("and the code's calls", found)):
+            plan = of_sorted(Problem(ran, functions, room), order, count)
             yield name, count, [placed.index for placed in plan.placed]
         for name, scales in ways():
             with mock.patch.multiple(knapsack, **changed(scales)):
-                plan = of_sorted(Problem(ran, functions, room, fill=calls), found, count)
+                given = references if scales.get("_REFERRED", 1.0) else None
+                plan = of_sorted(Problem(ran, functions, room, fill=calls, references=given), found, count)
             yield name, count, [placed.index for placed in plan.placed]
 
 
@@ -96,14 +102,16 @@ def main() -> None:
         functions = read_functions(binary)
         ran, _ = profile(train, find(train.description.files, binary), functions)
         file = find(test.description.files, binary)
-        calls = Calls(binary, functions)
+        calls, references = Calls(binary, functions), References(binary, functions)
         spots = spots_of(train, find(train.description.files, binary), functions)
         for samples, stacks in ((samples, stacks) for samples in SAMPLES for stacks in (False, True)):
             flat = Matched(sampled(spots, samples).samples, {}, samples, samples)
             title = f"{program}, {samples:,}{' with callers' if stacks else ''}"
             layouts: list[tuple[Placement, list[int]]] = [
                 (ordered(test, file, name, functions, order), [count])
-                for name, count, order in tried(functions, with_callers(ran, flat) if stacks else flat, calls)
+                for name, count, order in tried(
+                    functions, with_callers(ran, flat) if stacks else flat, calls, references
+                )
             ]
             misses = {(row.layout, row.windows): row.misses for row in simulate(test, layouts, [skylake]).rows}
             for name in dict.fromkeys(placement.name for placement, _ in layouts):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from hugealign import orderfile
 from hugealign.elf.calls import Calls
+from hugealign.elf.references import References
 from hugealign.elf.symbols import Functions
 from hugealign.errors import HugealignError, UsageError
 from hugealign.orderfile import COLD, FILL, HOT, Entry, OrderFile
@@ -48,6 +49,19 @@ class Known(Calls):
 
     def callers(self, index: int) -> list[int]:
         return [caller for caller, callees in self.by_caller.items() if index in callees]
+
+
+class Referring(References):
+    """References that are not read from a file: by the function that refers."""
+
+    def __init__(self, made: dict[int, list[int]]) -> None:
+        self.by_user = made
+
+    def made(self, index: int) -> list[int]:
+        return self.by_user.get(index, [])
+
+    def had(self, index: int) -> list[int]:
+        return [user for user, others in self.by_user.items() if index in others]
 
 
 def planned(functions: Functions, ran: Matched, limit: int, calls: dict[int, list[int]] | None = None) -> WindowPlan:
@@ -360,6 +374,32 @@ def test_what_is_only_likely_makes_others_half_as_likely() -> None:
     assert taken([50], chain, 4) == [20, 51, 49, 52]  # 51 is beside it and called by what it calls
     assert taken([50], {**chain, 21: [30]}, 20).index(30) == taken([50], chain, 20).index(30)
     assert taken([50], {50: [20, 21, 22], 20: [30], 21: [30], 22: [30]}, 4) == [20, 21, 22, 49]
+
+
+def test_what_is_referred_to_comes_behind_what_is_called_or_beside() -> None:
+    """One of many in a table runs, but what ran was reached through something that refers to it."""
+
+    def taken(count: int, ran: list[int], calls: dict[int, list[int]], made: dict[int, list[int]]) -> list[int]:
+        found = knapsack.likely(program([16] * 100), ran, count * 16, 16, Known(calls), Referring(made))
+        return list(found)
+
+    assert taken(3, [50], {50: [20]}, {50: [30, 31]}) == [20, 49, 51]
+    assert set(taken(11, [50], {50: [20]}, {50: [30, 31]})) >= {30, 31}
+    assert taken(1, [50], {}, {70: [50]}) == [70]  # the only one that refers to it, as a only caller
+    assert taken(1, [50], {}, {70: [50], 71: [50]}) == [49]  # they share that
+    many: dict[int, list[int]] = {index: [50] for index in range(60, 99)}
+    assert not set(many) & set(taken(8, [50], {}, many))
+
+
+def test_references_help_only_in_huge_windows() -> None:
+    functions = program([512] * 400 + [PAGE * 2])
+    ran = matched({10: 50, 200: 20, 250: 1, 390: 1, 398: 1})
+    calls, references = Known({}), Referring({10: [300]})
+    for limit, alike in ((1, False), (0, True)):
+        room = WindowRoom(PAGE, limit)
+        with_them = plan(Problem(ran, functions, room, calls, calls, references))
+        assert (with_them == plan(Problem(ran, functions, room, calls, calls))) == alike
+        assert (300 in filled(with_them)) == bool(limit)
 
 
 def test_small_functions_fill_first_and_two_reasons_are_better_than_one() -> None:
