@@ -490,9 +490,10 @@ def test_a_bad_order_is_no_error(data: bytes, said: str, built: Built, work: Wor
 
 
 def test_a_missing_order_is_no_error(built: Built, work: Work) -> None:
-    said = "not an order file: compiled without -ffunction-sections; make one: hugealign order"
-    assert work.compile(built.clang, "-Werror", said=said, HUGEALIGN_PROFILE="/nowhere") == {".text"}
-    assert work.compile(built.clang, said=said, HUGEALIGN_PROFILE=str(work.directory)) == {".text"}
+    said = "{}: compiled without -ffunction-sections; make one: hugealign order"
+    missing, other = said.format("no such file"), said.format("not an order file")
+    assert work.compile(built.clang, "-Werror", said=missing, HUGEALIGN_PROFILE="/nowhere") == {".text"}
+    assert work.compile(built.clang, said=other, HUGEALIGN_PROFILE=str(work.directory)) == {".text"}
 
 
 @pytest.mark.parametrize("linker", LINKERS)
