@@ -27,6 +27,9 @@ from hugealign.errors import MalformedElfError
 _MOST = 1 << 28  # bytes of data in all
 _STEPS = 1 << 23  # references in all, each as often as it is made: a large table can have many users
 _MEMBERS = 512  # of a table, from where the code refers to it
+_POINTERS = 1 << 21  # in all; the largest programs have half as many
+_USERS = 1 << 20  # of tables
+_SYMBOLS = 1 << 26  # bytes of the symbols to which relocations refer
 _POINTER = 8
 _SHT_RELA, _SHT_DYNSYM = 4, 11
 _RELA, _SYMBOL = struct.Struct("<QIIq"), struct.Struct("<8xQ8x")
@@ -89,7 +92,8 @@ def _references(path: str | os.PathLike[str], functions: Functions) -> Iterator[
                 continue
             user = functions.at(site)
             if user >= 0 and address in pointers:
-                users.add((user, address))
+                if len(users) < _USERS:
+                    users.add((user, address))
             elif user >= 0 and at[address] != user:
                 yield user, at[address]
     for user, address in sorted(users):
@@ -122,7 +126,7 @@ def _taken(code: bytes, start: int, image: Image) -> Iterator[tuple[int, int]]:
 def _pointers(path: str | os.PathLike[str], image: Image, at: Mapping[int, int]) -> dict[int, int]:
     """Return the functions that pointers in the data begin, by the address of the pointer; *at* has their addresses."""
     found: dict[int, int] = {}
-    left = _MOST
+    left, symbols = _MOST, None
     with suppress(OSError, OverflowError, MalformedElfError), using(os.open(path, os.O_RDONLY | os.O_CLOEXEC)) as fd:
         for section in image.sections:
             if not section.sh_flags & SHF_ALLOC or section.sh_flags & SHF_EXECINSTR or section.sh_type == SHT_NOBITS:
@@ -131,21 +135,39 @@ def _pointers(path: str | os.PathLike[str], image: Image, at: Mapping[int, int])
             if left < 0:
                 break
             if section.sh_type == _SHT_RELA:
-                found.update(_relocated(fd, image, section, at))
+                symbols = _symbols(fd, image) if symbols is None else symbols
+                pairs = _relocated(fd, image.e_machine, section, symbols, at)
             elif section.sh_addr % _POINTER == 0:  # a file at fixed addresses, and SHT_RELR, have them in place
-                for begin, piece in filled(fd, section.sh_offset, section.sh_size, _POINTER):
-                    for number, word in enumerate(array("Q", piece)):
-                        if word in at:
-                            found[section.sh_addr + begin + number * _POINTER] = at[word]
+                pairs = _in_place(fd, section, at)
+            else:
+                continue
+            found.update(islice(pairs, _POINTERS - len(found)))
     return found
 
 
-def _relocated(fd: int, image: Image, section: Section, at: Mapping[int, int]) -> Iterator[tuple[int, int]]:
-    """Yield the address of each pointer that a relocation of *section* fills, and the function."""
-    relative, of_symbol = _RELATIVE[image.e_machine], _OF_SYMBOL[image.e_machine]
-    symbols = next((s for s in image.sections if s.sh_type == _SHT_DYNSYM), None)
-    table = os.pread(fd, min(symbols.sh_size, _MOST), symbols.sh_offset) if symbols else b""
-    values = [value for (value,) in _SYMBOL.iter_unpack(table[: len(table) // _SYMBOL.size * _SYMBOL.size])]
+def _in_place(fd: int, section: Section, at: Mapping[int, int]) -> Iterator[tuple[int, int]]:
+    """Yield the address of each pointer in *section*, and the function."""
+    for begin, piece in filled(fd, section.sh_offset, section.sh_size, _POINTER):
+        for number, word in enumerate(array("Q", piece)):
+            if word in at:
+                yield section.sh_addr + begin + number * _POINTER, at[word]
+
+
+def _symbols(fd: int, image: Image) -> list[int]:
+    """Return the values of the dynamic symbols."""
+    section = next((s for s in image.sections if s.sh_type == _SHT_DYNSYM), None)
+    data = os.pread(fd, min(section.sh_size, _SYMBOLS), section.sh_offset) if section else b""
+    return [value for (value,) in _SYMBOL.iter_unpack(data[: len(data) // _SYMBOL.size * _SYMBOL.size])]
+
+
+def _relocated(
+    fd: int, machine: int, section: Section, values: Sequence[int], at: Mapping[int, int]
+) -> Iterator[tuple[int, int]]:
+    """Yield the address of each pointer that a relocation of *section* fills, and the function.
+
+    *values* are those of the symbols.
+    """
+    relative, of_symbol = _RELATIVE[machine], _OF_SYMBOL[machine]
     for _, piece in filled(fd, section.sh_offset, section.sh_size, _RELA.size):
         for place, kind, symbol, addend in _RELA.iter_unpack(piece):
             base = 0 if kind == relative else None

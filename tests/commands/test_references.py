@@ -129,6 +129,13 @@ def test_the_work_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     began = time.monotonic()
     assert len(References(path, functions).had(functions.by_name["first"][0])) >= 3000
     assert time.monotonic() - began < 5
+    with monkeypatch.context() as patched:
+        patched.setattr(references, "_POINTERS", 10)
+        at = dict(zip(functions.starts, range(len(functions)), strict=True))
+        assert len(references._pointers(path, functions.image, at)) == 10
+    with monkeypatch.context() as patched:
+        patched.setattr(references, "_USERS", 10)
+        assert len(References(path, functions).had(functions.by_name["first"][0])) <= 11
     monkeypatch.setattr(references, "_STEPS", 10)
     assert len(References(path, functions).had(functions.by_name["first"][0])) <= 10
     monkeypatch.setattr(references, "_MOST", 0)
