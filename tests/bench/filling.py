@@ -88,6 +88,28 @@ def tried(
             yield name, count, [placed.index for placed in plan.placed]
 
 
+class Loaded:
+    """A *program* that was traced: what *ran* first and the *spots* of that, and the *test* of *file* that judges."""
+
+    def __init__(self, program: str) -> None:
+        binary = str(WORK / program / "plain.bfd")
+        train, self.test = (open_trace(str(WORK / program / f"{name}.trace")) for name in ("train", "test"))
+        self.functions = functions = read_functions(binary)
+        learned = find(train.description.files, binary)
+        self.ran, _ = profile(train, learned, functions)
+        self.spots = spots_of(train, learned, functions)
+        self.file = find(self.test.description.files, binary)
+        self.calls, self.references = Calls(binary, functions), References(binary, functions)
+
+    def sampled(self, count: int) -> Matched:
+        """Return *count* flat samples of the first run."""
+        return Matched(sampled(self.spots, count).samples, {}, count, count)
+
+    def placed(self, name: str, order: list[int]) -> Placement:
+        """Return the layout of the second run in that *order*."""
+        return ordered(self.test, self.file, name, self.functions, order)
+
+
 def main() -> None:
     """Simulate, and print the table."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.filling")
@@ -97,23 +119,16 @@ def main() -> None:
     print(f"| program, samples | order of | {' | '.join(map(str, COUNTS))} |")
     print(f"|---|---|{'--:|' * len(COUNTS)}")
     for program in programs:
-        binary = str(WORK / program / "plain.bfd")
-        train, test = (open_trace(str(WORK / program / f"{name}.trace")) for name in ("train", "test"))
-        functions = read_functions(binary)
-        ran, _ = profile(train, find(train.description.files, binary), functions)
-        file = find(test.description.files, binary)
-        calls, references = Calls(binary, functions), References(binary, functions)
-        spots = spots_of(train, find(train.description.files, binary), functions)
+        one = Loaded(program)
         for samples, stacks in ((samples, stacks) for samples in SAMPLES for stacks in (False, True)):
-            flat = Matched(sampled(spots, samples).samples, {}, samples, samples)
+            flat = one.sampled(samples)
             title = f"{program}, {samples:,}{' with callers' if stacks else ''}"
+            seen = with_callers(one.ran, flat) if stacks else flat
             layouts: list[tuple[Placement, list[int]]] = [
-                (ordered(test, file, name, functions, order), [count])
-                for name, count, order in tried(
-                    functions, with_callers(ran, flat) if stacks else flat, calls, references
-                )
+                (one.placed(name, order), [count])
+                for name, count, order in tried(one.functions, seen, one.calls, one.references)
             ]
-            misses = {(row.layout, row.windows): row.misses for row in simulate(test, layouts, [skylake]).rows}
+            misses = {(row.layout, row.windows): row.misses for row in simulate(one.test, layouts, [skylake]).rows}
             for name in dict.fromkeys(placement.name for placement, _ in layouts):
                 cells = " | ".join(f"{misses[name, count]:,}" for count in COUNTS)
                 print(f"| {title} | {name} | {cells} |", flush=True)
