@@ -53,12 +53,12 @@ class Calls:
         return gathered(_pairs(self._path, self._functions))
 
     @cached_property
-    def _forth(self) -> "Table":
-        return table(self._calls, len(self._functions))
+    def _forth(self) -> "Adjacency":
+        return adjacency(self._calls, len(self._functions))
 
     @cached_property
-    def _back(self) -> "Table":
-        return table(turned(self._calls), len(self._functions))
+    def _back(self) -> "Adjacency":
+        return adjacency(turned(self._calls), len(self._functions))
 
 
 def gathered(pairs: Iterable[tuple[int, int]]) -> "array[int]":
@@ -77,7 +77,7 @@ def turned(pairs: Sequence[int]) -> list[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class Adjacency:
     """For each function some *others*, all in one array: function n has those from ``begin[n]`` to ``begin[n + 1]``."""
 
     begin: "array[int]"
@@ -88,12 +88,12 @@ class Table:
         return self.others[self.begin[index] : self.begin[index + 1]]
 
 
-def table(pairs: Sequence[int], count: int) -> Table:
+def adjacency(pairs: Sequence[int], count: int) -> Adjacency:
     """Return the table of the sorted *pairs*: for each first, all below *count*, its seconds."""
     begin = array("Q", bytes(8 * (count + 1)))
     for pair in pairs:
         begin[(pair >> 32) + 1] += 1
-    return Table(array("Q", accumulate(begin)), array("I", (pair & _INDEX for pair in pairs)))
+    return Adjacency(array("Q", accumulate(begin)), array("I", (pair & _INDEX for pair in pairs)))
 
 
 def _pairs(path: str | os.PathLike[str], functions: Functions) -> Iterator[tuple[int, int]]:

@@ -66,12 +66,12 @@ class References:
         return calls.gathered(islice(_references(self._path, self._functions), _STEPS))
 
     @cached_property
-    def _forth(self) -> calls.Table:
-        return calls.table(self._pairs, len(self._functions))
+    def _forth(self) -> calls.Adjacency:
+        return calls.adjacency(self._pairs, len(self._functions))
 
     @cached_property
-    def _back(self) -> calls.Table:
-        return calls.table(calls.turned(self._pairs), len(self._functions))
+    def _back(self) -> calls.Adjacency:
+        return calls.adjacency(calls.turned(self._pairs), len(self._functions))
 
 
 def _references(path: str | os.PathLike[str], functions: Functions) -> Iterator[tuple[int, int]]:
