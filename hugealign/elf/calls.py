@@ -29,51 +29,56 @@ _AARCH64 = re.compile(rb"[\x94-\x97]")  # the last byte of the instruction
 _INDEX = (1 << 32) - 1
 
 
-class Calls:
-    """Which of *functions*, from the file at *path*, calls which; none calls itself.
+class Pairs:
+    """Pairs of *functions*, from the file at *path*, as `read` finds them; none is paired with itself.
 
-    The file is read at the first question, since an order may not need to know.  Unreadable code calls nothing.
+    The file is read at the first question, since an order may not need to know.
     """
 
     def __init__(self, path: str | os.PathLike[str], functions: Functions) -> None:
         """Remember the file."""
         self._path, self._functions = path, functions
 
+    def read(self) -> Iterable[tuple[int, int]]:
+        """Yield the pairs, by index; nothing for what cannot be read."""
+        raise NotImplementedError
+
+    @cached_property
+    def _numbers(self) -> "array[int]":
+        """Each pair as one number, the first function, then the second: sorted, and no more than `_PAIRS`."""
+        found: set[int] = set()
+        for first, second in self.read():
+            found.add(first << 32 | second)
+            if len(found) == _PAIRS:
+                break
+        return array("Q", sorted(found))
+
+    @cached_property
+    def forth(self) -> "Adjacency":
+        """The second functions of each first."""
+        return _adjacency(self._numbers, len(self._functions))
+
+    @cached_property
+    def back(self) -> "Adjacency":
+        """The first functions of each second."""
+        turned = sorted((pair & _INDEX) << 32 | pair >> 32 for pair in self._numbers)
+        return _adjacency(turned, len(self._functions))
+
+
+class Calls(Pairs):
+    """Which functions call which.  Unreadable code calls nothing."""
+
+    def read(self) -> Iterable[tuple[int, int]]:
+        """Yield the caller and the callee of each call."""
+        return _pairs(self._path, self._functions)
+
     def callees(self, index: int) -> Sequence[int]:
         """Return the functions that function *index* calls, by index."""
-        return self._forth.of(index)
+        return self.forth.of(index)
 
     def callers(self, index: int) -> Sequence[int]:
         """Return the functions that call function *index*, by index."""
-        return self._back.of(index)
-
-    @cached_property
-    def _calls(self) -> "array[int]":
-        """Each call as one number: the caller, then the callee."""
-        return gathered(_pairs(self._path, self._functions))
-
-    @cached_property
-    def _forth(self) -> "Adjacency":
-        return adjacency(self._calls, len(self._functions))
-
-    @cached_property
-    def _back(self) -> "Adjacency":
-        return adjacency(turned(self._calls), len(self._functions))
-
-
-def gathered(pairs: Iterable[tuple[int, int]]) -> "array[int]":
-    """Return *pairs* of functions as numbers, sorted, without those that come again, and no more than `_PAIRS`."""
-    found: set[int] = set()
-    for first, second in pairs:
-        found.add(first << 32 | second)
-        if len(found) == _PAIRS:
-            break
-    return array("Q", sorted(found))
-
-
-def turned(pairs: Sequence[int]) -> list[int]:
-    """Return sorted *pairs* with the second function of each first, sorted."""
-    return sorted((pair & _INDEX) << 32 | pair >> 32 for pair in pairs)
+        return self.back.of(index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +93,7 @@ class Adjacency:
         return self.others[self.begin[index] : self.begin[index + 1]]
 
 
-def adjacency(pairs: Sequence[int], count: int) -> Adjacency:
+def _adjacency(pairs: Sequence[int], count: int) -> Adjacency:
     """Return the table of the sorted *pairs*: for each first, all below *count*, its seconds."""
     begin = array("Q", bytes(8 * (count + 1)))
     for pair in pairs:

@@ -12,9 +12,8 @@ import os
 import re
 import struct
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
 from itertools import islice
 
 from hugealign.descriptors import using
@@ -41,37 +40,24 @@ _ADRP = re.compile(rb"[\x90\xb0\xd0\xf0](?=..[\x00-\x3f]\x91)", re.DOTALL)
 _PAGE = 1 << 12
 
 
-class References:
-    """Which of *functions*, from the file at *path*, refer to which; none refers to itself.
+class References(calls.Pairs):
+    """Which functions refer to which.
 
     One refers to each function whose address it takes, and to all from a pointer whose address it takes to the end of
-    that table; a function in a table refers to the next one there.  The file is read at the first question; what cannot
-    be read refers to nothing.
+    that table; a function in a table refers to the next one there.  What cannot be read refers to nothing.
     """
 
-    def __init__(self, path: str | os.PathLike[str], functions: Functions) -> None:
-        """Remember the file."""
-        self._path, self._functions = path, functions
+    def read(self) -> Iterable[tuple[int, int]]:
+        """Yield who refers to whom."""
+        return islice(_references(self._path, self._functions), _STEPS)
 
     def made(self, index: int) -> Sequence[int]:
         """Return the functions to which function *index* refers, by index."""
-        return self._forth.of(index)
+        return self.forth.of(index)
 
     def had(self, index: int) -> Sequence[int]:
         """Return the functions that refer to function *index*, by index."""
-        return self._back.of(index)
-
-    @cached_property
-    def _pairs(self) -> "array[int]":
-        return calls.gathered(islice(_references(self._path, self._functions), _STEPS))
-
-    @cached_property
-    def _forth(self) -> calls.Adjacency:
-        return calls.adjacency(self._pairs, len(self._functions))
-
-    @cached_property
-    def _back(self) -> calls.Adjacency:
-        return calls.adjacency(calls.turned(self._pairs), len(self._functions))
+        return self.back.of(index)
 
 
 def _references(path: str | os.PathLike[str], functions: Functions) -> Iterator[tuple[int, int]]:

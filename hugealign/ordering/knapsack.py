@@ -126,14 +126,13 @@ def _chosen(
         """Note the functions that are likelier because function *index* runs, and return them."""
         reasons = [(index + at, chance) for at, chance in _NEAR if waiting[index + at]]
         reasons += [(callee, _CALLED) for callee in calls.callees(index) if waiting[callee]]
-        callers = calls.callers(index)
-        if len(callers) <= _CALLERS:
-            reasons += [(caller, _CALLS / len(callers)) for caller in callers if waiting[caller]]
+        origins = [calls.callers(index)]
         if references:
             reasons += [(other, _REFERRED) for other in references.made(index) if waiting[other]]
-            users = references.had(index)
-            if len(users) <= _CALLERS:
-                reasons += [(user, _CALLS / len(users)) for user in users if waiting[user]]
+            origins.append(references.had(index))
+        for those in origins:
+            if len(those) <= _CALLERS:
+                reasons += [(one, _CALLS / len(those)) for one in those if waiting[one]]
         for other, chance in reasons:
             chances[other] = 1.0 - (1.0 - chances.get(other, 0.0)) * (1.0 - chance * share)
         return [other for other, _ in reasons]
