@@ -14,11 +14,17 @@ fail() {
     exit "$1"
 }
 
-# try DIRECTORY: take its linker, unless that is a shim: this one, or one that has already called us.
+# foreign DIRECTORY: return 0 unless it holds shims: this one, or one that has already called us.
+foreign() {
+    [ ! "$1" -ef "$shims" ] || return 1
+    case ":${_HUGEALIGN_SHIMS-}:" in *":$1:"*) return 1 ;; esac
+}
+
+# try DIRECTORY: take its linker, unless that is a shim.
 try() {
     directory=${1%/}
-    [ -z "$real" ] && [ ! "$directory" -ef "$shims" ] || return 0
-    case ":${_HUGEALIGN_SHIMS-}:" in *":$directory:"*) return 0 ;; esac
+    [ -z "$real" ] || return 0
+    foreign "$directory" || return 0
     for candidate in ${prefix:+"$directory/$prefix$name"} "$directory/$name"; do
         [ ! -x "$candidate" ] || [ -d "$candidate" ] || { real=$candidate && return 0; }
     done
@@ -71,11 +77,10 @@ ask() {
     path=${COMPILER_PATH-}
     path=${path#"$shims"}
     answer=$(COMPILER_PATH=${path#:} "$@" "-print-prog-name=$name" 2>/dev/null </dev/null) || return 0
-    directory=${answer%/*}
-    [ -x "$answer" ] && [ ! -d "$answer" ] && [ ! "$directory" -ef "$shims" ] || return 0
     case $answer in /*) ;; *) return 0 ;; esac
-    case ":${_HUGEALIGN_SHIMS-}:" in *":$directory:"*) return 0 ;; esac
-    real=$answer
+    if [ -x "$answer" ] && [ ! -d "$answer" ] && foreign "${answer%/*}"; then
+        real=$answer
+    fi
 }
 
 # clang passes no search path to its children: read -B from its command line, then look beside it.  Where more than that
