@@ -1,5 +1,6 @@
 """The shim runs the linker that the driver would have run."""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -159,18 +160,22 @@ WAYS = {
 def test_whatever_leads_clang_to_a_linker(way: str, clang: str, work: Path) -> None:
     """clang tells no child where it looks for programs, and many of its options decide that."""
     need(clang)
+    if (way, clang) == ("a toolchain", "clang-14"):
+        pytest.skip("clang 14 looks for no linker there")
     expected = marked(work / "mine")
     settings: dict[str, Any] = {"CCC_OVERRIDE_OPTIONS": f"#+-B{expected.parent}"} if way == "its environment" else {}
     words = [word.format(expected.parent, work) for word in WAYS[way]]
     if words[:1] == ["@words"]:
         (work / "words").write_text(words.pop() + "\n")
     if way == "a toolchain":
-        lib = work / "toolchain" / "lib" / "gcc"
-        lib.mkdir(parents=True)
-        (lib / "x86_64-linux-gnu").symlink_to("/usr/lib/gcc/x86_64-linux-gnu")
+        for version in Path("/usr/lib/gcc/x86_64-linux-gnu").iterdir():
+            lib = work / "toolchain" / "lib" / "gcc" / "x86_64-linux-gnu" / version.name
+            lib.mkdir(parents=True)  # no link: clang finds programs by ".." from here
+            for file in version.iterdir():
+                (lib / file.name).symlink_to(file)
         expected = marked(work / "toolchain" / "x86_64-linux-gnu" / "bin")
     asked = run(clang, *words, "-print-prog-name=ld", cwd=work, **settings).stdout.strip()
-    assert Path(asked).samefile(expected)
+    assert Path(os.path.normpath(asked)) == expected
     found = linker_of(clang, *words, "main.c", "-o", "main", cwd=work, **settings)
     assert Path(found).parent.resolve() == Path(asked).parent.resolve()
 
