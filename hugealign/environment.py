@@ -1,19 +1,75 @@
-"""The environment and the descriptors that our parent gave us, to pass on."""
+"""What our parent gave us, to pass on: the environment, ignored signals, and the descriptors that it closed.
+
+Not all of it reaches Python.  dash imports only variables with names that it can use itself, so `a.b` and exported
+functions of bash are gone, and it exports some of its own (``PWD``, ``OPTIND``, ``PPID``).  Python ignores two signals
+and forgets whether they were ignored before.  sh/given.sh tells us of both in variables.
+"""
 
 import os
 
+_ENVIRON, _IGNORED = b"_HUGEALIGN_ENVIRON", b"_HUGEALIGN_IGNORED"
+_IGNORED_BY_PYTHON = (13, 25)  # SIGPIPE and SIGXFSZ; the module `signal` costs a third of a link's startup time
+
 
 def as_given() -> dict[bytes, bytes]:
-    """Return our initial environment, without the ``LC_CTYPE`` that Python adds to a C locale (PEP 538).
+    """Return the environment that our launcher was given, with the settings that its options make.
 
-    With ``LC_CTYPE``, the programs that we run would use other quotation marks in their messages.
+    It lacks the ``LC_CTYPE`` that Python adds to a C locale (PEP 538), with which the programs that we run would use
+    other quotation marks in their messages.
     """
+    current = _inherited()
+    encoded = current.pop(_ENVIRON, None)
+    current.pop(_IGNORED, None)
+    if encoded is None:
+        return current
+    from binascii import Error, a2b_base64
+
+    try:
+        given = _variables(a2b_base64(encoded))
+    except Error:
+        return current
+    return given | {name: value for name, value in current.items() if name.startswith(b"HUGEALIGN_")}
+
+
+def signals_to_reset() -> "list[int]":
+    """Return the signals ignored by Python that a program is not to inherit as ignored, because we did not.
+
+    A program inherits the signals that its parent ignores (POSIX, exec), and services start with SIGPIPE ignored
+    (systemd.exec, ``IgnoreSIGPIPE=``).  Where no launcher tells us, as in a link, what our parent ignores counts.
+    """
+    mask = _inherited().get(_IGNORED) or _ignored_by(os.getppid())
+    try:
+        ignored = int(mask, 16)
+    except ValueError:
+        ignored = 0
+    return [number for number in _IGNORED_BY_PYTHON if not ignored >> (number - 1) & 1]
+
+
+def _inherited() -> dict[bytes, bytes]:
     try:
         with open("/proc/self/environ", "rb") as file:
-            entries = file.read().split(b"\0")
+            return _variables(file.read())
     except OSError:
         return dict(os.environb)
-    return {name: value for name, equals, value in (entry.partition(b"=") for entry in entries) if equals}
+
+
+def _variables(data: bytes) -> dict[bytes, bytes]:
+    """Return the variables in *data*; of two with one name, the first, like getenv."""
+    found: dict[bytes, bytes] = {}
+    for entry in data.split(b"\0"):
+        name, equals, value = entry.partition(b"=")
+        if equals:
+            found.setdefault(name, value)
+    return found
+
+
+def _ignored_by(pid: int) -> bytes:
+    """Return the mask of signals that process *pid* ignores, in hexadecimal; empty if it cannot be read."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            return next((line[7:] for line in file if line.startswith(b"SigIgn:")), b"")
+    except OSError:
+        return b""
 
 
 def reserve_standard_descriptors() -> None:

@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 
+from hugealign.environment import signals_to_reset
 from hugealign.units import printable
 
 
@@ -14,8 +15,7 @@ def execute(words: Sequence[str], environ: Mapping[bytes, bytes], program: str =
 
     *program* is the path to execute instead of the first word, which stays the name.
     """
-    # Undo Python's signal settings, since the command would inherit them.
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+    for number in signals_to_reset():
         signal.signal(number, signal.SIG_DFL)
     try:
         os.execvpe(program or words[0], list(words), environ)  # noqa: S606  # no shell on purpose

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 from hugealign.elf.image import EM_AARCH64, EM_X86_64, Image, read_file
-from hugealign.environment import as_given
+from hugealign.environment import as_given, signals_to_reset
 from hugealign.errors import HugealignError, NotElfError, NotRunnableError
 from hugealign.lab import tracefile
 from hugealign.lab.files import describe, vaddr
@@ -144,7 +144,12 @@ def _run(emulator: list[str], shared: Shared, words: list[str]) -> int:
     command = [path, *rest, option, f"{plugin},shared={shared.path}", *words]
     with _no_interrupts() as default, Progress("hugealign: trace") as progress:
         try:
-            child = subprocess.Popen(command, env=as_given(), preexec_fn=default)  # noqa: PLW1509  # no thread runs here
+            child = subprocess.Popen(
+                command,
+                env=as_given(),
+                preexec_fn=default,  # noqa: PLW1509  # no thread runs here
+                restore_signals=False,
+            )
         except OSError as error:
             raise HugealignError(f"{printable(path)}: cannot be run: {error.strerror}") from None
         forward = {number: signal.signal(number, lambda got, _: child.send_signal(got)) for number in _FORWARDED}
@@ -165,12 +170,12 @@ def _run(emulator: list[str], shared: Shared, words: list[str]) -> int:
 def _no_interrupts() -> Iterator[Callable[[], None]]:
     """Leave the terminal's signals to the command; yield a function that gives it the handlers that we were given."""
     numbers = (signal.SIGINT, signal.SIGQUIT)
+    to_reset = signals_to_reset()
     before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
 
     def default() -> None:
-        for number in (*numbers, signal.SIGPIPE, signal.SIGXFSZ):
-            ignored = before.get(number) == signal.SIG_IGN
-            signal.signal(number, signal.SIG_IGN if ignored else signal.SIG_DFL)
+        for number in (*to_reset, *(number for number in numbers if before[number] != signal.SIG_IGN)):
+            signal.signal(number, signal.SIG_DFL)
 
     try:
         yield default

@@ -3,7 +3,7 @@
 import os
 
 from hugealign.descriptors import write_all
-from hugealign.environment import as_given
+from hugealign.environment import as_given, signals_to_reset
 from hugealign.records import Record
 
 TYPE_CHECKING = False
@@ -11,25 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
-_IGNORED_BY_PYTHON = (13, 25)  # SIGPIPE and SIGXFSZ; the module `signal` costs a third of our startup time
-_EPIPE = 32
-
-
-def _to_reset() -> "list[int]":
-    """Return those of the signals ignored by Python that the linker is not to ignore: those the driver does not.
-
-    A program inherits the signals that its parent ignores, and no handlers (POSIX, exec); by now Python has replaced
-    what this process inherited.
-    """
-    ignored = 0
-    try:
-        with open(f"/proc/{os.getppid()}/status", "rb") as file:
-            for line in file:
-                if line.startswith(b"SigIgn:"):
-                    ignored = int(line[7:], 16)
-    except (OSError, ValueError):
-        pass
-    return [number for number in _IGNORED_BY_PYTHON if not ignored >> (number - 1) & 1]
+_EPIPE, _SIGPIPE = 32, 13  # the modules cost a third of our startup time
 
 
 class LinkerRun(Record):
@@ -72,7 +54,7 @@ def spawn(argv: list[str], capture: bool, meanwhile: "Callable[[], object] | Non
     """Run the linker, call *meanwhile*, and wait for the linker; with *capture* its output goes to memory."""
     streams = [os.memfd_create(name) for name in ("stdout", "stderr")] if capture else []
     actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(streams, 1)]
-    pid = os.posix_spawn(argv[0], argv, as_given(), file_actions=actions, setsigdef=_to_reset())
+    pid = os.posix_spawn(argv[0], argv, as_given(), file_actions=actions, setsigdef=signals_to_reset())
     try:
         if meanwhile:
             meanwhile()
@@ -100,7 +82,7 @@ def become(argv: list[str]) -> "NoReturn":
     """Replace this process by *argv*."""
     import signal
 
-    for number in _to_reset():
+    for number in signals_to_reset():
         signal.signal(number, signal.SIG_DFL)
     os.execve(argv[0], argv, as_given())  # noqa: S606
 
@@ -128,8 +110,8 @@ def write(fd: int, data: bytes) -> None:
         while written < len(data):
             written += os.write(fd, data[written:])
     except OSError as error:
-        if error.errno == _EPIPE and _IGNORED_BY_PYTHON[0] in _to_reset():
-            leave(-_IGNORED_BY_PYTHON[0])
+        if error.errno == _EPIPE and _SIGPIPE in signals_to_reset():
+            leave(-_SIGPIPE)
 
 
 def _contents(fd: int) -> bytes:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from hugealign.environment import as_given
+from hugealign.environment import as_given, signals_to_reset
 from hugealign.errors import NotRunnableError
 from hugealign.process.instructions import FREQUENCY, SamplingError
 from hugealign.process.ring import LOST, SAMPLE, SAMPLE_IP, SAMPLE_TID, SAMPLE_TIME, Ring
@@ -131,9 +131,10 @@ def follow(
     """
     started, start = os.pipe()
     failed, fail = os.pipe()
+    to_reset = signals_to_reset()  # in the child, we would be the parent that it asks
     pid = os.fork()
     if not pid:
-        _become(words, started, start, fail)
+        _become(words, to_reset, started, start, fail)
     os.close(started)
     os.close(fail)
     rings: list[Ring] = []
@@ -170,12 +171,12 @@ def follow(
     return Followed(records.pages, status, records.lost)
 
 
-def _become(words: Sequence[str], started: int, start: int, fail: int) -> None:
-    """Wait for the signal to start, then become the command.  Does not return."""
+def _become(words: Sequence[str], to_reset: Sequence[int], started: int, start: int, fail: int) -> None:
+    """Wait for the signal to start, then become the command, which gets the default for *to_reset*; never return."""
     try:
         os.close(start)
         if os.read(started, 1) == b"!":
-            for number in (signal.SIGPIPE, signal.SIGXFSZ):  # as Python found them
+            for number in to_reset:
                 signal.signal(number, signal.SIG_DFL)
             os.execvpe(words[0], list(words), as_given())  # noqa: S606 - no shell on purpose
     except OSError as error:

@@ -6,7 +6,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from hugealign.environment import as_given
+from hugealign.environment import as_given, signals_to_reset
 from hugealign.process.processes import Process, ProcessError, look
 from hugealign.units import printable
 
@@ -61,8 +61,19 @@ def follow(command: Sequence[str], interval: float, looking: Look = look) -> Ite
 
 @contextlib.contextmanager
 def _running(command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
+    to_reset = signals_to_reset()
+
+    def default() -> None:
+        for number in to_reset:
+            signal.signal(number, signal.SIG_DFL)
+
     try:
-        child = subprocess.Popen(command, env=as_given())
+        child = subprocess.Popen(
+            command,
+            env=as_given(),
+            preexec_fn=default,  # noqa: PLW1509  # no thread runs here
+            restore_signals=False,
+        )
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ProcessError(f"cannot run {printable(command[0])}: {reason}") from error

@@ -237,6 +237,8 @@ case $name in
                 . "$package/sh/python.sh"
                 # shellcheck disable=SC2154
                 find_python "$package" || fail 125 'no python3 of version 3.11 or newer found; install python3'
+                # shellcheck source=hugealign/sh/given.sh
+                . "$package/sh/given.sh"
                 exec "$python" -I -S "$package/__main__.py" "$@"
                 ;;
             -*) set -- cc "$@" ;; # build systems drop the second word of "hugealign gcc"

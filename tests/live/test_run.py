@@ -52,8 +52,9 @@ def test_environment_name_and_status_are_the_commands_own(tmp_path: Path) -> Non
         "import os, sys; print(sorted(os.environb.items())); print(open('/proc/self/cmdline').read()); sys.exit(41)"
     )
     words = [sys.executable, "-c", script, "-v", "--", "--libs", ""]
-    # Our /bin/sh sets PWD where it is not.
-    environ = {"A": "1", "LC_ALL": "C", "PATH": "/bin", "PWD": str(tmp_path), "B": "\n\udcff"}
+    # dash drops the names that are none of its own, and sets others: containers pass settings as `discovery.type`.
+    theirs = {"discovery.type": "single-node", "BASH_FUNC_f%%": "() { :; }", "IFS": "x", "OPTIND": "7", "PWD": "/no"}
+    environ = {"A": "1", "LC_ALL": "C", "PATH": "/bin", "B": "\n\udcff", **theirs}
     plain = subprocess.run(words, check=False, capture_output=True, text=True, env=environ, cwd=tmp_path)
     ours = hugealign_run("--", *words, env=environ, cwd=tmp_path)
     assert (ours.returncode, ours.stderr.count("\n")) == (41, 1)
@@ -64,17 +65,29 @@ def test_environment_name_and_status_are_the_commands_own(tmp_path: Path) -> Non
 
 
 def test_limits_signals_and_descriptors_are_as_given() -> None:
-    script = (
-        "import os, resource, signal; print(os.listdir('/proc/self/fd'), resource.getrlimit(7), "
-        "[signal.getsignal(n) for n in (2, 13, 15, 25)], open('/proc/self/status').read().split('THP_enabled:')[1][:3])"
-    )
-    words = ["/usr/bin/python3", "-c", script]
-    for prefix in ((), NO_THP):
+    # No Python: it would ignore SIGPIPE by itself.
+    script = "ls /proc/self/fd; ulimit -n; grep -E '^(Sig[BCI]|ShdPnd|THP_)' /proc/self/status"
+    words = ["sh", "-c", script]
+    # systemd starts services with SIGPIPE ignored.
+    ignoring = ["sh", "-c", "trap '' PIPE XFSZ USR1; exec \"$@\"", "sh"]
+    for prefix in ((), NO_THP, ignoring):
         plain = subprocess.run([*prefix, *words], check=True, capture_output=True, text=True).stdout
         ours = subprocess.run(
             [*prefix, HUGEALIGN, "run", "--", *words], check=True, capture_output=True, text=True
         ).stdout
         assert ours == plain
+
+
+@pytest.mark.parametrize("command", ["build", "run", "trace", "ps", "advise"])
+def test_ignored_signals_stay_ignored(command: str, tmp_path: Path) -> None:
+    words = [HUGEALIGN, command, *(() if command in {"build", "run"} else ("-o", tmp_path / "output"))]
+    if command == "trace" and subprocess.run([*words, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no QEMU with plugins")
+    for ignoring, said in (("trap '' PIPE; ", "alive\n"), ("", "")):
+        inner = ["sh", "-c", "kill -PIPE $$; echo alive; sleep 0.1"]
+        outer = ["sh", "-c", f'{ignoring}exec "$@"', "sh"]
+        done = subprocess.run([*outer, *words, "--", *inner], check=False, capture_output=True, text=True)
+        assert done.stdout == said, done.stderr
 
 
 def test_command_that_cannot_run(tmp_path: Path) -> None:
