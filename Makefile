@@ -6,6 +6,8 @@ CHECKERS := build/checkers
 SPHINX := build/sphinx
 # xunit1: the family that lets tests record what they saw.
 JUNIT := -o junit_family=xunit1 --junitxml=
+# More than four processes of tests would wait for the one that has those of the kernel (tests/conftest.py).
+PARALLEL := -n auto --maxprocesses 4
 SHELL_FILES := bin/hugealign bin/hugealign-gcc hugealign/libexec/ld packaging/deb.sh packaging/rpm.sh \
 	packaging/debian/tests/main-job tests/setup.sh tests/installed.sh tests/coverage.sh .ci/run $(wildcard examples/*/*.sh)
 
@@ -22,10 +24,10 @@ demo: ## the main job: build, verify, warm, run; one table
 	python3 -m examples.demo.demo build/demo
 
 test: setup ## the tests; installs what they need
-	$(PYTHON) -m pytest -q -m 'not matrix and not kernels' $(ARGS)
+	$(PYTHON) -m pytest -q $(PARALLEL) -m 'not matrix and not kernels' $(ARGS)
 
 test-links: setup ## the long link matrix
-	$(PYTHON) -m pytest -q -m matrix $(or $(ARGS),$(JUNIT)build/matrix.xml)
+	$(PYTHON) -m pytest -q $(PARALLEL) -m matrix $(or $(ARGS),$(JUNIT)build/matrix.xml)
 
 test-kernels: setup ## kernels of Debian's, in software emulation; writes docs/kernels.md
 	tests/setup.sh $(VENV) $(KERNEL_PACKAGES)
