@@ -2,7 +2,8 @@
 
 Not all of it reaches Python.  dash imports only variables with names that it can use itself, so `a.b` and exported
 functions of bash are gone, and it exports some of its own (``PWD``, ``OPTIND``, ``PPID``).  Python ignores two signals
-and forgets whether they were ignored before.  sh/given.sh tells us of both in variables.
+and forgets whether they were ignored before.  sh/given.sh tells us of both in variables: the names of the shell's own
+variables and a colon, and base64 of those variables, and of the nameless ones, that it was given; a mask of signals.
 """
 
 import os
@@ -18,9 +19,9 @@ def as_given() -> dict[bytes, bytes]:
     other quotation marks in their messages.
     """
     current = _inherited()
-    encoded = current.pop(_ENVIRON, None)
+    shells, told, encoded = current.pop(_ENVIRON, b"").partition(b":")
     current.pop(_IGNORED, None)
-    if encoded is None:
+    if not told:
         return current
     from binascii import Error, a2b_base64
 
@@ -28,7 +29,8 @@ def as_given() -> dict[bytes, bytes]:
         given = _variables(a2b_base64(encoded))
     except Error:
         return current
-    return given | {name: value for name, value in current.items() if name.startswith(b"HUGEALIGN_")}
+    names = set(shells.split(b"|"))
+    return {name: value for name, value in current.items() if name not in names} | given
 
 
 def signals_to_reset() -> "list[int]":

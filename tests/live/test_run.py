@@ -1,5 +1,6 @@
 """``hugealign run -- COMMAND``: warmed, and otherwise as if it had been started without us."""
 
+import itertools
 import os
 import resource
 import signal
@@ -76,6 +77,29 @@ def test_limits_signals_and_descriptors_are_as_given() -> None:
             [*prefix, HUGEALIGN, "run", "--", *words], check=True, capture_output=True, text=True
         ).stdout
         assert ours == plain
+
+
+def test_environment_is_not_another_process_s() -> None:
+    """In a new PID namespace with the /proc of the old one, our number is that of a process outside."""
+    if os.geteuid():
+        pytest.skip("root is needed for a PID namespace")
+    with subprocess.Popen(["sleep", "30"], env={"PATH": "/usr/bin:/bin", "a.b": "theirs"}) as theirs:
+        script = f"echo {theirs.pid - 1} >/proc/sys/kernel/ns_last_pid; '{HUGEALIGN}' run -- sh -c 'echo $PPID; env'; :"
+        words = ["unshare", "-fp", "/usr/bin/python3", "-c", f"import os; os.system({script!r})"]
+        done = subprocess.run(words, env={"PATH": "/usr/bin:/bin", "MINE": "1"}, capture_output=True, text=True, check=True)
+        theirs.kill()
+    assert "MINE=1\n" in done.stdout
+    assert "theirs" not in done.stdout
+
+
+def test_arguments_may_take_all_the_room(tmp_path: Path) -> None:
+    """What the launcher tells Python has no room beside them: the command runs all the same."""
+    words = ["sh", "-c", "echo ran", "a" * 90000, "b" * 60000]
+    limits = ["prlimit", f"--stack={1 << 20}", "env", "-C", tmp_path]
+    for name, command in itertools.product(("PLAIN", "a.b"), ((), (HUGEALIGN, "run", "--"))):
+        environ = {"PATH": "/usr/bin:/bin", name: "x" * 90000}
+        done = subprocess.run([*limits, *command, *words], env=environ, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (0, "ran\n"), done.stderr
 
 
 @pytest.mark.parametrize("command", ["build", "run", "trace", "ps", "advise"])
