@@ -82,7 +82,7 @@ def enter() -> Namespace:
     if _libc().unshare(_CLONE_NEWNS):
         uid, gid = os.geteuid(), os.getegid()
         if _capable():
-            raise NamespaceError("no right to mount, and a user namespace would take privileges that it has")
+            raise NamespaceError("no right to mount, and a user namespace would take away privileges that this process has")
         bounds = [number for number in range(64) if _libc().prctl(_PR_CAPBSET_READ, number) == 0]
         if _libc().unshare(_CLONE_NEWUSER | _CLONE_NEWNS):
             raise _error("make a user namespace")
@@ -111,7 +111,7 @@ def refusal() -> str:
         return _MAY
 
     said = children.result(attempt)
-    return "" if said == _MAY else said.decode() or "the attempt was ended"
+    return "" if said == _MAY else said.decode() or "the attempt was cut short"
 
 
 def mount_huge_tmpfs(place: str, options: str) -> None:
@@ -129,12 +129,15 @@ def noexec(fd: int) -> bool:
     return bool(os.fstatvfs(fd).f_flag & os.ST_NOEXEC)
 
 
-def privileged(fd: int) -> bool:
-    """Return whether executing the open file gives privileges: set-user-ID, set-group-ID, capabilities."""
-    if os.fstat(fd).st_mode & (stat.S_ISUID | stat.S_ISGID):
+def privileged(file: int | str) -> bool:
+    """Return whether executing the *file*, a descriptor or a path, gives privileges.
+
+    Set-user-ID and set-group-ID do, and capabilities.
+    """
+    if os.stat(file).st_mode & (stat.S_ISUID | stat.S_ISGID):
         return True
     try:
-        return bool(os.getxattr(f"/proc/self/fd/{fd}", "security.capability"))
+        return bool(os.getxattr(file if isinstance(file, str) else f"/proc/self/fd/{file}", "security.capability"))
     except OSError:
         return False
 

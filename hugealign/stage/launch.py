@@ -163,8 +163,10 @@ def _in_a_child(command: str, options: LaunchOptions) -> list[TextResult]:
 
 
 def _staged(texts: Sequence[TextResult], options: LaunchOptions) -> list[TextResult]:
-    """Put huge copies over the files that are not huge yet, in a namespace of our own."""
+    """Put huge copies over the files that are not huge yet, in a namespace of our own.  The program is the first."""
     found = {text.path: text for text in texts}
+    # An ordinary user's copies, those of libraries too, need a user namespace.
+    gives_none = bool(os.geteuid()) and namespace.privileged(texts[0].path)
     with ExitStack() as stack:
         origins = []
         for text in texts:
@@ -179,8 +181,8 @@ def _staged(texts: Sequence[TextResult], options: LaunchOptions) -> list[TextRes
                     continue
                 windows = origin.windows
                 copies.check(origin)
-                if os.geteuid() and namespace.privileged(origin.fd):
-                    raise StageError("it gives privileges, which its copy would not")
+                if gives_none:
+                    raise StageError("the program gives privileges, which it would not in a user namespace")
                 origins.append(origin)
             except HugealignError as error:
                 found[text.path] = _unstaged(text, windows, error)

@@ -187,9 +187,23 @@ def test_program_that_gives_privileges(stock: Path, user: bool) -> None:
     assert (done.returncode, state(done.stdout)) == (0, state(plain.stdout))
     assert re.search(r"^Uid:\t\d+\t1234\t1234", done.stdout, re.MULTILINE)
     if user:
-        assert done.stderr.endswith("not staged: it gives privileges, which its copy would not\n")
+        assert done.stderr.endswith("gives privileges, which it would not in a user namespace\n")
     else:
         assert done.stderr == ""
+
+
+def test_program_that_gives_privileges_keeps_them_beside_its_libraries(stock: Path, user: bool) -> None:
+    """It has no window itself; its libraries' copies need a user namespace, in which it would give nothing."""
+    source = stock / "euid.c"
+    source.write_text('#include <stdio.h>\n#include <unistd.h>\nint main(void) { printf("%d\\n", geteuid()); }\n')
+    program = stock / "euid"
+    libraries = ["-Wl,--no-as-needed", f"-L{stock}/lib", f"-Wl,-rpath,{stock}/lib", "-lused"]
+    subprocess.run(["gcc", source, "-o", program, *libraries], check=True)
+    os.chown(program, 1234, 1234)
+    program.chmod(0o4755)
+    done = said(command("run", "--how=stage", "--libs", "--", program, user=user))
+    assert (done.returncode, done.stdout) == (0, "1234\n")
+    assert done.stderr.count("not staged: the program gives privileges") == user
 
 
 def test_program_with_capabilities(stock: Path, user: bool) -> None:
@@ -201,7 +215,7 @@ def test_program_with_capabilities(stock: Path, user: bool) -> None:
     plain = said([*(USER if user else ()), str(program)])
     done = said(command("run", "--how=stage", "--", program, user=user))
     assert state(done.stdout) == state(plain.stdout)
-    assert done.stderr.count("it gives privileges") == user
+    assert done.stderr.count("gives privileges") == user
     # The copy has them, too: root may leave what it is before it executes the program.
     words = command("run", "--how=stage", "--", program, "x", "wait")
     with running(words) as child:
@@ -365,7 +379,7 @@ def test_capabilities_of_the_caller_are_kept(stock: Path) -> None:
     done = said([*words, *command("run", "--", stock / "state")])
     assert state(done.stdout) == state(plain.stdout)
     assert "CapAmb:\t0000000000000400" in done.stdout
-    assert done.stderr.count("not staged: no right to mount, and a user namespace would take privileges") == 1
+    assert done.stderr.count("not staged: no right to mount, and a user namespace would take away privileges") == 1
 
 
 def test_chroot(stock: Path, tmp_path: Path) -> None:
