@@ -42,15 +42,18 @@ class ReplaceError(HugealignError):
 def write(path: str, data: bytes, mode: int = 0o666) -> None:
     """Put *data* under *path*, whole or not at all; directly if that is no regular file (``/dev/stdout``, a pipe).
 
-    The file replaces one that has this name; *mode* is its mode, less the umask.  Symbolic links are followed.  Raises
-    OSError, ValueError.
+    The file replaces one that has this name, and keeps its mode, and its owner if we may give it away; else *mode* is
+    its mode, less the umask.  Symbolic links are followed where the kernel does (``protected_symlinks``, proc(5)).
+    Raises OSError, ValueError.
     """
-    if os.path.exists(path) and not os.path.isfile(path):  # not the real path: a pipe in /proc/self/fd has none
+    before = _found(path)
+    if before and not stat.S_ISREG(before.st_mode):  # not the real path: a pipe in /proc/self/fd has none
         with open(path, "wb") as stream:
             stream.write(data)
         return
     with _directory(os.path.realpath(path)) as (place, name), closing(_New(place, mode)) as new:
         write_all(new.fd, data)
+        _take_place(new.fd, before)
         new.publish(name)
 
 
@@ -58,8 +61,9 @@ def write(path: str, data: bytes, mode: int = 0o666) -> None:
 def beside(path: str) -> Iterator[str]:
     """Yield the path of a new file that other processes can open; put it under *path* at the end if all went well.
 
-    Raises OSError.
+    It keeps mode and owner of a file that has this name, as with `write`.  Raises OSError.
     """
+    before = _found(path)
     real = os.path.realpath(path)
     with _directory(real) as (place, name):
         temporary = _temporary_name()
@@ -68,6 +72,7 @@ def beside(path: str) -> Iterator[str]:
             try:
                 _mark(fd)
                 yield os.path.join(os.path.dirname(real), temporary)
+                _take_place(fd, before)
                 os.rename(temporary, name, src_dir_fd=place, dst_dir_fd=place)
             except BaseException:
                 _forget(temporary, place)
@@ -269,6 +274,21 @@ def _copy_bytes(source: int, target: int, start: int, place: int, size: int) -> 
         if not done:
             raise ReplaceError("it became shorter while it was copied")
         start, place, size = start + done, place + done, size - done
+
+
+def _found(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        return None
+
+
+def _take_place(new: int, before: os.stat_result | None) -> None:
+    """Give the *new* file mode and owner of the one *before*, as if that were written to; its owner if we may."""
+    if before:
+        with contextlib.suppress(OSError):
+            os.fchown(new, before.st_uid, before.st_gid)
+        os.fchmod(new, stat.S_IMODE(before.st_mode) & 0o777)
 
 
 def _copy_mode(target: int, info: os.stat_result) -> None:

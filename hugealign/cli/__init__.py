@@ -23,6 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from types import ModuleType
+    from typing import Any
 
 #: command -> one line for ``--help``; the module of the same name in this package does the work.
 COMMANDS = {
@@ -147,8 +148,13 @@ def main(argv: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except OSError as error:
-        # Commands turn errors of files into HugealignError, so this one is of standard output: usually a full disk.
-        messages.error(error.strerror if error.filename else output.unwritten("standard output", error))
+        # Commands turn errors of files into HugealignError, so this one is of standard output, usually a full disk, or
+        # of the working directory, which was deleted.
+        if error.filename is not None:
+            messages.error(f"{printable(os.fsdecode(error.filename))}: {error.strerror}")
+        else:
+            what = "the working directory" if isinstance(error, FileNotFoundError) else ""
+            messages.error(f"{what}: {error.strerror}" if what else output.unwritten("standard output", error))
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return HugealignError.exit_status
     except KeyboardInterrupt:
@@ -156,14 +162,32 @@ def main(argv: list[str]) -> int:
     return status
 
 
+class _Lossy(io.FileIO):
+    """A stream whose errors are nobody's concern: what it cannot write is lost."""
+
+    def write(self, data: "Any", /) -> int:
+        try:
+            done = super().write(data)
+        except OSError:
+            done = None
+        return len(memoryview(data)) if done is None else done
+
+
 def _complete_streams() -> None:
-    """Make standard output and error usable: open them if closed, and let them print any name in any locale."""
+    """Make standard output and error usable: open them if closed, and let them print any name in any locale.
+
+    A message that nobody can read, on a full disk or for a reader that has gone, changes neither work nor status.
+    """
     # A stream that our parent closed (`>&-`) is None, and print(file=None) would print our messages on stdout.
     if sys.stdout is None:  # what is printed is lost, so writing has to fail, as on a full disk
         closed = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         sys.stdout = open(closed, "w", encoding="utf-8")  # noqa: SIM115 - for as long as we live
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    elif isinstance(sys.stderr, io.TextIOWrapper) and sys.stderr.name == "<stderr>":  # not a test's own
+        encoding = sys.stderr.encoding
+        stream = io.BufferedWriter(_Lossy(sys.stderr.fileno(), "w", closefd=False))
+        sys.stderr = io.TextIOWrapper(stream, encoding, "backslashreplace", line_buffering=True)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # as on standard error
 

@@ -82,7 +82,9 @@ def enter() -> Namespace:
     if _libc().unshare(_CLONE_NEWNS):
         uid, gid = os.geteuid(), os.getegid()
         if _capable():
-            raise NamespaceError("no right to mount, and a user namespace would take away privileges that this process has")
+            raise NamespaceError(
+                "no right to mount, and a user namespace would take away privileges that this process has"
+            )
         bounds = [number for number in range(64) if _libc().prctl(_PR_CAPBSET_READ, number) == 0]
         if _libc().unshare(_CLONE_NEWUSER | _CLONE_NEWNS):
             raise _error("make a user namespace")

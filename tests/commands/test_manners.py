@@ -56,6 +56,43 @@ def test_text_that_cannot_be_written_is_an_error_in_one_line(words: str) -> None
     assert (unread.returncode, unread.stderr) == (141, "")
 
 
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        ("oci-hook </dev/null", 0),  # a container must not fail to start for a full disk
+        ("run -- /no/such", 127),
+        ("ps no-such-process", 3),
+        ("verify /no/such", 3),
+        ("verify --no-such", 2),
+    ],
+)
+def test_messages_that_cannot_be_written_change_no_status(words: str, status: int) -> None:
+    full = run("sh", "-c", f"{HUGEALIGN} {words} 2>/dev/full")
+    assert full.returncode == status
+    unread = run("bash", "-c", f"{{ {HUGEALIGN} {words}; echo $? >&3; }} 3>&1 2> >(exec 0<&-; sleep 1)")
+    assert unread.stdout.endswith(f"{status}\n")
+
+
+def test_deleted_working_directory_is_named(tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    done = run("sh", "-c", f"rmdir ../gone; {HUGEALIGN} warm program", cwd=tmp_path / "gone")
+    assert done.returncode == 3
+    assert "standard output" not in done.stderr
+
+
+def test_output_keeps_mode_and_owner_of_the_file_it_replaces(tmp_path: Path) -> None:
+    found = tmp_path / "report"
+    found.write_text("old")
+    found.chmod(0o640)
+    if not os.geteuid():
+        os.chown(found, 1, 1)
+    before = found.stat()
+    assert run(HUGEALIGN, "verify", "--json", "-o", found, "/bin/true").returncode in (0, 1)
+    after = found.stat()
+    assert found.read_text() != "old"
+    assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
+
+
 def test_a_name_that_the_locale_lacks_is_escaped(tmp_path: Path) -> None:
     program = tmp_path / "\u65e5"
     shutil.copy2("/bin/true", program)

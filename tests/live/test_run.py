@@ -86,7 +86,9 @@ def test_environment_is_not_another_process_s() -> None:
     with subprocess.Popen(["sleep", "30"], env={"PATH": "/usr/bin:/bin", "a.b": "theirs"}) as theirs:
         script = f"echo {theirs.pid - 1} >/proc/sys/kernel/ns_last_pid; '{HUGEALIGN}' run -- sh -c 'echo $PPID; env'; :"
         words = ["unshare", "-fp", "/usr/bin/python3", "-c", f"import os; os.system({script!r})"]
-        done = subprocess.run(words, env={"PATH": "/usr/bin:/bin", "MINE": "1"}, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            words, env={"PATH": "/usr/bin:/bin", "MINE": "1"}, capture_output=True, text=True, check=True
+        )
         theirs.kill()
     assert "MINE=1\n" in done.stdout
     assert "theirs" not in done.stdout
@@ -95,7 +97,7 @@ def test_environment_is_not_another_process_s() -> None:
 def test_arguments_may_take_all_the_room(tmp_path: Path) -> None:
     """What the launcher tells Python has no room beside them: the command runs all the same."""
     words = ["sh", "-c", "echo ran", "a" * 90000, "b" * 60000]
-    limits = ["prlimit", f"--stack={1 << 20}", "env", "-C", tmp_path]
+    limits: list[Any] = ["prlimit", f"--stack={1 << 20}", "env", "-C", tmp_path]
     for name, command in itertools.product(("PLAIN", "a.b"), ((), (HUGEALIGN, "run", "--"))):
         environ = {"PATH": "/usr/bin:/bin", name: "x" * 90000}
         done = subprocess.run([*limits, *command, *words], env=environ, capture_output=True, text=True, check=False)
@@ -132,6 +134,10 @@ def test_command_that_cannot_run(tmp_path: Path) -> None:
         assert message in done.stderr
     plain.chmod(0o755)
     assert hugealign_run("--", plain, "you").stdout == "hello you\n"  # without #!: a shell runs it, as for execvp
+    (tmp_path / "later").mkdir()
+    (tmp_path / "later" / "plain").symlink_to("/bin/false")
+    path = f"{tmp_path}:{tmp_path / 'later'}:{os.environ['PATH']}"
+    assert hugealign_run("--", "plain", "you", env={"PATH": path}).stdout == "hello you\n"
 
 
 def test_interpreter_that_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
