@@ -18,6 +18,8 @@ def execute(words: Sequence[str], environ: Mapping[bytes, bytes], program: str =
     """
     for number in signals_to_reset():
         signal.signal(number, signal.SIG_DFL)
+    if signal.SIGCHLD in signal.sigpending():  # blocked by our parent, and sent for a child of ours
+        signal.sigtimedwait([signal.SIGCHLD], 0)
     path = program or which(words[0])
     try:
         (os.execve if path else os.execvpe)(path or words[0], list(words), environ)  # no shell on purpose

@@ -39,21 +39,24 @@ class ReplaceError(HugealignError):
         self.changed = changed
 
 
-def write(path: str, data: bytes, mode: int = 0o666) -> None:
+def write(path: str, data: bytes, mode: int | None = None) -> None:
     """Put *data* under *path*, whole or not at all; directly if that is no regular file (``/dev/stdout``, a pipe).
 
-    The file replaces one that has this name, and keeps its mode, and its owner if we may give it away; else *mode* is
-    its mode, less the umask.  Symbolic links are followed where the kernel does (``protected_symlinks``, proc(5)).
-    Raises OSError, ValueError.
+    The file replaces one that has this name.  It gets *mode*, less the umask; by default it keeps the mode of the file
+    before, and its owner if we may give it away.  Symbolic links are followed where the kernel does
+    (``protected_symlinks``, proc(5)).  Raises OSError, ValueError.
     """
     before = _found(path)
     if before and not stat.S_ISREG(before.st_mode):  # not the real path: a pipe in /proc/self/fd has none
         with open(path, "wb") as stream:
             stream.write(data)
         return
-    with _directory(os.path.realpath(path)) as (place, name), closing(_New(place, mode)) as new:
+    with (
+        _directory(os.path.realpath(path)) as (place, name),
+        closing(_New(place, 0o666 if mode is None else mode)) as new,
+    ):
         write_all(new.fd, data)
-        _take_place(new.fd, before)
+        _take_place(new.fd, before if mode is None else None)
         new.publish(name)
 
 

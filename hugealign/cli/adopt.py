@@ -1,6 +1,7 @@
 """``hugealign adopt``: let a systemd service run from huge text."""
 
 import argparse
+import os
 
 from hugealign.cli import messages
 from hugealign.errors import HugealignError, UsageError
@@ -44,6 +45,7 @@ def run(args: argparse.Namespace) -> int:
     """Adopt, show or undo, and return the exit status."""
     from hugealign.stage import adopt
 
+    os.umask(0o022)  # everyone reads, and only we change, what the system runs
     if args.undo and (args.dry_run or args.fix or args.libs or args.rodata or args.file):
         raise UsageError("--undo: goes with no other option")
     options = adopt.AdoptOptions(args.file, args.libs, args.fix, args.rodata)

@@ -1,6 +1,7 @@
 """``hugealign oci-hook``: the hook that podman, CRI-O and other engines start for each container."""
 
 import argparse
+import os
 import sys
 
 from hugealign.units import printable
@@ -37,6 +38,7 @@ def run(args: argparse.Namespace) -> int:
     """Stage and bind the programs that the container asks for; return 0."""
     from hugealign.stage import oci
 
+    os.umask(0o022)  # everyone reads, and only we change, what the system runs
     try:
         wanted = oci.container(oci.read_state())
         for bound in oci.bind(wanted, args.store) if wanted else ():

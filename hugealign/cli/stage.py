@@ -1,6 +1,7 @@
 """``hugealign stage``: keep a store of huge copies that services share."""
 
 import argparse
+import os
 from contextlib import suppress
 
 from hugealign.cli import messages, output
@@ -46,6 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Stage, list or drop, and return the exit status."""
+    os.umask(0o022)  # everyone reads, and only we change, what the system runs
     if args.list and (args.drop or args.files):
         raise UsageError("--list: goes with neither --drop nor FILE")
     if not (args.list or args.drop or args.files):

@@ -24,7 +24,7 @@ _MS_RELATIME = 1 << 21
 _ST_RELATIME = 4096  # statvfs has the other flags where mount has them (include/linux/statfs.h)
 _MS_OF_ST = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC | os.ST_NOATIME | os.ST_NODIRATIME
 _MNT_DETACH = 2
-_PR_CAPBSET_READ, _PR_CAPBSET_DROP = 23, 24
+_PR_CAPBSET_READ, _PR_CAPBSET_DROP, _PR_GET_SECUREBITS, _PR_SET_SECUREBITS = 23, 24, 27, 28
 _MAY = b"\0"  # the child's answer for success
 #: Directories that exist nearly everywhere; the tmpfs covers one of them while files are copied.
 _PLACES = ("/tmp", "/var/tmp", "/run", "/mnt", "/opt", "/srv", "/media")  # noqa: S108  # nothing is made in them
@@ -86,10 +86,14 @@ def enter() -> Namespace:
                 "no right to mount, and a user namespace would take away privileges that this process has"
             )
         bounds = [number for number in range(64) if _libc().prctl(_PR_CAPBSET_READ, number) == 0]
+        secure = _libc().prctl(_PR_GET_SECUREBITS)
         if _libc().unshare(_CLONE_NEWUSER | _CLONE_NEWNS):
             raise _error("make a user namespace")
         user = True
-        for number in bounds:  # a new user namespace starts with all capabilities
+        # A new user namespace starts without secure bits, and with all capabilities.
+        if secure > 0:
+            _libc().prctl(_PR_SET_SECUREBITS, secure)
+        for number in bounds:
             _libc().prctl(_PR_CAPBSET_DROP, number)
         for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
             try:

@@ -20,6 +20,8 @@ from hugealign.stage import copies, dropins, services, store, tunable
 from hugealign.stage.services import Service, ServiceError
 from hugealign.units import printable
 
+_MODE = 0o644  # of units
+
 
 @dataclass(frozen=True, slots=True)
 class AdoptOptions:
@@ -70,7 +72,7 @@ def adopt(unit: str, options: AdoptOptions) -> Adopted:
     try:
         for path, text in adopted.texts.items():
             os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-            replacing.write(path, text.encode())
+            replacing.write(path, text.encode(), _MODE)
             written.append(path)
     except OSError as error:
         _put_back(before, written)
@@ -80,7 +82,10 @@ def adopt(unit: str, options: AdoptOptions) -> Adopted:
 
 
 def undo(unit: str) -> list[str]:
-    """Remove what `adopt` wrote for the service *unit*, and return the paths.  Raises HugealignError."""
+    """Remove what `adopt` wrote for the service *unit*, and return the paths; its copies in the store go, too.
+
+    Raises HugealignError.
+    """
     found = [path for path in dropins.paths(services.full_name(unit)) if os.path.lexists(path)]
     if not found:
         raise ServiceError(f"{services.full_name(unit)}: not adopted")
@@ -92,6 +97,8 @@ def undo(unit: str) -> list[str]:
     except OSError as error:
         raise ServiceError(f"{printable(path)}: {error.strerror}") from error
     _reload()
+    with contextlib.suppress(HugealignError):  # at worst, its copies stay in memory until the system is shut down
+        store.release(dropins.owner(services.full_name(unit)))
     return found
 
 
@@ -190,7 +197,7 @@ def _put_back(before: Mapping[str, bytes | None], written: Sequence[str]) -> Non
             if text is None:
                 _remove(path)
             else:
-                replacing.write(path, text)
+                replacing.write(path, text, _MODE)
     except (OSError, HugealignError):
         for path in reversed(list(before)):
             with contextlib.suppress(OSError, HugealignError):

@@ -70,7 +70,7 @@ def _service(adoption: Adoption, command: str) -> str:
     # The names belong to this service: others keep theirs, and with them the copies that they share with it.
     lines += [f"ExecStart=-/bin/rm -f -- {_argument(_link(adoption, path))}" for path in adoption.staged]
     rodata = " --rodata" if adoption.rodata else ""
-    staging = f"stage{' --fix' if adoption.fix else ''}{rodata} --owner {_owner(adoption.name)}"
+    staging = f"stage{' --fix' if adoption.fix else ''}{rodata} --owner {owner(adoption.name)}"
     for words, files in ((staging, adoption.staged), (f"warm{rodata}", adoption.warmed)):
         if files:
             lines.append(f"ExecStart=-{run} {words} -- {' '.join(map(_argument, files))}")
@@ -90,11 +90,11 @@ def _drop_in(adoption: Adoption) -> str:
 
 def _link(adoption: Adoption, path: str) -> str:
     """Return the path of the link to the copy of the file *path* for the adopted service (hugealign/stage/store.py)."""
-    return f"{adoption.store}/for/{_owner(adoption.name)}{path}"
+    return f"{adoption.store}/for/{owner(adoption.name)}{path}"
 
 
-def _owner(name: str) -> str:
-    """Return the name of the service without characters special to systemd; the result is still unique."""
+def owner(name: str) -> str:
+    """Return the name of the service *name* in the store: still unique, without characters special to systemd."""
     return name.replace("\\", "=")
 
 

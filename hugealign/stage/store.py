@@ -3,8 +3,9 @@
 ``STORE/IDENTITY`` is a copy.  ``STORE/path/usr/sbin/mariadbd`` is a link to the copy of that path; a service can refer
 to it before it exists.  ``STORE/for/UNIT/usr/sbin/mariadbd`` is a link of UNIT alone, which may remove it: a copy stays
 as long as any link leads to it.  A copy gets its name when it is complete, so nobody executes half a copy.  The link
-goes as soon as the file changes, so nobody starts an old one.  The store belongs to its creator, usually root, and
-others cannot write to it.  Small files would take 2 MiB each on such a tmpfs, so it holds nothing but copies.
+goes as soon as the file changes, so nobody starts an old one.  The store and its copies belong to its creator, usually
+root, and others cannot write to them: not even a file's owner, since others run what is in the store.  Small files
+would take 2 MiB each on such a tmpfs, so it holds nothing but copies.
 """
 
 import contextlib
@@ -93,7 +94,7 @@ def stage(
                 if origin is None:
                     _unlink(links + real)
                     return Staged(real, NO_WINDOW)
-                return _staged(store, place, links, origin, limit)
+                return _staged(store, place, links, origin, limit, private)
         except BaseException:
             # Whatever went wrong, a link to the copy of an older file must not stay.
             _unlink(links + real)
@@ -133,13 +134,26 @@ def drop(paths: Sequence[str] = (), place: str = DEFAULT) -> list[StoredCopy]:
     return dropped
 
 
+def release(owner: str, place: str = DEFAULT) -> None:
+    """Remove the links of *owner*, and the copies that no other link leads to.  Raises StageError."""
+    import shutil  # 20 ms, which `run` does not wait for
+
+    top = _tree(place, owner)
+    if not os.path.isdir(top):
+        return
+    with _opened(place) as store, _alone(store):
+        shutil.rmtree(top)
+        _remove_unnamed(store, place)
+
+
 @contextlib.contextmanager
 def found(origin: copies.StagedFile, place: str = DEFAULT) -> Iterator[int | None]:
     """Yield the open copy of *origin* in the store at *place*; None without a copy, or without a trusted store."""
     fd = -1
     with contextlib.suppress(OSError, HugealignError), using(os.open(place, _DIRECTORY)) as store:
         _check(store, place)
-        fd = os.open(origin.identity, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=store)
+        if _is_ours(os.stat(origin.identity, dir_fd=store, follow_symlinks=False)):
+            fd = os.open(origin.identity, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=store)
     if fd < 0:
         yield None
         return
@@ -163,12 +177,15 @@ def _origin(real: str, fd: int, fix: bool, rodata: bool, private: bool) -> copie
     return origin
 
 
-def _staged(store: int, place: str, links: str, origin: copies.StagedFile, limit: int) -> Staged:
+def _staged(store: int, place: str, links: str, origin: copies.StagedFile, limit: int, private: bool) -> Staged:
     real, identity = origin.path, origin.identity
-    made = not _exists(store, identity)
+    there = _exists(store, identity)
+    made = not there or not (private or _is_ours(os.stat(identity, dir_fd=store, follow_symlinks=False)))
     if made:
+        if there:
+            os.unlink(identity, dir_fd=store)
         _make_room(store, origin, limit)
-        _copy(store, origin, identity)
+        _copy(store, origin, identity, private)
     _point(place, links + real, identity)
     with opened(os.path.join(place, identity)) as copy:
         huge, size = copies.huge_windows(copy), os.fstat(copy).st_blocks * 512
@@ -188,11 +205,13 @@ def _check_reachable(real: str) -> None:
         directory = os.path.dirname(directory)
 
 
-def _copy(store: int, origin: copies.StagedFile, identity: str) -> None:
+def _copy(store: int, origin: copies.StagedFile, identity: str, private: bool) -> None:
     """Make the copy, and give it its name when it is complete.  Raises StageError."""
     with using(os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600, dir_fd=store)) as target:
         copies.write(origin, target)
         copies.carry(origin, target)
+        if not private:
+            _keep(target)
         # Close it for writing before it has a name: a file open for writing cannot be executed (ETXTBSY).
         reading = os.open(f"/proc/self/fd/{target}", os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -200,6 +219,21 @@ def _copy(store: int, origin: copies.StagedFile, identity: str) -> None:
             os.link(f"/proc/self/fd/{reading}", identity, dst_dir_fd=store, follow_symlinks=True)
     except OSError as error:
         raise StageError(f"cannot be put into the store: {error.strerror}") from error
+
+
+def _keep(copy: int) -> None:
+    """Make the *copy* ours alone to change.  Raises StageError if some could then no longer execute it."""
+    info = os.fstat(copy)
+    if info.st_uid != os.geteuid():
+        if not info.st_mode & stat.S_IXOTH or not info.st_mode & stat.S_IROTH:
+            raise StageError("not everyone may execute it, and its owner could change the copy")
+        os.fchown(copy, os.geteuid(), -1)
+    os.fchmod(copy, stat.S_IMODE(info.st_mode) & ~(stat.S_IWGRP | stat.S_IWOTH))
+
+
+def _is_ours(info: os.stat_result) -> bool:
+    """Return whether only root or we can change the copy with *info*; an older hugealign made others."""
+    return info.st_uid in (0, os.geteuid()) and not info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _make_room(store: int, origin: copies.StagedFile, limit: int) -> None:
@@ -262,7 +296,7 @@ def _tree(place: str, owner: str) -> str:
     Raises StageError for an *owner* that cannot be the name of a directory.
     """
     if owner.startswith(".") or "/" in owner or "\0" in owner or len(os.fsencode(owner)) > _LONGEST_NAME:
-        raise StageError(f"{printable(owner)}: no name for links")
+        raise StageError(f"{printable(owner)}: cannot be a directory's name")
     return os.path.join(place, _OWNED, owner) if owner else os.path.join(place, _LINKS)
 
 
@@ -321,6 +355,9 @@ def _mount(place: str, private: bool) -> None:
         if not _is_mounted(fd):
             with _locked(fd), using(os.open(place, _DIRECTORY)) as again:
                 if not _is_mounted(again):
+                    _check_trust(again, place)
+                    if os.listdir(again):
+                        raise StageError(f"{printable(place)}: not empty; a store there would hide what it holds")
                     namespace.mount_huge_tmpfs(f"/proc/self/fd/{again}", f"mode=0{700 if private else 755}")
 
 
@@ -335,6 +372,10 @@ def _check(fd: int, place: str) -> None:
         raise StageError(f"{printable(place)}: nothing is mounted there")
     if kernel.file_system_of(fd) != "tmpfs" or "huge=always" not in kernel.mount_options_of(fd):
         raise StageError(f"{printable(place)}: something else is mounted there")
+    _check_trust(fd, place)
+
+
+def _check_trust(fd: int, place: str) -> None:
     try:
         trust.check_directory(fd, place)
     except HugealignError as error:

@@ -67,15 +67,16 @@ def test_environment_name_and_status_are_the_commands_own(tmp_path: Path) -> Non
 
 def test_limits_signals_and_descriptors_are_as_given() -> None:
     # No Python: it would ignore SIGPIPE by itself.
-    script = "ls /proc/self/fd; ulimit -n; grep -E '^(Sig[BCI]|ShdPnd|THP_)' /proc/self/status"
-    words = ["sh", "-c", script]
+    scripts = ["ls /proc/self/fd; ulimit -n", "exec grep -E '^(Sig[BCIP]|ShdPnd|THP_)' /proc/self/status"]
     # systemd starts services with SIGPIPE ignored.
     ignoring = ["sh", "-c", "trap '' PIPE XFSZ USR1; exec \"$@\"", "sh"]
-    for prefix in ((), NO_THP, ignoring):
-        plain = subprocess.run([*prefix, *words], check=True, capture_output=True, text=True).stdout
-        ours = subprocess.run(
-            [*prefix, HUGEALIGN, "run", "--", *words], check=True, capture_output=True, text=True
-        ).stdout
+    blocking = "import os, signal, sys; signal.pthread_sigmask(0, [17]); os.execvp(sys.argv[1], sys.argv[1:])"
+    prefixes: list[Any] = [(), NO_THP, ignoring, (sys.executable, "-c", blocking)]
+    for prefix, script in itertools.product(prefixes, scripts):
+        plain, ours = (
+            subprocess.run([*prefix, *front, "sh", "-c", script], check=True, capture_output=True, text=True).stdout
+            for front in ((), (HUGEALIGN, "run", "--"))
+        )
         assert ours == plain
 
 

@@ -192,13 +192,30 @@ def test_program_that_gives_privileges(stock: Path, user: bool) -> None:
         assert done.stderr == ""
 
 
+def saying(stock: Path, name: str, expression: str) -> Path:
+    """A program that prints the number; it has no window, but its library has."""
+    source = stock / f"{name}.c"
+    lines = ["#include <stdio.h>", "#include <sys/prctl.h>", "#include <unistd.h>"]
+    source.write_text("\n".join([*lines, f'int main(void) {{ printf("%d\\n", {expression}); }}\n']))
+    libraries = ["-Wl,--no-as-needed", f"-L{stock}/lib", f"-Wl,-rpath,{stock}/lib", "-lused"]
+    subprocess.run(["gcc", source, "-o", stock / name, *libraries], check=True)
+    return stock / name
+
+
+def test_secure_bits_stay(stock: Path, user: bool) -> None:
+    program = saying(stock, "bits", "prctl(PR_GET_SECUREBITS)")
+    words = command("run", "-v", "--how=stage", "--libs", "--", program, user=user)
+    if user:
+        assert words[0] == "setpriv"
+        words.insert(1, "--securebits=+noroot,+noroot_locked")
+    done = said(words)
+    assert (done.returncode, done.stdout) == (0, "3\n" if user else "0\n")
+    assert "(stage)" in done.stderr
+
+
 def test_program_that_gives_privileges_keeps_them_beside_its_libraries(stock: Path, user: bool) -> None:
     """It has no window itself; its libraries' copies need a user namespace, in which it would give nothing."""
-    source = stock / "euid.c"
-    source.write_text('#include <stdio.h>\n#include <unistd.h>\nint main(void) { printf("%d\\n", geteuid()); }\n')
-    program = stock / "euid"
-    libraries = ["-Wl,--no-as-needed", f"-L{stock}/lib", f"-Wl,-rpath,{stock}/lib", "-lused"]
-    subprocess.run(["gcc", source, "-o", program, *libraries], check=True)
+    program = saying(stock, "euid", "geteuid()")
     os.chown(program, 1234, 1234)
     program.chmod(0o4755)
     done = said(command("run", "--how=stage", "--libs", "--", program, user=user))

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -285,6 +286,61 @@ def test_attributes_are_carried(store: Path, program: Path) -> None:
     for name in ("system.posix_acl_access", "trusted.note"):
         assert os.getxattr(copy, name) == os.getxattr(program, name)
     assert copy.stat().st_mtime_ns == 2
+
+
+def test_only_root_can_change_a_copy(store: Path, program: Path) -> None:
+    """Others run it: its file's owner and group cannot change it, wherever they can change the file."""
+    os.chown(program, 65534, 65534)
+    program.chmod(0o775)
+    assert stage(store, program).returncode == 0
+    copy = link(store, program)
+    before = copy.read_bytes()
+    words = [*USER, "sh", "-c", 'chmod u+w "$1"; echo >>"$1"', "sh", copy]
+    done = subprocess.run(words, check=False, capture_output=True)
+    assert done.returncode
+    assert copy.read_bytes() == before
+    assert (copy.stat().st_uid, copy.stat().st_mode & 0o777) == (0, 0o755)
+    with running(copy, "5") as child:  # the same program
+        assert huge_kib(child.pid, copy.resolve()) == ALL
+    # One that an older version left is made again.
+    os.chown(copy, 65534, -1)
+    assert "(10.0 MiB, copied)" in stage(store, program).stdout
+    assert copy.stat().st_uid == 0
+    program.chmod(0o750)
+    assert "its owner could change the copy" in stage(store, program).stderr
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o077])
+def test_umask_changes_nothing(store: Path, program: Path, mask: int) -> None:
+    words = stocks.module("stage", "-q", "--store", store, program)
+    subprocess.run(words, check=True, umask=mask)
+    for directory in (store, *(path for path in store.rglob("*") if path.is_dir())):
+        assert directory.stat().st_mode & 0o777 == 0o755
+    assert subprocess.run([*USER, "cat", link(store, program)], check=False, capture_output=True).returncode == 0
+
+
+def test_released_copies_go_unless_another_service_has_them(store: Path, program: Path) -> None:
+    """As after `adopt --undo`."""
+    for owner in ("a.service", "b.service"):
+        assert stage(store, "--owner", owner, program).returncode == 0
+    for owner, left in (("a.service", 1), ("a.service", 1), ("b.service", 0)):
+        code = "import sys; from hugealign.stage import store; store.release(*sys.argv[1:])"
+        subprocess.run([sys.executable, "-c", code, owner, store], check=True, cwd=ROOT)
+        assert not (store / "for" / owner).exists()
+        assert len(copies(store)) == left
+
+
+def test_store_is_not_mounted_where_others_write_or_over_files(store: Path, program: Path) -> None:
+    for mode, file, said in ((0o777, "", "others may write there"), (0o755, "file", "not empty")):
+        store.mkdir()
+        store.chmod(mode)
+        if file:
+            (store / file).touch()
+        done = stage(store, program)
+        assert done.returncode == 3
+        assert said in done.stderr
+        assert f" {store} " not in mounts()
+        shutil.rmtree(store)
 
 
 def test_starters_at_once_make_one_copy(store: Path, program: Path) -> None:
