@@ -26,13 +26,13 @@ def execute(words: Sequence[str], environ: Mapping[bytes, bytes], program: str =
     except (FileNotFoundError, NotADirectoryError):
         status, reason = 127, "command not found"
     except ValueError as error:
-        status, reason = 127, str(error)
+        status, reason = 127, str(error) if words[0] else "no command has an empty name"
     except OSError as error:
         if error.errno == errno.ENOEXEC and path:
             os.execve("/bin/sh", ["sh", path, *words[1:]], environ)  # noqa: S606  # a script without #!, see exec(3)
         status, reason = 126, "is a directory" if os.path.isdir(words[0]) else f"not executable: {error.strerror}"
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    print(f"hugealign: error: {printable(words[0])}: {reason}", file=sys.stderr)
+    print(f"hugealign: error: {printable(words[0]) or repr('')}: {reason}", file=sys.stderr)
     return status
 
 

@@ -32,13 +32,15 @@ COMMAND runs. If not all of its text is huge, one line on stderr says why.
 --how=in-place  only like `hugealign warm`
 --how=stage     only by a mounted copy
 --how=copy      by a copy in memory without a path, for containers that may not
-                mount. /proc/PID/exe and $ORIGIN then lead nowhere
+                mount. /proc/PID/exe and $ORIGIN then lead nowhere, and the
+                process has another name for ps and pgrep
 
 A staged copy lies on a tmpfs in a mount namespace that only COMMAND and its
-children see. It has the file's path. Root uses the copies of `hugealign stage`
-if there are any. An ordinary user also gets a user namespace, in which sudo and
-other set-user-ID programs do not work, and files of other users belong to
-nobody. Use --how=in-place for a command that needs them.
+children see, like the mounts that they make. It has the file's path. If
+`hugealign stage` has made a copy, that one is used. An ordinary user also gets
+a user namespace, in which sudo and other set-user-ID programs do not work, and
+files of other users belong to nobody. Use --how=in-place for a command that
+needs them.
 
 If COMMAND uses the loader of glibc 2.44 or newer, run also adds glibc.elf.thp=1
 to GLIBC_TUNABLES: with it the text becomes huge again after the kernel took it

@@ -74,6 +74,8 @@ def _stage(args: argparse.Namespace) -> int:
     from hugealign.stage import report, store
 
     limit = parse_size(args.max, "--max") if args.max else 0
+    if args.max and not limit:
+        raise UsageError("--max: 0 leaves room for no copy")
     done, errors, status = [], [], 0
     named = dict.fromkeys(args.files, False)
     if args.libs:

@@ -188,7 +188,7 @@ def _object(data: bytes, what: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise StageError(f"{what} of the container is no JSON object")
+        raise StageError(f"{what} of the container is not a JSON object")
     return found
 
 

@@ -295,7 +295,7 @@ def test_only_root_can_change_a_copy(store: Path, program: Path) -> None:
     assert stage(store, program).returncode == 0
     copy = link(store, program)
     before = copy.read_bytes()
-    words = [*USER, "sh", "-c", 'chmod u+w "$1"; echo >>"$1"', "sh", copy]
+    words = [*USER, "sh", "-c", 'chmod u+w "$1"; echo >>"$1"', "sh", str(copy)]
     done = subprocess.run(words, check=False, capture_output=True)
     assert done.returncode
     assert copy.read_bytes() == before
