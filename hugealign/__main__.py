@@ -9,7 +9,9 @@ import sys
 sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from hugealign.cli import main
+from hugealign.environment import restore
 
+restore()
 status = main(sys.argv[1:])
 gc.freeze()  # otherwise the interpreter looks for cycles once more at exit: 8 ms after `top`
 sys.exit(status)

@@ -1,9 +1,10 @@
 """What our parent gave us, to pass on: the environment, ignored signals, and the descriptors that it closed.
 
 Not all of it reaches Python.  dash imports only variables with names that it can use itself, so `a.b` and exported
-functions of bash are gone, and it exports some of its own (``PWD``, ``OPTIND``, ``PPID``).  Python ignores two signals
-and forgets whether they were ignored before.  sh/given.sh tells us of both in variables: the names of the shell's own
-variables and a colon, and base64 of those variables, and of the nameless ones, that it was given; a mask of signals.
+functions of bash are gone, and it exports some of its own (``PWD``, ``OPTIND``, ``PPID``).  The loader's variables would
+give Python libraries of another program.  Python ignores two signals and forgets whether they were ignored before.
+sh/given.sh tells us of all that in variables: names of the shell's and the loader's variables, a colon, and base64 of
+those that it was given, with the nameless ones; a mask of signals.
 """
 
 import os
@@ -31,6 +32,14 @@ def as_given() -> dict[bytes, bytes]:
         return current
     names = set(shells.split(b"|"))
     return {name: value for name, value in current.items() if name not in names} | given
+
+
+def restore() -> None:
+    """Make ``os.environ`` what we were given, if a launcher tells us: for tools that we run, and their libraries."""
+    if _ENVIRON in os.environb:
+        given = as_given()
+        os.environb.clear()
+        os.environb.update(given)
 
 
 def signals_to_reset() -> "list[int]":

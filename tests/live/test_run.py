@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -78,6 +79,22 @@ def test_limits_signals_and_descriptors_are_as_given() -> None:
             for front in ((), (HUGEALIGN, "run", "--"))
         )
         assert ours == plain
+
+
+@pytest.mark.parametrize("command", ["build", "run", "ps"])
+def test_libraries_that_python_cannot_load_prevent_nothing(command: str, tmp_path: Path) -> None:
+    """A program brings libraries of its own in LD_LIBRARY_PATH, of the same names as Python's but others."""
+    (tmp_path / "none.c").write_text("int none;\n")
+    needed = subprocess.run(["ldd", "/usr/bin/python3"], check=True, capture_output=True, text=True).stdout
+    names = set(re.findall(r"^\s(lib(?!c\.|pthread|dl|m\.)\S+) =>", needed, re.MULTILINE))
+    assert names
+    for name in names:
+        subprocess.run(["gcc", "-shared", "-fPIC", "-o", tmp_path / name, tmp_path / "none.c"], check=True)
+    environ = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
+    assert subprocess.run(["/usr/bin/python3", "-c", ""], check=False, capture_output=True, env=environ).returncode
+    words = [HUGEALIGN, command, "--", "sh", "-c", "echo $LD_LIBRARY_PATH; sleep 0.1"]
+    done = subprocess.run(words, check=False, capture_output=True, text=True, env=environ)
+    assert done.stdout.startswith(f"{tmp_path}\n"), done.stderr
 
 
 def test_environment_is_not_another_process_s() -> None:
