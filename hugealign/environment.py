@@ -1,8 +1,8 @@
 """What our parent gave us, to pass on: the environment, ignored signals, and the descriptors that it closed.
 
 Not all of it reaches Python.  dash imports only variables with names that it can use itself, so `a.b` and exported
-functions of bash are gone, and it exports some of its own (``PWD``, ``OPTIND``, ``PPID``).  The loader's variables would
-give Python libraries of another program.  Python ignores two signals and forgets whether they were ignored before.
+functions of bash are gone, and it exports some of its own (``PWD``, ``OPTIND``, ``PPID``).  The loader's variables
+would give Python libraries of another program.  Python ignores two signals, and forgets whether they were ignored.
 sh/given.sh tells us of all that in variables: names of the shell's and the loader's variables, a colon, and base64 of
 those that it was given, with the nameless ones; a mask of signals.
 """

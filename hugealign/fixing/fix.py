@@ -67,6 +67,7 @@ def fix(path: str, options: FixOptions | None = None) -> Fixed:
         if options.output is not None and os.path.exists(options.output) and os.path.samefile(path, options.output):
             raise UsageError("OUT is FILE itself; use --in-place")
         try:
+            planned = writing.state(fd)
             before = os.fstat(fd).st_size
             action, output, plan = made(fd, options)
         except OSError as error:
@@ -74,7 +75,7 @@ def fix(path: str, options: FixOptions | None = None) -> Fixed:
             raise HugealignError(f"{error.strerror or error}{state}") from error
         if action == NOTHING and options.output is None:
             return Fixed(path, action, before, before, "", plan=plan)
-        where, copied = _write(path, fd, output, options)
+        where, copied = _write(path, fd, output, options, planned)
         return Fixed(path, action, before, output.size, where, copied, plan)
 
 
@@ -95,14 +96,17 @@ def made(fd: int, options: FixOptions) -> tuple[str, Output, Plan | None]:
     return FIX, output, plan
 
 
-def _write(path: str, fd: int, output: Output, options: FixOptions) -> tuple[str, str]:
-    """Write *output*; return where it went, and, if a fix in place took a copy, why."""
+def _write(path: str, fd: int, output: Output, options: FixOptions, planned: tuple[int, ...]) -> tuple[str, str]:
+    """Write *output*; return where it went, and, if a fix in place took a copy, why.
+
+    *planned* is the state of the file from before it was read.
+    """
     if options.output is not None:
         try:
-            writing.write_new(fd, output, options.output)
+            writing.write_new(fd, output, options.output, planned)
         except ReplaceError as error:
             raise OutputError(options.output, f"cannot be written: {error}") from error
         return options.output, ""
     if options.in_place:
-        return path, writing.write_in_place(path, fd, output)
+        return path, writing.write_in_place(path, fd, output, planned)
     return "", ""

@@ -22,12 +22,14 @@ from hugealign.elf.fixrecord import (
     exactly,
     pack,
     recorded,
+    unpack,
 )
 from hugealign.elf.image import PT_LOAD, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image, Section
 from hugealign.elf.objectfile import TRAP
 from hugealign.elf.windows import align_up
 from hugealign.errors import MalformedElfError
 from hugealign.fixing.plan import Plan, RefusalError, end_of_contents, moved
+from hugealign.units import format_size
 
 _EHDR, _PHDR, _SHDR = struct.Struct("<16sHHIQQQIHHHHHH"), struct.Struct("<IIQQQQQQ"), struct.Struct("<IIQQQQIIQQ")
 _SHT_PROGBITS = 1
@@ -35,6 +37,7 @@ _KEPT_FLAGS = 0x7  # SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR: the rest says how a to
 _SHN_LORESERVE = 0xFF00
 _STRINGS_LIMIT = 1 << 20
 _CHUNK = 1 << 20
+_FILL_LIMIT = 1 << 28  # bytes between texts and the ends of their windows
 _ZEROS_LIMIT = 4096  # bytes that may follow the contents; patchelf leaves some
 _ALIGNMENT = 8  # of what is appended
 
@@ -101,6 +104,9 @@ def fixed(read: Read, image: Image, plan: Plan) -> Output:
         raise MalformedElfError("a header holds an impossible file offset") from error
     new_headers = new_headers.ljust(len(headers), b"\0")
     made = record(new_headers)
+    unpack(made)  # what could not be undone is not written
+    if sum(size for _, size in filled) > _FILL_LIMIT:
+        raise RefusalError(f"it would grow by more than {format_size(_FILL_LIMIT)}")
     trap = TRAP[image.e_machine]
     traps = [(at, trap * (size // len(trap))) for at, size in filled if any(trap)]
     tail = at_record, made + appended[len(made) :]

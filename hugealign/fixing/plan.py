@@ -146,13 +146,14 @@ def make_plan(image: Image, page_size: int, level: str = SHIFT, rodata: bool = F
 
 
 def _moves_headers(image: Image, plan: Plan) -> bool:
-    """Return whether program headers that are not at the beginning of the file, such as BOLT's, would move in it.
+    """Return whether the program headers would move in the file.
 
-    Before commit 0da1d5002745 (5.18), Linux told programs the address of these by their place in the file, and QEMU
+    Those at its beginning have to stay there: undoing and other tools look for them there.  For others, such as BOLT's,
+    before commit 0da1d5002745 (5.18), Linux told programs the address of these by their place in the file, and QEMU
     still does.  That is right only if place and address differ by as much as they do at the beginning.
     """
     headers = image.segments[0].header
-    return headers > _FIRST_PAGE and moved(plan.pieces, headers) != headers
+    return moved(plan.pieces, headers) != headers
 
 
 def _planned(
@@ -279,8 +280,9 @@ def _wanted(image: Image, loads: Sequence[Segment], page_size: int, level: str) 
         low, high = loads[run[0]].p_vaddr, _end(loads[run[-1]])
         if level != ALIGN:
             low, high = _range(image, loads, run, page_size, level)
-        # Read-only data between two texts go to the first; no section that must not be cut reaches across its end.
-        low = max(low, texts[-1].high if texts else low)
+        # Read-only data between two texts go to the first; no section that must not be cut reaches across its end.  No
+        # two texts share a page, of which the kernel would map the last.
+        low = max(low, align_up(texts[-1].high, BASE_PAGE) if texts else low)
         if align_down(high, page_size) > align_up(low, page_size):
             at = max((i for i in run if loads[i].p_flags & PF_X), key=lambda i: loads[i].p_memsz)
             texts.append(JoinedText(run[0], run[-1], at, low, high))

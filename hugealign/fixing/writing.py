@@ -37,28 +37,36 @@ _APPENDED = "the file runs as before, with something appended to it; the next fi
 _CHANGED = "the file is changed, and complete"
 
 
-def write_new(source: int, output: Output, path: str) -> None:
-    """Write what *output* makes of the open file *source* to *path*, with its mode.  Raises ReplaceError."""
-    create(path, source, lambda old, new, _size: compose(old, new, output))
+def write_new(source: int, output: Output, path: str, planned: tuple[int, ...]) -> None:
+    """Write what *output* makes of the open file *source* to *path*, with its mode.
+
+    *planned* is the file's `state` from before it was read for *output*.  Raises ReplaceError.
+    """
+
+    def fill(old: int, new: int, _size: int) -> None:
+        compose(old, new, output)
+        _look_again(old, planned)
+
+    create(path, source, fill)
 
 
-def write_in_place(path: str, source: int, output: Output) -> str:
+def write_in_place(path: str, source: int, output: Output, planned: tuple[int, ...]) -> str:
     """Turn the file at *path* into *output*; return why that took a copy, empty if it did not.
 
-    *source* is the file, open and locked (`hugealign.regular.locked`).  Raises HugealignError.
+    *source* is the file, open and locked (`hugealign.regular.locked`), and *planned* its `state` from before it was
+    read for *output*.  Raises HugealignError.
     """
-    planned = _state(source)
     size = os.fstat(source).st_size
 
     def fill(old: int, new: int, _size: int) -> None:
-        if _state(old) != planned:
-            raise ReplaceError("it was changed meanwhile")
+        _look_again(old, planned)
         compose(old, new, output)
 
     try:
-        reason = _hindrance(path, source, output) or _edit(path, source, output, planned)
+        reason = _hindrance(path, source, output)
+        if not reason:
+            reason, planned = _edit(path, source, output, planned)
         if reason:
-            planned = _state(source)
             replace(path, lambda _: True, fill, held=source)
     except ReplaceError as error:
         appended = os.fstat(source).st_size > size
@@ -88,12 +96,14 @@ def _hindrance(path: str, source: int, output: Output) -> str:
     if not appended and output.size != old:
         return "contents move"
     try:
-        with _writable(source):
-            pass
+        with _writable(source) as fd:
+            copied_up = state(fd)[:2] != state(source)[:2]
     except OSError as error:
         if error.errno == errno.ETXTBSY:
             return "it runs"
         raise ReplaceError(f"cannot be written: {error.strerror}") from error
+    if copied_up:
+        raise ReplaceError("overlayfs has just made the copy that can be written to; fix that: run it once more")
     info = os.fstat(source)
     if info.st_mode & (stat.S_ISUID | stat.S_ISGID) or _CAPABILITIES in attributes(source):
         return "writing would take its privileges away"
@@ -110,8 +120,12 @@ def _hindrance(path: str, source: int, output: Output) -> str:
     return "it is mapped" if processes.users(info, path) else ""
 
 
-def _edit(path: str, source: int, output: Output, planned: tuple[int, ...]) -> str:
-    """Change the file in place, or return why that cannot be done.  Raises HugealignError."""
+def _edit(path: str, source: int, output: Output, planned: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
+    """Change the file in place, or return why that cannot be done; with the state in which we leave the file.
+
+    Raises HugealignError.
+    """
+    touched = False
     *appended, (_, headers) = output.writes or ((0, b""),)
     old = output.pieces[0].size
     info = os.fstat(source)
@@ -121,16 +135,18 @@ def _edit(path: str, source: int, output: Output, planned: tuple[int, ...]) -> s
             if appended:
                 with _writable(source) as fd:
                     _look_again(fd, planned)
+                    touched = True
                     os.ftruncate(fd, old)
                     for offset, data in appended:
                         write_all(fd, data, offset)
                 os.fsync(source)
-                planned = _state(source)
+                planned = state(source)
                 if processes.users(info, path):  # since we looked
                     _settle(source, info, before, output)
-                    return "it is mapped"
+                    return "it is mapped", state(source)
             with _writable(source) as fd:
                 _look_again(fd, planned)
+                touched = True
                 write_all(fd, headers, 0)
             if headers:
                 os.fsync(source)
@@ -140,11 +156,11 @@ def _edit(path: str, source: int, output: Output, planned: tuple[int, ...]) -> s
                 os.fsync(source)
             _keep_times(source, info)
     except OSError as error:
-        state = _settle(source, info, before, output)
-        if error.errno == errno.ETXTBSY and state != _CHANGED:
-            return "it runs"
-        raise HugealignError(f"cannot be written: {error.strerror}; {state}") from error
-    return ""
+        left = _settle(source, info, before, output) if touched else UNCHANGED
+        if error.errno == errno.ETXTBSY and left != _CHANGED:
+            return "it runs", state(source) if touched else planned
+        raise HugealignError(f"cannot be written: {error.strerror}; {left}") from error
+    return "", planned
 
 
 def _settle(source: int, info: os.stat_result, before: bytes, output: Output) -> str:
@@ -168,11 +184,12 @@ def _settle(source: int, info: os.stat_result, before: bytes, output: Output) ->
 
 
 def _look_again(fd: int, planned: tuple[int, ...]) -> None:
-    if _state(fd) != planned:
+    if state(fd) != planned:
         raise ReplaceError("it was changed meanwhile")
 
 
-def _state(fd: int) -> tuple[int, ...]:
+def state(fd: int) -> tuple[int, ...]:
+    """Return what changes when somebody else writes to the open file."""
     info = os.fstat(fd)
     return info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns
 

@@ -1,5 +1,6 @@
 """What a fix must be: the input but for what was planned, every byte at its address, and undone without a trace."""
 
+import itertools
 import os
 import subprocess
 import tempfile
@@ -8,6 +9,7 @@ from pathlib import Path
 
 from hugealign.elf.fixrecord import LEVELS, Piece, reader
 from hugealign.elf.image import PF_W, PF_X, Image, read_image
+from hugealign.elf.windows import BASE_PAGE, align_down, align_up
 from hugealign.errors import HugealignError
 from hugealign.fixing import examine, writing
 from hugealign.fixing.output import Output, fixed, original
@@ -121,6 +123,17 @@ def assert_same_addresses(old: Image, new: Image, pieces: Sequence[Piece]) -> No
                     there = now.p_offset + place
                     assert there == moved(pieces, segment.p_offset + was), "another byte at an address"
         assert mapped == segment.p_memsz, "bytes are mapped no longer, or twice"
+    assert shared_pages(old) or not shared_pages(new), "two segments share a page: the kernel maps that of the last"
+
+
+def shared_pages(image: Image) -> bool:
+    """Return whether two segments have different bytes of the file in one page."""
+    pages = [
+        (align_down(s.p_vaddr, BASE_PAGE), align_up(s.p_vaddr + s.p_memsz, BASE_PAGE), s.p_vaddr - s.p_offset)
+        for s in image.load_segments
+        if s.p_memsz
+    ]
+    return any(start < before and bias != other for (_, before, other), (start, _, bias) in itertools.pairwise(pages))
 
 
 def contents(fd: int) -> bytes:

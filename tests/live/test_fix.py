@@ -10,9 +10,12 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from hugealign.errors import HugealignError
+from hugealign.fixing import fix as fixing
 from tests.live.programs import ROOT, WINDOW, Programs, fault_happened, huge_kib, hugealign, running
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="root is needed")
@@ -186,6 +189,28 @@ def injected(place: Path, calls: str, fault: str, number: int, *words: str) -> s
     tracer = ("strace", "-f", "-o", place / "trace", "-e", f"trace={calls}", "-e", inject)
     command = (sys.executable, "-m", "hugealign", "fix", "--in-place", *words, place / "plain")
     return subprocess.run(list(map(str, (*tracer, *command))), cwd=ROOT, check=False, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("way", ["in place", "copy", "output"])
+def test_file_that_changes_once_it_is_read_is_left_alone(
+    way: str, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, other = place / "plain", (place / "plain").read_bytes() + bytes(1)
+    made = fixing.made
+
+    def changing(*words: Any) -> Any:
+        found = made(*words)
+        path.write_bytes(other)
+        return found
+
+    monkeypatch.setattr(fixing, "made", changing)
+    if way == "copy":
+        path.chmod(0o6755)
+    options = fixing.FixOptions(in_place=way != "output", output=str(place / "new") if way == "output" else None)
+    with pytest.raises(HugealignError, match="it was changed meanwhile"):
+        fixing.fix(str(path), options)
+    assert path.read_bytes() == other
+    assert not (place / "new").exists()
 
 
 @needs_strace

@@ -168,6 +168,29 @@ def test_two_texts_that_take_from_the_same_data_move_with_them() -> None:
     ]
 
 
+def test_two_texts_share_no_page() -> None:
+    """A section that is not cut ends within a page, and the second text would begin there."""
+    data = load(R, 4 * M - 0x10000, 0x17A90)
+    loads = load(RX, 0, 3 * M + 0x1000), data, load(RX, 4 * M + 0x28000, 3 * M), load(RW, 8 * M, 8)
+    section = Section(".eh_frame", 1, ALLOC, 4 * M - 0x8000, 4 * M - 0x8000, 0xFA90)
+    first, second = (s for s in make_plan(image(*loads, sections=(section,)), M).segments if s.p_flags & 1)
+    assert first.p_vaddr + first.p_memsz == 4 * M + 0x7A90
+    assert second.p_vaddr == 4 * M + 0x8000
+
+
+def test_headers_at_the_beginning_stay_there() -> None:
+    """Read-only data with them cannot move in the file: undoing, and strip, look for the headers at its beginning."""
+    loads = (
+        load(R, 0x410000, 0x54A427, 0),
+        load(RX, 0xC00000, 0x2C6069, 0x54B000),
+        load(R, 0xEC7000, 0xEB5C, 0x812000),
+        load(RW, 0xED6DF8, 0x230, 0x820DF8),
+    )
+    plan = make_plan(image(*loads, kind=2), M, rodata=True)
+    assert moved(plan.pieces, 64) == 64
+    assert plan.windows
+
+
 def test_a_second_text_without_a_window_is_left_alone() -> None:
     loads = load(RX, 0, 3 * M + 0x1000), load(RW, 4 * M, 0x1000), load(RX, 4 * M + 0x2000, 0x3000), load(RW, 5 * M, 8)
     plan = make_plan(image(*loads), M)
