@@ -8,7 +8,7 @@ import argparse
 import json
 from pathlib import Path
 
-from tests.bench.peers import measure, report
+from tests.bench.peers import measure, report, summary
 from tests.bench.peers.program import WORK
 from tests.bench.peers.programs import PROGRAMS
 
@@ -21,9 +21,10 @@ def main() -> None:
     parser.add_argument("--no-times", action="store_true", help="leave out what is timed")
     parser.add_argument("--only-times", action="store_true", help="time anew what was built before, and keep the rest")
     parser.add_argument("--only-report", action="store_true", help="measure nothing: the tables of the kept figures")
+    parser.add_argument("--summary", action="store_true", help="measure nothing: the ranges of the kept figures")
     parser.add_argument("--write", type=Path, metavar="DIR", help="write the pages there instead of printing them")
     args = parser.parse_args()
-    for name in [] if args.only_report else args.program or list(PROGRAMS):
+    for name in [] if args.only_report or args.summary else args.program or list(PROGRAMS):
         if args.only_times:
             documents = measure.times(PROGRAMS[name](), json.loads((WORK / f"{name}.json").read_text()))
         else:
@@ -32,8 +33,13 @@ def main() -> None:
             beside = WORK / f"{name}.json.new"
             beside.write_text(json.dumps(document, indent=1) + "\n")
             beside.replace(WORK / f"{name}.json")
-    machine = measure.machine()
     kept = {name: WORK / f"{name}.json" for name in args.program or PROGRAMS}
+    if args.summary:
+        for path in kept.values():
+            if path.exists():
+                print("\n".join(summary.lines(json.loads(path.read_text()))))
+        return
+    machine = measure.machine()
     pages = {name: report.page(json.loads(path.read_text()), machine) for name, path in kept.items() if path.exists()}
     if not args.write:
         print("\n".join(pages.values()))

@@ -133,12 +133,12 @@ def violations(
     the number of huge windows, up to the budget, at which it misses least.
     """
     lines = series(document, cpu)
-    ours = _ours(lines, learned)
+    filled = ours(lines, learned)
     worse = {}
-    for budget in sorted(ours):
-        misses = _least(ours, budget)
+    for budget in sorted(filled):
+        misses = least(filled, budget)
         peers = [
-            (_least(line, budget), title)
+            (least(line, budget), title)
             for (title, known, own, _), line in lines.items()
             if not own and known in ("", learned) and budget in line and title.startswith(_BLOCKS) == blocks
         ]
@@ -158,20 +158,20 @@ def factors(document: dict[str, Any], cpu: str, learned: str, better: str = "") 
         for (title, known, _, fill), line in lines.items()
         if known == learned and not fill and not title.startswith((_BLOCKS, _OUR_BLOCKS))
     ]
-    ours = _ours(lines, better or learned)
+    filled = ours(lines, better or learned)
     return {
-        budget: min(_least(line, budget) for line in bare if budget in line) / max(1, _least(ours, budget))
-        for budget in ours
+        budget: min(least(line, budget) for line in bare if budget in line) / max(1, least(filled, budget))
+        for budget in filled
         if any(budget in line for line in bare)
     }
 
 
-def _least(line: dict[int, int], budget: int) -> int:
+def least(line: dict[int, int], budget: int) -> int:
     """Return the fewest misses with at most so many huge windows."""
     return min(misses for count, misses in line.items() if count <= budget)
 
 
-def _ours(lines: dict[Series, dict[int, int]], learned: str) -> dict[int, int]:
+def ours(lines: dict[Series, dict[int, int]], learned: str) -> dict[int, int]:
     """Return the line of order and fill with that profile; an empty one if it has not been measured."""
     return next((line for (_, known, own, fill), line in lines.items() if own and fill and known == learned), {})
 
@@ -185,13 +185,13 @@ def _counts(document: dict[str, Any]) -> list[str]:
         *((f"peers that keep functions whole, {name}", name, False) for name in document["sampled"]),
         ("BOLT's blocks, full, against whole functions", "full", True),
     ):
-        every = [budget for cpu in cpus for budget in _ours(series(document, cpu), learned)]
+        every = [budget for cpu in cpus for budget in ours(series(document, cpu), learned)]
         worse = [budget for cpu in cpus for budget in violations(document, cpu, learned, blocks)]
         lines.append(_counted(title, every, worse))
-    both = [(budget, *misses) for cpu in cpus for budget, misses in _both(document, cpu).items()]
-    if both:
-        worse = [budget for budget, ours, theirs in both if theirs < ours]
-        lines.append(_counted("BOLT's blocks, full, against hugealign's", [budget for budget, *_ in both], worse))
+    divided = [(budget, *misses) for cpu in cpus for budget, misses in both(document, cpu).items()]
+    if divided:
+        worse = [budget for budget, mine, theirs in divided if theirs < mine]
+        lines.append(_counted("BOLT's blocks, full, against hugealign's", [budget for budget, *_ in divided], worse))
     return [*lines, ""]
 
 
@@ -200,7 +200,7 @@ def _counted(title: str, every: list[int], worse: list[int]) -> str:
     return f"| {title} | {' | '.join(map(str, cells))} |"
 
 
-def _both(document: dict[str, Any], cpu: str) -> dict[int, tuple[int, int]]:
+def both(document: dict[str, Any], cpu: str) -> dict[int, tuple[int, int]]:
     """Return the misses of hugealign's blocks and of BOLT's within every budget; nothing where one is not there."""
     found = series(document, cpu)
     lines = [
@@ -208,7 +208,7 @@ def _both(document: dict[str, Any], cpu: str) -> dict[int, tuple[int, int]]:
     ]
     if not all(lines):
         return {}
-    return {budget: (_least(lines[0], budget), _least(lines[1], budget)) for budget in document["budgets"]}
+    return {budget: (least(lines[0], budget), least(lines[1], budget)) for budget in document["budgets"]}
 
 
 def _goal(document: dict[str, Any]) -> list[str]:
@@ -219,7 +219,7 @@ def _goal(document: dict[str, Any]) -> list[str]:
         "|---|---|---|---|---|",
     ]
     for cpu in document["cpus"]:
-        for learned in [name for name in document["sampled"] if _ours(series(document, cpu), name)]:
+        for learned in [name for name in document["sampled"] if ours(series(document, cpu), name)]:
             worse = violations(document, cpu, learned)
             budgets = ", ".join(map(str, worse)) or "none"
             by = ""
@@ -243,10 +243,10 @@ def _blocks(document: dict[str, Any]) -> list[str]:
     lines = ["Misses with the full profile: hugealign's blocks, BOLT's blocks, hugealign's whole functions:", ""]
     lines += [f"| processors | {' | '.join(map(str, budgets))} |", f"|---|{'---|' * len(budgets)}"]
     for cpu in document["cpus"]:
-        both, whole = _both(document, cpu), _ours(series(document, cpu), "full")
-        if not both or not whole:
+        divided, whole = both(document, cpu), ours(series(document, cpu), "full")
+        if not divided or not whole:
             return []
-        cells = (f"{both[n][0]:,}, {both[n][1]:,}, {_least(whole, n):,}" for n in budgets)
+        cells = (f"{divided[n][0]:,}, {divided[n][1]:,}, {least(whole, n):,}" for n in budgets)
         lines.append(f"| {cpu} | {' | '.join(cells)} |")
     return [*lines, ""]
 
