@@ -92,7 +92,7 @@ def test_libraries_that_python_cannot_load_prevent_nothing(command: str, tmp_pat
         subprocess.run(["gcc", "-shared", "-fPIC", "-o", tmp_path / name, tmp_path / "none.c"], check=True)
     environ = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
     assert subprocess.run(["/usr/bin/python3", "-c", ""], check=False, capture_output=True, env=environ).returncode
-    words = [HUGEALIGN, command, "--", "sh", "-c", "echo $LD_LIBRARY_PATH; sleep 0.1"]
+    words = [str(HUGEALIGN), command, "--", "sh", "-c", "echo $LD_LIBRARY_PATH; sleep 0.1"]
     done = subprocess.run(words, check=False, capture_output=True, text=True, env=environ)
     assert done.stdout.startswith(f"{tmp_path}\n"), done.stderr
 
