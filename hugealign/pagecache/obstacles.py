@@ -8,12 +8,14 @@ import shlex
 import signal
 import stat
 
-from hugealign.machine import kernel, memory
+from hugealign.descriptors import using
+from hugealign.machine import children, kernel, memory
 from hugealign.pagecache.warming import Warmth
 from hugealign.records import Record
 from hugealign.units import format_size, printable
 
 _IN_MEMORY = ("tmpfs", "ramfs")
+_PATIENCE = 5.0  # seconds to look for the process that has a file open for writing
 _HELD = "its pages are held, by mlock or by a process that we cannot see"
 
 
@@ -87,15 +89,22 @@ def user_of(info: os.stat_result, path: str) -> str:
 
 def _writer(fd: int, info: os.stat_result) -> str:
     """Return ``process PID (name)`` of a process that has the file open for writing; empty if none has."""
-    from hugealign.process import processes
+    written = _written(fd)
+    if written is False:
+        return ""
+    # There can be a million descriptors, and a server that is asked about one of them may never answer.
+    search = children.function(lambda: b"%d" % _holder((info.st_dev, info.st_ino)))
+    children.collect([search], _PATIENCE)
+    pid = int(search.text or -1)
+    if pid > 0:
+        return f"process {pid}{_name(pid)}"
+    if not written:
+        return ""
+    return "a process that we cannot see" if pid == 0 else f"a process that was not found in {_PATIENCE:g} s"
 
-    for pid in processes.pids():
-        with contextlib.suppress(OSError):  # ended, or not ours
-            for name in os.listdir(f"/proc/{pid}/fd"):
-                link = f"/proc/{pid}/fd/{name}"
-                # The mode of the link says whether the file is open for writing (tid_fd_update_inode in fs/proc/fd.c).
-                if os.path.samestat(os.stat(link), info) and os.lstat(link).st_mode & stat.S_IWUSR:
-                    return f"process {pid}{_name(pid)}"
+
+def _written(fd: int) -> bool | None:
+    """Return whether a process has the file open for writing, None if the kernel does not tell us."""
     # The kernel refuses a read lease exactly while a process has the file open for writing (check_conflicting_open in
     # fs/locks.c); only the owner and CAP_LEASE may ask for one.
     try:
@@ -103,10 +112,26 @@ def _writer(fd: int, info: os.stat_result) -> str:
         fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
     except OSError as error:
-        return "a process that we cannot see" if error.errno == errno.EAGAIN else ""
+        return True if error.errno == errno.EAGAIN else None
     with contextlib.suppress(OSError):
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-    return ""
+    return False
+
+
+def _holder(file: tuple[int, int]) -> int:
+    """Return the PID of a process that has *file*, a device and an inode, open for writing; 0 if we see none."""
+    from hugealign.process import processes, statx
+
+    for pid in processes.pids():
+        with contextlib.suppress(OSError), using(os.open(f"/proc/{pid}/fd", os.O_RDONLY | os.O_CLOEXEC)) as directory:
+            for name in os.listdir(directory):
+                with contextlib.suppress(OSError):  # closed meanwhile
+                    # The mode of the link says whether the file is open for writing (tid_fd_update_inode in
+                    # fs/proc/fd.c); unlike the mode of the file, it is known without a look at the file.
+                    mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
+                    if mode & stat.S_IWUSR and statx.identity(name, directory) == file:
+                        return pid
+    return 0
 
 
 def _name(pid: int) -> str:

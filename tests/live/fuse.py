@@ -15,12 +15,16 @@ from tests.live.filesystems import MissingError
 
 _LOOKUP, _FORGET, _GETATTR, _OPEN, _READ, _RELEASE, _FLUSH, _INIT = 1, 2, 3, 14, 15, 18, 25, 26
 _ENOSYS, _ENOENT = 38, 2
+_LIMIT = 10  # seconds that somebody may wait in vain: not even SIGKILL ends that wait
 _FILE = 2  # the node; the root is 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Server:
-    """Answers until `hang`: then nothing, for ever.  A process of its own: whoever starts the file waits for it."""
+    """Answers until `hang`: then nothing.  A process of its own: whoever starts the file waits for it.
+
+    If somebody waits too long, it ends, and `gave_up` says so: a test that is red must not hang, and others with it.
+    """
 
     def __init__(self, content: bytes) -> None:
         self.content = content
@@ -39,12 +43,19 @@ class Server:
             os.waitpid(self.child, 0)
             self.child = 0
 
+    def gave_up(self) -> bool:
+        """Say whether it has ended by itself."""
+        return bool(self.child and os.waitid(os.P_PID, self.child, os.WEXITED | os.WNOHANG | os.WNOWAIT))
+
     def serve(self) -> None:
         """Answer; ends when the file system is unmounted."""
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # pytest's limit of time has a handler
         with contextlib.suppress(OSError):
             while request := os.read(self.fd, 1 << 20):
                 if not self._hung[0]:
                     self._answer(request)
+                elif struct.unpack_from("<IIQQ", request)[1] not in (_FORGET, _RELEASE, _FLUSH):
+                    signal.alarm(signal.alarm(0) or _LIMIT)  # from the first of them on
 
     def _answer(self, request: bytes) -> None:
         _, code, unique, node = struct.unpack_from("<IIQQ", request)

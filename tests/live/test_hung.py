@@ -12,7 +12,7 @@ import pytest
 
 from tests.live import fuse
 from tests.live.filesystems import MissingError
-from tests.live.programs import hugealign
+from tests.live.programs import ROOT, WINDOWS, Programs, hugealign, running
 from tests.support import HUGEALIGN, environment
 
 Hung = tuple[Path, subprocess.Popen[bytes], fuse.Server]
@@ -38,6 +38,7 @@ def hung() -> Iterator[Hung]:
         server.hang()
         stack.callback(server.end)  # before anybody is waited for
         yield path, process, server
+        assert not server.gave_up()
 
 
 def test_doctor_does_not_wait_for_it(hung: Hung) -> None:
@@ -77,8 +78,67 @@ def test_library_that_no_longer_answers(words: tuple[str, ...], tmp_path: Path) 
         server.hang()
         stack.callback(server.end)
         done = hugealign(*words, *([str(process.pid)] if words[0] == "ps" else []))
+        assert not server.gave_up()
         assert done.returncode in (0, 1), done.stderr
         assert "prog" in done.stdout
+
+
+@pytest.fixture(params=["rb", "r+b"])
+def held(request: pytest.FixtureRequest) -> Iterator[int]:
+    """A process that has a file open which no longer answers."""
+    with contextlib.ExitStack() as stack:
+        at = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hugealign-hung-")))
+        try:
+            server = stack.enter_context(fuse.mounted(b"data", at))
+        except MissingError as missing:
+            pytest.skip(str(missing))
+        with (at / "prog").open(request.param) as file:
+            process = subprocess.Popen(["sleep", "99"], stdin=file)
+        stack.callback(process.wait)
+        stack.callback(process.kill)
+        server.hang()
+        stack.callback(server.end)
+        yield process.pid
+        assert not server.gave_up()
+
+
+@pytest.mark.parametrize("words", [("warm",), ("run", "--how=in-place", "-v", "--")])
+def test_reason_does_not_wait_for_what_a_process_has_open(
+    words: tuple[str, ...], held: int, programs: Programs
+) -> None:
+    path = programs.copy("held")
+    with running(path, "5") as user:
+        done = hugealign(*words, path)
+        if done.stdout.startswith(f"{path}: {WINDOWS} of"):
+            pytest.skip("a program in use is no obstacle here")
+        assert f"in use by process {user.pid} (held)" in done.stdout + done.stderr
+    assert Path(f"/proc/{held}").exists()
+
+
+def test_writer_is_found_beside_a_file_that_no_longer_answers(held: int, programs: Programs) -> None:
+    path = programs.copy("written")
+    code = (
+        "import sys; from hugealign.pagecache import obstacles, warming\n"
+        "print(obstacles.to_huge(0, 'it', warming.Warmth((False,)), 0).text)"
+    )
+    with path.open("r+b") as file:
+        writer = subprocess.Popen(["sleep", "99"], stdin=file)
+    try:
+        assert held < writer.pid  # so it is in the way
+        with path.open("rb") as file:
+            done = subprocess.run(
+                [sys.executable, "-c", code],
+                stdin=file,
+                capture_output=True,
+                text=True,
+                timeout=20,
+                cwd=ROOT,
+                check=True,
+            )
+    finally:
+        writer.kill()
+        writer.wait()
+    assert done.stdout == f"open for writing by process {writer.pid} (sleep)\n"
 
 
 def test_verify_waits_as_anything_does_that_reads_the_file(hung: Hung) -> None:
