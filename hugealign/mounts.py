@@ -53,10 +53,22 @@ def of_device(device: int, pid: int | str = "self") -> Mount | None:
     return next((mount for mount in seen(pid, name) if mount.device == name), None)
 
 
-def served(device: int, pid: int) -> bool:
+def served(device: int, pid: int | str = "self") -> bool:
     """Return whether *device* is on a server: looking at a file there may wait for an answer that never comes."""
     mount = of_device(device, pid)
-    return mount is not None and (mount.kind.startswith(b"fuse") or mount.kind in _SERVED)
+    return mount is not None and _on_server(mount)
+
+
+def behind_server(path: str, pid: int | str = "self") -> bool:
+    """Return whether *pid* comes through a server on its way to the absolute *path*.
+
+    Even looking that name up may wait for ever, whatever is mounted over it.  Links on the way are not followed.
+    """
+    return any(_on_server(mount) and f"{path}/".startswith(f"{text(mount.place).rstrip('/')}/") for mount in seen(pid))
+
+
+def _on_server(mount: Mount) -> bool:
+    return mount.kind.startswith(b"fuse") or mount.kind in _SERVED
 
 
 def text(field: bytes) -> str:

@@ -62,7 +62,7 @@ class Start:
         if self.unit:
             return f"hugealign adopt {options}{self.unit} && systemctl restart {self.unit}"
         name = os.path.basename(self.program)
-        found = which(name)
+        found = "" if self.inside or mounts.behind_server(self.program) else which(name)
         if not self.inside and not (found and os.path.realpath(found) == os.path.realpath(self.program)):
             name = self.program
         start = f"hugealign run {options}-- {printable(shlex.quote(name))}"
@@ -203,7 +203,8 @@ class Actions:
         if program not in self._libraries:
             self._libraries[program] = frozenset()
             with suppress(HugealignError, OSError):
-                if not mounts.served(statx.identity(f"/proc/{pid}/exe", _HERE)[0], pid):
+                on_server = mounts.served(statx.identity(f"/proc/{pid}/exe", _HERE)[0], pid)
+                if not on_server and not mounts.behind_server(program):
                     found = libraries.resolve(program).paths
                     self._libraries[program] = frozenset(map(os.path.realpath, found))
         return os.path.realpath(path) in self._libraries[program]
@@ -243,8 +244,11 @@ def _found(pid: int, mapping: Mapping) -> tuple[str, bool]:
     """Return the path by which hugealign reaches the file of *mapping*, or "", and whether only the process sees it."""
     if mounts.served(os.makedev(*mapping.device), pid):
         return "", False
-    for path, inside in ((mapping.path, False), (f"/proc/{pid}/root{mapping.path}", True)):
+    for whose, path in (("self", mapping.path), (str(pid), f"/proc/{pid}/root{mapping.path}")):
+        if mounts.behind_server(mapping.path, whose):
+            continue
         with suppress(OSError, ValueError):
-            if statx.identity(path, _HERE)[1] == mapping.inode:
-                return path, inside
+            device, inode = statx.identity(path, _HERE)
+            if inode == mapping.inode and not mounts.served(device, whose):
+                return path, whose != "self"
     return "", False

@@ -36,9 +36,9 @@ class Process:
 
     *exe* is the program's own file, *exe_id* its ``(st_dev, st_ino)``.  *mappings* are the executable ones that were
     asked for, and the read-only ones.  *elsewhere*: here the name *exe* does not lead to this file, since the process
-    lives in a container or another mount namespace.  *served*: the file is on a server, which may not answer.
-    *started* is in clock ticks since boot, and tells a process from an older one with its PID.  *inner_pids* are its
-    PIDs in the PID namespaces inside ours, the innermost last.
+    lives in a container or another mount namespace.  *served*: the file or its name is on a server, which may not
+    answer.  *started* is in clock ticks since boot, and tells a process from an older one with its PID.  *inner_pids*
+    are its PIDs in the PID namespaces inside ours, the innermost last.
     """
 
     pid: int
@@ -186,7 +186,7 @@ def _identify(pid: int, directory: int) -> Process:
         raise GoneError(f"process {pid} has ended")
     exe, exe_id = _program(pid, directory)
     comm = "".join(_lines("comm", directory)).removesuffix("\n")
-    served = mounts.served(exe_id[0], pid)
+    served = mounts.served(exe_id[0], pid) or mounts.behind_server(exe, pid) or mounts.behind_server(exe)
     return Process(
         pid,
         comm,
@@ -207,7 +207,7 @@ def _program(pid: int, directory: int) -> tuple[str, tuple[int, int]]:
     shown = os.readlink("exe", dir_fd=directory)
     # d_path appends this to the name of a file that is gone; a name may also end like this by itself.
     gone = shown.endswith(" (deleted)")
-    if gone and not mounts.served(found[0], pid):
+    if gone and not mounts.served(found[0], pid) and not mounts.behind_server(shown, pid):
         gone = _identity(f"root{shown}", directory) != found
     return shown.removesuffix(" (deleted)") if gone else shown, found
 

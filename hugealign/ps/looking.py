@@ -137,7 +137,8 @@ def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Ve
     devices = {m.path: m.device for m in (*mappings, *(m for part in parts for m in part.mappings))}
 
     def cure(path: str) -> str:
-        if path in devices and mounts.served(os.makedev(*devices[path]), process.pid):
+        on_server = path in devices and mounts.served(os.makedev(*devices[path]), process.pid)
+        if on_server or mounts.behind_server(path):
             return ""  # a server may not answer
         from hugealign.fixing.cure import cure_or_relink  # only if there is something to cure
 

@@ -61,5 +61,8 @@ def _opened(process: Process, mapping: Mapping) -> Iterator[int | None]:
     path = f"/proc/{process.pid}/{link}"
     if not os.path.exists(path) and not process.elsewhere:
         path = mapping.path  # the process has ended
+        if mounts.behind_server(path):  # over which the process had a copy
+            yield None
+            return
     with opened(path) as fd:
         yield fd if os.fstat(fd).st_ino == mapping.inode else None

@@ -27,6 +27,8 @@ def states(process: Process, mappings: Sequence[Mapping]) -> dict[int, str]:
 
 
 def _compared(process: Process, mapping: Mapping) -> str:
+    if mounts.behind_server(mapping.path, process.pid) or mounts.behind_server(mapping.path):
+        return CURRENT  # it was when it was staged, and the server may not answer any more
     theirs = f"/proc/{process.pid}/root"
     directory = os.path.dirname(mapping.path)
     try:

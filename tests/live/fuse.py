@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.live.filesystems import MissingError
 
-_LOOKUP, _FORGET, _GETATTR, _OPEN, _READ, _RELEASE, _FLUSH, _INIT = 1, 2, 3, 14, 15, 18, 25, 26
+_LOOKUP, _FORGET, _GETATTR, _OPEN, _READ, _STATFS, _RELEASE, _FLUSH, _INIT = 1, 2, 3, 14, 15, 17, 18, 25, 26
 _ENOSYS, _ENOENT = 38, 2
 _LIMIT = 10  # seconds that somebody may wait in vain: not even SIGKILL ends that wait
 _FILE = 2  # the node; the root is 1
@@ -26,8 +26,9 @@ class Server:
     If somebody waits too long, it ends, and `gave_up` says so: a test that is red must not hang, and others with it.
     """
 
-    def __init__(self, content: bytes) -> None:
+    def __init__(self, content: bytes, names: int = 1 << 20) -> None:
         self.content = content
+        self.names = names
         self.fd = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
         self.child = 0
         self._hung = mmap.mmap(-1, 1)  # shared with the child
@@ -68,7 +69,7 @@ class Server:
         elif code == _LOOKUP:
             known = body.rstrip(b"\0") == b"prog"
             error = 0 if known else -_ENOENT
-            answer = struct.pack("<QQQQII", _FILE, 0, 1 << 20, 0, 0, 0) + self._attributes(_FILE) if known else b""
+            answer = struct.pack("<QQQQII", _FILE, 0, self.names, 0, 0, 0) + self._attributes(_FILE) if known else b""
         elif code == _GETATTR:
             answer = struct.pack("<QII", 0, 0, 0) + self._attributes(node)
         elif code == _OPEN:
@@ -76,6 +77,8 @@ class Server:
         elif code == _READ:
             _, offset, size = struct.unpack_from("<QQI", body)
             answer = self.content[offset : offset + size]
+        elif code == _STATFS:
+            answer = struct.pack("<5Q4I24x", 1, 1, 1, 1, 1, 4096, 255, 4096, 0)
         elif code not in (_RELEASE, _FLUSH):
             error = -_ENOSYS
         os.write(self.fd, struct.pack("<IiQ", 16 + len(answer), error, unique) + answer)
@@ -87,11 +90,14 @@ class Server:
 
 
 @contextlib.contextmanager
-def mounted(content: bytes, at: Path) -> Iterator[Server]:
-    """Mount the file ``prog`` of *content* below *at*; what waits for it is let go at the end."""
+def mounted(content: bytes, at: Path, names: int = 1 << 20) -> Iterator[Server]:
+    """Mount the file ``prog`` of *content* below *at*; what waits for it is let go at the end.
+
+    The kernel asks for its name again after *names* seconds.
+    """
     if os.geteuid() != 0 or not Path("/dev/fuse").exists():
         raise MissingError("root and /dev/fuse are needed")
-    server = Server(content)
+    server = Server(content, names)
     options = f"fd={server.fd},rootmode=40000,user_id=0,group_id=0,allow_other".encode()
     if _libc.mount(b"prog", os.fsencode(at), b"fuse", 6, options):
         os.close(server.fd)

@@ -141,6 +141,33 @@ def test_writer_is_found_beside_a_file_that_no_longer_answers(held: int, program
     assert done.stdout == f"open for writing by process {writer.pid} (sleep)\n"
 
 
+@pytest.fixture(params=[0, 1 << 20])
+def staged(request: pytest.FixtureRequest, programs: Programs) -> Iterator[tuple[Path, int]]:
+    """A file that no longer answers, and a process that runs a copy of it, where each look-up of the name asks.
+
+    Or where none does: then both files have the same inode number.
+    """
+    with contextlib.ExitStack() as stack:
+        at = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hugealign-hung-")))
+        try:
+            server = stack.enter_context(fuse.mounted(programs.good.read_bytes(), at, request.param))
+        except MissingError as missing:
+            pytest.skip(str(missing))
+        process = stack.enter_context(running(HUGEALIGN, "run", "--how=stage", "--", at / "prog", "5"))
+        server.hang()
+        stack.callback(server.end)
+        yield at / "prog", process.pid
+        assert not server.gave_up()
+
+
+@pytest.mark.parametrize("words", [("ps",), ("ps", "-v", "--libs"), ("ps", "--json"), ("top", "--once")])
+def test_copy_of_a_file_that_no_longer_answers(words: tuple[str, ...], staged: tuple[Path, int]) -> None:
+    path, pid = staged
+    done = hugealign(*words, *([str(pid)] if words[0] == "ps" else []))
+    assert done.returncode == 0, done.stderr
+    assert str(path) in done.stdout
+
+
 def test_verify_waits_as_anything_does_that_reads_the_file(hung: Hung) -> None:
     """And goes on once an answer comes: here, that the file system is gone."""
     with subprocess.Popen([HUGEALIGN, "verify", hung[0]], stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:

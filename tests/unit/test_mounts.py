@@ -51,3 +51,26 @@ def test_what_a_server_has(kind: bytes, served: bool, monkeypatch: pytest.Monkey
     monkeypatch.setattr(mounts, "seen", lambda *_: iter([_mount(b"ext4", b"8:1"), _mount(kind)]))
     assert mounts.served(os.makedev(4000, 1), 1) is served
     assert not mounts.served(os.makedev(4000, 2), 1)
+
+
+@pytest.mark.parametrize(
+    ("path", "behind"),
+    [
+        ("/home/ada/bin/tool", True),
+        ("/home/ada", True),
+        ("/home/adam/bin/tool", False),
+        ("/home", False),
+        ("/", False),
+    ],
+)
+def test_what_is_behind_a_server(path: str, behind: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The copy that is mounted over the tool is not on it, but its name is."""
+    table = [(b"ext4", b"/"), (b"nfs4", b"/home/ada"), (b"tmpfs", b"/home/ada/bin/tool")]
+    monkeypatch.setattr(mounts, "seen", lambda *_: iter([_mount(kind).changed(place=place) for kind, place in table]))
+    assert mounts.behind_server(path) is behind
+
+
+@pytest.mark.parametrize("path", ["/", "/bin/tool"])
+def test_root_on_a_server(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mounts, "seen", lambda *_: iter([_mount(b"9p").changed(place=b"/")]))
+    assert mounts.behind_server(path)
