@@ -74,10 +74,10 @@ class Change:
 class Adapted:
     """The outcome for one process, which may have at most *most* huge windows.
 
-    *windows* are all its windows as they were, the hottest first; *changes* has an entry for each window that `adapt`
-    tried to change.  *huge* is the number of huge windows now.  *before* and *after* are the shares of the *samples* in
-    huge windows.  *code* is the name of its code without a file, and *never* says why that code cannot be huge.
-    *problem* says why nothing could be done.
+    *windows* are its windows that have a page or a sample, as they were, the hottest first; *changes* has an entry for
+    each window that `adapt` tried to change.  *huge* is the number of huge windows now.  *before* and *after* are the
+    shares of the *samples* in huge windows.  *code* is the name of its code without a file, and *never* says why that
+    code cannot be huge.  *problem* says why nothing could be done.
     """
 
     pid: int
@@ -245,7 +245,8 @@ class _Adapter:
             # A window that could not be split stays huge, and takes the place of another.
             now[window.start] = replace(window, state=change.state, ours=window.ours and not change.problem)
         states = _states(adviser.pid, size)
-        code = any(not window.part for window in found)
+        whole = [mapping for mapping in seen.mappings if mapping.windows_possible(size)]
+        code = any(mapping.without_file for mapping in whole)
         return Adapted(
             adviser.pid,
             seen.comm,
@@ -258,7 +259,7 @@ class _Adapter:
             ranking.share(found, samples.total, states),
             runtimes.code_name(runtime),
             runtimes.why_none(runtime) if runtime and runtime.never and not code else "",
-            "" if found else "it has no whole window of executable memory",
+            "" if whole else "it has no whole window of executable memory",
         )
 
     def _change(self, adviser: Adviser, seen: Executed, window: Window, wanted: State) -> Change:
@@ -266,7 +267,7 @@ class _Adapter:
         size = kernel.huge_page_size()
         self._wait()
         before = _look(adviser.pid)
-        if (before.exe, before.started) != (seen.exe, seen.started) or window.start not in _windows(before, size):
+        if (before.exe, before.started) != (seen.exe, seen.started) or not _has(before, window.start, size):
             self.refused[self._key(seen, window)] = 0
             return Change(window, State.UNTOUCHED, "it is no longer executable memory of this program")
         began = time.monotonic()
@@ -327,6 +328,11 @@ def _look(pid: int) -> Executed:
 
 def _windows(seen: Executed, size: int) -> dict[int, State]:
     return {window.start: window.state for window in ranking.windows(seen.mappings, Counter(), size)}
+
+
+def _has(seen: Executed, start: int, size: int) -> bool:
+    """Say whether the window at *start* is whole and executable."""
+    return any(m.start <= start and start + size <= m.end and m.congruent(size) for m in seen.mappings)
 
 
 def _states(pid: int, size: int) -> dict[int, State]:

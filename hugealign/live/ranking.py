@@ -1,6 +1,6 @@
 """Choose the windows of a process that should be huge, by where it runs and within a limit.  Pure."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
@@ -41,26 +41,26 @@ class AdaptPlan:
 
 
 def windows(mappings: Sequence[Mapping], addresses: "Counter[int]", page_size: int) -> list[Window]:
-    """Return the whole windows of *mappings*, the hottest first; *addresses* are samples.
+    """Return the whole windows of *mappings* that have a page or a sample, the hottest first; *addresses* are samples.
 
     Other processes share the windows of a file, so only windows without a file are ours to split.
     """
-    found = []
-    for mapping in mappings:
-        first = mapping.first_window(page_size)
-        for at, state in enumerate(mapping.windows(page_size) or ()):
-            found.append((first + at * page_size, mapping, state))
-    found.sort(key=lambda item: item[0])
-    starts = [start for start, _, _ in found]
     heat: Counter[int] = Counter()
     for address, count in addresses.items():
-        at = bisect_right(starts, address) - 1
-        if at >= 0 and address < starts[at] + page_size:
-            heat[starts[at]] += count
-    made = [
-        Window(start, "" if m.without_file else m.path, state, heat[start], ours=m.without_file)
-        for start, m, state in found
-    ]
+        heat[address - address % page_size] += count
+    sampled = sorted(heat)
+    made = []
+    for m in mappings:
+        first = m.first_window(page_size)
+        known = m.touched(page_size)
+        if known is None:
+            continue
+        # Anybody can map millions of windows and touch none.
+        last = first + (m.windows_possible(page_size) - 1) * page_size
+        hot = sampled[bisect_left(sampled, first) : bisect_right(sampled, last)]
+        for start in {first + index * page_size for index in known}.union(hot):
+            state = known.get((start - first) // page_size, State.UNTOUCHED)
+            made.append(Window(start, "" if m.without_file else m.path, state, heat[start], ours=m.without_file))
     return sorted(made, key=lambda window: (-window.heat, window.start))
 
 

@@ -50,8 +50,9 @@ def details(verdict: Verdict, page_size: int) -> list[str]:
         if runs is None:
             lines.append("    only counts are known (windows from smaps): PAGEMAP_SCAN needs Linux 6.7")
         else:
-            lines += _limited([f"    {row}" for row in _strip(runs)])
-            lines += _limited([f"    {_range(run, page_size)}" for run in runs])
+            rows = -(-sum(run.count for run in runs) // _ROW)
+            lines += _limited([f"    {row}" for row in _strip(runs)], rows)
+            lines += _limited([f"    {_range(run, page_size)}" for run in runs[:_ROWS]], len(runs))
         head, tail = ends(mapping, page_size)
         for name, size in (("head", head), ("tail", tail)):
             if size:
@@ -190,7 +191,13 @@ def _rodata(found: Rodata, page_size: int) -> dict[str, Any]:
 
 
 def _strip(runs: Sequence[WindowRun]) -> list[str]:
-    signs = "".join(_SIGNS[run.state] * run.count for run in runs)
+    """Return the rows that are shown; there may be millions."""
+    room = _ROW * _ROWS
+    signs = ""
+    for run in runs:
+        signs += _SIGNS[run.state] * min(run.count, room - len(signs))
+        if len(signs) == room:
+            break
     return [signs[start : start + _ROW] for start in range(0, len(signs), _ROW)]
 
 
@@ -199,5 +206,6 @@ def _range(run: WindowRun, page_size: int) -> str:
     return f"{run.start:#x}-{run.start + run.count * page_size:#x}  {windows:10}  {run.reason or 'huge'}"
 
 
-def _limited(lines: list[str]) -> list[str]:
-    return lines if len(lines) <= _ROWS else [*lines[:_ROWS], f"    … {len(lines) - _ROWS} more; see --format json"]
+def _limited(lines: list[str], count: int) -> list[str]:
+    """Return *lines*, and how many more of *count* there are."""
+    return lines if count <= _ROWS else [*lines, f"    … {count - _ROWS} more; see --format json"]

@@ -1,5 +1,6 @@
 """Which windows shall be huge: the hottest, and never more than so many."""
 
+import tracemalloc
 from collections import Counter
 
 import pytest
@@ -35,8 +36,18 @@ def test_windows_of_mappings_by_heat() -> None:
         Window(2 * W, "", State.SMALL, 9, ours=True),
         Window(W, "", State.HUGE, 3, ours=True),
         Window(8 * W, "/lib/x.so", State.UNTOUCHED, 1, ours=False),
-        Window(3 * W, "", State.UNTOUCHED, 0, ours=True),
     ]
+
+
+def test_what_is_mapped_and_not_touched_takes_no_memory() -> None:
+    """Anybody can map 60 TiB."""
+    pages = (Region(7 * W, 9 * W, huge=True, file=False),)
+    vast = Mapping(0, 60 << 40, 0, "", pages=pages)
+    tracemalloc.start()
+    found = windows([vast], Counter({8 * W: 1, 9 * W: 2, (60 << 40) - 1: 3, 60 << 40: 4}), W)
+    assert [window.start for window in found] == [(60 << 40) - W, 9 * W, 8 * W, 7 * W]
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
 
 
 def test_the_hottest_come_first_and_what_is_not_touched_never() -> None:

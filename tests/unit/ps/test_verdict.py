@@ -224,6 +224,10 @@ def test_memory_that_nobody_touched_takes_no_time() -> None:
         (3, 1, State.SMALL),
         (4, (1 << 39) - 4, State.UNTOUCHED),
     ]
+    shown = [line.strip() for line in details(verdict, WINDOW)]
+    assert shown[1:3] == ["-#-." + 60 * "-", 64 * "-"]
+    assert shown[64:66] == [64 * "-", f"… {(1 << 33) - 64} more; see --format json"]
+    assert len(shown) == 66 + 5 + 1
     part = CodePart(CodeKind.CODE, "", (code,))
     assert (part.huge(WINDOW), part.touched(WINDOW), part.possible(WINDOW)) == (1, 2, 1 << 39)
 
