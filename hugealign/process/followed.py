@@ -18,6 +18,7 @@ from hugealign.environment import as_given, signals_to_reset
 from hugealign.errors import NotRunnableError
 from hugealign.process.instructions import FREQUENCY, SamplingError
 from hugealign.process.ring import LOST, SAMPLE, SAMPLE_IP, SAMPLE_TID, SAMPLE_TIME, Ring
+from hugealign.process.sampling import PASSED_ON
 from hugealign.units import printable
 
 #: The bits of struct perf_event_attr: disabled, inherit, exclude_kernel, exclude_hv, mmap, comm, freq, enable_on_exec,
@@ -126,7 +127,8 @@ def follow(
 ) -> Followed:
     """Run the command *words* and return where it and its children run, until it ends or *seconds* are over.
 
-    *waiting* is called with the PID while that process waits to become the command.  Raises SamplingError,
+    *waiting* is called with the PID while that process waits to become the command.  An interrupt from the terminal
+    reaches the command as well and is left to it; SIGTERM and SIGHUP are passed on.  Raises SamplingError,
     NotRunnableError.
     """
     started, start = os.pipe()
@@ -146,11 +148,20 @@ def follow(
         # The command decides what an interrupt from the terminal means; we go on until it ends.
         before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
         waiting(pid)
+
+        def pass_on(number: int, _: object) -> None:
+            if status is None:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
+
+        for number in PASSED_ON:
+            if signal.getsignal(number) != signal.SIG_IGN:  # under nohup
+                before[number] = signal.signal(number, pass_on)
         os.write(start, b"!")
-        number = os.read(failed, 16)
-        if number:
-            reason = os.strerror(int(number))
-            raise NotRunnableError(f"{printable(words[0])}: {reason}", _SHELL[int(number) == 2])
+        failure = os.read(failed, 16)
+        if failure:
+            reason = os.strerror(int(failure))
+            raise NotRunnableError(f"{printable(words[0])}: {reason}", _SHELL[int(failure) == 2])
         end = None if seconds is None else time.monotonic() + seconds
         while status is None and (end is None or time.monotonic() < end):
             time.sleep(_PAUSE)

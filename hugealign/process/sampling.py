@@ -14,6 +14,9 @@ _INTERVAL = 0.02  # seconds between looks, less at first
 _SHARE = 4  # wait this many times as long as a look took: smaps takes the mmap lock of the process
 _PATIENCE = 2.0  # seconds between SIGTERM and SIGKILL
 
+#: The signals that are not only for us: who sends them wants the command to end.
+PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
+
 Look = Callable[[int], Process]
 
 
@@ -27,7 +30,7 @@ def sample(
 
     With *after*, look at it after that many seconds, and end it; if it has ended before, the last look counts.  With
     *enough*, also end it at the first look for which *enough* is true.  An interrupt from the terminal reaches the
-    command as well and is left to it; SIGTERM is passed on.
+    command as well and is left to it; SIGTERM and SIGHUP are passed on.
     """
     with _running(command) as child:
         previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -44,7 +47,7 @@ def sample(
 def follow(command: Sequence[str], interval: float, looking: Look = look) -> Iterator[Process]:
     """Run *command* and yield a look at it every *interval* seconds until it ends; end it if the caller stops early.
 
-    Raises ProcessError if there was no look.  SIGTERM is passed on to the command.
+    Raises ProcessError if there was no look.  SIGTERM and SIGHUP are passed on to the command.
     """
     looks = 0
     with _running(command) as child:
@@ -77,12 +80,17 @@ def _running(command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ProcessError(f"cannot run {printable(command[0])}: {reason}") from error
-    previous = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
+    previous = {
+        number: signal.signal(number, lambda got, _: child.send_signal(got))
+        for number in PASSED_ON
+        if signal.getsignal(number) != signal.SIG_IGN  # under nohup
+    }
     try:
         yield child
     finally:
         _end(child)
-        signal.signal(signal.SIGTERM, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 def _watch(

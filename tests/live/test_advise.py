@@ -180,6 +180,32 @@ def test_interrupt_is_the_command_s(spread: Path) -> None:
     assert found["status"] == -signal.SIGINT
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_signal_ends_the_command_and_the_answer_is_printed(spread: Path, number: signal.Signals) -> None:
+    script = 'echo $$; exec "$0" 10 9999'
+    words = [sys.executable, "-m", "hugealign", "advise", "--json", "--", "sh", "-c", script, str(spread)]
+    with subprocess.Popen(
+        words,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # noqa: PLW1509
+    ) as process:
+        assert process.stdout
+        command = int(process.stdout.readline())
+        try:
+            time.sleep(0.2)
+            process.send_signal(number)
+            process.wait(20)
+            with pytest.raises(ProcessLookupError):
+                os.kill(command, 0)
+        except BaseException:
+            os.kill(command, signal.SIGKILL)
+            raise
+        found = json.loads(process.stdout.read())
+    assert found["status"] == -number
+
+
 def test_api(spread: Path) -> None:
     found = api.advise([str(spread), "10", "500"], api.AdviseOptions(frequency=3000, cpu="skylake"))
     assert (found.judged.answer, found.status) == ("no", 0)

@@ -1,5 +1,6 @@
 """``hugealign ps`` on this kernel: what it says of real processes."""
 
+import contextlib
 import json
 import os
 import signal
@@ -287,12 +288,13 @@ def test_command_that_ignores_sigterm_is_killed(warmed: Path, monkeypatch: pytes
         os.kill(process.pid, 0)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signal_ends_the_command_and_the_table_is_printed(warmed: Path, number: signal.Signals) -> None:
     words = [sys.executable, "-m", "hugealign", "ps", "--", str(warmed), "5"]
 
     def as_in_the_foreground() -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # a job in the background of a script ignores it
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and one of nohup that
 
     with subprocess.Popen(
         words,
@@ -309,6 +311,11 @@ def test_signal_ends_the_command_and_the_table_is_printed(warmed: Path, number: 
             os.killpg(ps.pid, number)
         else:
             ps.send_signal(number)
+        try:
+            ps.wait(20)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(ps.pid, signal.SIGKILL)  # should the command be left
         output = ps.stdout.read()
     assert ps.returncode == 0
     assert "all 3 windows are huge\n" in output
