@@ -19,6 +19,9 @@ which are in /run/hugealign-containers.
       /etc/containers/oci/hooks.d/hugealign.json
   podman run --annotation hugealign.text=auto IMAGE
 
+Programs that are not staged after 20 s run from the image: an engine ends hooks
+that take long.
+
 exit status: 0, whatever happens: a container starts as before if a program
 cannot be staged, and one line on standard error says why.
 """

@@ -13,8 +13,10 @@ import contextlib
 import json
 import os
 import re
+import signal
 import stat
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -31,6 +33,7 @@ STORE = "/run/hugealign-containers"
 ANNOTATION, FIX = "hugealign.text", "hugealign.fix"
 _LIMIT = 1 << 24  # bytes of a state or a configuration
 _MOST_PIDS = 1 << 22  # PID_MAX_LIMIT of the kernel
+_SECONDS = 20.0  # for all programs: an engine ends a hook that takes too long, and the container then fails
 _MOST = 16  # programs of a container, and words of its command, to look at
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SCRIPT = re.compile(rb"#![ \t]*([^ \t\n]+)")
@@ -86,8 +89,9 @@ def container(state: bytes) -> Container | None:
 def bind(wanted: Container, place: str = STORE) -> list[Bound]:
     """Stage the programs of *wanted* in the store at *place*, and mount their copies over them in the container.
 
-    Raises HugealignError, OSError if nothing can be examined.
+    What is not staged after 20 s is left.  Raises HugealignError, OSError if nothing can be examined.
     """
+    end = time.monotonic() + _SECONDS
     with contextlib.ExitStack() as open_files:
         root = open_files.enter_context(using(os.open(wanted.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)))
         layers = _layers(os.fstat(root).st_dev)
@@ -95,7 +99,8 @@ def bind(wanted: Container, place: str = STORE) -> list[Bound]:
         trees: list[tuple[str, int]] = []
         for path in wanted.programs or tuple(dict.fromkeys(_commands(root, wanted))):
             try:
-                staged = _staged(root, layers, path, wanted, place)
+                with _until(end):
+                    staged = _staged(root, layers, path, wanted, place)
                 if staged.state != store.NO_WINDOW:
                     copy = open_files.enter_context(using(os.open(staged.link, os.O_PATH | os.O_CLOEXEC)))
                     trees.append((path, open_files.enter_context(using(foreign.tree(copy)))))
@@ -106,6 +111,28 @@ def bind(wanted: Container, place: str = STORE) -> list[Bound]:
                 done.append(Bound(path, reason=getattr(error, "strerror", None) or str(error)))
         refused = dict(zip((path for path, _ in trees), foreign.place(wanted.pid, wanted.root, trees), strict=True))
         return [replace(one, reason=refused[one.path]) if refused.get(one.path) else one for one in done]
+
+
+@contextlib.contextmanager
+def _until(end: float) -> Iterator[None]:
+    """Raise StageError if it is *end* (`time.monotonic`) before the block has ended: it may wait for a lock or a disk.
+
+    A signal does it, so this is for the main thread.
+    """
+
+    def late(*_: object) -> None:
+        raise StageError(f"no time left: the hook takes {_SECONDS:g} s at most")
+
+    left = end - time.monotonic()
+    if left <= 0:
+        late()
+    before = signal.signal(signal.SIGALRM, late)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, left, 1)  # again each second, should somebody pass over the error
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _staged(root: int, layers: Sequence[str], path: str, wanted: Container, place: str) -> store.Staged:
