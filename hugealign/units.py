@@ -48,6 +48,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def are(number: int) -> str:
+    """Return ``is`` for 1, ``are`` for others."""
+    return "is" if number == 1 else "are"
+
+
 def printable(text: str) -> str:
     r"""Return *text* fit for a terminal: control characters and undecodable bytes become ``\xNN`` escapes.
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from hugealign.live.adapt import Adapted, Change
 from hugealign.live.ranking import Window
-from hugealign.units import printable
+from hugealign.units import are, printable
 from hugealign.version import __version__
 
 SCHEMA = "hugealign.adapt/1"
@@ -26,7 +26,7 @@ def lines(one: Adapted, *, verbose: bool = False) -> list[str]:
     if one.never:
         found.append(f"  {one.code}: {one.never}")
     heat = f"; {one.after:.1%} of {one.samples:,} samples are in them, before {one.before:.1%}" if one.samples else ""
-    return [*found, f"{name}: {one.huge} of at most {one.most} windows are huge{heat}"]
+    return [*found, f"{name}: {one.huge} of at most {one.most} windows {are(one.huge)} huge{heat}"]
 
 
 def _line(one: Adapted, window: Window, change: Change | None) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from hugealign.live.rows import ProgramRow
 from hugealign.live.top import Machine
-from hugealign.units import format_size, printable
+from hugealign.units import are, counted, format_size, printable
 from hugealign.version import __version__
 
 SCHEMA = "hugealign.top/1"
@@ -24,7 +24,8 @@ def head(machine: Machine) -> list[str]:
     reachable = sum(row.windows_reachable for row in machine.rows)
     size = format_size(machine.page_size)
     lines.append(
-        f"{_processes(machine.processes)} with {size} of text or more: {huge} windows are huge, {reachable} could be; "
+        f"{_processes(machine.processes)} with {size} of text or more: {counted(huge, 'window')} {are(huge)} huge, "
+        f"{reachable} could be; "
         f"{_processes(machine.others)} with less"
     )
     if machine.hidden:

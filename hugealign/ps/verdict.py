@@ -14,7 +14,7 @@ from hugealign.ps import runtimes
 from hugealign.ps.parts import CodeKind, CodePart
 from hugealign.ps.runtimes import Runtime
 from hugealign.ps.staged import OLDER, REPLACED
-from hugealign.units import counted, format_size, printable
+from hugealign.units import are, counted, format_size, printable
 
 RESTART = "start it again"
 DELETED = "its file was deleted or replaced since it started"
@@ -83,7 +83,7 @@ class Rodata:
     def line(self) -> str:
         """The same for people."""
         size = f"{format_size(self.huge)} of {format_size(self.size)}"
-        return f"read-only data: {self.windows} of {self.possible} windows are huge ({size})"
+        return f"read-only data: {self.windows} of {self.possible} windows {are(self.windows)} huge ({size})"
 
 
 def rodata(mappings: tuple[Mapping, ...], page_size: int) -> Rodata:
@@ -147,9 +147,10 @@ class Verdict:
             if self.wanted < self.possible:
                 which, rest = "windows that its build asks for", f" (it has {self.possible})"
             share = "all" if self.held == self.wanted else f"{self.held} of"
-            head = f"{name}: {share} {self.wanted} {which} are huge{rest}"
-            if self.held == self.wanted == 1 and not rest:
-                head = f"{name}: its one window is huge"
+            head = f"{name}: {share} {self.wanted} {which} {are(self.held)} huge{rest}"
+            if self.held == self.wanted == 1:
+                one = f"the one window{which.removeprefix('windows')}" if rest else "its one window"
+                head = f"{name}: {one} is huge{rest}"
         several = len(self.reasons) > 1
         lines = [head]
         for count, reason, mend in self.reasons:

@@ -107,7 +107,7 @@ def test_as_many_windows_as_the_build_meant(programs: Programs) -> None:
     )
     done = hugealign("ps", "--wait", "10", "--", meant, "pause")
     assert (done.returncode, done.stderr) == (0, "")
-    assert re.search(r"\bmeant\[\d+\]: all 1 windows that its build asks for are huge \(it has \d\)\n", done.stdout)
+    assert re.search(r"\bmeant\[\d+\]: the one window that its build asks for is huge \(it has \d\)\n", done.stdout)
     assert hugealign("warm", "--windows", "2", meant).stdout == f"{meant}: 2 of 2 windows huge (4.0 MiB)\n"
     chill(meant)
     done = hugealign("ps", "--after", "0.2", "--", meant, "pause")

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import jsonschema
 
-from hugealign.live import report
+from hugealign.live import adapt_report, report
+from hugealign.live.adapt import Adapted
 from hugealign.live.rows import ProgramRow
 from hugealign.live.top import Machine
 from hugealign.ordering.budget import Budget
@@ -34,6 +35,13 @@ def test_table() -> None:
     assert lines[2] == "not ours to look at: 1 process; root sees more"
     assert lines[-1].split() == ["2", "50.0", "/srv/app", "text", "12.0", "MiB", "2", "6", "6", "do", "this"]
     assert lines[-2].split() == ["PROCS", "CPU%", "PROGRAM", "PART", "TEXT", "HUGE", "CAN", "COULD", "ACTION"]
+
+
+def test_one_window_is_huge() -> None:
+    assert ": 1 window is huge, 6 could be; " in report.table(replace(MACHINE, rows=(replace(ROW, windows_huge=1),)))[1]
+    adapted = Adapted(7, "app", 5, 0, huge=1)
+    assert adapt_report.lines(adapted) == ["app[7]: 1 of at most 5 windows is huge"]
+    assert adapt_report.lines(replace(adapted, huge=2)) == ["app[7]: 2 of at most 5 windows are huge"]
 
 
 def test_table_fits_a_screen() -> None:

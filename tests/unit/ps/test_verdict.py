@@ -113,8 +113,8 @@ def test_windows_that_a_build_does_not_ask_for(leading_huge: bool, exact: bool) 
     assert (verdict.windows, verdict.possible, verdict.wanted) == (1, 3, 1)
     good = leading_huge or not exact  # which one it is cannot be known from counts
     assert verdict.met is good
-    head = "all 1" if good else "0 of 1"
-    assert verdict.line.splitlines()[0] == f"app[7]: {head} windows that its build asks for are huge (it has 3)"
+    head = "the one window that its build asks for is" if good else "0 of 1 windows that its build asks for are"
+    assert verdict.line.splitlines()[0] == f"app[7]: {head} huge (it has 3)"
     assert [count for count, *_ in verdict.reasons] == ([] if good else [1])
     if exact:
         (runs,) = verdict.runs
@@ -283,6 +283,16 @@ def test_pages_of_64k_hide_their_runs() -> None:
         "see: hugealign verify --kernels"
     )
     assert text([], 512 * M, verbose=False, base_page=64 << 10)[1:] == []
+
+
+@pytest.mark.parametrize(
+    ("huge", "words"), [(0, "0 of 3 windows are"), (1, "1 of 3 windows is"), (3, "all 3 windows are")]
+)
+def test_one_window_is_huge(huge: int, words: str) -> None:
+    mapping = replace(APP, file_pmd=huge * 2 * M, pages=None)
+    assert judge(process(mapping), (mapping,), WINDOW).line.splitlines()[0] == f"app[7]: {words} huge"
+    data = rodata((mapping,), WINDOW)
+    assert data.line.startswith(f"read-only data: {words.replace('all', '3 of')} huge (")
 
 
 def test_read_only_data_never_stand_for_text() -> None:
