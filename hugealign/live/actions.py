@@ -27,6 +27,7 @@ from hugealign.verification.rules import RELINK
 _MANAGERS = ("systemd", "init")  # nobody starts these through hugealign
 _ASKED = 8  # windows of a file to look up in the page cache: each costs a fault
 _HERE = -100  # AT_FDCWD
+_MEMORY = "/memfd:"  # a file that never had a name (mm/memfd.c), as `hugealign run --how=copy` makes one
 
 #: Device, inode and change time of a file in use.
 _Identity = tuple[int, int, int]
@@ -117,9 +118,10 @@ class Actions:
             return self._code(group, service)
         restart = f"systemctl restart {service}" if service else "start it again"
         if part.deleted:
+            in_memory = part.path.startswith(_MEMORY)
             if possible and huge == possible:
-                return Action(DELETED, "", possible * count)
-            return Action(DELETED, restart, possible * count)
+                return Action("" if in_memory else DELETED, "", possible * count)
+            return Action("not all of its copy in memory is huge" if in_memory else DELETED, restart, possible * count)
         found = self._file(group, process.pid, part, service, restart)
         if found.start and self._too_early(group.key.program, service):
             return Action("it starts before hugealign could", "", possible * count)

@@ -102,11 +102,11 @@ def test_what_starts_before_us_is_told_nothing(monkeypatch: pytest.MonkeyPatch) 
         assert bool(Actions(W, 63).of(one).command) == told
 
 
-def program(huge: int, *, deleted: bool = False) -> Group:
+def program(huge: int, *, deleted: bool = False, path: str = "/srv/app") -> Group:
     """A program with three windows of text of which some are *huge*."""
     pages = (Region(W, (1 + huge) * W, huge=True, file=True), Region((1 + huge) * W, 4 * W, huge=False, file=True))
-    text = Mapping(W, 4 * W, 0, "/srv/app", deleted=deleted, pages=pages)
-    (one,) = group([Executed(7, "app", "/srv/app", 0.0, 0.0, (text,), ())], {})
+    text = Mapping(W, 4 * W, 0, path, deleted=deleted, pages=pages)
+    (one,) = group([Executed(7, "app", path, 0.0, 0.0, (text,), ())], {})
     return one
 
 
@@ -116,6 +116,13 @@ def test_text_that_was_replaced_is_started_again_only_if_it_lacks_something(
 ) -> None:
     monkeypatch.setattr("hugealign.process.texts.control_groups", lambda _: "0::/system.slice/site.service")
     assert Actions(W, 63).of(program(huge, deleted=True)) == Action(DELETED, command, 3)
+
+
+def test_copy_in_memory_was_not_replaced() -> None:
+    """`run --how=copy` makes it, and the kernel calls it deleted: it never had a name."""
+    assert Actions(W, 63).of(program(3, deleted=True, path="/memfd:app")) == Action("", "", 3)
+    some = Action("not all of its copy in memory is huge", "start it again", 3)
+    assert Actions(W, 63).of(program(1, deleted=True, path="/memfd:app")) == some
 
 
 def test_process_that_forbids_huge_pages(monkeypatch: pytest.MonkeyPatch) -> None:
