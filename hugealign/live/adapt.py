@@ -318,7 +318,7 @@ def _look(pid: int) -> Executed:
     try:
         seen = texts.look(pid, kernel.huge_page_size(), kernel.huge_page_size())
     except PermissionError:
-        raise AdviceError(f"process {pid}: no permission; try as root") from None
+        raise processes.forbidden(pid) from None
     except (FileNotFoundError, ProcessLookupError):
         raise GoneError(f"process {pid} has ended") from None
     if seen is None:

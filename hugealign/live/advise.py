@@ -107,7 +107,7 @@ def advise_process(target: str, options: AdviseOptions | None = None) -> Advice:
     except ProcessLookupError:
         raise GoneError(f"process {pid} has ended") from None
     except PermissionError:
-        raise ProcessError(f"process {pid}: no permission; look as its user or as root") from None
+        raise processes.forbidden(pid) from None
     finally:
         if counting:
             counting.close()

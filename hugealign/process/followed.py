@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from hugealign.environment import as_given, signals_to_reset
 from hugealign.errors import NotRunnableError
-from hugealign.process.instructions import FREQUENCY, SamplingError
+from hugealign.process.instructions import FREQUENCY, SamplingError, refusal
 from hugealign.process.ring import LOST, SAMPLE, SAMPLE_IP, SAMPLE_TID, SAMPLE_TIME, Ring
 from hugealign.process.sampling import PASSED_ON
 from hugealign.units import printable
@@ -168,7 +168,7 @@ def follow(
             status = _reaped(pid)
             records.take([record for ring in rings for record in ring.drain()])
     except OSError as error:
-        raise SamplingError(f"cannot be sampled: {error.strerror} (kernel.perf_event_paranoid?)") from error
+        raise SamplingError(refusal(error, frequency)) from error
     finally:
         os.close(start)
         os.close(failed)

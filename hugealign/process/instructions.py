@@ -102,7 +102,7 @@ class _Sampler:
                 continue  # it has ended
             except OSError as error:
                 if not self._rings:
-                    raise SamplingError(_refusal(self._pid, error)) from error
+                    raise SamplingError(f"process {self._pid}: {refusal(error, self._frequency)}") from error
                 self._left_out.add(thread)
         if not self._looks and not self._rings:
             raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
@@ -139,7 +139,17 @@ def sample_all(pids: list[int], seconds: float, frequency: int = FREQUENCY) -> d
             sampler.close()
 
 
-def _refusal(pid: int, error: OSError) -> str:
+def refusal(error: OSError, frequency: int) -> str:
+    """Return why the kernel takes no samples, *frequency* of them per second."""
     if error.errno in (errno.EACCES, errno.EPERM):
-        return f"process {pid}: cannot be sampled: not ours, or kernel.perf_event_paranoid is above 2; try as root"
-    return f"process {pid}: cannot be sampled: {error.strerror}"
+        who = "try as root" if os.geteuid() else "root has no CAP_PERFMON here"
+        return f"cannot be sampled: not ours, or kernel.perf_event_paranoid is above 2; {who}"
+    if error.errno == errno.EINVAL and frequency > (most := _most_per_second()):
+        return f"cannot be sampled {frequency} times per second: kernel.perf_event_max_sample_rate is {most}"
+    return f"cannot be sampled: {error.strerror}"
+
+
+def _most_per_second() -> int:
+    with suppress(OSError, ValueError), open("/proc/sys/kernel/perf_event_max_sample_rate", "rb") as file:
+        return int(file.read(32))
+    return 1 << 64

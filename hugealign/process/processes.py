@@ -101,10 +101,17 @@ def look(pid: int, libraries: bool = False, anonymous: bool = False, rodata: boo
     except (FileNotFoundError, ProcessLookupError):
         raise GoneError(f"no process {pid}") from None
     except PermissionError:
-        raise ProcessError(f"process {pid}: no permission; look as its user or as root") from None
+        raise forbidden(pid) from None
     except (OSError, OverflowError) as error:
         raise ProcessError(f"process {pid}: {error}") from error
     return seen
+
+
+def forbidden(pid: int) -> ProcessError:
+    """Return the error for a process that the kernel does not let us look at (ptrace(2), access mode checking)."""
+    if os.geteuid():
+        return ProcessError(f"process {pid}: no permission; look as its user or as root")
+    return ProcessError(f"process {pid}: no permission: root has no CAP_SYS_PTRACE here, as in a container")
 
 
 def find(target: str) -> list[int]:

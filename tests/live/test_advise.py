@@ -206,6 +206,17 @@ def test_signal_ends_the_command_and_the_answer_is_printed(spread: Path, number:
     assert found["status"] == -number
 
 
+@pytest.mark.parametrize("target", [("-p", "1"), ("--", "true")])
+def test_more_samples_than_the_kernel_takes(target: tuple[str, ...]) -> None:
+    most = int(Path("/proc/sys/kernel/perf_event_max_sample_rate").read_text(encoding="ascii"))
+    done = hugealign("advise", "--frequency", str(most + 1), *target)
+    assert done.returncode == 3
+    if os.geteuid() == 0:
+        assert (
+            f"cannot be sampled {most + 1} times per second: kernel.perf_event_max_sample_rate is {most}" in done.stderr
+        )
+
+
 def test_api(spread: Path) -> None:
     found = api.advise([str(spread), "10", "500"], api.AdviseOptions(frequency=3000, cpu="skylake"))
     assert (found.judged.answer, found.status) == ("no", 0)

@@ -321,6 +321,16 @@ def test_signal_ends_the_command_and_the_table_is_printed(warmed: Path, number: 
     assert "all 3 windows are huge\n" in output
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be root without a capability")
+def test_root_of_a_container_is_not_sent_to_root(warmed: Path) -> None:
+    fewer = ("setpriv", "--bounding-set=-sys_ptrace,-perfmon,-sys_admin")
+    with running(warmed, "5") as child:
+        ps, adapt = (hugealign(word, str(child.pid), prefix=fewer) for word in ("ps", "adapt"))
+    expected = f"process {child.pid}: no permission: root has no CAP_SYS_PTRACE here, as in a container"
+    assert (ps.returncode, ps.stderr) == (3, f"hugealign: error: {expected}\n")
+    assert "as root" not in adapt.stdout + adapt.stderr
+
+
 def test_command_that_cannot_run(tmp_path: Path) -> None:
     missing, data = tmp_path / "missing", tmp_path / "data"
     data.touch()
