@@ -32,7 +32,8 @@ examples:
   hugealign adapt --undo java
 
 exit status: 0 done; 1 some windows could not be changed as planned; 2 wrong
-usage; 3 could not look, or could not change anything.
+usage; 3 could not look, or could not change anything; 130 --interval was ended
+by ^C.
 """
 
 

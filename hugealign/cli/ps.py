@@ -23,7 +23,8 @@ CMD's own output goes to standard output, too; -o FILE keeps the report apart.
 
 exit status: 0 all windows huge (or the coverage that was required; a program
 linked in the order of a profile says how many windows it needs); 1 fewer, or
-none possible; 2 wrong usage; 3 could not look.  Read-only data never change it.
+none possible; 2 wrong usage; 3 could not look; 130 --watch was ended by ^C.
+Read-only data never change it.
 """
 
 

@@ -26,7 +26,7 @@ examples:
   hugealign top --watch >>/var/log/hugealign.log  with the time of each look
   hugealign top --format prometheus -o /var/lib/prometheus/node-exporter/hugealign.prom
 
-exit status: 0 looked; 2 wrong usage; 3 could not look.
+exit status: 0 looked; 2 wrong usage; 3 could not look; 130 ended by ^C.
 """
 
 
