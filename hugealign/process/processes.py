@@ -96,7 +96,7 @@ def look(pid: int, libraries: bool = False, anonymous: bool = False, rodata: boo
             for _ in range(_ATTEMPTS):
                 process = _identify(pid, directory)
                 seen, steady = _read(process, directory, libraries, anonymous, rodata)
-                if steady and _program(pid, directory) == (seen.exe, seen.exe_id):
+                if steady and program(pid, directory) == (seen.exe, seen.exe_id):
                     break
     except (FileNotFoundError, ProcessLookupError):
         raise GoneError(f"no process {pid}") from None
@@ -191,7 +191,7 @@ def _identify(pid: int, directory: int) -> Process:
         if _stat(directory)[_FLAGS] & _PF_KTHREAD:
             raise ProcessError(f"process {pid} is a kernel thread: it has no text")
         raise GoneError(f"process {pid} has ended")
-    exe, exe_id = _program(pid, directory)
+    exe, exe_id = program(pid, directory)
     comm = "".join(_lines("comm", directory)).removesuffix("\n")
     served = mounts.served(exe_id[0], pid) or mounts.behind_server(exe, pid) or mounts.behind_server(exe)
     return Process(
@@ -208,8 +208,11 @@ def _identify(pid: int, directory: int) -> Process:
     )
 
 
-def _program(pid: int, directory: int) -> tuple[str, tuple[int, int]]:
-    """Return the path of the program of *pid*, whose /proc is *directory*, and its ``(st_dev, st_ino)``."""
+def program(pid: int, directory: int) -> tuple[str, tuple[int, int]]:
+    """Return the path of the program of *pid*, whose open /proc/PID is *directory*, and its ``(st_dev, st_ino)``.
+
+    Raises OSError.
+    """
     found = statx.identity("exe", directory)
     shown = os.readlink("exe", dir_fd=directory)
     # d_path appends this to the name of a file that is gone; a name may also end like this by itself.
@@ -246,7 +249,7 @@ def _read(process: Process, directory: int, libraries: bool, anonymous: bool, ro
     if listed:
         for mapping in smaps.parse(_lines("smaps", directory)):
             if wanted(mapping):
-                found.append(_named(mapping, process))
+                found.append(named(mapping, process.exe, process.exe_id))
             if mapping.end >= end:
                 break
     # Nothing is listed while exec replaces the program.
@@ -269,10 +272,11 @@ def _executable(line: str) -> bool:
     return "x" in line.split(" ", 2)[1]
 
 
-def _named(mapping: smaps.Mapping, process: Process) -> smaps.Mapping:
-    """Return *mapping*, not marked as deleted if the name of its file merely ends like that."""
+def named(mapping: smaps.Mapping, exe: str, exe_id: tuple[int, int]) -> smaps.Mapping:
+    """Return *mapping* of the program *exe*, not marked as deleted if the name of its file merely ends like that."""
     full = f"{mapping.path} (deleted)"
-    if mapping.deleted and process.exe == full and (os.makedev(*mapping.device), mapping.inode) == process.exe_id:
+    # The inode alone: btrfs and overlayfs show another device in /proc/PID/maps than in stat.
+    if mapping.deleted and exe == full and mapping.inode == exe_id[1]:
         return replace(mapping, path=full, deleted=False)
     return mapping
 

@@ -70,9 +70,11 @@ def look(pid: int, least: int, page_size: int) -> Executed | None:
         if sizes[line[3] if line[3].startswith(b"/") else b""] >= least and not line[3].startswith(b"[v")
     ]
     comm, cpu, started = _times(str(pid))
-    exe = os.readlink(f"/proc/{pid}/exe").removesuffix(_GONE)
+    with using(os.open(f"/proc/{pid}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:
+        exe, exe_id = processes.program(pid, directory)
     files = tuple(os.fsdecode(path).removesuffix(_GONE) for path in sizes if path)
-    mappings = _with_pages(pid, tuple(smaps.parse(large)), page_size)
+    named = tuple(processes.named(mapping, exe, exe_id) for mapping in smaps.parse(large))
+    mappings = _with_pages(pid, named, page_size)
     return Executed(pid, comm, exe, cpu, started, mappings, files)
 
 

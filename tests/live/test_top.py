@@ -104,6 +104,21 @@ def test_file_that_was_replaced(program: Path) -> None:
         assert line.endswith("start it again")
 
 
+def test_name_that_ends_as_if_it_were_deleted(programs: Programs) -> None:
+    path = programs.copy("gone (deleted)")
+    try:
+        with running(path, "5") as child:
+            (row,) = rows(top(), child.pid)
+            assert (row["program"], row["part"]) == (str(path), str(path))
+            assert "start it with: hugealign run -- " in row["action"]
+            path.unlink()
+            (row,) = rows(top(), child.pid)
+            assert row["program"] == str(path)
+            assert row["action"] == "start it again"
+    finally:
+        path.unlink(missing_ok=True)
+
+
 @pytest.mark.matrix
 def test_huge_in_the_cache_but_not_in_the_process(program: Path) -> None:
     with running(program, "3") as child:  # the third window is not touched, so it can be warmed
