@@ -29,8 +29,18 @@ class Mount(Record):
 
 def seen(pid: int | str = "self", word: bytes = b"") -> Iterator[Mount]:
     """Yield the mounts that *pid* sees, with *word* only those that contain it; none where they cannot be read."""
-    with suppress(OSError), open(f"/proc/{pid}/mountinfo", "rb") as file:
-        yield from parse(file.read(_LIMIT), word)
+    with suppress(OSError):
+        try:
+            table = _table(f"/proc/{pid}")
+        except OSError:  # its first thread may have ended, and be in no namespace
+            other = next((name for name in os.listdir(f"/proc/{pid}/task") if name != str(pid)), str(pid))
+            table = _table(f"/proc/{pid}/task/{other}")
+        yield from parse(table, word)
+
+
+def _table(directory: str) -> bytes:
+    with open(f"{directory}/mountinfo", "rb") as file:
+        return file.read(_LIMIT)
 
 
 def parse(table: bytes, word: bytes = b"") -> Iterator[Mount]:

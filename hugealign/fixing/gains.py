@@ -70,8 +70,7 @@ def _running() -> "Counter[object]":
     count: Counter[object] = Counter()
     for pid in processes.pids():
         try:
-            with open(f"/proc/{pid}/maps", encoding="utf-8", errors="surrogateescape", newline="\n") as lines:
-                text = [m for m in smaps.parse(lines) if m.executable and m.is_file]
+            text = [m for m in smaps.parse(processes.maps(pid)) if m.executable and m.is_file]
         except OSError:
             continue  # ended, or not ours
         count.update({(os.makedev(*m.device), m.inode) for m in text})

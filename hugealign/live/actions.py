@@ -15,7 +15,7 @@ from hugealign.live import groups
 from hugealign.live.rows import Group
 from hugealign.machine import libraries
 from hugealign.pagecache import measure
-from hugealign.process import statx, texts
+from hugealign.process import processes, statx, texts
 from hugealign.process.smaps import Mapping
 from hugealign.ps import runtimes
 from hugealign.ps.parts import CodeKind, CodePart
@@ -205,7 +205,7 @@ class Actions:
         if program not in self._libraries:
             self._libraries[program] = frozenset()
             with suppress(HugealignError, OSError):
-                on_server = mounts.served(statx.identity(f"/proc/{pid}/exe", _HERE)[0], pid)
+                on_server = mounts.served(statx.identity(f"{processes.living(pid)}/exe", _HERE)[0], pid)
                 if not on_server and not mounts.behind_server(program):
                     found = libraries.resolve(program).paths
                     self._libraries[program] = frozenset(map(os.path.realpath, found))

@@ -123,8 +123,7 @@ def advise_process(target: str, options: AdviseOptions | None = None) -> Advice:
 
 def _resolved(pid: int, samples: Samples) -> tuple["Counter[Page]", str]:
     """Return the samples by page, and the name of the process."""
-    with open(f"/proc/{pid}/maps", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
-        mappings = [mapping for mapping in smaps.parse(file) if mapping.executable]
+    mappings = [mapping for mapping in smaps.parse(processes.maps(pid)) if mapping.executable]
     if not mappings:
         raise ProcessError(f"process {pid} executes nothing: it is a kernel thread, or has ended")
     starts = [mapping.start for mapping in mappings]

@@ -123,7 +123,10 @@ def _holder(file: tuple[int, int]) -> int:
     from hugealign.process import processes, statx
 
     for pid in processes.pids():
-        with contextlib.suppress(OSError), using(os.open(f"/proc/{pid}/fd", os.O_RDONLY | os.O_CLOEXEC)) as directory:
+        with (
+            contextlib.suppress(OSError),
+            using(os.open(f"{processes.living(pid)}/fd", os.O_RDONLY | os.O_CLOEXEC)) as directory,
+        ):
             for name in os.listdir(directory):
                 with contextlib.suppress(OSError):  # closed meanwhile
                     # The mode of the link says whether the file is open for writing (tid_fd_update_inode in

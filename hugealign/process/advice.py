@@ -9,10 +9,12 @@ import ctypes
 import errno
 import mmap
 import os
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
 from hugealign.errors import HugealignError
+from hugealign.process import processes
 
 _PROCESS_MADVISE = 440  # the same number on every processor but alpha
 _MADV_COLD, _MADV_COLLAPSE = 20, 25
@@ -70,9 +72,19 @@ class Adviser:
             return 0
         refused = ctypes.get_errno()
         if refused == errno.ESRCH:
+            self._check_first_thread()
             raise ProcessLookupError(refused, os.strerror(refused))
         if refused == errno.EPERM:
             raise AdviceError(f"process {self.pid}: advice about it needs CAP_SYS_NICE and CAP_SYS_PTRACE: try as root")
         if refused == errno.ENOSYS:
             raise AdviceError("this kernel takes no advice about other processes (Linux 5.10)")
         return refused
+
+    def _check_first_thread(self) -> None:
+        """Raise AdviceError if the process lives, but its first thread has ended."""
+        # pidfd_get_task in kernel/pid.c takes the first thread, and that one's memory is gone.
+        with suppress(OSError):
+            if processes.living(self.pid) != f"/proc/{self.pid}":
+                raise AdviceError(
+                    f"process {self.pid}: its first thread has ended: the kernel takes no advice about it"
+                )

@@ -92,7 +92,7 @@ def look(pid: int, libraries: bool = False, anonymous: bool = False, rodata: boo
     """
     try:
         # One descriptor for all reads: should the process end and its number be reused, they fail with ESRCH.
-        with using(_open(pid)) as directory:
+        with using(os.open(living(pid), _DIRECTORY)) as directory:
             for _ in range(_ATTEMPTS):
                 process = _identify(pid, directory)
                 seen, steady = _read(process, directory, libraries, anonymous, rodata)
@@ -156,7 +156,7 @@ def users(info: os.stat_result, path: str) -> list[int]:
     inode = f" {info.st_ino} "  # other lines need not be parsed
     for pid in pids():
         try:
-            mappings = smaps.parse(line for line in _lines(f"{_PROC}/{pid}/maps") if inode in line)
+            mappings = smaps.parse(line for line in maps(pid) if inode in line)
             if any(m.inode == info.st_ino and (m.device == device or m.path == real) for m in mappings):
                 found.append(pid)
         except OSError:
@@ -164,14 +164,28 @@ def users(info: os.stat_result, path: str) -> list[int]:
     return found
 
 
-def _open(pid: int) -> int:
-    """Return the open directory of process *pid*, or of another thread if the first one has ended."""
-    with using(os.open(f"{_PROC}/{pid}", _DIRECTORY)) as directory:
-        status = _status(directory)
-        if "VmSize" in status or int(status.get("Threads", "1")) < 2:
-            return os.dup(directory)
-        other = next((tid for tid in os.listdir(f"{_PROC}/{pid}/task") if tid != str(pid)), str(pid))
-        return os.open(f"task/{other}", _DIRECTORY, dir_fd=directory)
+def living(pid: int) -> str:
+    """Return the directory in /proc of process *pid*, or of another thread of it if the first one has ended.
+
+    A thread that has ended has no memory and no files, whatever the others do.  Raises OSError.
+    """
+    directory = f"{_PROC}/{pid}"
+    with using(os.open(directory, _DIRECTORY)) as fd:
+        status = _status(fd)
+    if "VmSize" in status or int(status.get("Threads", "1")) < 2:
+        return directory
+    other = next((tid for tid in os.listdir(f"{directory}/task") if tid != str(pid)), str(pid))
+    return f"{directory}/task/{other}"
+
+
+def maps(pid: int) -> Iterator[str]:
+    """Yield the lines of /proc/PID/maps; none for a kernel thread.  Raises OSError."""
+    empty = True
+    for line in _lines(f"{_PROC}/{pid}/maps"):
+        empty = False
+        yield line
+    if empty and (other := living(pid)) != f"{_PROC}/{pid}":
+        yield from _lines(f"{other}/maps")
 
 
 def _status(directory: int) -> dict[str, str]:

@@ -52,10 +52,13 @@ def look(pid: int, least: int, page_size: int) -> Executed | None:
 
     Windows have *page_size* bytes.  Raises OSError if it is gone or not ours, HugealignError where only smaps is left.
     """
-    with using(os.open(f"/proc/{pid}/maps", os.O_RDONLY | os.O_CLOEXEC)) as maps:
-        if not _has(maps, least):
-            return None
-        lines = list(_EXECUTABLE.finditer(_all(maps)))
+    place = f"/proc/{pid}"
+    lines = _executable(place, least)
+    if lines is None and (other := processes.living(pid)) != place:
+        place = other
+        lines = _executable(place, least)
+    if not lines:
+        return None
     sizes: dict[bytes, int] = {}
     for line in lines:
         start, end, path = line.groups()
@@ -70,12 +73,25 @@ def look(pid: int, least: int, page_size: int) -> Executed | None:
         if sizes[line[3] if line[3].startswith(b"/") else b""] >= least and not line[3].startswith(b"[v")
     ]
     comm, cpu, started = _times(str(pid))
-    with using(os.open(f"/proc/{pid}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:
+    with using(os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:
         exe, exe_id = processes.program(pid, directory)
     files = tuple(os.fsdecode(path).removesuffix(_GONE) for path in sizes if path)
     named = tuple(processes.named(mapping, exe, exe_id) for mapping in smaps.parse(large))
-    mappings = _with_pages(pid, named, page_size)
+    mappings = _with_pages(pid, place, named, page_size)
     return Executed(pid, comm, exe, cpu, started, mappings, files)
+
+
+def _executable(place: str, least: int) -> list[re.Match[bytes]] | None:
+    """Return the executable mappings of the process or thread at *place* in /proc, None if it has no memory at all.
+
+    None of them if that is less than *least* bytes in each file, and without a file.  Raises OSError.
+    """
+    with using(os.open(f"{place}/maps", os.O_RDONLY | os.O_CLOEXEC)) as maps:
+        enough = _has(maps, least)
+        if not enough:
+            return None if enough is None else []
+        text = _all(maps)
+    return list(_EXECUTABLE.finditer(text)) if text else None
 
 
 def used(task: str) -> float:
@@ -96,7 +112,7 @@ def _times(task: str) -> tuple[str, float, float]:
 
 def thp_disabled(pid: int) -> bool:
     """Return whether huge pages are disabled for *pid*: prctl(PR_SET_THP_DISABLE).  Raises OSError."""
-    return b"\nTHP_enabled:\t0" in _read(f"/proc/{pid}/status")
+    return b"\nTHP_enabled:\t0" in _read(f"{processes.living(pid)}/status")
 
 
 def control_groups(pid: int) -> str:
@@ -106,11 +122,11 @@ def control_groups(pid: int) -> str:
     return ""
 
 
-def _with_pages(pid: int, mappings: tuple[smaps.Mapping, ...], page_size: int) -> tuple[smaps.Mapping, ...]:
-    """Return *mappings*, with the page map for those that could have a huge window."""
+def _with_pages(pid: int, place: str, mappings: tuple[smaps.Mapping, ...], page_size: int) -> tuple[smaps.Mapping, ...]:
+    """Return *mappings* of *pid*, at *place* in /proc, with the page map for those that could have a huge window."""
     if not any(mapping.windows_possible(page_size) for mapping in mappings):
         return tuple(replace(mapping, pages=()) for mapping in mappings)
-    pages = os.open(f"/proc/{pid}/pagemap", os.O_RDONLY | os.O_CLOEXEC)
+    pages = os.open(f"{place}/pagemap", os.O_RDONLY | os.O_CLOEXEC)
     try:
         return tuple(
             replace(m, pages=pagemap.scan(pages, m.start, m.end) if m.windows_possible(page_size) else ())
@@ -125,8 +141,10 @@ def _with_pages(pid: int, mappings: tuple[smaps.Mapping, ...], page_size: int) -
         os.close(pages)
 
 
-def _has(maps: int, least: int) -> bool:
+def _has(maps: int, least: int) -> bool | None:
     """Return whether *maps* has *least* executable bytes of one file, or of memory; True if unknown.
+
+    None for a thread without memory: one of the kernel's, or one that has ended.
 
     It uses an ioctl of Linux 6.11, which takes a third of the time of reading the text.
     """
@@ -137,8 +155,8 @@ def _has(maps: int, least: int) -> bool:
             fcntl.ioctl(maps, _PROCMAP_QUERY, question)
         except FileNotFoundError:
             return False
-        except ProcessLookupError:  # a kernel thread, or it has ended
-            return False
+        except ProcessLookupError:
+            return None
         except OSError:
             return True
         start, end, inode, device = _ANSWER.unpack(question)

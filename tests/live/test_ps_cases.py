@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from hugealign import mounts
 from hugealign.process import processes
 from tests.live.programs import ROOT, WINDOWS, Programs, chill, hugealign, running
 
@@ -221,6 +222,48 @@ int main(void) { pthread_t thread; pthread_create(&thread, 0, other, 0); pthread
         seen = processes.look(child.pid)
     assert (seen.pid, seen.comm, seen.exe) == (child.pid, "threads", str(path))
     assert seen.text()
+
+
+@pytest.fixture
+def ended(programs: Programs) -> Iterator[subprocess.Popen[bytes]]:
+    """A program with large text that runs on without its first thread."""
+    source = """\
+#include <pthread.h>
+#include <unistd.h>
+extern const volatile char walk[] __attribute__((visibility("hidden")));
+static void *other(void *unused) {
+  for (int round = 0; ; round++) {
+    for (long at = 0; at < 5 << 20; at += 4096) (void)walk[at];
+    if (round == 1000 && write(1, "ready\\n", 6) != 6) return unused;
+  }
+}
+int main(void) { pthread_t thread; pthread_create(&thread, 0, other, 0); pthread_exit(0); }
+"""
+    place = programs.directory
+    (place / "ended.c").write_text(source, encoding="ascii")
+    command = "gcc -fuse-ld=bfd -pthread -o ended ended.c text.o pad.o -Wl,-T,pad.ld -Wl,-z,max-page-size=0x200000"
+    subprocess.run([*command.split(), "-Wl,-z,separate-code"], cwd=place, check=True)
+    chill(place / "ended")
+    with running(place / "ended") as child:
+        assert "zombie" in Path(f"/proc/{child.pid}/status").read_text(encoding="ascii")
+        yield child
+
+
+def test_all_see_a_program_whose_first_thread_has_ended(ended: subprocess.Popen[bytes], programs: Programs) -> None:
+    path, pid = programs.directory / "ended", str(ended.pid)
+    assert "/proc" in [mounts.text(mount.place) for mount in mounts.seen(ended.pid)]
+    (row,) = (
+        row for row in json.loads(hugealign("top", "--once", "--json").stdout)["rows"] if ended.pid in row["pids"]
+    )
+    assert (row["program"], row["windows_possible"]) == (str(path), WINDOWS)
+    advice = hugealign("advise", "--seconds", "0.3", "-p", pid)
+    assert f"ended[{pid}]: " in advice.stdout, advice.stderr
+    done = hugealign("warm", path)
+    if done.returncode:
+        assert f"in use by process {pid} (ended)" in done.stdout
+    if os.geteuid() == 0:
+        adapted = hugealign("adapt", "--windows", "2", "--seconds", "0.3", pid)
+        assert adapted.stdout == f"process {pid}: its first thread has ended: the kernel takes no advice about it\n"
 
 
 def test_5000_mappings(programs: Programs) -> None:
