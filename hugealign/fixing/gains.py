@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import stat
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from hugealign.process import processes, smaps
 from hugealign.progress import silent
 from hugealign.regular import opened
 from hugealign.units import printable
+from hugealign.verification import inputs
+from hugealign.verification.model import FileReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,8 @@ def gather(paths: Sequence[str], page_size: int, level: str, progress: Callable[
     """Return the files among and below *paths* that would gain windows: running ones first, then the largest gain.
 
     Several names of one file count once.  Files that cannot be read or fixed are left out, and so are files with so
-    little text that 4 KiB pages serve it as well (`settings.MIN_TEXT`).  Raises HugealignError if a path is missing.
+    little text that 4 KiB pages serve it as well (`settings.MIN_TEXT`).  Raises HugealignError if one of *paths* is
+    missing, or is a directory that cannot be listed.
     """
     running = _running()
     seen = set()
@@ -53,16 +57,18 @@ def gather(paths: Sequence[str], page_size: int, level: str, progress: Callable[
 def _files(paths: Sequence[str]) -> Iterator[str]:
     """Yield the regular files among and below *paths*; symbolic links below them are not followed."""
     for top in paths:
-        if not os.path.isdir(top):
-            if not os.path.exists(top):
-                raise HugealignError(f"{printable(top)}: No such file or directory")
+        try:
+            named = not stat.S_ISDIR(os.stat(top).st_mode)
+        except OSError as error:
+            raise HugealignError(f"{printable(top)}: {error.strerror}") from error
+        if named:
             yield top
-        for directory, directories, names in os.walk(top):
-            directories.sort()
-            for name in sorted(names):
-                path = os.path.join(directory, name)
-                if os.path.isfile(path) and not os.path.islink(path):
-                    yield path
+            continue
+        for found in inputs.below(top):
+            if isinstance(found, inputs.Sized):
+                yield found.task.path
+            elif isinstance(found, FileReport) and found.path == top:
+                raise HugealignError(f"{printable(top)}: {found.reason}")
 
 
 def _running() -> "Counter[object]":

@@ -70,7 +70,7 @@ def steps(paths: Iterable[str], *, recursive: bool) -> Iterator[Step]:
     batch: list[Task] = []
     size = 0
     for found in _inputs(paths, recursive=recursive):
-        if isinstance(found, _Sized):
+        if isinstance(found, Sized):
             batch.append(found.task)
             size += found.size
             if len(batch) < _BATCH and size < _BATCH_BYTES:
@@ -78,38 +78,41 @@ def steps(paths: Iterable[str], *, recursive: bool) -> Iterator[Step]:
         if batch:
             yield batch
             batch, size = [], 0
-        if not isinstance(found, _Sized):
+        if not isinstance(found, Sized):
             yield found
     if batch:
         yield batch
 
 
-class _Sized(NamedTuple):
+class Sized(NamedTuple):
     """A file to check, and its size in bytes, 0 if unknown."""
 
     task: Task
     size: int
 
 
-def _inputs(paths: Iterable[str], *, recursive: bool) -> Iterator[_Sized | Begin | End | FileReport | Counts]:
+def _inputs(paths: Iterable[str], *, recursive: bool) -> Iterator[Sized | Begin | End | FileReport | Counts]:
     for path in paths:
         try:
             status = os.stat(path)
         except (OSError, ValueError):
-            yield _Sized(Task(path, named=True), 0)  # check_path says why
+            yield Sized(Task(path, named=True), 0)  # check_path says why
             continue
         if not stat.S_ISDIR(status.st_mode):
-            yield _Sized(Task(path, named=True), status.st_size)
+            yield Sized(Task(path, named=True), status.st_size)
         elif recursive:
             yield Begin(path)
-            yield from _walk(path)
+            yield from below(path)
             yield End(path)
         else:
             yield FileReport(path, reason="a directory; give -r to check what is in it")
 
 
-def _walk(top: str) -> Iterator[_Sized | FileReport | Counts]:
-    """Yield the regular files below *top*, sorted within each directory; symbolic links are not followed."""
+def below(top: str) -> Iterator[Sized | FileReport | Counts]:
+    """Yield the regular files below *top*, sorted within each directory; symbolic links are not followed.
+
+    A report says why a file or directory cannot be looked at; the counts of what was passed over come last.
+    """
     counts = Counts()
     seen: set[tuple[int, int]] = set()
     waiting = [top]
@@ -133,5 +136,5 @@ def _walk(top: str) -> Iterator[_Sized | FileReport | Counts]:
                 counts[LINK] += 1
                 continue
             seen.add((status.st_dev, status.st_ino))
-        yield _Sized(Task(path, named=False), status.st_size)
+        yield Sized(Task(path, named=False), status.st_size)
     yield counts
