@@ -1,6 +1,7 @@
 """What a plan for a file has to know beyond the file's headers."""
 
 import os
+from dataclasses import replace
 
 from hugealign.elf.coverage import is_debug_file
 from hugealign.elf.dynamic import read_dynamic
@@ -22,7 +23,11 @@ def read(fd: int) -> Image:
 
 
 def plan(fd: int, image: Image, page_size: int, level: str = SHIFT, rodata: bool = False) -> Plan:
-    """Return the plan for the file behind *fd*, whose headers are *image*.  Raises HugealignError, OSError."""
+    """Return the plan for the file behind *fd*, whose headers are *image*.  Raises HugealignError, OSError.
+
+    If the same plan has been carried out before, nothing is left to do: a boundary that went around a section may now
+    lie where one more window could be made, but what a fixed file gains must not depend on how often it was fixed.
+    """
     if is_debug_file(image):
         raise RefusalError("a separate debug file: it has no text", "fix the program, the debug file fits as it is")
     if _PACKED in os.pread(fd, _PACKED_WITHIN, 0):
@@ -33,6 +38,10 @@ def plan(fd: int, image: Image, page_size: int, level: str = SHIFT, rodata: bool
         raise RefusalError("it has text relocations (DT_TEXTREL): the loader writes to its text", "compile with -fPIC")
     made = make_plan(image, page_size, level, rodata)
     record = recorded(reader(fd), image)
-    if record and made.edits:
-        raise RefusalError(f"it has been fixed already (--level={record.level})", "first: hugealign fix --undo")
-    return made
+    if record is None or not made.edits:
+        return made
+    before, after = made.rodata or (0, 0)
+    if (record.level, record.page_size) == (level, page_size) and made.windows_before and before == after:
+        return replace(made, edits=())
+    mend = "first: hugealign fix --undo --in-place FILE"
+    raise RefusalError(f"it has been fixed already (--level={record.level})", mend)

@@ -324,13 +324,33 @@ def test_twice_is_once(plain: Path, tmp_path: Path) -> None:
     assert (tmp_path / "out").read_bytes() == once
 
 
+def test_twice_is_once_where_another_window_could_be_made(bulk: Path, main: Path, tmp_path: Path) -> None:
+    """The boundary goes around .eh_frame_hdr; from there, the next section could be cut at the end of a window."""
+    (tmp_path / "data.s").write_text(
+        '.section .rodata, "a"\n.fill 0x103000, 1, 7\n'
+        '.section .gcc_except_table, "a"\n.fill 4 << 20, 1, 8\n'
+        '.section .note.GNU-stack, "", @progbits\n'
+    )
+    run("gcc", main, bulk, tmp_path / "data.s", PLAIN, "-o", tmp_path / "plain", check=True)
+    fix("--in-place", tmp_path / "plain")
+    once = (tmp_path / "plain").read_bytes()
+    text = Elf(tmp_path / "plain").text[0]
+    assert (text["p_vaddr"] + text["p_memsz"]) % PAGE
+    assert fix("--in-place", tmp_path / "plain").startswith(f"{tmp_path}/plain: nothing to do: ")
+    assert "nothing to do" in fix("--in-place", "--segments=text,rodata", tmp_path / "plain")
+    for different in ("--level=merge", "--page-size=1M"):
+        done = run(HUGEALIGN, "fix", "--in-place", different, tmp_path / "plain")
+        assert (done.returncode, "it has been fixed already (--level=shift)" in done.stderr) == (1, True)
+    assert (tmp_path / "plain").read_bytes() == once
+
+
 def test_another_level_needs_the_original(bulk: Path, main: Path, tmp_path: Path) -> None:
     """After align there is more to gain, but from the original file only."""
     run("gcc", main, bulk, bulk_object(tmp_path, 4000), PLAIN, "-Wl,-z,muldefs", "-o", tmp_path / "plain", check=True)
     fix("--level", "align", "--in-place", tmp_path / "plain")
     done = run(HUGEALIGN, "fix", "--in-place", tmp_path / "plain")
     assert done.returncode == 1
-    assert "it has been fixed already (--level=align); first: hugealign fix --undo" in done.stderr
+    assert "it has been fixed already (--level=align); first: hugealign fix --undo --in-place FILE" in done.stderr
     fix("--undo", "--in-place", tmp_path / "plain")
     fix("--in-place", tmp_path / "plain")
     assert run(tmp_path / "plain").returncode == 0
