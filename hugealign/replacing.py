@@ -52,7 +52,7 @@ def write(path: str, data: bytes, mode: int | None = None) -> None:
             stream.write(data)
         return
     with (
-        _directory(os.path.realpath(path)) as (place, name),
+        _directory(_real(path)) as (place, name),
         closing(_New(place, 0o666 if mode is None else mode)) as new,
     ):
         write_all(new.fd, data)
@@ -67,7 +67,7 @@ def beside(path: str) -> Iterator[str]:
     It keeps mode and owner of a file that has this name, as with `write`.  Raises OSError.
     """
     before = _found(path)
-    real = os.path.realpath(path)
+    real = _real(path)
     with _directory(real) as (place, name):
         temporary = _temporary_name()
         flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
@@ -88,7 +88,7 @@ def create(path: str, source: int, fill: Fill) -> None:
     The file replaces one that has this name.  Symbolic links are followed.  Raises ReplaceError.
     """
     info = os.fstat(source)
-    with _explained(), _directory(os.path.realpath(path)) as (place, name):
+    with _explained(), _directory(_real(path)) as (place, name):
         with contextlib.suppress(FileNotFoundError):
             if not stat.S_ISREG(os.stat(name, dir_fd=place).st_mode):
                 raise ReplaceError("not a regular file")
@@ -277,6 +277,13 @@ def _copy_bytes(source: int, target: int, start: int, place: int, size: int) -> 
         if not done:
             raise ReplaceError("it became shorter while it was copied")
         start, place, size = start + done, place + done, size - done
+
+
+def _real(path: str) -> str:
+    """Return the real path of a file to write.  Raises IsADirectoryError for a path that only a directory can have."""
+    if os.path.basename(path) in ("", ".", ".."):  # realpath(3) would refuse it; Python's drops the slash
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    return os.path.realpath(path)
 
 
 def _found(path: str) -> os.stat_result | None:

@@ -1,5 +1,6 @@
 """`hugealign fix` as a function: fix one file, or undo that."""
 
+import contextlib
 import os
 from dataclasses import dataclass
 
@@ -64,7 +65,7 @@ def fix(path: str, options: FixOptions | None = None) -> Fixed:
     """
     options = options or FixOptions()
     with (locked if options.in_place else opened)(path) as fd:
-        if options.output is not None and os.path.exists(options.output) and os.path.samefile(path, options.output):
+        if options.output is not None and _same(path, options.output):
             raise UsageError("OUT is FILE itself; use --in-place")
         try:
             planned = writing.state(fd)
@@ -94,6 +95,14 @@ def made(fd: int, options: FixOptions) -> tuple[str, Output, Plan | None]:
     if guard := guarded.lost(fd, output):
         raise RefusalError(f"it would be guarded less: {guard}")
     return FIX, output, plan
+
+
+def _same(path: str, other: str) -> bool:
+    """Return whether the two paths lead to one file, or would but for a slash at the end."""
+    with contextlib.suppress(OSError):
+        if os.path.samefile(path, other):
+            return True
+    return os.path.realpath(path) == os.path.realpath(other)
 
 
 def _write(path: str, fd: int, output: Output, options: FixOptions, planned: tuple[int, ...]) -> tuple[str, str]:

@@ -18,6 +18,8 @@ from tests.support import HUGEALIGN, PYTHON, run
         ("directory", "not a regular file"),
         ("fifo", "not a regular file"),
         ("file/out", "Not a directory"),
+        ("new/", "Is a directory"),
+        ("new/.", "Is a directory"),
         ("x" * 300, "File name too long"),
         ("loop", "Too many levels of symbolic links"),
     ],
@@ -48,5 +50,15 @@ def test_input_at_fault(tmp_path: Path) -> None:
 
 def test_output_that_is_the_input(tmp_path: Path) -> None:
     whole = shutil.copy(PYTHON, tmp_path / "program")
-    done = run(HUGEALIGN, "fix", whole, "-o", tmp_path / "." / "program")
-    assert (done.returncode, done.stderr) == (2, "hugealign: error: OUT is FILE itself; use --in-place\n")
+    for out in ("./program", "program/", "../" + tmp_path.name + "/program//"):
+        done = run(HUGEALIGN, "fix", whole, "-o", out, cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (2, "hugealign: error: OUT is FILE itself; use --in-place\n")
+    assert Path(whole).read_bytes() == PYTHON.read_bytes()
+
+
+def test_a_report_is_not_written_where_only_a_directory_can_be(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("kept")
+    for out, reason in (("new/", "Is a directory"), ("file/", "Not a directory"), ("new/.", "Is a directory")):
+        done = run(HUGEALIGN, "verify", "-o", out, PYTHON, cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (3, f"hugealign: error: {out}: cannot be written: {reason}\n")
+    assert (os.listdir(tmp_path), (tmp_path / "file").read_text()) == (["file"], "kept")
