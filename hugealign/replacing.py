@@ -24,6 +24,8 @@ _FS_IOC_GETFLAGS, _FS_IOC_SETFLAGS = 0x80086601, 0x40086602  # ioctl_iflags(2)
 _IMMUTABLE, _APPEND, _VERITY = 0x10, 0x20, 0x100000
 _KEPT = 0x8 | 0x40 | 0x80  # sync, nodump, noatime: the flags of chattr(1) that any file system lets us set again
 _TEMPORARY = r"\.hugealign-[0-9a-f]{16}"
+_READ_ONLY = "its file system is read-only"
+_KEPT_AS_IT_IS = "it is immutable or append-only; see: chattr(1)"
 _CHUNK = 2 << 20  # a whole huge page, which the kernel need not clear before it is written
 
 
@@ -112,7 +114,7 @@ def replace(path: str, worthwhile: Callable[[int], bool], fill: Fill | None = No
     with _explained(), _directory(real) as (place, name), contextlib.ExitStack() as stack:
         source = held if held >= 0 else stack.enter_context(locked(real, empty=True))
         info = os.fstat(source)
-        _refuse(source, info, real)
+        refuse(source, info, real)
         new = stack.enter_context(closing(_New(place, 0o600)))
         (fill or copy_data)(source, new.fd, info.st_size)
         copy_attributes(source, new.fd, info)
@@ -217,7 +219,7 @@ def _explained() -> Iterator[None]:
         errno.EDQUOT: "no space for a copy beside it",
         errno.EACCES: "no permission to write to its directory, or to read it",
         errno.EPERM: "no permission to write to its directory",
-        errno.EROFS: "its file system is read-only",
+        errno.EROFS: _READ_ONLY,
         errno.EBUSY: "a file is mounted there; replace the one below it",
     }
     try:
@@ -226,16 +228,24 @@ def _explained() -> Iterator[None]:
         raise ReplaceError(reasons.get(error.errno or 0, error.strerror or str(error))) from error
 
 
-def _refuse(source: int, info: os.stat_result, real: str) -> None:
-    """Raise ReplaceError for files that a copy with another inode cannot replace."""
+def refuse(source: int, info: os.stat_result, real: str) -> None:
+    """Raise ReplaceError if a copy with another inode cannot replace the open file *source* at *real*."""
     if info.st_nlink > 1:
         raise ReplaceError(f"it has {info.st_nlink} names (hard links); the others would keep the old file")
     if _is_mount_point(real):
         raise ReplaceError("a file is mounted there; replace the one below it")
     if _flags(source) & (_IMMUTABLE | _APPEND):
-        raise ReplaceError("it is immutable or append-only; see: chattr(1)")
+        raise ReplaceError(_KEPT_AS_IT_IS)
     if sealed(source):
         raise ReplaceError("it is sealed by fs-verity; a copy would not be")
+
+
+def refuse_write(fd: int) -> None:
+    """Raise ReplaceError if nobody can write to the open file, not even root."""
+    if os.fstatvfs(fd).f_flag & os.ST_RDONLY:
+        raise ReplaceError(_READ_ONLY)
+    if _flags(fd) & (_IMMUTABLE | _APPEND):
+        raise ReplaceError(_KEPT_AS_IT_IS)
 
 
 def _is_mount_point(path: str) -> bool:

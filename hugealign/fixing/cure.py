@@ -5,11 +5,13 @@ import os
 import shlex
 from dataclasses import dataclass
 
-from hugealign import settings
+from hugealign import replacing, settings
 from hugealign.elf.image import ET_REL, read_image
 from hugealign.errors import HugealignError
-from hugealign.fixing.fix import FixOptions, fix
+from hugealign.fixing.fix import FixOptions, made, refuse_copy
+from hugealign.fixing.plan import RefusalError
 from hugealign.regular import opened
+from hugealign.replacing import ReplaceError
 from hugealign.units import counted, printable
 from hugealign.verification.rules import RELINK
 
@@ -30,17 +32,24 @@ class Cure:
 def find(path: str, page_size: int = settings.PAGE_SIZE) -> Cure | None:
     """Return the command that gives the file at *path* more windows by editing its headers; None if there is none.
 
-    This writes nothing.
+    It writes another file, OUT, if this one cannot be changed.  This writes nothing.
     """
+    file = path if not path.startswith("-") else f"./{path}"
+    name = printable(shlex.quote(file))
+    mine = os.access(os.path.dirname(file) or ".", os.W_OK) and os.access(file, os.W_OK)
+    command = f"{'' if mine else 'sudo '}hugealign fix --in-place {name}"
     try:
-        plan = fix(path, FixOptions(page_size=page_size)).plan
+        with opened(path) as fd:
+            _, output, plan = made(fd, FixOptions(page_size=page_size))
+            try:
+                replacing.refuse_write(fd)
+                refuse_copy(path, fd, output)
+            except (RefusalError, ReplaceError):
+                command = f"hugealign fix {name} -o OUT"
     except (HugealignError, OSError):
         return None
     if plan is None or not plan.edits or plan.windows <= plan.windows_before:
         return None
-    file = path if not path.startswith("-") else f"./{path}"
-    mine = os.access(os.path.dirname(file) or ".", os.W_OK) and os.access(file, os.W_OK)
-    command = f"{'' if mine else 'sudo '}hugealign fix --in-place {printable(shlex.quote(file))}"
     return Cure(command, plan.windows_before, plan.windows)
 
 

@@ -4,6 +4,7 @@ import contextlib
 import os
 from dataclasses import dataclass
 
+from hugealign import replacing
 from hugealign.elf.fixrecord import SHIFT, reader
 from hugealign.errors import HugealignError, UsageError
 from hugealign.fixing import examine, guarded, writing
@@ -71,6 +72,8 @@ def fix(path: str, options: FixOptions | None = None) -> Fixed:
             planned = writing.state(fd)
             before = os.fstat(fd).st_size
             action, output, plan = made(fd, options)
+            if options.output is None:
+                refuse_copy(path, fd, output)
         except OSError as error:
             state = f"; {writing.UNCHANGED}" if options.in_place else ""
             raise HugealignError(f"{error.strerror or error}{state}") from error
@@ -95,6 +98,15 @@ def made(fd: int, options: FixOptions) -> tuple[str, Output, Plan | None]:
     if guard := guarded.lost(fd, output):
         raise RefusalError(f"it would be guarded less: {guard}")
     return FIX, output, plan
+
+
+def refuse_copy(path: str, fd: int, output: Output) -> None:
+    """Raise RefusalError if only a copy could make *output* of the file at *path*, and none can take its place."""
+    try:
+        if output.moves:
+            replacing.refuse(fd, os.fstat(fd), os.path.realpath(path))
+    except ReplaceError as error:
+        raise RefusalError(f"contents move, and {error}", "-o OUT leaves it as it is") from error
 
 
 def _same(path: str, other: str) -> bool:

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from hugealign import settings
+from hugealign import replacing, settings
 from hugealign.errors import HugealignError
-from hugealign.fixing.fix import FIX, FixOptions, made
+from hugealign.fixing.fix import FIX, FixOptions, made, refuse_copy
 from hugealign.process import processes, smaps
 from hugealign.progress import silent
 from hugealign.regular import opened
@@ -47,7 +47,9 @@ def gather(paths: Sequence[str], page_size: int, level: str, progress: Callable[
                 continue
             seen.add((info.st_dev, info.st_ino))
             # Everything that a fix does except the write: no gain is promised that it would refuse.
-            action, _, plan = made(fd, FixOptions(level, page_size))
+            action, output, plan = made(fd, FixOptions(level, page_size))
+            replacing.refuse_write(fd)
+            refuse_copy(path, fd, output)
             if action == FIX and plan and plan.text >= settings.MIN_TEXT:
                 users = max(running[info.st_dev, info.st_ino], running[os.path.realpath(path)])
                 gains.append(Gain(path, plan.text, plan.windows - plan.windows_before, plan.executable, users))

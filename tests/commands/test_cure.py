@@ -78,6 +78,28 @@ def test_a_refusal_without_a_cure_of_its_own_names_the_link(finished: Path, tmp_
     assert "hugealign gcc" not in run(HUGEALIGN, "fix", "--dry-run", small).stderr
 
 
+def test_what_cannot_be_replaced_is_fixed_into_another_file(tmp_path: Path) -> None:
+    """Contents of this one move, so a copy would have to take the place of one of its names."""
+    far = ("-no-pie", "-Wl,-z,max-page-size=0x1000", "-Wl,--section-start=.text=0x605000")
+    place = program(tmp_path / "one", *far)
+    assert "hugealign fix --in-place" in one_line(run(HUGEALIGN, "verify", place).stdout)
+    assert str(place) in run(HUGEALIGN, "fix", "--report", place).stdout
+    (tmp_path / "other").hardlink_to(place)
+    for words in (("--dry-run",), ("--in-place",)):
+        done = run(HUGEALIGN, "fix", place, *words)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr == (
+            f"hugealign: error: {place}: contents move, and it has 2 names (hard links); "
+            "the others would keep the old file; -o OUT leaves it as it is\n"
+        )
+    assert "0 files would gain" in run(HUGEALIGN, "fix", "--report", place).stdout
+    text = one_line(run(HUGEALIGN, "verify", place).stdout)
+    named = re.search(r"(hugealign fix .*) -o OUT \(0 -> 2 windows\)", text)
+    assert named
+    run("sh", "-c", f"{named[1]} -o {tmp_path}/fixed", check=True)
+    assert "fix: hugealign" not in run(HUGEALIGN, "verify", tmp_path / "fixed").stdout
+
+
 def test_what_lies_in_an_archive_cannot_be_fixed_there(finished: Path, tmp_path: Path) -> None:
     run("tar", "-C", finished.parent, "-cf", tmp_path / "a.tar", finished.name, check=True)
     text = one_line(run(HUGEALIGN, "verify", tmp_path / "a.tar").stdout)

@@ -17,6 +17,7 @@ import pytest
 from hugealign.errors import HugealignError
 from hugealign.fixing import fix as fixing
 from tests.live.programs import ROOT, WINDOW, Programs, fault_happened, huge_kib, hugealign, running
+from tests.support import HUGEALIGN
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="root is needed")
 
@@ -97,6 +98,29 @@ def test_hard_links_and_a_copy_exclude_each_other(place: Path) -> None:
         "it has 2 names (hard links); the others would keep the old file; the file is unchanged\n"
     )
     assert path.read_bytes() == before
+
+
+@needs_root
+def test_what_nobody_can_write_to_is_not_promised(place: Path) -> None:
+    """A file on a read-only mount, and an immutable one: not even sudo changes them in place."""
+    path = place / "plain"
+
+    def promised(before: str, after: str) -> str:
+        script = f"{before} && {{ {HUGEALIGN} verify {path}; {HUGEALIGN} fix --report {path}; {after}; }}"
+        done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, check=False)
+        if not done.stdout:
+            pytest.skip(done.stderr)
+        return " ".join(done.stdout.split())
+
+    said = promised("true", "true")
+    assert f"hugealign fix --in-place {path} (0 -> " in said
+    assert "1 file would gain" in said
+    mount = f"mount --bind {place} {place} && mount -o remount,ro,bind {place}"
+    for before, after in ((mount, "true"), (f"chattr +i {path}", f"chattr -i {path}")):
+        said = promised(before, after)
+        assert f"fix: hugealign fix {path} -o OUT (0 -> " in said
+        assert "--in-place" not in said
+        assert "0 files would gain" in said
 
 
 @needs_root
