@@ -12,6 +12,7 @@ from hugealign.verification.facts import read_facts
 from hugealign.verification.kernels import eligibility
 from hugealign.verification.model import FileReport
 
+_EHDR_SIZE = 64  # bytes: only 64-bit files are fixed
 _ARCHIVES = (b"!<arch>\n", b"!<thin>\n")
 _NO_PROGRAM = {
     ET_REL: "an object file, which has no segments; link it first",
@@ -57,6 +58,7 @@ def _check(fd: int, name: str, policy: rules.Policy) -> FileReport:
         findings = rules.check(image, policy) + findings
         parts = coverages(image, policy.page_size)
     covered = total(parts)
+    level, undoable = _fixed(fd, image)
     return FileReport(
         name,
         covered,
@@ -68,19 +70,27 @@ def _check(fd: int, name: str, policy: rules.Policy) -> FileReport:
         kernels=() if facts.debug else eligibility(image, policy.page_size, facts.kind),
         build_id=facts.notes.build_id,
         debug=facts.debug,
-        fix_level=_fix_level(fd, image),
+        fix_level=level,
+        undoable=undoable,
         rodata=None if facts.debug else rodata_coverage(image, policy.page_size),
     )
 
 
-def _fix_level(fd: int, image: Image) -> str:
-    """Return the level of the `hugealign fix` that made this file, empty if none did or its record is damaged."""
-    if not any(section.name == ".hugealign.fix" for section in image.sections):
-        return ""
-    from hugealign.elf.fixrecord import reader, recorded  # json, which other files do without
+def _fixed(fd: int, image: Image) -> tuple[str, bool]:
+    """Return the level of the `hugealign fix` that made this file, and whether that can be undone.
 
+    The level is empty if none did or its record is damaged.
+    """
+    if not any(section.name == ".hugealign.fix" for section in image.sections):
+        return "", False
+    from hugealign.elf.fixrecord import digest, reader, recorded  # json, which other files do without
+
+    read = reader(fd)
     try:
-        record = recorded(reader(fd), image)
+        record = recorded(read, image)
     except MalformedElfError:
-        return ""
-    return record.level if record else ""
+        return "", False
+    if record is None:
+        return "", False
+    headers = read(_EHDR_SIZE, 0) + read(record.headers - _EHDR_SIZE, image.segments[0].header)
+    return record.level, digest(headers) == record.digest

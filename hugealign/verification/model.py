@@ -19,8 +19,9 @@ class FileReport(NamedTuple):
     *coverages* has an entry for each of *segments*, and *coverage* is their sum; *file_size* is in bytes.  *small*: the
     text is too small to gain.  *kernels* says what each known kernel and loader would do with the text.  *build_id* is
     hexadecimal, empty if there is none.  *debug*: it is a separate debug file, which has no text.  *fix_level* is the
-    level of the `hugealign fix` that made the file.  *cure* is the command that gives the file windows as it is, if one
-    was looked for and found.  *rodata* is the coverage of read-only data, counted separately from the text.
+    level of the `hugealign fix` that made the file; *undoable*: no other tool has changed its headers since.  *cure* is
+    the command that gives the file windows as it is, if one was looked for and found.  *rodata* is the coverage of
+    read-only data, counted separately from the text.
     """
 
     path: str
@@ -37,6 +38,7 @@ class FileReport(NamedTuple):
     fix_level: str = ""
     cure: str = ""
     rodata: RodataCoverage | None = None
+    undoable: bool = False
 
     @property
     def verdict(self) -> str:

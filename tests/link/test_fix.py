@@ -370,6 +370,14 @@ def test_verify_says_that_data_became_executable(plain: Path) -> None:
     assert "HA009" in done.stdout
 
 
+def test_verify_says_when_another_tool_has_changed_it(plain: Path) -> None:
+    fix("--in-place", plain)
+    run("strip", plain, check=True)
+    said = " ".join(run(HUGEALIGN, "verify", plain).stdout.split())
+    assert "changed by hugealign fix --level=shift, and by another tool since: it cannot be undone" in said
+    assert "--undo" not in said
+
+
 #: A command that makes the file, or bytes that are written over the program at offsets of its ELF header.
 REFUSALS: dict[str, tuple[str | dict[int, bytes], int, str]] = {
     "an object file": ("gcc -c main.c -o made", 1, "an object file or a kernel module"),
@@ -514,6 +522,7 @@ def test_tools_afterwards(
     assert (verified(after) == verified(before)) is stays
     done = run(HUGEALIGN, "fix", "--undo", after, "-o", tmp_path / "back")
     assert (done.returncode == 0) is undoable, done.stderr
+    assert ("--undo gives the old file back" in run(HUGEALIGN, "verify", after).stdout) is undoable
     if undoable:
         assert run(tmp_path / "back").returncode == 0
     else:

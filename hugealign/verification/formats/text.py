@@ -60,7 +60,12 @@ def _file(file: FileResult, style: Style) -> "Iterator[str]":
     for fix in dict.fromkeys(_fixes(file)):
         yield from _wrapped(f"fix: {fix}", 4, 9)
     if report.fix_level:
-        yield f"  changed by hugealign fix --level={report.fix_level}; --undo gives the old file back"
+        since = (
+            "; --undo gives the old file back"
+            if report.undoable
+            else ", and by another tool since: it cannot be undone"
+        )
+        yield from _wrapped(f"changed by hugealign fix --level={report.fix_level}{since}", 2, 4)
     for reason in dict.fromkeys(accepted.reason for accepted in file.accepted):
         ids = [accepted.finding.rule.id for accepted in file.accepted if accepted.reason == reason]
         rules = ", ".join(dict.fromkeys(ids))
