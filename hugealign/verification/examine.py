@@ -115,8 +115,8 @@ def _base(image: Image, policy: Policy, text: Segment) -> Iterator[Finding]:
 def _lost_pad(facts: Facts, policy: Policy, text: Segment) -> Iterator[Finding]:
     image, page = facts.image, policy.page_size
     tail = (align_up(text.p_vaddr + text.p_memsz, BASE_PAGE) + drift(image)) % page
-    if not tail:
-        return
+    if not tail or any(section.name == ".hugealign.fix" for section in image.sections):
+        return  # a fix pads gaps within the text, and its windows end where it could make them end
     pads = pad_sections(image)
     if pads:
         name = printable(pads[0].name)

@@ -378,6 +378,18 @@ def test_verify_says_when_another_tool_has_changed_it(plain: Path) -> None:
     assert "--undo" not in said
 
 
+def test_padding_within_the_text_has_lost_nothing(main: Path, bulk: Path, tmp_path: Path) -> None:
+    """The gap before a text far away is padded; behind the text are data, so it may end within a window."""
+    far = ("-no-pie", "-Wl,--section-start=.init=0x605000")
+    run("gcc", main, bulk, PLAIN, *far, "-o", tmp_path / "plain", check=True)
+    fix("--in-place", tmp_path / "plain")
+    (text,) = Elf(tmp_path / "plain").text
+    assert (text["p_vaddr"] + text["p_memsz"]) % PAGE
+    said = run(HUGEALIGN, "verify", tmp_path / "plain").stdout
+    assert "ends inside a window" in said
+    assert "HA019" not in said
+
+
 #: A command that makes the file, or bytes that are written over the program at offsets of its ELF header.
 REFUSALS: dict[str, tuple[str | dict[int, bytes], int, str]] = {
     "an object file": ("gcc -c main.c -o made", 1, "an object file or a kernel module"),
