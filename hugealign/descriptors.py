@@ -1,5 +1,6 @@
 """Helpers for file descriptors: close one after a block, write one completely, read from a forked child."""
 
+import errno
 import os
 
 TYPE_CHECKING = False
@@ -20,6 +21,16 @@ class using:  # noqa: N801 - reads as what `with` does
 
     def __exit__(self, *_: object) -> None:
         os.close(self._fd)
+
+
+def reopened(fd: int, flags: int) -> int:
+    """Return a new descriptor of the file behind *fd*, opened with *flags*.  Raises OSError."""
+    try:
+        return os.open(f"/proc/self/fd/{fd}", flags | os.O_CLOEXEC)
+    except FileNotFoundError:
+        if os.path.isdir("/proc/self/fd"):
+            raise
+        raise OSError(errno.ENOENT, "/proc is not mounted") from None
 
 
 def write_all(fd: int, data: bytes, offset: int = 0) -> None:

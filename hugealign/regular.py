@@ -8,7 +8,7 @@ import stat
 import time
 from collections.abc import Iterator
 
-from hugealign.descriptors import using
+from hugealign.descriptors import reopened, using
 from hugealign.errors import HugealignError
 
 _PATIENCE = 60.0  # seconds to wait for a lock
@@ -58,7 +58,7 @@ def _open(path: str, empty: bool = False) -> int:
                 raise FileError("not a regular file")
             if not info.st_size and not empty:
                 raise FileError("the file is empty")
-            return os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_CLOEXEC)
+            return reopened(place, os.O_RDONLY)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise FileError(getattr(error, "strerror", None) or str(error)) from error
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 
 from hugealign import mounts
-from hugealign.descriptors import using, write_all
+from hugealign.descriptors import reopened, using, write_all
 from hugealign.errors import HugealignError
 from hugealign.regular import NO_LOCKS, locked
 
@@ -187,7 +187,7 @@ class _New:
 
     def seal(self) -> None:
         """Reopen the file for reading only, since nobody can execute a file that is open for writing (ETXTBSY)."""
-        reading = os.open(f"/proc/self/fd/{self.fd}", os.O_RDONLY | os.O_CLOEXEC)
+        reading = reopened(self.fd, os.O_RDONLY)
         with using(self.fd):
             self.fd = reading
             _mark(reading)  # before the other descriptor's lock goes

@@ -1,0 +1,31 @@
+"""Where /proc is not mounted, as in some chroots, commands say that, and do not call files missing that are there."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support import HUGEALIGN, PYTHON, environment
+
+
+def without_proc(script: str, place: Path) -> subprocess.CompletedProcess[str]:
+    words = ["unshare", "-rm", "sh", "-c", f"mount -t tmpfs none /proc && {script}"]
+    done = subprocess.run(words, cwd=place, env=environment(), capture_output=True, text=True, check=False)
+    if "unshare:" in done.stderr or "mount:" in done.stderr:
+        pytest.skip(done.stderr)
+    return done
+
+
+@pytest.mark.parametrize("words", ["fix --dry-run", "warm --check", "verify --no-config"])
+def test_a_file_to_read(words: str, tmp_path: Path) -> None:
+    done = without_proc(f"{HUGEALIGN} {words} {PYTHON}", tmp_path)
+    said = done.stdout + done.stderr
+    assert "No such file" not in said
+    if not words.startswith("verify"):  # which needs no /proc
+        assert (done.returncode, said) == (3, f"hugealign: error: {PYTHON}: /proc is not mounted\n")
+
+
+def test_a_file_to_write(tmp_path: Path) -> None:
+    done = without_proc(f"{HUGEALIGN} verify --no-config {PYTHON} -o report", tmp_path)
+    assert (done.returncode, done.stderr) == (3, "hugealign: error: report: cannot be written: /proc is not mounted\n")
+    assert list(tmp_path.iterdir()) == []
