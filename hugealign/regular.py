@@ -43,10 +43,17 @@ def locked(path: str, empty: bool = False) -> Iterator[int]:
     while True:
         with using(_open(path, empty)) as fd:
             _lock(fd)
-            # The previous holder of the lock may have put another file in its place.
-            if os.path.samestat(os.fstat(fd), os.stat(path)):
+            # The previous holder of the lock may have put another file in its place, or removed it.
+            if _leads_to(path, fd):
                 yield fd
                 return
+
+
+def _leads_to(path: str, fd: int) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), os.stat(path))
+    except OSError as error:
+        raise FileError(error.strerror or str(error)) from error
 
 
 def _open(path: str, empty: bool = False) -> int:

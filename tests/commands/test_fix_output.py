@@ -1,14 +1,17 @@
 """`hugealign fix -o OUT`: the message names the file that is at fault."""
 
+import fcntl
 import json
 import os
 import shutil
 import stat
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.support import HUGEALIGN, PYTHON, run
+from tests.support import HUGEALIGN, PYTHON, environment, run
 
 
 @pytest.mark.parametrize(
@@ -46,6 +49,28 @@ def test_input_at_fault(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr == f"hugealign: error: {tmp_path}/missing: No such file or directory\n"
     assert (tmp_path / "out").read_text() == "kept"
+
+
+def test_a_file_that_goes_while_it_is_waited_for(tmp_path: Path) -> None:
+    """It is named, and the others are fixed."""
+    gone, other = (Path(shutil.copy(PYTHON, tmp_path / name)) for name in ("gone", "other"))
+    words = [str(HUGEALIGN), "fix", "--in-place", "--page-size=64K", "--json", str(gone), str(other)]
+    with gone.open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment()) as waiting:
+            opened = Path(f"/proc/{waiting.pid}/fd")
+            end = time.monotonic() + 30
+            while not any(os.readlink(name) == str(gone) for name in opened.iterdir()) and time.monotonic() < end:
+                time.sleep(0.01)
+            gone.unlink()
+            fcntl.flock(held, fcntl.LOCK_UN)
+            said, _ = waiting.communicate()
+    document = json.loads(said)
+    assert (waiting.returncode, document["errors"]) == (
+        3,
+        [{"target": str(gone), "message": "No such file or directory", "refused": False}],
+    )
+    assert [done["path"] for done in document["files"]] == [str(other)]
 
 
 def test_output_that_is_the_input(tmp_path: Path) -> None:
