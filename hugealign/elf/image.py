@@ -1,10 +1,11 @@
 """Read the headers of an ELF file: both classes, both byte orders.
 
 Names and layouts are those of the System V ABI, chapters 4 (object files) and 5 (program loading).  This runs
-after every link, so it imports nothing but ``os`` and ``struct`` and reads only the headers, whatever the file's
-size.  Every number in the file is untrusted: each read is bounded by the file's length.
+after every link, so it imports nothing but ``errno``, ``os`` and ``struct`` and reads only the headers, whatever the
+file's size.  Every number in the file is untrusted: each read is bounded by the file's length.
 """
 
+import errno
 import os
 import struct
 
@@ -191,6 +192,8 @@ def _read(fd: int, offset: int, size: int, what: str, short_is_fine: bool = Fals
         data = os.pread(fd, size, offset)
     except (OverflowError, OSError) as error:
         if isinstance(error, OSError) and offset == 0:
+            if error.errno == errno.ESPIPE:
+                raise NotElfError("not a regular file") from error
             raise
         raise MalformedElfError(f"{what}: impossible file offset") from error
     if len(data) < size and not short_is_fine:

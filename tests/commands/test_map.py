@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import random
 import shutil
 import struct
@@ -184,6 +185,16 @@ def test_what_is_no_program(name: str, prog: Path) -> None:
     done = run(HUGEALIGN, "map", name, "--profile", "list", cwd=prog.parent)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
     assert done.stderr.startswith(f"hugealign: error: {name}: ")
+
+
+def test_a_pipe_is_no_program(prog: Path) -> None:
+    (prog.parent / "list").write_text("main\n")
+    os.mkfifo(prog.parent / "pipe")
+    for command in ("map", "order"):
+        words = ("pipe", "--profile", "list") if command == "map" else ("list", "-b", "pipe", "-o", "made")
+        done = run(HUGEALIGN, command, *words, cwd=prog.parent)
+        assert (done.returncode, done.stdout) == (3, "")
+        assert done.stderr == "hugealign: error: pipe: not a regular file\n"
 
 
 def test_damaged_programs(prog: Path, tmp_path: Path) -> None:
