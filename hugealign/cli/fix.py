@@ -114,29 +114,28 @@ def _rodata(args: argparse.Namespace) -> bool:
 
 def _to_stdout(args: argparse.Namespace, page_size: int) -> int:
     """Write one fixed file to standard output, and report on standard error.  Raises HugealignError."""
-    import os
     import shutil
-    import tempfile
-    from dataclasses import replace
 
+    from hugealign.archives.source import temporary_directory, unnamed_file
     from hugealign.fixing import report
-    from hugealign.fixing.fix import FixOptions, fix
+    from hugealign.fixing.fix import FixOptions, fix_into
 
     (path,) = args.files
     if args.format == "json":
         raise UsageError("fix: only one thing goes to standard output; give -o a file, or leave out --format json")
-    with tempfile.TemporaryDirectory(prefix="hugealign-") as directory:
-        result = os.path.join(directory, "fixed")
+    with unnamed_file() as file:
         try:
-            done = fix(path, FixOptions(args.level, page_size, args.undo, result, rodata=_rodata(args)))
+            done = fix_into(path, file.fileno(), FixOptions(args.level, page_size, args.undo, rodata=_rodata(args)))
         except HugealignError as error:
             messages.error(f"{printable(path)}: {error}")
             return error.exit_status
+        except OSError as error:
+            where = printable(temporary_directory())
+            raise HugealignError(f"{where}: cannot be written: {error.strerror}; TMPDIR names another place") from error
         sys.stdout.flush()
-        with open(result, "rb") as file:
-            shutil.copyfileobj(file, sys.stdout.buffer)
+        shutil.copyfileobj(file, sys.stdout.buffer)
         sys.stdout.buffer.flush()
-    print("\n".join(report.lines(replace(done, output="-"))), file=sys.stderr)
+    print("\n".join(report.lines(done)), file=sys.stderr)
     return 0
 
 

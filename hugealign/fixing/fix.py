@@ -83,6 +83,27 @@ def fix(path: str, options: FixOptions | None = None) -> Fixed:
         return Fixed(path, action, before, output.size, where, copied, plan)
 
 
+def fix_into(path: str, target: int, options: FixOptions) -> Fixed:
+    """Write what `fix` makes of the file at *path* to the empty file behind *target*, which nobody else reads yet.
+
+    Raises RefusalError and HugealignError as `fix` does; OSError if *target* cannot be written.
+    """
+    with opened(path) as fd:
+        planned = writing.state(fd)
+        action, output, plan = made(fd, options)
+        before = os.fstat(fd).st_size
+        failed = None
+        try:
+            writing.compose(fd, target, output)
+        except OSError as error:
+            failed = error  # `opened` would take it for one of reading
+        if writing.state(fd) != planned:
+            raise HugealignError("it was changed meanwhile")
+    if failed:
+        raise failed
+    return Fixed(path, action, before, output.size, "-", plan=plan)
+
+
 def made(fd: int, options: FixOptions) -> tuple[str, Output, Plan | None]:
     """Return the action for the file behind *fd*, its result, and the plan.  Raises HugealignError, OSError."""
     image = examine.read(fd)

@@ -51,6 +51,28 @@ def test_input_at_fault(tmp_path: Path) -> None:
     assert (tmp_path / "out").read_text() == "kept"
 
 
+def test_standard_output_leaves_no_file_behind(tmp_path: Path) -> None:
+    """However it ends: what is written first has no name."""
+    (tmp_path / "t").mkdir()
+    words, place = [str(HUGEALIGN), "fix", str(PYTHON), "-o", "-"], environment(TMPDIR=str(tmp_path / "t"))
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=place) as blocked:
+        assert blocked.stdout
+        assert blocked.stdout.read(4) == b"\x7fELF"  # more of it than a pipe holds is still to come
+        assert os.listdir(tmp_path / "t") == []
+        blocked.terminate()
+        blocked.communicate()
+    assert os.listdir(tmp_path / "t") == []
+
+
+def test_no_room_for_what_goes_to_standard_output(tmp_path: Path) -> None:
+    script = f"mount -t tmpfs -o size=1M none {tmp_path} && {HUGEALIGN} fix {PYTHON} -o -"
+    done = run("unshare", "-rm", "sh", "-c", script, TMPDIR=str(tmp_path))
+    if "unshare:" in done.stderr or "mount:" in done.stderr:
+        pytest.skip(done.stderr)
+    reason = "cannot be written: No space left on device; TMPDIR names another place"
+    assert (done.returncode, done.stdout, done.stderr) == (3, "", f"hugealign: error: {tmp_path}: {reason}\n")
+
+
 def test_a_file_that_goes_while_it_is_waited_for(tmp_path: Path) -> None:
     """It is named, and the others are fixed."""
     gone, other = (Path(shutil.copy(PYTHON, tmp_path / name)) for name in ("gone", "other"))
