@@ -41,6 +41,14 @@ class ReplaceError(HugealignError):
         self.changed = changed
 
 
+def same(path: str, other: str) -> bool:
+    """Return whether the two paths lead to one file, or would but for a slash at the end."""
+    with contextlib.suppress(OSError):
+        if os.path.samefile(path, other):
+            return True
+    return os.path.realpath(path) == os.path.realpath(other)
+
+
 def write(path: str, data: bytes, mode: int | None = None) -> None:
     """Put *data* under *path*, whole or not at all; directly if that is no regular file (``/dev/stdout``, a pipe).
 

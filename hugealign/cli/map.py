@@ -53,7 +53,11 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("map: --trace takes no --type")
     if [args.svg, args.png, "-" if args.format else None].count("-") > 1:
         raise UsageError("map: only one thing goes to standard output")
+    from hugealign.cli import output
     from hugealign.map.draw import heat_map
+
+    read = [args.file, *(args.profile or []), args.trace, args.order]
+    output.keep_apart({"--svg": args.svg, "--png": args.png}, read)
 
     page_size = parse_page_size(args.page_size, "--page-size")
     budget = profiled.budget(args)

@@ -114,12 +114,20 @@ def run(args: argparse.Namespace) -> int:
     if args.drift is not None:
         return _drift(args)
     if args.trace is not None:
+        _keep_inputs(args)
         return _from_trace(args)
     if not args.profiles:
         raise UsageError("order: no profile; example: hugealign order perf.data -b ./server")
     if not args.binary:
         args.binary = _only_program(args.profiles)
+    _keep_inputs(args)
     return _from_profiles(args)
+
+
+def _keep_inputs(args: argparse.Namespace) -> None:
+    from hugealign.cli import output
+
+    output.keep_apart({"-o": args.output}, [*args.profiles, args.trace, args.binary, args.old_binary])
 
 
 def _only_program(profiles: list[str]) -> str:

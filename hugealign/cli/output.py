@@ -3,7 +3,7 @@
 import os
 import sys
 
-from hugealign.errors import HugealignError
+from hugealign.errors import HugealignError, UsageError
 from hugealign.units import printable
 
 TYPE_CHECKING = False
@@ -61,6 +61,29 @@ def redrawn(lines: "Iterable[str]") -> str:
     It moves to the top, clears each line to its end, and then everything below.
     """
     return "\x1b[H" + "".join(f"{line}\x1b[K\n" for line in lines) + "\x1b[J"
+
+
+def keep_apart(outputs: "Mapping[str, str | None]", inputs: "Iterable[str | None]") -> None:
+    """Raise UsageError if two options write one file, or if one writes a file that is read: an *inputs* path.
+
+    *outputs* are the values of the options that write, by option.
+    """
+    # What is no regular file takes everything, as /dev/null does.
+    written = {option: out for option, out in outputs.items() if out and out != "-" and not _is_special(out)}
+    if not written:
+        return
+    from hugealign import replacing
+
+    taken = {path: "which is read" for path in inputs if path}
+    for option, out in written.items():
+        for path, why in taken.items():
+            if replacing.same(path, out):
+                raise UsageError(f"{option} {printable(out)} would replace {printable(path)}, {why}")
+        taken[out] = f"the output of {option}"
+
+
+def _is_special(path: str) -> bool:
+    return os.path.exists(path) and not os.path.isfile(path)
 
 
 def write(text: str, path: str | None, utf8: bool = False) -> None:

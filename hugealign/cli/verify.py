@@ -155,6 +155,7 @@ def run(args: argparse.Namespace) -> int:
     from hugealign.verification.verify import compare, policy_for, verify
 
     new, old = _sides(args)
+    output.keep_apart({"-o": args.output}, [*new, *old])
     config = _configuration(args)
     selection = _selection(args, config)
     cpu = config.chosen("cpu", args.cpu, "")

@@ -1,6 +1,5 @@
 """`hugealign fix` as a function: fix one file, or undo that."""
 
-import contextlib
 import os
 from dataclasses import dataclass
 
@@ -66,7 +65,7 @@ def fix(path: str, options: FixOptions | None = None) -> Fixed:
     """
     options = options or FixOptions()
     with (locked if options.in_place else opened)(path) as fd:
-        if options.output is not None and _same(path, options.output):
+        if options.output is not None and replacing.same(path, options.output):
             raise UsageError("OUT is FILE itself; use --in-place")
         try:
             planned = writing.state(fd)
@@ -128,14 +127,6 @@ def refuse_copy(path: str, fd: int, output: Output) -> None:
             replacing.refuse(fd, os.fstat(fd), os.path.realpath(path))
     except ReplaceError as error:
         raise RefusalError(f"contents move, and {error}", "-o OUT leaves it as it is") from error
-
-
-def _same(path: str, other: str) -> bool:
-    """Return whether the two paths lead to one file, or would but for a slash at the end."""
-    with contextlib.suppress(OSError):
-        if os.path.samefile(path, other):
-            return True
-    return os.path.realpath(path) == os.path.realpath(other)
 
 
 def _write(path: str, fd: int, output: Output, options: FixOptions, planned: tuple[int, ...]) -> tuple[str, str]:

@@ -1,0 +1,41 @@
+"""What a command reads is never what it writes: that is a mistake in the command line, found before any work."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.support import HUGEALIGN, PYTHON, run
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("verify program -o program", "-o program would replace program, which is read"),
+        ("verify other program -o ./program", "-o ./program would replace program, which is read"),
+        ("verify other -o program -- program", "-o program would replace program, which is read"),
+        ("verify program -o program/", "-o program/ would replace program, which is read"),
+        ("map program --profile list --svg second", "--svg second would replace program, which is read"),
+        ("map program --profile list --png list", "--png list would replace list, which is read"),
+        ("map program --profile list --order new --svg new", "--svg new would replace new, which is read"),
+        ("map program --profile list --svg new --png ./new", "--png ./new would replace new, the output of --svg"),
+        ("order list -b program -o program", "-o program would replace program, which is read"),
+        ("order list -b program -o list", "-o list would replace list, which is read"),
+        ("order --trace list -b program -o list", "-o list would replace list, which is read"),
+    ],
+)
+def test_an_output_that_is_read(words: str, message: str, tmp_path: Path) -> None:
+    shutil.copy(PYTHON, tmp_path / "program")
+    shutil.copy(PYTHON, tmp_path / "other")
+    (tmp_path / "second").hardlink_to(tmp_path / "program")
+    (tmp_path / "list").write_text("main\n")
+    done = run(HUGEALIGN, *words.split(), cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"hugealign: error: {message}\n")
+    assert (tmp_path / "program").read_bytes() == PYTHON.read_bytes()
+    assert (tmp_path / "list").read_text() == "main\n"
+
+
+def test_what_keeps_nothing_takes_all(tmp_path: Path) -> None:
+    shutil.copy(PYTHON, tmp_path / "program")
+    assert run(HUGEALIGN, "verify", "program", "-o", "/dev/null", cwd=tmp_path).returncode == 1
+    assert run(HUGEALIGN, "verify", "/dev/null", "-o", "/dev/null", cwd=tmp_path).returncode == 3
