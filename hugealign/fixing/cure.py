@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass
 
 from hugealign import replacing, settings
-from hugealign.elf.image import ET_REL, read_image
+from hugealign.elf.image import EM_AARCH64, EM_X86_64, ET_REL, Image, read_image
 from hugealign.errors import HugealignError
 from hugealign.fixing.fix import FixOptions, made, refuse_copy
 from hugealign.fixing.plan import RefusalError
@@ -59,10 +59,13 @@ def cure(path: str, page_size: int = settings.PAGE_SIZE) -> str:
 
 
 def instead(path: str) -> str:
-    """Return what to do about a file that `fix` refuses; empty if its text is small, or the link is not to blame."""
+    """Return what to do about a file that `fix` refuses.
+
+    Empty if its text is small, if the link is not to blame, or if hugealign does not lay out links for its processor.
+    """
     with contextlib.suppress(HugealignError, OSError), opened(path) as fd:
         image = read_image(fd)
-        if image.e_type != ET_REL and sum(segment.p_memsz for segment in image.text_segments) >= settings.MIN_TEXT:
+        if image.e_type != ET_REL and not _small(image) and _laid_out(image):
             return RELINK
     return ""
 
@@ -72,6 +75,18 @@ def cure_or_relink(path: str, page_size: int = settings.PAGE_SIZE) -> str:
     if found := cure(path, page_size):
         return f"run: {found}"
     with contextlib.suppress(HugealignError, OSError), opened(path) as fd:
-        if sum(segment.p_memsz for segment in read_image(fd).text_segments) < settings.MIN_TEXT:
+        image = read_image(fd)
+        if _small(image):
             return "4 KiB pages serve so little text"
+        if not _laid_out(image):
+            return "hugealign lays out programs for x86-64 and aarch64"
     return RELINK
+
+
+def _small(image: Image) -> bool:
+    return sum(segment.p_memsz for segment in image.text_segments) < settings.MIN_TEXT
+
+
+def _laid_out(image: Image) -> bool:
+    """Return whether `hugealign gcc` would lay out such a file."""
+    return image.is64 and image.little and image.e_machine in (EM_X86_64, EM_AARCH64)

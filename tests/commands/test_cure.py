@@ -78,6 +78,17 @@ def test_a_refusal_without_a_cure_of_its_own_names_the_link(finished: Path, tmp_
     assert "hugealign gcc" not in run(HUGEALIGN, "fix", "--dry-run", small).stderr
 
 
+def test_another_link_helps_only_where_we_lay_it_out(finished: Path, tmp_path: Path) -> None:
+    """The processor of a file is in two bytes of its header: 386, RISC-V."""
+    for machine in (3, 243):
+        data = bytearray(finished.read_bytes())
+        data[18:20] = machine.to_bytes(2, "little")
+        (tmp_path / "foreign").write_bytes(data)
+        refused = run(HUGEALIGN, "fix", "--dry-run", tmp_path / "foreign")
+        assert refused.stderr == f"hugealign: error: {tmp_path}/foreign: neither x86-64 nor little-endian aarch64\n"
+        assert "relink" not in run(HUGEALIGN, "warm", tmp_path / "foreign").stdout
+
+
 def test_what_cannot_be_replaced_is_fixed_into_another_file(tmp_path: Path) -> None:
     """Contents of this one move, so a copy would have to take the place of one of its names."""
     far = ("-no-pie", "-Wl,-z,max-page-size=0x1000", "-Wl,--section-start=.text=0x605000")
