@@ -1,10 +1,12 @@
 """Whether a fixed file is guarded as it was before: checked before anything is written."""
 
+import errno
 import os
 
 from hugealign.descriptors import using, write_all
 from hugealign.elf.guards import read_guards, weaker
 from hugealign.elf.image import PT_DYNAMIC, PT_GNU_PROPERTY, read_image
+from hugealign.errors import HugealignError
 from hugealign.fixing.output import Output
 
 _PROPERTY = ".note.gnu.property"
@@ -18,7 +20,12 @@ def lost(fd: int, output: Output) -> str:
     """
     with using(os.memfd_create("hugealign")) as made:
         # Only the parts that are read: headers, and a few small tables.
-        os.ftruncate(made, output.size)
+        try:
+            os.ftruncate(made, output.size)
+        except OSError as error:
+            if error.errno == errno.EFBIG:  # memory has no other limit
+                raise HugealignError("it is larger than this process may write (RLIMIT_FSIZE, ulimit -f)") from error
+            raise
         for offset, data in output.writes:
             write_all(made, data, offset)
         image = read_image(made)

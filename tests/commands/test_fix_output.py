@@ -73,6 +73,14 @@ def test_no_room_for_what_goes_to_standard_output(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (3, "", f"hugealign: error: {tmp_path}: {reason}\n")
 
 
+def test_the_limit_that_is_in_the_way_is_named(tmp_path: Path) -> None:
+    for words in ("--dry-run", f"-o {tmp_path}/out"):
+        done = run("sh", "-c", f"ulimit -f 1000; exec {HUGEALIGN} fix {words} {PYTHON}")
+        reason = "it is larger than this process may write (RLIMIT_FSIZE, ulimit -f)"
+        assert (done.returncode, done.stdout, done.stderr) == (3, "", f"hugealign: error: {PYTHON}: {reason}\n")
+    assert os.listdir(tmp_path) == []
+
+
 def test_a_file_that_goes_while_it_is_waited_for(tmp_path: Path) -> None:
     """It is named, and the others are fixed."""
     gone, other = (Path(shutil.copy(PYTHON, tmp_path / name)) for name in ("gone", "other"))
