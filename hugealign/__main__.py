@@ -1,5 +1,12 @@
 """Entry point of ``hugealign COMMAND`` and ``python3 -m hugealign``."""
 
+import _signal  # type: ignore[import-not-found]
+
+# An interrupt ends us without a traceback until `main` is ready for it.  (`signal` would take longer to import than the
+# rest takes to run.)
+if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:  # our parent does not ignore it
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+
 import gc
 import os
 import sys

@@ -6,6 +6,7 @@ module is imported only when that command runs, and its heavy imports are inside
 answer in 40 ms.
 """
 
+import _signal  # type: ignore[import-not-found]  # as in __main__
 import importlib
 import io
 import os
@@ -132,6 +133,8 @@ def main(argv: list[str]) -> int:
     _complete_streams()
     try:
         try:
+            if _signal.getsignal(_signal.SIGINT) == _signal.SIG_DFL:  # by __main__
+                _signal.signal(_signal.SIGINT, _signal.default_int_handler)
             status = _run(argv)
         except SystemExit as end:  # argparse has printed the help, the version, or an error
             status = int(end.code or 0)

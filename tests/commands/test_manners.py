@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -347,3 +348,27 @@ def test_help_is_quick() -> None:
         return min(took)
 
     assert best([str(HUGEALIGN), "help"]) < 8 * best(["/usr/bin/python3", "-I", "-S", "-c", "pass"])
+
+
+#: Interrupts itself when the named module is imported, then runs the command as the launcher does.
+_INTERRUPTED = """
+import os, runpy, sys, signal
+module, main = sys.argv[1:]
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == module:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupt())
+sys.argv = [main, "help"]
+runpy.run_path(main, run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "status"),
+    [("hugealign.cli", -signal.SIGINT), ("hugealign.errors", -signal.SIGINT), ("hugealign.cli.help", 130)],
+)
+def test_an_interrupt_at_the_start_leaves_no_traceback(module: str, status: int) -> None:
+    words = [sys.executable, "-ISc", _INTERRUPTED, module, str(ROOT / "hugealign" / "__main__.py")]
+    done = subprocess.run(words, capture_output=True, text=True, env=environment(), check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (status, "", "")
