@@ -29,9 +29,11 @@ class Selection:
     ) -> None:
         """*select* and *ignore* are words of ids separated by commas; *places* say where these words come from.
 
-        Raises UsageError for an unknown id.
+        Raises UsageError for an unknown id, and if *select* holds none.
         """
         chosen = _ids(select, places[0]) if select else set(RULES)
+        if not chosen:  # an empty variable in a script, after which every file would be ok
+            raise UsageError(f"{places[0]}: no rule is named; `hugealign explain` lists them")
         self.rules = frozenset(chosen - _ids(ignore or [], places[1]))
         self.fail_on = fail_on
         self._exceptions = [(exempt, _ids(exempt.ignore.value, exempt.ignore.where)) for exempt in exceptions]

@@ -41,6 +41,13 @@ def test_unknown_rules(words: list[str]) -> None:
         assert "\x1b" not in str(caught.value)
 
 
+@pytest.mark.parametrize("words", [[""], [",", " "]])
+def test_no_rule_is_no_selection(words: list[str]) -> None:
+    with pytest.raises(UsageError, match="--select: no rule is named"):
+        Selection(words)
+    assert Selection(None, words).rules == Selection().rules
+
+
 @pytest.mark.parametrize(
     ("rules", "fail_on", "verdict", "status"),
     [
