@@ -29,7 +29,7 @@ def lines(done: Fixed) -> list[str]:
     how = f" (by a copy: {done.copied})" if done.copied else "" if done.output else " (not done: --dry-run)"
     if plan is None:
         undone = done.action == UNDO
-        what = "as it was before it was fixed" if undone else "the remains of an interrupted fix removed"
+        what = "restored" if undone else "the remains of an interrupted fix removed"
         return [f"{path}: {what}, {format_size(done.after)}{how}"]
     if done.action == NOTHING:
         return [f"{path}: nothing to do: {_coverage(plan.covered_before, plan)}", *_data(plan)]
@@ -38,7 +38,7 @@ def lines(done: Fixed) -> list[str]:
         *(f"  {step}" for step in _steps(plan)),
         f"  text in whole windows: {_coverage(plan.covered_before, plan)} -> {_coverage(plan.covered, plan)}",
         *_data(plan),
-        f"  becomes executable: {format_size(plan.executable)} that were only readable",
+        f"  {format_size(plan.executable)} of read-only data become executable",
         f"  file: {format_size(done.before)} -> {format_size(done.after)}",
     ]
 

@@ -70,7 +70,8 @@ def _strip(layout: HeatMap, steps: list[list[int]], shades: str) -> Iterator[str
         line = "".join(cell if step == NONE else shades[step] for cell, step in zip(cells, found, strict=True))
         yield f"{row.number:4}{'*' if row.huge else ' '}|{line}|{percent(left[row.number], layout.total):>9}"
     if last < len(layout.rows):
-        yield f"{len(layout.rows) - last:4} more, without {'any' if last else 'samples'}"
+        left_out = len(layout.rows) - last
+        yield f"{left_out:4} {'more ' if last else ''}window{'s'[: left_out > 1]} without samples"
 
 
 def percent(part: int, whole: int) -> str:

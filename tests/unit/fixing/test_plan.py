@@ -4,7 +4,7 @@ import pytest
 
 from hugealign.elf.fixrecord import ALIGN, MERGE, SHIFT, Piece
 from hugealign.elf.image import Image, Section, Segment
-from hugealign.fixing.fix import FIX, Fixed
+from hugealign.fixing.fix import FIX, UNDO, Fixed
 from hugealign.fixing.plan import Plan, RefusalError, make_plan, moved
 from hugealign.fixing.report import lines
 
@@ -219,9 +219,10 @@ def test_what_is_said() -> None:
         "  LOAD 1 (R-E): p_align 4.0 KiB becomes 2.0 MiB",
         "  LOAD 2 (R--): 0xa80000-0xc80000 becomes 0xc00000-0xc80000",
         "  text in whole windows: 0.0 % of 10.0 MiB -> 100.0 % of 10.0 MiB",
-        "  becomes executable: 2.0 MiB that were only readable",
+        "  2.0 MiB of read-only data become executable",
         "  file: 100.0 KiB -> 106.0 KiB",
     ]
+    assert lines(Fixed("a", UNDO, 106 * K, 100 * K, "a")) == ["a: restored, 100.0 KiB"]
 
 
 def test_contents_that_move_keep_their_order_and_make_room() -> None:

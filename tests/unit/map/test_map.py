@@ -216,10 +216,21 @@ def test_text() -> None:
         "ordered",
         "window" + "uncovered".rjust(74),
         "   1*|" + "█" * 16 + "░" * 16 + "·" * 32 + "|" + "0 %".rjust(9),
-        "   2 more, without any",
+        "   2 more windows without samples",
         "",
         "one character is 1.0 KiB: █ 1 %  ▓ 0.1 %  ▒ 0.01 %  ░ less of the samples  · none",
         "* can be on a huge page, and is meant to; uncovered: not in this window or one before it",
+    ]
+
+
+def test_windows_without_samples_are_counted() -> None:
+    functions = program([PAGE // 4] * 12)
+    lines = report.text(drawn(functions, matched({5: 999, 10: 1}), budget=2)).splitlines()
+    cold = report.text(drawn(functions, matched({4: 1, 5: 1, 6: 1, 7: 1}), budget=1)).splitlines()
+    assert [line.strip() for line in lines + cold if "without" in line] == [
+        "2 more windows without samples",
+        "1 more window without samples",
+        "2 more windows without samples",
     ]
 
 
