@@ -105,6 +105,7 @@ def test_what_cannot_be_replaced_is_fixed_into_another_file(tmp_path: Path) -> N
         )
     assert "0 files would gain" in run(HUGEALIGN, "fix", "--report", place).stdout
     text = one_line(run(HUGEALIGN, "verify", place).stdout)
+    assert text.count("relink with") == 1
     named = re.search(r"(hugealign fix .*) -o OUT \(0 -> 2 windows\)", text)
     assert named
     run("sh", "-c", f"{named[1]} -o {tmp_path}/fixed", check=True)

@@ -57,8 +57,10 @@ def _file(file: FileResult, style: Style) -> "Iterator[str]":
         yield from finding_lines(finding, style)
         if following is None or following.segment is not finding.segment:
             yield segment_line(finding.segment)
-    for fix in dict.fromkeys(_fixes(file)):
-        yield from _wrapped(f"fix: {fix}", 4, 9)
+    fixes = dict.fromkeys(_fixes(file))
+    for fix in fixes:
+        if not any(fix in other and fix != other for other in fixes):  # said within another
+            yield from _wrapped(f"fix: {fix}", 4, 9)
     if report.fix_level:
         since = (
             "; --undo gives the old file back"
