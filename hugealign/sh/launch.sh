@@ -299,9 +299,10 @@ for word do
             continue
             ;;
         --) break ;;
-        [!-]*.s) profile= ;; # clang warns about options that mean nothing to an assembler
-        [!-]*) continue ;;   # an input
-        -Xlinker | -o) previous=$word && continue ;;
+        # clang warns about options that mean nothing to an assembler
+        [!-]*.s | -xassembler | --language=assembler) profile= ;;
+        [!-]*) continue ;; # an input
+        -Xlinker | -o | -x) previous=$word && continue ;;
         -[cSEMfpd\#-]*)
             case $previous$word in
                 -c | -S)

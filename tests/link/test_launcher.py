@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import BIN, HUGEALIGN, environment, run
+from tests.support import BIN, HUGEALIGN, Elf, environment, run
 
 GOOD = '#include <stdio.h>\nint main(int argc, char **argv) { (void)argv; printf("%d\\n", argc); return argc - 1; }\n'
 #: Forms of calling a compiler, as a user would type them; every file in the directory is compared afterwards.
@@ -346,3 +346,25 @@ def test_no_file_of_the_profile(tmp_path: Path) -> None:
     done = run(HUGEALIGN, "--profile=none", "gcc", "-c", "one.c", cwd=tmp_path)
     assert done.returncode == 0
     assert done.stderr.startswith(f"hugealign: warning: {tmp_path}/none: no such file: compiled without")
+
+
+@pytest.mark.parametrize(
+    "words", ["-x assembler -c one.asm", "-xassembler -c one.asm", "-c one.s", "-x assembler -c -"]
+)
+@pytest.mark.parametrize("compiler", ["gcc", "clang-14", "clang-19"])
+def test_an_order_means_nothing_to_an_assembler(compiler: str, words: str, tmp_path: Path) -> None:
+    """Linux asks `clang -Werror -c -x assembler -` what the assembler knows."""
+    if not shutil.which(compiler):
+        pytest.skip(f"{compiler} is not installed")
+    order = tmp_path / "server.order"
+    order.write_text("# hugealign.order/1\nmain\n")
+    for name in ("one.asm", "one.s"):
+        (tmp_path / name).write_text(".globl one\none: ret\n")
+    command = [compiler, "-Werror", *words.split(), "-o", "one.o"]
+    done = run(HUGEALIGN, *command, cwd=tmp_path, HUGEALIGN_PROFILE=str(order))
+    assert (done.returncode, done.stderr) == (0, "")
+    # The words of a language alone stop nothing: what follows is C.
+    (tmp_path / "main.c").write_text("int main(void) { return 0; }\n")
+    command = [compiler, "-Werror", "-x", "c", "-c", "main.c", "-o", "main.o"]
+    run(HUGEALIGN, *command, cwd=tmp_path, HUGEALIGN_PROFILE=str(order), check=True)
+    assert ".text.main" in Elf(tmp_path / "main.o").sections
