@@ -414,6 +414,8 @@ case ${1##*/} in
         [ "$does" != link ] || export COMPILER_PATH="$package/libexec${COMPILER_PATH:+:$COMPILER_PATH}"
         check_command "$1"
         case ${2-} in '' | -* | *=*) exec "$@" ;; esac
+        # Behind another program our option would be that one's: ccache env gcc, distcc ccache gcc.
+        is_compiler "$2" || ! compiler_behind "$@" || exec "$@"
         cache=$1 compiler=$2
         shift 2
         if [ -n "$plugin" ]; then

@@ -368,3 +368,19 @@ def test_an_order_means_nothing_to_an_assembler(compiler: str, words: str, tmp_p
     command = [compiler, "-Werror", "-x", "c", "-c", "main.c", "-o", "main.o"]
     run(HUGEALIGN, *command, cwd=tmp_path, HUGEALIGN_PROFILE=str(order), check=True)
     assert ".text.main" in Elf(tmp_path / "main.o").sections
+
+
+@pytest.mark.parametrize("words", ["ccache {} gcc", "sccache {} gcc", "distcc {} gcc", "ccache {} mine-gcc -o gcc"])
+@pytest.mark.parametrize("second", ["env", "hugealign", "ccache"])
+def test_an_order_behind_two_programs(words: str, second: str, tmp_path: Path) -> None:
+    """The option is the compiler's, and no word of the program that runs it."""
+    order = tmp_path / "server.order"
+    order.write_text("# hugealign.order/1\nmain\n")
+    first, *rest = words.format(second).split()
+    (tmp_path / first).write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    (tmp_path / first).chmod(0o755)
+    for more in (["-c", "one.c"], ["one.c"]):
+        done = run(HUGEALIGN, tmp_path / first, *rest, *more, cwd=tmp_path, HUGEALIGN_PROFILE=str(order))
+        assert (done.stdout.split(), done.stderr) == ([*rest, *more], "")
+    given = run(HUGEALIGN, tmp_path / first, "mine", "-c", "one.c", cwd=tmp_path, HUGEALIGN_PROFILE=str(order))
+    assert given.stdout.split() == ["mine", "-ffunction-sections", "-c", "one.c"]
