@@ -313,7 +313,8 @@ for word do
                 --ld-path=*) chosen=yes linker= ;;
                 -fuse-ld=*) [ -n "$chosen" ] || case $word in *=/*) linker=$word ;; *) linker= ;; esac ;;
                 -fembed-bitcode | -fembed-bitcode=all | -fembed-bitcode=bitcode) profile= ;; # clang refuses sections with it
-                -E | -M | -MM | -fsyntax-only | -cc1* | -'###' | -print-* | --print-* | -dump* | --version | --help)
+                -E | -M | -MM | -fsyntax-only | -cc1* | -'###' | -print-* | --print-* | --version | --help | \
+                    -dumpmachine | -dumpversion | -dumpfullversion | -dumpspecs) # -dumpdir and -dumpbase name files
                     does=nothing
                     break
                     ;;

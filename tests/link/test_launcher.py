@@ -311,6 +311,14 @@ def test_a_link_reads_no_configuration_file(bulk: Path, tmp_path: Path) -> None:
     assert "hugealign.toml" in opened("verify", "out")
 
 
+@pytest.mark.parametrize("option", ["-dumpdir", "-dumpbase", "-dumpbase-ext"])
+def test_names_of_dumps_do_not_stop_a_link(option: str, bulk: Path, tmp_path: Path) -> None:
+    """-dumpmachine and -dumpversion are questions; these are not."""
+    (tmp_path / "main.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }")
+    run(HUGEALIGN, "gcc", option, "name.c", "main.c", bulk, "-o", "out", cwd=tmp_path, check=True)
+    assert Elf(tmp_path / "out").faults() == []
+
+
 @pytest.mark.parametrize("compiler", ["tcc", "clang-cl", "ldc2", "nvcc"])
 @pytest.mark.parametrize("words", [("one.c", "-o", "one"), ("-c", "one.c")])
 def test_compilers_with_another_minus_b(words: tuple[str, ...], compiler: str, tmp_path: Path) -> None:
