@@ -149,6 +149,15 @@ def test_any_name_through_a_symlink(tmp_path: Path) -> None:
     assert run(other, "gcc", "-dumpmachine").stdout == "x86_64-linux-gnu\n"
 
 
+def test_a_directory_that_is_a_link(bulk: Path, tmp_path: Path) -> None:
+    """~/bin to the bin of a checkout: beside the link there is no package."""
+    (tmp_path / "bin").symlink_to(BIN)
+    (tmp_path / "main.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }")
+    for words in (("bin/hugealign", "gcc"), ("bin/hugealign-gcc",)):
+        run(*words, "main.c", bulk, "-o", "out", cwd=tmp_path, check=True)
+        assert Elf(tmp_path / "out").faults() == []
+
+
 def test_option_as_first_word_goes_to_cc() -> None:
     # Build systems drop the second word of CC="hugealign gcc".
     assert run(HUGEALIGN, "-dumpmachine").stdout == run("cc", "-dumpmachine").stdout
