@@ -386,6 +386,15 @@ case $does$sections$plugin in
         ;;
 esac
 
+# gcc gives its children the places that it searches in a list with colons; clang searches by itself.
+case $does$package/${1##*/} in
+    link*:*/*clang*) ;;
+    link*:*)
+        printf 'hugealign: warning: %s: linked as without hugealign, because of the colon in %s; install it elsewhere\n' \
+            "${1##*/}" "$package" >&2
+        ;;
+esac
+
 # clang looks nowhere else for a linker given by its path: the shim takes the linker's place, and runs it.
 if [ -n "$linker" ] && [ -x "${linker#*=}" ] && [ ! -d "${linker#*=}" ]; then
     case ${1##*/} in

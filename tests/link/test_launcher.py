@@ -291,6 +291,26 @@ def test_a_checkout_with_spaces_and_quotes_in_its_path(bulk: Path, tmp_path: Pat
     assert run(HUGEALIGN, "verify", program).returncode == 0
 
 
+@pytest.mark.parametrize("words", ["gcc", "clang-19", "ccache gcc", "env gcc"])
+def test_a_checkout_with_a_colon_in_its_path(words: str, bulk: Path, tmp_path: Path) -> None:
+    """COMPILER_PATH cannot name it, which gcc has for its children."""
+    if not all(shutil.which(word) for word in words.split()):
+        pytest.skip(f"{words} is not installed")
+    home = tmp_path / "a:b"
+    for part in ("bin", "hugealign", "ld-scripts"):
+        shutil.copytree(Path(BIN).parent / part, home / part, ignore=shutil.ignore_patterns("__pycache__"))
+    main = tmp_path / "main.c"
+    main.write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }")
+    cache = str(tmp_path / "cache")
+    command = [home / "bin/hugealign", *words.split()]
+    done = run(*command, main, bulk, "-o", tmp_path / "out", check=True, CCACHE_DIR=cache)
+    first = words.split(maxsplit=1)[0]
+    because = f"linked as without hugealign, because of the colon in {home}/hugealign; install it elsewhere"
+    assert done.stderr == ("" if first == "clang-19" else f"hugealign: warning: {first}: {because}\n")
+    assert (Elf(tmp_path / "out").faults() == []) == (first == "clang-19")
+    assert run(*command, "-c", main, "-o", tmp_path / "main.o", check=True, CCACHE_DIR=cache).stderr == ""
+
+
 def test_standard_input_reaches_the_compiler(tmp_path: Path) -> None:
     words = [str(HUGEALIGN), "gcc", "-x", "c", "-", "-o", str(tmp_path / "out")]
     subprocess.run(words, input=GOOD.encode(), env=environment(), check=True)
