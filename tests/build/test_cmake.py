@@ -178,6 +178,24 @@ def test_an_order_in_one_go(way: str, generator: str, tmp_path: Path) -> None:
     assert "Building C object" not in said  # a new order is a link, not a compile
 
 
+@pytest.mark.parametrize("order", ["hugealign_profile(../server.order server)", ""])
+def test_an_order_and_a_launcher_of_the_user(order: str, tmp_path: Path) -> None:
+    """Both apply; of two orders the last does, and hugealign_profile comes after the toolchain file."""
+    source = ordered(tmp_path, find="find_package(hugealign)", order=f"{order}\n" * 2)
+    other = tmp_path / "other.order"
+    other.write_text("# hugealign.order/1\n# windows: 1\nsecond\nfirst\n")
+    launcher = tmp_path / "launcher"
+    launcher.write_text(f'#!/bin/sh\necho run >>"{tmp_path}/runs"\nshift\nexec "$@"\n')
+    launcher.chmod(0o755)
+    words = [f"-Dhugealign_DIR={run(HUGEALIGN, 'path', '--cmake', check=True).stdout.strip()}"]
+    words += ["--toolchain", toolchain(), f"-DHUGEALIGN_PROFILE={other}", f"-DCMAKE_C_LINKER_LAUNCHER={launcher};-x"]
+    run("cmake", "-S", source, "-B", tmp_path / "build", *words, check=True)
+    (tmp_path / "runs").unlink(missing_ok=True)  # CMake tries compilers, and their links
+    run("cmake", "--build", tmp_path / "build", check=True)
+    assert (tmp_path / "runs").read_text() == "run\n"
+    assert first_functions(tmp_path / "build/server")[:2] == (["first", "second"] if order else ["second", "first"])
+
+
 def test_an_order_that_is_not_there(tmp_path: Path) -> None:
     source = ordered(tmp_path)
     done = run(
