@@ -96,6 +96,20 @@ def test_cmake_versions(project: Path) -> None:
     configure(project)
 
 
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [("0.0...0.1", True), ("0.1...<0.2", True), ("0.0...0.0.9", False), ("0.0...<0.1", False), ("0.2...0.3", False)],
+)
+def test_a_range_of_versions(wanted: str, found: bool, tmp_path: Path) -> None:
+    """CMake 3.19 and newer ask for one; both ends count."""
+    need("cmake")
+    text = f"cmake_minimum_required(VERSION 3.19)\nproject(p NONE)\nfind_package(hugealign {wanted} REQUIRED)\n"
+    write(tmp_path, {"CMakeLists.txt": text})
+    directory = run(HUGEALIGN, "path", "--cmake", check=True).stdout.strip()
+    done = run("cmake", "-S", tmp_path, "-B", tmp_path / "build", f"-Dhugealign_DIR={directory}")
+    assert (done.returncode == 0) == found, done.stderr
+
+
 # -- pytest
 
 PYTEST = """
