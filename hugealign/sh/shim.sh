@@ -274,6 +274,10 @@ gc.disable() # a process of milliseconds has no garbage to look for
 sys.path.append(sys.argv[1])
 try:
     from hugealign.link.shim import main
+except KeyboardInterrupt:
+    import _signal
+    _signal.signal(2, _signal.SIG_DFL) # end as a linker would, and say as little
+    os.kill(os.getpid(), 2)
 except Exception as error:
     message = f"hugealign: warning: linked as without hugealign, which does not load: {error!r}; install it again\n"
     os.write(2, message.encode())

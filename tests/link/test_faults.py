@@ -120,6 +120,15 @@ def _lives(status: Path) -> bool:
         return False
 
 
+def test_interrupt_while_python_loads(broken: Path, bulk: Path, tmp_path: Path) -> None:
+    """A linker says nothing about ^C, and neither do we, at any moment that Python leaves to us."""
+    shim = broken / "hugealign" / "link" / "shim.py"
+    shim.write_text("import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n")
+    for inputs in ([bulk], [bulk, bulk]):  # the latter is started before Python has loaded
+        done = run(broken / "hugealign/libexec/ld", "-shared", *inputs, "-z", "muldefs", "-o", tmp_path / "out")
+        assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
 def test_interrupt_leaves_no_linker_behind(main: Path, bulk: Path, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     linker = tmp_path / "bin" / "ld.bfd"
