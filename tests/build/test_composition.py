@@ -135,6 +135,22 @@ def test_ccache_hits_are_shared_with_the_plain_compiler(words: str, work: Path, 
         assert ccache_counts(ccache) == (1, 1)
 
 
+@pytest.mark.parametrize(("words", "check"), [("hugealign ccache gcc", ""), ("ccache hugealign-gcc", "--version")])
+def test_ccache_sees_a_new_compiler(words: str, check: str, work: Path, ccache: Settings) -> None:
+    """As docs/build-systems.md says."""
+    compiler = work / "path" / "gcc"
+    compiler.parent.mkdir()
+    ccache["PATH"] = f"{compiler.parent}:{environment()['PATH']}"
+    if check:
+        ccache["CCACHE_COMPILERCHECK"] = f"%compiler% {check}"
+    for version in ("1", "22"):
+        answer = f'[ "$1" != --version ] || exec echo {version}\n'
+        compiler.write_text(f'#!/bin/sh\n{answer}exec {shutil.which("gcc")} -Dmain=main{version} "$@"\n')
+        compiler.chmod(0o755)
+        quiet(*words.split(), "-c", "main.c", "-o", "main.o", cwd=work, **ccache)
+        assert f" main{version}\n" in run("nm", work / "main.o", check=True).stdout
+
+
 @pytest.fixture
 def sccache(tmp_path: Path) -> Iterator[Settings]:
     """The settings of a fresh sccache, whose server runs meanwhile: as our child, since as a daemon it may hang."""
