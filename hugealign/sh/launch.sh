@@ -426,6 +426,7 @@ case ${1##*/} in
         case ${2-} in '' | -* | *=*) exec "$@" ;; esac
         # Behind another program our option would be that one's: ccache env gcc, distcc ccache gcc.
         is_compiler "$2" || ! compiler_behind "$@" || exec "$@"
+        case ${2##*/} in ldc2 | nvcc | flang* | tcc | clang-cl) exec "$@" ;; esac # as below, they have no such options
         cache=$1 compiler=$2
         shift 2
         if [ -n "$plugin" ]; then
@@ -449,7 +450,8 @@ case $front in
 esac
 check_command "$1"
 case ${1##*/} in
-    ldc2 | nvcc) # they have another -B, and gcc or clang link for them
+    # They have another -B, and gcc or clang link for them; LLVM's flang has none, nor, before 23, sections of functions.
+    ldc2 | nvcc | flang*)
         [ "$does" != link ] || export COMPILER_PATH="$package/libexec${COMPILER_PATH:+:$COMPILER_PATH}"
         exec "$@"
         ;;

@@ -348,17 +348,22 @@ def test_names_of_dumps_do_not_stop_a_link(option: str, bulk: Path, tmp_path: Pa
     assert Elf(tmp_path / "out").faults() == []
 
 
-@pytest.mark.parametrize("compiler", ["tcc", "clang-cl", "ldc2", "nvcc"])
+@pytest.mark.parametrize("compiler", ["tcc", "clang-cl", "ldc2", "nvcc", "flang", "flang-new-19"])
 @pytest.mark.parametrize("words", [("one.c", "-o", "one"), ("-c", "one.c")])
 def test_compilers_with_another_minus_b(words: tuple[str, ...], compiler: str, tmp_path: Path) -> None:
-    """They get what they were given.  Stubs, named so: of these, only clang-cl is in Debian's main packages for C."""
+    """They get what they were given.  Stubs, named so: of these, Debian has clang-cl and flang."""
     (tmp_path / "order").write_text("# hugealign.order/1\nmain\n")
     stub = tmp_path / compiler
     stub.write_text('#!/bin/sh\nprintf "%s\\n" "${COMPILER_PATH-none}" "$@"\n')
     stub.chmod(0o755)
     path, *given = run(HUGEALIGN, stub, *words, HUGEALIGN_PROFILE=str(tmp_path / "order")).stdout.splitlines()
     assert tuple(given) == words
-    assert (path != "none") == (compiler in ("ldc2", "nvcc") and "-c" not in words)
+    cached = tmp_path / "ccache"
+    cached.write_text('#!/bin/sh\nexec "$@"\n')
+    cached.chmod(0o755)
+    done = run(HUGEALIGN, cached, stub, *words, HUGEALIGN_PROFILE=str(tmp_path / "order"))
+    assert tuple(done.stdout.splitlines()[1:]) == words
+    assert (path != "none") == (compiler in ("ldc2", "nvcc", "flang", "flang-new-19") and "-c" not in words)
 
 
 @pytest.mark.parametrize(
