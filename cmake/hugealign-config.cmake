@@ -44,7 +44,7 @@ function(hugealign_profile order)
     target_compile_options("${target}" PRIVATE "${options}")
     get_target_property(type "${target}" TYPE)
     if(type MATCHES "^(EXECUTABLE|SHARED_LIBRARY|MODULE_LIBRARY)$")
-      target_link_options("${target}" PRIVATE "${shims}")
+      target_link_options("${target}" PRIVATE "$<$<NOT:$<LINK_LANG_AND_ID:Fortran,LLVMFlang>>:${shims}>")
       foreach(language IN ITEMS C CXX Fortran OBJC OBJCXX)
         # In front of a launcher of the user's own, in the place of an earlier order: the last that env sets counts.
         get_property(own TARGET "${target}" PROPERTY ${language}_LINKER_LAUNCHER)

@@ -23,7 +23,8 @@ function(_hugealign_order order options launcher)
     message(FATAL_ERROR "hugealign: ${order}: no such order; make it: hugealign order PROFILE -b PROGRAM -o FILE")
   endif()
   file(SHA256 "${order}" sum)
-  # Assemblers take no such option, and clang warns about it.
-  set(${options} "$<$<COMPILE_LANGUAGE:C,CXX,Fortran,OBJC,OBJCXX>:-ffunction-sections>" PARENT_SCOPE)
+  # Assemblers take no such option, and clang warns about it; LLVM's flang has none before 23.
+  set(fortran "$<$<COMPILE_LANGUAGE:Fortran>:$<$<NOT:$<Fortran_COMPILER_ID:LLVMFlang>>:-ffunction-sections>>")
+  set(${options} "$<$<COMPILE_LANGUAGE:C,CXX,OBJC,OBJCXX>:-ffunction-sections>" "${fortran}" PARENT_SCOPE)
   set(${launcher} "${CMAKE_COMMAND}" -E env "HUGEALIGN_PROFILE=${order}" "_HUGEALIGN_ORDER=${sum}" PARENT_SCOPE)
 endfunction()

@@ -14,7 +14,7 @@ include_guard(DIRECTORY)
 
 include("${CMAKE_CURRENT_LIST_DIR}/hugealign-profile.cmake")
 _hugealign_shims(_hugealign_option)
-add_link_options("${_hugealign_option}")
+add_link_options("$<$<NOT:$<LINK_LANG_AND_ID:Fortran,LLVMFlang>>:${_hugealign_option}>") # LLVM's flang knows no -B
 unset(_hugealign_option)
 
 set(HUGEALIGN_PROFILE "$ENV{HUGEALIGN_PROFILE}" CACHE FILEPATH "An order of hugealign order: hot functions first")

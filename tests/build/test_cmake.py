@@ -203,3 +203,37 @@ def test_an_order_that_is_not_there(tmp_path: Path) -> None:
     )
     assert done.returncode == 1
     assert "hugealign: /no/such: no such order; make it: hugealign order" in done.stderr
+
+
+FLANG = """\
+#!/bin/sh
+for word do
+    case $word in -B* | -ffunction-sections) echo "unknown argument '$word'" >&2 && exit 1 ;; esac
+    [ "$before" != -o ] || : >"$word"
+    before=$word
+done
+"""
+
+
+@pytest.mark.parametrize("way", ["toolchain", "package"])
+def test_a_flang_of_llvm(way: str, tmp_path: Path) -> None:
+    """A stub: flang 19 knows no -B, nor -ffunction-sections."""
+    order = write_order(tmp_path, "first")
+    flang = tmp_path / "flang-new"
+    flang.write_text(FLANG)
+    flang.chmod(0o755)
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "main.f90").write_text("end\n")
+    text = "cmake_minimum_required(VERSION 3.21)\nproject(p LANGUAGES Fortran)\nadd_executable(p main.f90)\n"
+    words = [f"-DCMAKE_Fortran_COMPILER={flang}"]
+    words += [f"-DCMAKE_Fortran_COMPILER_{name}" for name in ("ID=LLVMFlang", "ID_RUN=1", "FORCED=1", "VERSION=19")]
+    if way == "toolchain":
+        words += ["--toolchain", toolchain(), f"-DHUGEALIGN_PROFILE={order}"]
+    else:
+        text += f"find_package(hugealign REQUIRED)\nhugealign_profile({order} p)\n"
+        words.append(f"-Dhugealign_DIR={run(HUGEALIGN, 'path', '--cmake', check=True).stdout.strip()}")
+    (source / "CMakeLists.txt").write_text(text)
+    run("cmake", "-S", source, "-B", tmp_path / "build", *words, check=True)
+    run("cmake", "--build", tmp_path / "build", check=True)
+    assert (tmp_path / "build/p").exists()
