@@ -300,7 +300,7 @@ for word do
             ;;
         --) break ;;
         # clang warns about options that mean nothing to an assembler
-        [!-]*.s | -xassembler | --language=assembler) profile= ;;
+        [!-]*.s | [!-]*.asm | -xassembler | --language=assembler) profile= ;;
         [!-]*) continue ;; # an input
         -Xlinker | -o | -x) previous=$word && continue ;;
         -[cSEMfpd\#-]*)
