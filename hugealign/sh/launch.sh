@@ -97,7 +97,14 @@ find_blocks() {
         previous=
     done
     list=${XDG_CACHE_HOME-}
-    case $list in /*) ;; *) list=${HOME-}/.cache ;; esac
+    case $list:${HOME-} in
+        /*) ;;
+        *:) # Python would look the home up, and put the list there
+            printf 'hugealign: warning: compiled without blocks: HOME is not set; set XDG_CACHE_HOME\n' >&2
+            return 0
+            ;;
+        *) list=$HOME/.cache ;;
+    esac
     key=$(exec stat -L -c '%d.%i.%s.%.9Y' -- "$profile" "$compiler" 2>/dev/null) || return 0
     index=$list/hugealign/blocks
     for word in $key $target; do

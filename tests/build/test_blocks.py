@@ -678,3 +678,20 @@ def test_no_map_of_blocks(tmp_path: Path) -> None:
     assert done.returncode == 3
     assert "one: has no map of blocks; compile it once with clang -fbasic-block-address-map" in done.stderr
     assert not (tmp_path / "order").exists()
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_no_home(compiler: str, tmp_path: Path) -> None:
+    """Nothing is kept for a build without HOME: what Python looks up for it is not where the launcher would look."""
+    (tmp_path / "main.c").write_text("int main(void) { return 0; }\n")
+    order = tmp_path / "order"
+    order.write_text("# hugealign.order/1\n# blocks: 1\nmain\tblocks=0\n")
+    words = ("env", "-u", "XDG_CACHE_HOME", "-u", "HOME", HUGEALIGN, f"--profile={order}", compiler, "-v")
+    done = run(*words, "-c", "main.c", cwd=tmp_path, check=True)
+    said = [line for line in done.stderr.splitlines() if line.startswith("hugealign:")]
+    assert said == ["hugealign: warning: compiled without blocks: HOME is not set; set XDG_CACHE_HOME"]
+    assert "-ffunction-sections" in done.stderr
+    assert "-fbasic-block-sections" not in done.stderr
+    cache = tmp_path / "cache"
+    done = run(*words[:5], f"XDG_CACHE_HOME={cache}", *words[5:], "-c", "main.c", cwd=tmp_path, check=True)
+    assert f"-fbasic-block-sections=list={cache}/hugealign/" in done.stderr
