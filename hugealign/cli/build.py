@@ -53,6 +53,8 @@ def _activate(environ: dict[bytes, bytes]) -> None:
     shims = os.path.join(PACKAGE, "libexec")
     if ":" in shims:
         raise WrapperError(f"COMPILER_PATH cannot name {shims}, for its colon; install hugealign elsewhere")
+    if not os.access(os.path.join(shims, "ld"), os.X_OK):  # compilers would silently pass over it
+        raise WrapperError(f"{shims}/ld cannot be run; install hugealign again")
     try:
         settings.from_environ(os.environ)
     except UsageError as error:

@@ -393,14 +393,17 @@ case $does$sections$plugin in
         ;;
 esac
 
+# Without the shims a link is silently the plain one.
+unusable() {
+    printf 'hugealign: warning: %s: linked as without hugealign, because %s; %s\n' "$@" >&2
+}
 # gcc gives its children the places that it searches in a list with colons; clang searches by itself.
 case $does$package/${1##*/} in
     link*:*/*clang*) ;;
-    link*:*)
-        printf 'hugealign: warning: %s: linked as without hugealign, because of the colon in %s; install it elsewhere\n' \
-            "${1##*/}" "$package" >&2
-        ;;
+    link*:*) unusable "${1##*/}" "of the colon in $package" 'install it elsewhere' ;;
 esac
+[ "$does" != link ] || [ -x "$package/libexec/ld" ] ||
+    unusable "${1##*/}" "$package/libexec/ld cannot be run" 'install it again'
 
 # clang looks nowhere else for a linker given by its path: the shim takes the linker's place, and runs it.
 if [ -n "$linker" ] && [ -x "${linker#*=}" ] && [ ! -d "${linker#*=}" ]; then

@@ -120,6 +120,26 @@ def _lives(status: Path) -> bool:
         return False
 
 
+@pytest.mark.parametrize("lost", ["a bit", "a directory"])
+def test_shims_that_cannot_be_run(lost: str, broken: Path, main: Path, bulk: Path, tmp_path: Path) -> None:
+    """Unpacked by something that lost the modes, or on a file system mounted noexec: compilers pass over them."""
+    shims = broken / "hugealign" / "libexec"
+    if lost == "a bit":
+        for shim in shims.iterdir():
+            shim.chmod(0o644)
+    else:
+        shutil.rmtree(shims)
+    done = run(broken / "bin" / "hugealign", "gcc", main, bulk, "-o", tmp_path / "out", check=True)
+    because = f"because {shims}/ld cannot be run; install it again"
+    assert done.stderr == f"hugealign: warning: gcc: linked as without hugealign, {because}\n"
+    assert run(tmp_path / "out").returncode == 0
+    command = (broken / "bin" / "hugealign", "gcc", "-x", "c", "-c", "/dev/null", "-o", tmp_path / "o")
+    assert run(*command, check=True).stderr == ""
+    done = run(broken / "bin" / "hugealign", "build", "--", "true")
+    assert (done.returncode, done.stderr.count("\n")) == (125, 1)
+    assert f"{shims}/ld cannot be run" in done.stderr
+
+
 def test_interrupt_while_python_loads(broken: Path, bulk: Path, tmp_path: Path) -> None:
     """A linker says nothing about ^C, and neither do we, at any moment that Python leaves to us."""
     shim = broken / "hugealign" / "link" / "shim.py"
