@@ -37,7 +37,7 @@ _KEPT_FLAGS = 0x7  # SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR: the rest says how a to
 _SHN_LORESERVE = 0xFF00
 _STRINGS_LIMIT = 1 << 20
 _CHUNK = 1 << 20
-_FILL_LIMIT = 1 << 28  # bytes between texts and the ends of their windows
+_FILL_LIMIT = 1 << 28  # bytes between texts and the ends of their windows; twice a window if that is more
 _ZEROS_LIMIT = 4096  # bytes that may follow the contents; patchelf leaves some
 _ALIGNMENT = 8  # of what is appended
 
@@ -105,8 +105,9 @@ def fixed(read: Read, image: Image, plan: Plan) -> Output:
     new_headers = new_headers.ljust(len(headers), b"\0")
     made = record(new_headers)
     unpack(made)  # what could not be undone is not written
-    if sum(size for _, size in filled) > _FILL_LIMIT:
-        raise RefusalError(f"it would grow by more than {format_size(_FILL_LIMIT)}")
+    limit = max(_FILL_LIMIT, 2 * plan.page_size)
+    if sum(size for _, size in filled) > limit:
+        raise RefusalError(f"it would grow by more than {format_size(limit)}")
     trap = TRAP[image.e_machine]
     traps = [(at, trap * (size // len(trap))) for at, size in filled if any(trap)]
     tail = at_record, made + appended[len(made) :]

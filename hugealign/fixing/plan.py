@@ -165,7 +165,9 @@ def _planned(
     if not texts and not data:
         small = sum(segment.p_memsz for segment in image.text_segments) < settings.MIN_TEXT
         mend = "4 KiB pages serve so little" if small else 'a new link can pad it: CC="hugealign gcc"'
-        if page_size != settings.PAGE_SIZE:
+        if level == ALIGN and _wanted(image, loads, page_size, SHIFT):
+            mend = f"--level={SHIFT} can"
+        elif page_size != settings.PAGE_SIZE:
             mend = ""
         raise RefusalError(f"no whole window of {format_size(page_size)} can be made of its text", mend)
     groups = _groups(loads, texts)

@@ -117,3 +117,18 @@ def test_a_report_is_not_written_where_only_a_directory_can_be(tmp_path: Path) -
         done = run(HUGEALIGN, "verify", "-o", out, PYTHON, cwd=tmp_path)
         assert (done.returncode, done.stderr) == (3, f"hugealign: error: {out}: cannot be written: {reason}\n")
     assert (os.listdir(tmp_path), (tmp_path / "file").read_text()) == (["file"], "kept")
+
+
+def test_growth_is_bounded(tmp_path: Path) -> None:
+    """Three short texts, each in a window of 1 GiB of its own."""
+    lines = [".globl _start", "_start:"]
+    for n in range(3):
+        lines += [f'.section .text{n},"ax"', ".fill 600000, 1, 0xc3"]
+    (tmp_path / "texts.s").write_text("\n".join([*lines, ""]))
+    run("as", "texts.s", "-o", "texts.o", cwd=tmp_path, check=True)
+    starts = [f"--section-start=.text{n}={(2 * n + 1) << 30:#x}" for n in range(3)]
+    run("ld", "-Ttext-segment=0x40000000", *starts, "texts.o", "-o", "texts", cwd=tmp_path, check=True)
+    words = ["prlimit", f"--as={2 << 30}", HUGEALIGN, "fix", "--dry-run", "--page-size=1G", "texts"]
+    done = run(*words, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "it would grow by more than 2.0 GiB" in done.stderr

@@ -321,6 +321,14 @@ def test_align_cannot_move() -> None:
         make_plan(image(*lld()), M, ALIGN)
 
 
+def test_a_level_that_can_is_named() -> None:
+    loads = load(R, 0, 0x80000), load(RX, 0x80000, M), load(RW, 3 * M, 8)
+    with pytest.raises(RefusalError, match="no whole window") as refused:
+        make_plan(image(*loads), M, ALIGN)
+    assert str(refused.value).endswith(f"--level={SHIFT} can")
+    assert make_plan(image(*loads), M, SHIFT).windows
+
+
 def test_a_fixed_address_needs_no_base_on_a_window() -> None:
     loads = load(R, 0x10000, 0x1000, 0), load(RX, 0x11000, 4 * M, 0x1000), load(RW, 6 * M, 0x1000)
     plan = make_plan(image(*loads, kind=2), M)
