@@ -8,6 +8,10 @@ read -r process _ 2>/dev/null </proc/self/stat || process=none
 while read -r word mask; do
     case $word in SigIgn:) export _HUGEALIGN_IGNORED="$mask" && break ;; esac
 done 2>/dev/null <"/proc/$process/status"
+case ${1-} in
+    run | build | ps | advise | trace) ;; # they start programs
+    *) [ -n "${LD_AUDIT-}${LD_DEBUG-}${LD_LIBRARY_PATH-}${LD_PRELOAD-}${LD_PROFILE-}" ] || return 0 ;;
+esac
 # Where no process can be started, sh ends, and where the variable takes the last room that arguments have, too: Python
 # still takes our place.
 # shellcheck disable=SC2154
