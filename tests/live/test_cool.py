@@ -80,7 +80,8 @@ def test_tmpfs_keeps_its_pages(programs: Programs) -> None:
         path.write_bytes(programs.good.read_bytes())
         if subprocess.run([programs.directory / "probe", path], check=False).returncode:
             pytest.skip("this kernel does not collapse pages of tmpfs")
-        hugealign("warm", path)
+        # The kernel does not collapse pages that another processor is still looking at.
+        assert any(hugealign("warm", path).returncode == 0 for _ in range(3))
         done = hugealign("cool", path)
         assert done.returncode == 1
         assert "tmpfs keeps its pages as they are; copy it to another file system" in done.stdout
