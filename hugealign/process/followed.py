@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from hugealign.environment import as_given, signals_to_reset
 from hugealign.errors import NotRunnableError
+from hugealign.execution import become
 from hugealign.process.instructions import FREQUENCY, SamplingError, refusal
 from hugealign.process.ring import LOST, SAMPLE, SAMPLE_IP, SAMPLE_TID, SAMPLE_TIME, Ring
 from hugealign.process.sampling import PASSED_ON
@@ -189,7 +190,7 @@ def _become(words: Sequence[str], to_reset: Sequence[int], started: int, start: 
         if os.read(started, 1) == b"!":
             for number in to_reset:
                 signal.signal(number, signal.SIG_DFL)
-            os.execvpe(words[0], list(words), as_given())  # noqa: S606 - no shell on purpose
+            become(words, as_given())
     except OSError as error:
         os.write(fail, str(error.errno).encode())
     except ValueError:

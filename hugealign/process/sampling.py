@@ -1,12 +1,14 @@
 """Run a command and look at it while it runs."""
 
 import contextlib
+import errno
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 
 from hugealign.environment import as_given, signals_to_reset
+from hugealign.execution import which
 from hugealign.process.processes import Process, ProcessError, look
 from hugealign.units import printable
 
@@ -70,13 +72,22 @@ def _running(command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
         for number in to_reset:
             signal.signal(number, signal.SIG_DFL)
 
-    try:
-        child = subprocess.Popen(
-            command,
+    def started(words: Sequence[str], executable: str | None = None) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            words,
+            executable=executable,
             env=as_given(),
             preexec_fn=default,  # noqa: PLW1509  # no thread runs here
             restore_signals=False,
         )
+
+    try:
+        try:
+            child = started(command)
+        except OSError as error:
+            if error.errno != errno.ENOEXEC or not (path := which(command[0])):
+                raise
+            child = started(["sh", path, *command[1:]], "/bin/sh")  # a script without #!, see exec(3)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ProcessError(f"cannot run {printable(command[0])}: {reason}") from error

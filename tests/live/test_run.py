@@ -134,6 +134,16 @@ def test_ignored_signals_stay_ignored(command: str, tmp_path: Path) -> None:
         assert done.stdout == said, done.stderr
 
 
+@pytest.mark.parametrize("command", ["ps", "advise"])
+def test_script_without_an_interpreter_is_run_by_a_shell(command: str, tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text("echo hello $1; sleep 0.2\n")
+    script.chmod(0o755)
+    words: list[Any] = [HUGEALIGN, command, "-o", tmp_path / "output", "--", script, "you"]
+    done = subprocess.run(words, check=False, capture_output=True, text=True)
+    assert done.stdout == "hello you\n", done.stderr
+
+
 def test_command_that_cannot_run(tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     plain.write_text("echo hello $1\n")
