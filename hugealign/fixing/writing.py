@@ -63,7 +63,7 @@ def write_in_place(path: str, source: int, output: Output, planned: tuple[int, .
         compose(old, new, output)
 
     try:
-        reason = _hindrance(path, source, output)
+        reason = _hindrance(path, source, output, planned)
         if not reason:
             reason, planned = _edit(path, source, output, planned)
         if reason:
@@ -87,7 +87,7 @@ def compose(source: int, target: int, output: Output) -> None:
         write_all(target, data, offset)
 
 
-def _hindrance(path: str, source: int, output: Output) -> str:
+def _hindrance(path: str, source: int, output: Output, planned: tuple[int, ...]) -> str:
     """Return why the file must not be changed in place; empty if it may be."""
     *appended, (start, headers) = output.writes or ((0, b""),)
     old = output.pieces[0].size
@@ -97,13 +97,13 @@ def _hindrance(path: str, source: int, output: Output) -> str:
         return "contents move"
     try:
         with _writable(source) as fd:
-            copied_up = state(fd)[:2] != state(source)[:2]
+            copied_up = state(fd)[:2] != planned[:2]
     except OSError as error:
         if error.errno == errno.ETXTBSY:
             return "it runs"
         raise ReplaceError(f"cannot be written: {error.strerror}") from error
     if copied_up:
-        raise ReplaceError("overlayfs has just made the copy that can be written to; fix that: run it once more")
+        raise ReplaceError("overlayfs has just made the copy that can be written to; run fix once more")
     info = os.fstat(source)
     if info.st_mode & (stat.S_ISUID | stat.S_ISGID) or _CAPABILITIES in attributes(source):
         return "writing would take its privileges away"

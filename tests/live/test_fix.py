@@ -237,6 +237,25 @@ def test_file_that_changes_once_it_is_read_is_left_alone(
     assert not (place / "new").exists()
 
 
+@needs_root
+def test_overlayfs_makes_its_copy_first(place: Path) -> None:
+    """It gives a file with two names another inode at the first write."""
+    for name in ("lower", "room"):
+        (place / name).mkdir()
+    shutil.copy(place / "plain", place / "lower" / "plain")
+    os.link(place / "lower" / "plain", place / "lower" / "other")
+    lines = ["mount -t tmpfs none room", "mkdir room/upper room/work room/all"]
+    lines += ["mount -t overlay none -o lowerdir=lower,upperdir=room/upper,workdir=room/work room/all || exit 77"]
+    fixing_it = f"{ROOT}/bin/hugealign fix --in-place room/all/plain"
+    lines += [f"{fixing_it}; echo $?; {fixing_it} >&2; echo $?"]
+    words = ["unshare", "-m", "sh", "-c", "\n".join(lines)]
+    done = subprocess.run(words, cwd=place, check=False, capture_output=True, text=True)
+    if done.returncode == 77:
+        pytest.skip("no overlayfs")
+    assert (done.stdout, "overlayfs has just made the copy" in done.stderr) == ("3\n0\n", True), done.stderr
+    assert (place / "lower" / "plain").read_bytes() == (place / "plain").read_bytes()
+
+
 @needs_strace
 @pytest.mark.parametrize("way", ["in place", "copy"])
 def test_killed_before_each_system_call(way: str, place: Path) -> None:
