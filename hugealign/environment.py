@@ -36,6 +36,7 @@ def as_given() -> dict[bytes, bytes]:
 
 def restore() -> None:
     """Make ``os.environ`` what we were given, if a launcher tells us: for tools that we run, and their libraries."""
+    os.environb.pop(_IGNORED, None)  # `signals_to_reset` still finds it: /proc/self/environ stays as it was
     if _ENVIRON in os.environb:
         given = as_given()
         os.environb.clear()

@@ -155,9 +155,10 @@ def main(argv: list[str]) -> int:
         # of the working directory, which was deleted.
         if error.filename is not None:
             messages.error(f"{printable(os.fsdecode(error.filename))}: {error.strerror}")
+        elif isinstance(error, FileNotFoundError):
+            messages.error(f"the working directory: {error.strerror}")
         else:
-            what = "the working directory" if isinstance(error, FileNotFoundError) else ""
-            messages.error(f"{what}: {error.strerror}" if what else output.unwritten("standard output", error))
+            messages.error(output.unwritten("standard output", error))
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return HugealignError.exit_status
     except KeyboardInterrupt:

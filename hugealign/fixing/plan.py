@@ -36,7 +36,6 @@ _SHT_PROGBITS, _SHT_RELA = 1, 4
 #: Sections that may be cut in two, besides relocations: debuggers and profilers read all others as a whole.
 _DIVISIBLE_NAMES = (".rodata", ".lrodata", ".gcc_except_table")
 _PHENTSIZE, _SHENTSIZE = 56, 64
-_FIRST_PAGE = 4096  # bytes: the program headers are in here, except those of BOLT and some patchers
 _LOADS_LIMIT = 64  # linkers make up to six
 _ALIGN_LIMIT = 1 << 30  # bytes, of p_align
 _ADDRESS_LIMIT = 1 << 56  # beyond any address space of Linux on these processors
