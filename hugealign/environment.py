@@ -7,10 +7,15 @@ sh/given.sh tells us of all that in variables: names of the shell's and the load
 those that it was given, with the nameless ones; a mask of signals.
 """
 
+import _signal  # type: ignore[import-not-found]  # `signal` costs a third of a link's startup time
 import os
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 _ENVIRON, _IGNORED = b"_HUGEALIGN_ENVIRON", b"_HUGEALIGN_IGNORED"
-_IGNORED_BY_PYTHON = (13, 25)  # SIGPIPE and SIGXFSZ; the module `signal` costs a third of a link's startup time
+_IGNORED_BY_PYTHON = (13, 25)  # SIGPIPE and SIGXFSZ
 
 
 def as_given() -> dict[bytes, bytes]:
@@ -55,6 +60,12 @@ def signals_to_reset() -> "list[int]":
     except ValueError:
         ignored = 0
     return [number for number in _IGNORED_BY_PYTHON if not ignored >> (number - 1) & 1]
+
+
+def reset_signals(numbers: "Iterable[int]") -> None:
+    """Give the signals *numbers* their defaults, for the program that takes this process's place next."""
+    for number in numbers:
+        _signal.signal(number, _signal.SIG_DFL)
 
 
 def _inherited() -> dict[bytes, bytes]:

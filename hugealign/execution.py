@@ -6,14 +6,13 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 
-from hugealign.environment import signals_to_reset
+from hugealign.environment import reset_signals, signals_to_reset
 from hugealign.units import printable
 
 
 def execute(words: Sequence[str], environ: Mapping[bytes, bytes], program: str = "") -> int:
     """`become` the command *words*; on failure, say why and return 126 or 127 as env(1) does."""
-    for number in signals_to_reset():
-        signal.signal(number, signal.SIG_DFL)
+    reset_signals(signals_to_reset())
     if signal.SIGCHLD in signal.sigpending():  # blocked by our parent, and sent for a child of ours
         signal.sigtimedwait([signal.SIGCHLD], 0)
     try:

@@ -13,13 +13,14 @@ from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 from hugealign.elf.image import EM_AARCH64, EM_X86_64, Image, read_file
-from hugealign.environment import as_given, signals_to_reset
+from hugealign.environment import as_given, reset_signals, signals_to_reset
 from hugealign.errors import HugealignError, NotElfError, NotRunnableError
 from hugealign.lab import tracefile
 from hugealign.lab.files import describe, vaddr
 from hugealign.lab.shared import Shared
 from hugealign.lab.tracefile import BLOCK, LAST, PAGE, RAW, Description, TraceError
 from hugealign.native import library
+from hugealign.process.sampling import handling, passing_on
 from hugealign.progress import Progress
 from hugealign.replacing import beside
 from hugealign.units import format_size, printable
@@ -29,7 +30,6 @@ _MACHINES = {EM_X86_64: "x86_64", EM_AARCH64: "aarch64"}
 _SYSROOTS = {"aarch64": "/usr/aarch64-linux-gnu", "x86_64": "/usr/x86_64-linux-gnu"}
 _PT_INTERP = 3
 _VERSION = re.compile(r"version (\d+)\.")
-_FORWARDED = (signal.SIGTERM, signal.SIGHUP)
 _INTERVAL = 0.2  # seconds between looks at the shared memory
 _PATIENCE = 1.0  # seconds for threads that are writing
 
@@ -152,17 +152,13 @@ def _run(emulator: list[str], shared: Shared, words: list[str]) -> int:
             )
         except OSError as error:
             raise HugealignError(f"{printable(path)}: cannot be run: {error.strerror}") from None
-        forward = {number: signal.signal(number, lambda got, _: child.send_signal(got)) for number in _FORWARDED}
-        try:
+        with passing_on(child.send_signal):
             while True:
                 try:
                     status = child.wait(_INTERVAL if sys.stderr.isatty() else None)
                     break
                 except subprocess.TimeoutExpired:
                     progress.say(f"{shared.now.events:,} blocks, {format_size(shared.now.bytes)}")
-        finally:
-            for number, handler in forward.items():
-                signal.signal(number, handler)
     return status if status >= 0 else 128 - status
 
 
@@ -171,17 +167,9 @@ def _no_interrupts() -> Iterator[Callable[[], None]]:
     """Leave the terminal's signals to the command; yield a function that gives it the handlers that we were given."""
     numbers = (signal.SIGINT, signal.SIGQUIT)
     to_reset = signals_to_reset()
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
-
-    def default() -> None:
-        for number in (*to_reset, *(number for number in numbers if before[number] != signal.SIG_IGN)):
-            signal.signal(number, signal.SIG_DFL)
-
-    try:
-        yield default
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with handling(dict.fromkeys(numbers, signal.SIG_IGN)) as before:
+        handled = [number for number in numbers if before[number] != signal.SIG_IGN]
+        yield lambda: reset_signals([*to_reset, *handled])
 
 
 def _finish(shared: Shared, path: str, program: str, words: Sequence[str], machine: str) -> Description:

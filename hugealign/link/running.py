@@ -3,7 +3,7 @@
 import os
 
 from hugealign.descriptors import write_all
-from hugealign.environment import as_given, signals_to_reset
+from hugealign.environment import as_given, reset_signals, signals_to_reset
 from hugealign.records import Record
 
 TYPE_CHECKING = False
@@ -80,10 +80,7 @@ def drain() -> bytes:
 
 def become(argv: list[str]) -> "NoReturn":
     """Replace this process by *argv*."""
-    import signal
-
-    for number in signals_to_reset():
-        signal.signal(number, signal.SIG_DFL)
+    reset_signals(signals_to_reset())
     os.execve(argv[0], argv, as_given())  # noqa: S606
 
 

@@ -11,15 +11,15 @@ import time
 from bisect import bisect_right, insort
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 
-from hugealign.environment import as_given, signals_to_reset
+from hugealign.environment import as_given, reset_signals, signals_to_reset
 from hugealign.errors import NotRunnableError
 from hugealign.execution import become
 from hugealign.process.instructions import FREQUENCY, SamplingError, refusal
 from hugealign.process.ring import LOST, SAMPLE, SAMPLE_IP, SAMPLE_TID, SAMPLE_TIME, Ring
-from hugealign.process.sampling import PASSED_ON
+from hugealign.process.sampling import handling, passing_on
 from hugealign.units import printable
 
 #: The bits of struct perf_event_attr: disabled, inherit, exclude_kernel, exclude_hv, mmap, comm, freq, enable_on_exec,
@@ -143,21 +143,19 @@ def follow(
     rings: list[Ring] = []
     records = Records()
     status: int | None = None
-    before: dict[int, Callable[..., object] | int | None] = {}
+    handlers = ExitStack()
     try:
         rings.extend(Ring(pid, frequency, _KIND, _FLAGS, _PAGES, cpu) for cpu in sorted(os.sched_getaffinity(0)))
         # The command decides what an interrupt from the terminal means; we go on until it ends.
-        before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        handlers.enter_context(handling({signal.SIGINT: signal.SIG_IGN}))
         waiting(pid)
 
-        def pass_on(number: int, _: object) -> None:
+        def send(number: int) -> None:
             if status is None:
                 with suppress(ProcessLookupError):
                     os.kill(pid, number)
 
-        for number in PASSED_ON:
-            if signal.getsignal(number) != signal.SIG_IGN:  # under nohup
-                before[number] = signal.signal(number, pass_on)
+        handlers.enter_context(passing_on(send))
         os.write(start, b"!")
         failure = os.read(failed, 16)
         if failure:
@@ -175,8 +173,7 @@ def follow(
         os.close(failed)
         if status is None:
             _end(pid)
-        for handled, handler in before.items():
-            signal.signal(handled, handler)
+        handlers.close()
         records.take([record for ring in rings for record in ring.drain()])
         for ring in rings:
             ring.close()
@@ -188,8 +185,7 @@ def _become(words: Sequence[str], to_reset: Sequence[int], started: int, start: 
     try:
         os.close(start)
         if os.read(started, 1) == b"!":
-            for number in to_reset:
-                signal.signal(number, signal.SIG_DFL)
+            reset_signals(to_reset)
             become(words, as_given())
     except OSError as error:
         os.write(fail, str(error.errno).encode())

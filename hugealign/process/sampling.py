@@ -5,9 +5,10 @@ import errno
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import FrameType
 
-from hugealign.environment import as_given, signals_to_reset
+from hugealign.environment import as_given, reset_signals, signals_to_reset
 from hugealign.execution import which
 from hugealign.process.processes import Process, ProcessError, look
 from hugealign.units import printable
@@ -16,9 +17,7 @@ _INTERVAL = 0.02  # seconds between looks, less at first
 _SHARE = 4  # wait this many times as long as a look took: smaps takes the mmap lock of the process
 _PATIENCE = 2.0  # seconds between SIGTERM and SIGKILL
 
-#: The signals that are not only for us: who sends them wants the command to end.
-PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
-
+Handler = Callable[[int, FrameType | None], object] | int | None
 Look = Callable[[int], Process]
 
 
@@ -34,13 +33,11 @@ def sample(
     *enough*, also end it at the first look for which *enough* is true.  An interrupt from the terminal reaches the
     command as well and is left to it; SIGTERM and SIGHUP are passed on.
     """
-    with _running(command) as child:
-        previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with _running(command) as child, handling({signal.SIGINT: signal.SIG_IGN}):
         try:
             seen = _watch(child, after, enough, looking)
         finally:
             _end(child)
-            signal.signal(signal.SIGINT, previous)
     if seen is None:
         raise ProcessError(f"{printable(command[0])} ended before it could be looked at")
     return seen
@@ -68,16 +65,12 @@ def follow(command: Sequence[str], interval: float, looking: Look = look) -> Ite
 def _running(command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
     to_reset = signals_to_reset()
 
-    def default() -> None:
-        for number in to_reset:
-            signal.signal(number, signal.SIG_DFL)
-
     def started(words: Sequence[str], executable: str | None = None) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             words,
             executable=executable,
             env=as_given(),
-            preexec_fn=default,  # noqa: PLW1509  # no thread runs here
+            preexec_fn=lambda: reset_signals(to_reset),  # noqa: PLW1509  # no thread runs here
             restore_signals=False,
         )
 
@@ -91,16 +84,28 @@ def _running(command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ProcessError(f"cannot run {printable(command[0])}: {reason}") from error
-    previous = {
-        number: signal.signal(number, lambda got, _: child.send_signal(got))
-        for number in PASSED_ON
-        if signal.getsignal(number) != signal.SIG_IGN  # under nohup
-    }
+    with passing_on(child.send_signal):
+        try:
+            yield child
+        finally:
+            _end(child)
+
+
+def passing_on(send: Callable[[int], None]) -> contextlib.AbstractContextManager[object]:
+    """Pass SIGTERM and SIGHUP on by *send* meanwhile: who sends them to us wants the command to end."""
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    not_ignored = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]  # as under nohup
+    return handling(dict.fromkeys(not_ignored, lambda number, _: send(number)))
+
+
+@contextlib.contextmanager
+def handling(handlers: Mapping[int, Handler]) -> Iterator[Mapping[int, Handler]]:
+    """Handle signals by *handlers* meanwhile; yield what handled them before."""
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
-        yield child
+        yield before
     finally:
-        _end(child)
-        for number, handler in previous.items():
+        for number, handler in before.items():
             signal.signal(number, handler)
 
 
