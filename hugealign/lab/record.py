@@ -149,6 +149,7 @@ def _run(emulator: list[str], shared: Shared, words: list[str]) -> int:
                 env=as_given(),
                 preexec_fn=default,  # noqa: PLW1509  # no thread runs here
                 restore_signals=False,
+                close_fds=False,
             )
         except OSError as error:
             raise HugealignError(f"{printable(path)}: cannot be run: {error.strerror}") from None

@@ -1,7 +1,6 @@
 """Run a command and look at it while it runs."""
 
 import contextlib
-import errno
 import signal
 import subprocess
 import time
@@ -9,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
 
 from hugealign.environment import as_given, reset_signals, signals_to_reset
-from hugealign.execution import which
+from hugealign.execution import become
 from hugealign.process.processes import Process, ProcessError, look
 from hugealign.units import printable
 
@@ -63,24 +62,20 @@ def follow(command: Sequence[str], interval: float, looking: Look = look) -> Ite
 
 @contextlib.contextmanager
 def _running(command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
-    to_reset = signals_to_reset()
+    to_reset, environ = signals_to_reset(), as_given()
 
-    def started(words: Sequence[str], executable: str | None = None) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            words,
-            executable=executable,
-            env=as_given(),
-            preexec_fn=lambda: reset_signals(to_reset),  # noqa: PLW1509  # no thread runs here
-            restore_signals=False,
-        )
+    def start() -> None:
+        reset_signals(to_reset)
+        with contextlib.suppress(OSError, ValueError):  # Popen fails in the same way, and reports it
+            become(command, environ)
 
     try:
-        try:
-            child = started(command)
-        except OSError as error:
-            if error.errno != errno.ENOEXEC or not (path := which(command[0])):
-                raise
-            child = started(["sh", path, *command[1:]], "/bin/sh")  # a script without #!, see exec(3)
+        child = subprocess.Popen(
+            command,
+            env=environ,
+            preexec_fn=start,  # noqa: PLW1509  # no thread runs here
+            restore_signals=False,
+        )
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ProcessError(f"cannot run {printable(command[0])}: {reason}") from error

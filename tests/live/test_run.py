@@ -134,6 +134,18 @@ def test_ignored_signals_stay_ignored(command: str, tmp_path: Path) -> None:
         assert done.stdout == said, done.stderr
 
 
+@pytest.mark.parametrize("command", ["build", "run", "trace", "ps", "advise"])
+def test_descriptors_are_handed_on(command: str, tmp_path: Path) -> None:
+    """A build passes two of them to each make: those of its jobserver."""
+    words = [HUGEALIGN, command, *(() if command in {"build", "run"} else ("-o", tmp_path / "output"))]
+    if command == "trace" and subprocess.run([*words, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no QEMU with plugins")
+    outer: list[Any] = ["sh", "-c", 'exec "$@" 9>"$0"', tmp_path / "said"]
+    inner = ["sh", "-c", "echo hello >&9; sleep 0.1"]
+    done = subprocess.run([*outer, *words, "--", *inner], check=False, capture_output=True, text=True)
+    assert (tmp_path / "said").read_text() == "hello\n", done.stderr
+
+
 @pytest.mark.parametrize("command", ["ps", "advise"])
 def test_script_without_an_interpreter_is_run_by_a_shell(command: str, tmp_path: Path) -> None:
     script = tmp_path / "script"
