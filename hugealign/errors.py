@@ -41,3 +41,8 @@ class NotRunnableError(HugealignError):
     def __init__(self, message: str, exit_status: int) -> None:
         super().__init__(message)
         self.exit_status = exit_status
+
+
+def cause(error: Exception) -> str:
+    """Return the message of *error*; of one of the system's, without the file that it names."""
+    return str(getattr(error, "strerror", None) or error)

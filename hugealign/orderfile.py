@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-from hugealign.errors import HugealignError, NumberFormatError
+from hugealign.errors import HugealignError, NumberFormatError, cause
 from hugealign.numbers import decimal
 from hugealign.units import printable
 
@@ -115,7 +115,7 @@ def load(path: str, *, plain: bool = False) -> OrderFile:
     except OrderFileError as error:
         raise OrderFileError(f"{printable(path)}: {error}") from None
     except (OSError, ValueError) as error:
-        raise HugealignError(f"{printable(path)}: {getattr(error, 'strerror', None) or error}") from None
+        raise HugealignError(f"{printable(path)}: {cause(error)}") from None
 
 
 def _open(path: str, flags: int) -> int:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 
 from hugealign.descriptors import reopened, using
-from hugealign.errors import HugealignError
+from hugealign.errors import HugealignError, cause
 
 _PATIENCE = 60.0  # seconds to wait for a lock
 _PAUSE = 0.01
@@ -31,7 +31,7 @@ def opened(path: str, empty: bool = False) -> Iterator[int]:
         try:
             yield fd
         except OSError as error:
-            raise FileError(error.strerror or str(error)) from error
+            raise FileError(cause(error)) from error
 
 
 @contextlib.contextmanager
@@ -53,7 +53,7 @@ def _leads_to(path: str, fd: int) -> bool:
     try:
         return os.path.samestat(os.fstat(fd), os.stat(path))
     except OSError as error:
-        raise FileError(error.strerror or str(error)) from error
+        raise FileError(cause(error)) from error
 
 
 def _open(path: str, empty: bool = False) -> int:
@@ -67,7 +67,7 @@ def _open(path: str, empty: bool = False) -> int:
                 raise FileError("the file is empty")
             return reopened(place, os.O_RDONLY)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        raise FileError(getattr(error, "strerror", None) or str(error)) from error
+        raise FileError(cause(error)) from error
 
 
 def _lock(fd: int) -> None:

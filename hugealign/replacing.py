@@ -17,7 +17,7 @@ from contextlib import closing
 
 from hugealign import mounts
 from hugealign.descriptors import reopened, using, write_all
-from hugealign.errors import HugealignError
+from hugealign.errors import HugealignError, cause
 from hugealign.regular import NO_LOCKS, locked
 
 _FS_IOC_GETFLAGS, _FS_IOC_SETFLAGS = 0x80086601, 0x40086602  # ioctl_iflags(2)
@@ -233,7 +233,7 @@ def _explained() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ReplaceError(reasons.get(error.errno or 0, error.strerror or str(error))) from error
+        raise ReplaceError(reasons.get(error.errno or 0, cause(error))) from error
 
 
 def refuse(source: int, info: os.stat_result, real: str) -> None:

@@ -12,7 +12,7 @@ from hugealign.archives.kinds import AR, CPIO, DEBIAN, ELF, HEAD, RPM, TAR, THIN
 from hugealign.archives.source import ByteSource, FileSource, Member, spool, temporary_directory, unnamed_file
 from hugealign.archives.work import ArchiveError, LimitError, Work
 from hugealign.elf.image import ET_CORE, ET_REL, SHF_EXECINSTR, read_image
-from hugealign.errors import HugealignError, MalformedElfError
+from hugealign.errors import HugealignError, MalformedElfError, cause
 from hugealign.records import Record
 from hugealign.units import counted, format_size
 
@@ -179,5 +179,5 @@ class Look:
 def _reason(error: HugealignError | OSError) -> str:
     if isinstance(error, OSError):
         full = f" in {temporary_directory()}; TMPDIR names another place" if error.errno == errno.ENOSPC else ""
-        return (error.strerror or str(error)) + full
+        return cause(error) + full
     return str(error)

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from hugealign.errors import HugealignError, UsageError
+from hugealign.errors import HugealignError, UsageError, cause
 from hugealign.units import printable
 
 TYPE_CHECKING = False
@@ -124,4 +124,4 @@ def write_bytes(data: bytes, path: str | None) -> None:
 
 def unwritten(path: str, error: Exception) -> HugealignError:
     """Return the error for a file, or standard output, that cannot be written."""
-    return HugealignError(f"{printable(path)}: cannot be written: {getattr(error, 'strerror', None) or error}")
+    return HugealignError(f"{printable(path)}: cannot be written: {cause(error)}")

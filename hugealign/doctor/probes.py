@@ -17,7 +17,7 @@ from contextlib import suppress
 
 from hugealign.descriptors import using
 from hugealign.doctor.facts import Kernel, Loader, MachineFacts, MemoryFacts, Perf, Place, Thp
-from hugealign.errors import HugealignError
+from hugealign.errors import HugealignError, cause
 from hugealign.machine import children, kernel, memory, namespace
 from hugealign.pagecache import measure, warming
 from hugealign.processor import local as processor
@@ -185,7 +185,7 @@ def _trial(path: str, page_size: int) -> bytes:
             huge = warming.warm(reading, range(0, _WINDOWS * page_size, page_size), page_size).huge
         found |= {"windows": _WINDOWS, "huge": sum(huge)}
     except OSError as error:
-        found["reason"] = error.strerror or str(error)
+        found["reason"] = cause(error)
     except (HugealignError, ValueError) as error:  # ValueError: a NUL in the path
         found["reason"] = str(error)
     return json.dumps(found).encode()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from hugealign.descriptors import using
 from hugealign.elf.contents import Contents
 from hugealign.elf.image import Image, Section, read_image
-from hugealign.errors import HugealignError, MalformedElfError
+from hugealign.errors import HugealignError, MalformedElfError, cause
 from hugealign.units import printable
 
 _SHT_V0, _SHT = 0x6FFF4C08, 0x6FFF4C0A
@@ -104,7 +104,7 @@ def read_blocks(path: str | os.PathLike[str], wanted: Container[int] | None = No
     except HugealignError as error:
         raise HugealignError(f"{printable(os.fspath(path))}: {error}") from None
     except (OSError, ValueError) as error:
-        raise HugealignError(f"{printable(os.fspath(path))}: {getattr(error, 'strerror', None) or error}") from None
+        raise HugealignError(f"{printable(os.fspath(path))}: {cause(error)}") from None
 
 
 def require_blocks(path: str | os.PathLike[str], wanted: Container[int] | None = None) -> dict[int, list[Block]]:

@@ -18,7 +18,7 @@ from hugealign.descriptors import using
 from hugealign.elf.contents import Contents, filled
 from hugealign.elf.image import ET_DYN, ET_EXEC, SHF_EXECINSTR, SHT_NOBITS, Image, Section, read_image
 from hugealign.elf.notes import read_notes
-from hugealign.errors import HugealignError, MalformedElfError
+from hugealign.errors import HugealignError, MalformedElfError, cause
 from hugealign.units import printable
 
 _SHT_SYMTAB, _SHT_DYNSYM = 2, 11
@@ -121,7 +121,7 @@ def functions_of(path: str) -> Functions:
     except HugealignError as error:
         raise HugealignError(f"{printable(path)}: {error}") from None
     except (OSError, ValueError) as error:
-        raise HugealignError(f"{printable(path)}: {getattr(error, 'strerror', None) or error}") from None
+        raise HugealignError(f"{printable(path)}: {cause(error)}") from None
 
 
 def _found(image: Image, fd: int) -> tuple[str, list[_Symbol]]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from hugealign import replacing
 from hugealign.elf.fixrecord import SHIFT, reader
-from hugealign.errors import HugealignError, UsageError
+from hugealign.errors import HugealignError, UsageError, cause
 from hugealign.fixing import examine, guarded, writing
 from hugealign.fixing.output import Output, fixed, has_remains, original, unchanged
 from hugealign.fixing.plan import Plan, RefusalError
@@ -75,7 +75,7 @@ def fix(path: str, options: FixOptions | None = None) -> Fixed:
                 refuse_copy(path, fd, output)
         except OSError as error:
             state = f"; {writing.UNCHANGED}" if options.in_place else ""
-            raise HugealignError(f"{error.strerror or error}{state}") from error
+            raise HugealignError(f"{cause(error)}{state}") from error
         if action == NOTHING and options.output is None:
             return Fixed(path, action, before, before, "", plan=plan)
         where, copied = _write(path, fd, output, options, planned)

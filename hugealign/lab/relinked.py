@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from hugealign.elf.image import SHF_EXECINSTR, Image, Section
 from hugealign.elf.symbols import Functions, read_functions
-from hugealign.errors import HugealignError
+from hugealign.errors import HugealignError, cause
 from hugealign.lab.placement import WINDOW, Placement, original
 from hugealign.lab.tracefile import Trace
 
@@ -91,7 +91,7 @@ def relinked_file(trace: Trace, file: int, name: str, binary: str, other: str) -
     try:
         before, after = read_functions(binary), read_functions(other)
     except (OSError, ValueError) as error:
-        raise HugealignError(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise HugealignError(f"cannot be read: {cause(error)}") from None
     return relinked(trace, file, name, before, after, moves(before, after))
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, BinaryIO
 
-from hugealign.errors import HugealignError
+from hugealign.errors import HugealignError, cause
 from hugealign.units import printable
 
 MAGIC = b"hugealign.trace\x01"
@@ -159,7 +159,7 @@ def open_trace(path: str) -> Trace:
     except TraceError as error:
         raise TraceError(f"{printable(path)}: {error}") from None
     except (OSError, ValueError) as error:
-        raise HugealignError(f"{printable(path)}: {getattr(error, 'strerror', None) or error}") from None
+        raise HugealignError(f"{printable(path)}: {cause(error)}") from None
 
 
 def _open(path: str) -> BinaryIO:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
 
 from hugealign.environment import as_given, reset_signals, signals_to_reset
+from hugealign.errors import cause
 from hugealign.execution import become
 from hugealign.process.processes import Process, ProcessError, look
 from hugealign.units import printable
@@ -77,8 +78,7 @@ def _running(command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
             restore_signals=False,
         )
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ProcessError(f"cannot run {printable(command[0])}: {reason}") from error
+        raise ProcessError(f"cannot run {printable(command[0])}: {cause(error)}") from error
     with passing_on(child.send_signal):
         try:
             yield child

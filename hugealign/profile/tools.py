@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO, cast
 
+from hugealign.errors import cause
 from hugealign.profile.ahead import Ahead
 from hugealign.profile.model import ProfileError
 from hugealign.units import printable
@@ -48,7 +49,7 @@ def output(
                 bufsize=1 << 20, pipesize=1 << 20,
             )  # fmt: skip
         except (OSError, ValueError) as error:
-            raise ProfileError(f"{tool}: {getattr(error, 'strerror', None) or error}") from None
+            raise ProfileError(f"{tool}: {cause(error)}") from None
         late = threading.Event()
 
         def stop() -> None:

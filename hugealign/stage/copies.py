@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 
 from hugealign import replacing
-from hugealign.errors import HugealignError
+from hugealign.errors import HugealignError, cause
 from hugealign.machine import kernel, memory, namespace
 from hugealign.pagecache import measure, warming
 from hugealign.records import Record
@@ -98,7 +98,7 @@ def write(origin: StagedFile, target: int) -> None:
         else:
             replacing.copy_data(origin.fd, target, os.fstat(origin.fd).st_size)
     except (OSError, ReplaceError) as error:
-        raise StageError(f"cannot be copied: {getattr(error, 'strerror', None) or error}") from error
+        raise StageError(f"cannot be copied: {cause(error)}") from error
     if _state(origin.fd) != before:
         raise StageError("it was changed while it was copied")
 
@@ -117,7 +117,7 @@ def carry(origin: StagedFile, target: int, owner: bool = True) -> None:
             os.fchmod(target, info.st_mode & 0o777 | 0o500)
             os.utime(target, ns=(info.st_atime_ns, info.st_mtime_ns))
     except (OSError, ReplaceError) as error:
-        raise StageError(getattr(error, "strerror", None) or str(error)) from error
+        raise StageError(cause(error)) from error
 
 
 def huge_windows(fd: int) -> int:

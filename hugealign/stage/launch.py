@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 from hugealign.descriptors import using
 from hugealign.elf.coverage import coverage
 from hugealign.elf.image import read_image
-from hugealign.errors import HugealignError
+from hugealign.errors import HugealignError, cause
 from hugealign.execution import which
 from hugealign.machine import children, kernel, namespace
 from hugealign.pagecache.programs import binary, shared_libraries, warm_command
@@ -199,8 +199,8 @@ def _staged(texts: Sequence[TextResult], options: LaunchOptions) -> list[TextRes
 
 
 def _unstaged(text: TextResult, windows: int, error: Exception) -> TextResult:
-    reason = getattr(error, "strerror", None) or str(error)
-    return TextResult(text.path, IN_PLACE, max(windows, text.windows), text.huge, f"not staged: {reason}", text.rodata)
+    problem = f"not staged: {cause(error)}"
+    return TextResult(text.path, IN_PLACE, max(windows, text.windows), text.huge, problem, text.rodata)
 
 
 def _in_namespace(origins: Sequence[copies.StagedFile], place: str) -> Iterator[TextResult]:

@@ -23,7 +23,7 @@ from typing import Any
 
 from hugealign import mounts
 from hugealign.descriptors import using
-from hugealign.errors import HugealignError
+from hugealign.errors import HugealignError, cause
 from hugealign.machine import foreign, rooted
 from hugealign.stage import store
 from hugealign.stage.copies import StageError
@@ -108,7 +108,7 @@ def bind(wanted: Container, place: str = STORE) -> list[Bound]:
                 elif wanted.programs:
                     done.append(Bound(path, reason="its text has no whole window"))
             except (HugealignError, OSError) as error:
-                done.append(Bound(path, reason=getattr(error, "strerror", None) or str(error)))
+                done.append(Bound(path, reason=cause(error)))
         refused = dict(zip((path for path, _ in trees), foreign.place(wanted.pid, wanted.root, trees), strict=True))
         return [replace(one, reason=refused[one.path]) if refused.get(one.path) else one for one in done]
 

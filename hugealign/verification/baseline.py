@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from typing import Any
 
-from hugealign.errors import UsageError
+from hugealign.errors import UsageError, cause
 from hugealign.units import printable
 from hugealign.verification.formats.json import SCHEMA
 from hugealign.verification.model import FileReport
@@ -46,7 +46,7 @@ def read(path: str, option: str = "--baseline") -> Baseline:
             rest = iter(lambda: stream.read(_PIECE), b"") if first.lstrip().startswith(b"{") else ()
             data = b"".join((first, *itertools.islice(rest, _PIECES)))
     except (OSError, ValueError) as error:
-        raise UsageError(f"{option}: {printable(path)}: {getattr(error, 'strerror', None) or error}") from None
+        raise UsageError(f"{option}: {printable(path)}: {cause(error)}") from None
     return parse(data, path, option)
 
 

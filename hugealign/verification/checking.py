@@ -5,7 +5,7 @@ import stat
 
 from hugealign.elf.coverage import Coverage, coverages, rodata_coverage, total
 from hugealign.elf.image import ET_CORE, ET_DYN, ET_EXEC, ET_REL, Image, read_image
-from hugealign.errors import HugealignError, MalformedElfError, NotElfError
+from hugealign.errors import HugealignError, MalformedElfError, NotElfError, cause
 from hugealign.verification import rules
 from hugealign.verification.examine import examine
 from hugealign.verification.facts import read_facts
@@ -28,7 +28,7 @@ def check_fd(fd: int, name: str, policy: rules.Policy) -> FileReport:
     try:
         return _check(fd, name, policy)
     except OSError as error:
-        return FileReport(name, reason=error.strerror or str(error))
+        return FileReport(name, reason=cause(error))
     except HugealignError as error:
         return FileReport(name, reason=str(error))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import BinaryIO, NamedTuple
 
 from hugealign.archives.counts import LINK, OTHER, Counts
-from hugealign.errors import NumberFormatError, UsageError
+from hugealign.errors import NumberFormatError, UsageError, cause
 from hugealign.numbers import decimal
 from hugealign.verification.model import FileReport
 
@@ -124,7 +124,7 @@ def below(top: str) -> Iterator[Sized | FileReport | Counts]:
                 waiting += [os.path.join(path, name) for name in sorted(os.listdir(path), reverse=True)]
                 continue
         except OSError as error:
-            yield FileReport(path, reason=error.strerror or str(error))
+            yield FileReport(path, reason=cause(error))
             continue
         if not stat.S_ISREG(status.st_mode):
             continue

@@ -15,6 +15,7 @@ from hugealign.archives.counts import OBJECT, OTHER, Counts
 from hugealign.archives.work import Allowance, Work
 from hugealign.descriptors import using
 from hugealign.elf.image import ET_CORE, ET_REL
+from hugealign.errors import cause
 from hugealign.verification.checking import check_fd
 from hugealign.verification.inputs import Task
 from hugealign.verification.model import FileReport
@@ -43,7 +44,7 @@ def check_path(task: Task, terms: Terms, counts: Counts) -> Iterator[FileReport]
     with using(fd):
         what = _kind(fd)
         if isinstance(what, OSError):
-            yield FileReport(path, reason=what.strerror or str(what))
+            yield FileReport(path, reason=cause(what))
         elif what == kinds.ELF or (named and not what):
             head = b"" if named else os.pread(fd, 18, 0)
             if head and kinds.elf_type(head) == ET_REL:
@@ -86,7 +87,7 @@ def _archive(fd: int, task: Task, terms: Terms, counts: Counts) -> Iterator[File
 def _cannot_open(path: str, error: OSError | ValueError) -> str:
     if isinstance(error, FileNotFoundError) and path.isascii() and path.isdigit():
         return f"no such file; for the process of that number: hugealign ps {path}"
-    return getattr(error, "strerror", None) or str(error)
+    return cause(error)
 
 
 def nothing(counts: Counts) -> str:
