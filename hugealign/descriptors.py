@@ -23,6 +23,14 @@ class using:  # noqa: N801 - reads as what `with` does
         os.close(self._fd)
 
 
+def file_at(path: "str | bytes | os.PathLike[str]") -> using:
+    """Open the file at *path* for reading, closed after a block; a FIFO without a writer does not hang.
+
+    Raises OSError.
+    """
+    return using(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK))
+
+
 def reopened(fd: int, flags: int) -> int:
     """Return a new descriptor of the file behind *fd*, opened with *flags*.  Raises OSError."""
     try:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
-from hugealign.descriptors import using
+from hugealign.descriptors import file_at
 from hugealign.elf.contents import Contents
 from hugealign.elf.image import Image, Section, read_image
 from hugealign.errors import HugealignError, MalformedElfError, cause
@@ -99,7 +99,7 @@ def read_blocks(path: str | os.PathLike[str], wanted: Container[int] | None = No
     HugealignError, which names the file.
     """
     try:
-        with using(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)) as fd:
+        with file_at(path) as fd:
             return _read(fd, read_image(fd), wanted)
     except HugealignError as error:
         raise HugealignError(f"{printable(os.fspath(path))}: {error}") from None

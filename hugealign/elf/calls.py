@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, islice
 
-from hugealign.descriptors import using
+from hugealign.descriptors import file_at
 from hugealign.elf.image import EM_AARCH64, EM_X86_64, SHF_EXECINSTR, SHT_NOBITS, Image
 from hugealign.elf.symbols import Functions
 
@@ -118,7 +118,7 @@ def _pairs(path: str | os.PathLike[str], functions: Functions) -> Iterator[tuple
 def pieces(path: str | os.PathLike[str], image: Image) -> Iterator[tuple[bytes, int]]:
     """Yield the code of a file in pieces, each with the bytes behind that an instruction can need, and its address."""
     left = _MOST
-    with suppress(OSError, OverflowError), using(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)) as fd:
+    with suppress(OSError, OverflowError), file_at(path) as fd:
         for section in image.sections:
             # The segments of a debug file describe bytes that it does not have; its sections say so.
             if not section.sh_flags & SHF_EXECINSTR or section.sh_type == SHT_NOBITS:

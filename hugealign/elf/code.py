@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from hugealign.descriptors import using
+from hugealign.descriptors import file_at
 from hugealign.elf.blockmap import Block
 from hugealign.elf.image import EM_AARCH64, EM_X86_64
 from hugealign.elf.symbols import Functions
@@ -59,7 +59,7 @@ def digests(path: str | os.PathLike[str], functions: Functions, indices: Iterabl
     if plain is None:
         return found
     try:
-        with using(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)) as fd:
+        with file_at(path) as fd:
             codes = _codes(fd, functions, (index for index in indices if functions.sizes[index] >= _LEAST))
             for index, code in codes:
                 found[index] = hashlib.blake2b(plain(code), digest_size=8).hexdigest().encode()
@@ -82,7 +82,7 @@ def block_digests(
     if ended is None:
         return found
     try:
-        with using(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)) as fd:
+        with file_at(path) as fd:
             for index, code in _codes(fd, functions, blocks):
                 start = functions.starts[index]
                 parts = (code[block.address - start : block.address - start + block.size] for block in blocks[index])

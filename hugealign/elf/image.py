@@ -9,7 +9,7 @@ import errno
 import os
 import struct
 
-from hugealign.descriptors import using
+from hugealign.descriptors import file_at
 from hugealign.errors import MalformedElfError, NotElfError
 from hugealign.records import Record, once
 
@@ -182,8 +182,7 @@ def read_image(fd: int) -> Image:
 
 def read_file(path: "str | bytes | os.PathLike[str]") -> Image:
     """Read the headers of the file at *path*.  Raises NotElfError, MalformedElfError, OSError."""
-    # O_NONBLOCK: opening a FIFO without a writer must not hang; no effect on regular files.
-    with using(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)) as fd:
+    with file_at(path) as fd:
         return read_image(fd)
 
 

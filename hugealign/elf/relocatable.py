@@ -10,7 +10,7 @@ Sources: System V ABI, chapter 4; ar(5).
 import os
 import struct
 
-from hugealign.descriptors import using
+from hugealign.descriptors import file_at
 from hugealign.errors import NumberFormatError
 from hugealign.records import Record
 
@@ -45,10 +45,10 @@ def opened(paths: "Iterable[str]") -> "Iterator[tuple[str, int]]":
     """Yield those of *paths* that can be opened, each with a descriptor that is valid until the next one."""
     for path in paths:
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            file = file_at(path)
         except (OSError, ValueError):
             continue
-        with using(fd):
+        with file as fd:
             yield path, fd
 
 

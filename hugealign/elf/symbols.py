@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from operator import itemgetter
 
-from hugealign.descriptors import using
+from hugealign.descriptors import file_at
 from hugealign.elf.contents import Contents, filled
 from hugealign.elf.image import ET_DYN, ET_EXEC, SHF_EXECINSTR, SHT_NOBITS, Image, Section, read_image
 from hugealign.elf.notes import read_notes
@@ -96,7 +96,7 @@ def read_functions(path: str | os.PathLike[str]) -> Functions:
 
     Raises NotElfError, MalformedElfError, OSError; HugealignError if it is not linked, or nothing shows its functions.
     """
-    with using(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)) as fd:
+    with file_at(path) as fd:
         image = read_image(fd)
         if image.e_type not in (ET_EXEC, ET_DYN):
             raise HugealignError("not linked: give the executable or shared library")

@@ -2,7 +2,7 @@
 
 import os
 
-from hugealign.descriptors import using
+from hugealign.descriptors import file_at, using
 from hugealign.errors import HugealignError
 from hugealign.link import linkers, running
 from hugealign.link.running import MemoryFiles
@@ -73,7 +73,7 @@ def look(job: "Job") -> "tuple[Image, Guards] | None":
     from hugealign.elf.image import read_image
 
     try:
-        with using(os.open(job.output, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)) as fd:
+        with file_at(job.output) as fd:
             image = read_image(fd)
             return image, read_guards(fd, image)
     except (OSError, HugealignError):

@@ -1,9 +1,7 @@
 """`hugealign map` as a function: the heat of a text by window, as linked and under an order."""
 
-import os
-
 from hugealign import orderfile
-from hugealign.descriptors import using
+from hugealign.descriptors import file_at
 from hugealign.elf.coverage import rodata_coverage
 from hugealign.elf.notes import BuildNote, read_notes
 from hugealign.errors import HugealignError
@@ -40,5 +38,5 @@ def _planned(ran: Ran, page_size: int, budget: Budget, path: str) -> WindowPlan:
 
 
 def _note(ran: Ran) -> BuildNote | None:
-    with using(os.open(ran.binary, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)) as fd:
+    with file_at(ran.binary) as fd:
         return read_notes(fd, ran.functions.image).build

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from hugealign.archives import kinds
 from hugealign.archives.counts import OBJECT, OTHER, Counts
 from hugealign.archives.work import Allowance, Work
-from hugealign.descriptors import using
+from hugealign.descriptors import file_at
 from hugealign.elf.image import ET_CORE, ET_REL
 from hugealign.errors import cause
 from hugealign.verification.checking import check_fd
@@ -36,12 +36,11 @@ def check_path(task: Task, terms: Terms, counts: Counts) -> Iterator[FileReport]
     """Yield the report on the file that *task* names, or on each program in it if it is an archive."""
     path, named = task
     try:
-        # O_NONBLOCK: opening a FIFO without a writer must not hang; no effect on regular files.
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        file = file_at(path)
     except (OSError, ValueError) as error:
         yield FileReport(path, reason=_cannot_open(path, error))
         return
-    with using(fd):
+    with file as fd:
         what = _kind(fd)
         if isinstance(what, OSError):
             yield FileReport(path, reason=cause(what))

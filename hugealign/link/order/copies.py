@@ -12,7 +12,7 @@ The copies are files without a name: nothing is left behind, however the link en
 
 import os
 
-from hugealign.descriptors import using, write_all
+from hugealign.descriptors import file_at, write_all
 from hugealign.elf import relocatable
 from hugealign.elf.image import SHF_EXECINSTR
 from hugealign.elf.relocatable import ARCHIVE, MEMBER_HEADER, SHDR, SHT_PROGBITS, UNREADABLE
@@ -67,7 +67,7 @@ class Copies:
         archives = not any("exclude-libs" in word for word in words)
         for place, path in zip(command.places, command.inputs, strict=True):
             try:
-                with using(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)) as fd:
+                with file_at(path) as fd:
                     if copy := self._copy(fd, path, names, archives):
                         words[place] = copy
                         self.made[copy] = path
