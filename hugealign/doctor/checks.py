@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hugealign import settings
-from hugealign.doctor.facts import MachineFacts, Place
+from hugealign.doctor.facts import COMPILERS, EXEC_HUGE, EXEC_HUGETLB, HUGETEXT, LINKERS, MOST, PAD, MachineFacts, Place
 from hugealign.errors import UsageError
 from hugealign.units import format_size, printable
 
@@ -17,11 +17,6 @@ _LIFT_THP_DISABLE = (
     "python3 -c 'import ctypes, os, sys; ctypes.CDLL(None).prctl(41, 0, 0, 0, 0); "
     "os.execvp(sys.argv[1], sys.argv[1:])' PROGRAM"
 )
-_HUGETEXT = "/sys/kernel/mm/transparent_hugepage/hugetext_enabled"
-_PAD = "/sys/kernel/mm/transparent_hugepage/hugetext_pad_threshold"
-_MOST = "/sys/kernel/mm/transparent_hugepage/khugepaged/max_nr_hugetext"
-_EXEC_HUGE = "/sys/kernel/mm/exec_hugepages/enabled"
-_EXEC_HUGETLB = "/proc/sys/fs/exec-use-hugetlb"
 _COMPACT = "echo 1 | sudo tee /proc/sys/vm/compact_memory"
 
 
@@ -177,28 +172,28 @@ def _thp(facts: MachineFacts) -> Iterator[Condition]:
 
 def _vendor(facts: MachineFacts) -> Iterator[Condition]:
     values = facts.thp.vendor
-    if _HUGETEXT in values:
-        on = values[_HUGETEXT] in ("1", "3")  # Alibaba Cloud Linux: 1 file text, 2 anonymous text, 3 both
+    if HUGETEXT in values:
+        on = values[HUGETEXT] in ("1", "3")  # Alibaba Cloud Linux: 1 file text, 2 anonymous text, 3 both
         yield Condition(
             "vendor.hugetext",
             OK if on else NOTE,
-            f"hugetext_enabled is {values[_HUGETEXT]}: khugepaged "
+            f"hugetext_enabled is {values[HUGETEXT]}: khugepaged "
             + ("makes file text huge while it runs" if on else "leaves file text alone; on, it needs no warming"),
-            "" if on else f"echo 1 | sudo tee {_HUGETEXT}",
+            "" if on else f"echo 1 | sudo tee {HUGETEXT}",
         )
-    if _PAD in values:
+    if PAD in values:
         yield Condition(
             "vendor.pad_threshold",
             NOTE,
-            f"hugetext_pad_threshold is {values[_PAD]}: unnecessary for a file that hugealign linked",
+            f"hugetext_pad_threshold is {values[PAD]}: unnecessary for a file that hugealign linked",
         )
-    if _MOST in values:
+    if MOST in values:
         yield Condition(
-            "vendor.max_nr_hugetext", NOTE, f"max_nr_hugetext is {values[_MOST]}, the most huge pages of text"
+            "vendor.max_nr_hugetext", NOTE, f"max_nr_hugetext is {values[MOST]}, the most huge pages of text"
         )
     for path, name, mend in (
-        (_EXEC_HUGE, "exec_hugepages", f"echo 1 | sudo tee {_EXEC_HUGE}"),
-        (_EXEC_HUGETLB, "exec-use-hugetlb", "sudo sysctl fs.exec-use-hugetlb=1"),
+        (EXEC_HUGE, "exec_hugepages", f"echo 1 | sudo tee {EXEC_HUGE}"),
+        (EXEC_HUGETLB, "exec-use-hugetlb", "sudo sysctl fs.exec-use-hugetlb=1"),
     ):
         if path in values:
             on = values[path] not in ("0", "")
@@ -231,8 +226,8 @@ def _place(facts: MachineFacts, place: Place) -> Condition:
 def _mend_place(facts: MachineFacts, place: Place) -> str:
     if place.huge or facts.memory.free_blocks == 0:
         return _COMPACT
-    if facts.thp.vendor.get(_HUGETEXT) in ("0", "2"):
-        return f"echo 1 | sudo tee {_HUGETEXT}"
+    if facts.thp.vendor.get(HUGETEXT) in ("0", "2"):
+        return f"echo 1 | sudo tee {HUGETEXT}"
     if place.file_system == "tmpfs":
         return f"sudo mount -o remount,huge=always {shlex.quote(place.mount_point)}"
     if facts.no_mounts == "":
@@ -362,14 +357,11 @@ def _perf(facts: MachineFacts) -> Iterator[Condition]:
 
 
 def _tools(facts: MachineFacts) -> Iterator[Condition]:
-    for kind, names in (
-        ("compilers", ("cc", "gcc", "g++", "clang", "clang++")),
-        ("linkers", ("ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold", "ld.wild")),
-    ):
-        there = [f"{name} {_version(facts.tools[name])}" for name in names if name in facts.tools]
+    for kind, names in (("compilers", COMPILERS), ("linkers", LINKERS)):
+        found = {name: facts.tools[name] for name in names if name in facts.tools}
+        versions = ", ".join(f"{name} {_version(said)}" for name, said in found.items())
         missing = f"no {kind} on PATH; only linking needs them"
-        data: Data = {n: facts.tools[n] for n in names if n in facts.tools}
-        yield Condition(f"tools.{kind}", OK if there else NOTE, ", ".join(there) or missing, data=data)
+        yield Condition(f"tools.{kind}", OK if found else NOTE, versions or missing, data=dict(found))
     yield Condition("tools.python", OK, f"Python {facts.python}")
 
 

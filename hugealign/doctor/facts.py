@@ -4,6 +4,15 @@ from dataclasses import dataclass, field
 
 from hugealign.processor.local import Processor
 
+THP = "/sys/kernel/mm/transparent_hugepage"
+#: Files of Alibaba Cloud Linux and Anolis OS.
+HUGETEXT, PAD, MOST = f"{THP}/hugetext_enabled", f"{THP}/hugetext_pad_threshold", f"{THP}/khugepaged/max_nr_hugetext"
+#: Files of openEuler and Huawei Cloud EulerOS.
+EXEC_HUGE, EXEC_HUGETLB = "/sys/kernel/mm/exec_hugepages/enabled", "/proc/sys/fs/exec-use-hugetlb"
+VENDOR = (HUGETEXT, PAD, MOST, EXEC_HUGE, EXEC_HUGETLB)
+COMPILERS = ("cc", "gcc", "g++", "clang", "clang++")
+LINKERS = ("ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold", "ld.wild")
+
 
 @dataclass(frozen=True, slots=True)
 class Place:

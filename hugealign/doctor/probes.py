@@ -16,7 +16,19 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from hugealign.descriptors import using
-from hugealign.doctor.facts import Kernel, Loader, MachineFacts, MemoryFacts, Perf, Place, Thp
+from hugealign.doctor.facts import (
+    COMPILERS,
+    LINKERS,
+    THP,
+    VENDOR,
+    Kernel,
+    Loader,
+    MachineFacts,
+    MemoryFacts,
+    Perf,
+    Place,
+    Thp,
+)
 from hugealign.errors import HugealignError, cause
 from hugealign.machine import children, kernel, memory, namespace
 from hugealign.pagecache import measure, warming
@@ -25,16 +37,7 @@ from hugealign.processor.local import Processor
 
 #: Seconds for all commands together, and for all experiments.
 COMMANDS_LIMIT, TRIALS_LIMIT = 3.0, 10.0
-TOOLS = ("cc", "gcc", "g++", "clang", "clang++", "ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold", "ld.wild")
-_THP = "/sys/kernel/mm/transparent_hugepage"
-#: Files of Alibaba Cloud Linux and Anolis OS (hugetext), openEuler and Huawei Cloud EulerOS (exec_hugepages).
-VENDOR = (
-    f"{_THP}/hugetext_enabled",
-    f"{_THP}/hugetext_pad_threshold",
-    f"{_THP}/khugepaged/max_nr_hugetext",
-    "/sys/kernel/mm/exec_hugepages/enabled",
-    "/proc/sys/fs/exec-use-hugetlb",
-)
+_TOOLS = COMPILERS + LINKERS
 _LOADERS = ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1")
 _PR_GET_THP_DISABLE = 42
 _LARGEST_CONFIG = 4 << 20
@@ -51,7 +54,7 @@ def look(paths: Sequence[str], root: str = "") -> MachineFacts:
 
     For tests, *root* is put before every path below /proc, /sys and /boot.
     """
-    page_size = kernel.huge_page_size(f"{root}{_THP}/hpage_pmd_size")
+    page_size = kernel.huge_page_size(f"{root}{THP}/hpage_pmd_size")
     trials = [children.function(lambda path=path: _trial(path, page_size)) for path in paths]  # type: ignore[misc]
     asked = children.function(lambda: pickle.dumps(processor.look(root=root)))
     mounting = children.function(lambda: json.dumps(namespace.refusal()).encode())
@@ -63,7 +66,7 @@ def look(paths: Sequence[str], root: str = "") -> MachineFacts:
         "tunables": [loader, "--list-tunables"],
         "musl": [musl],
         "perf": [perf or "", "stat", "-x,", "-e", "iTLB-load-misses", "true"],
-        **{name: [path, "--version"] for name in TOOLS if (path := shutil.which(name))},
+        **{name: [path, "--version"] for name in _TOOLS if (path := shutil.which(name))},
     }
     started = {name: child for name, words in commands.items() if words[0] and (child := children.command(words))}
     children.collect([asked, mounting, *started.values()], COMMANDS_LIMIT)
@@ -94,7 +97,7 @@ def look(paths: Sequence[str], root: str = "") -> MachineFacts:
         perf=_perf(perf, started.get("perf"), read(f"{root}/proc/sys/kernel/perf_event_paranoid")),
         tools={
             name: (said[name].strip().splitlines() or ["says nothing"])[0][:80]
-            for name in TOOLS
+            for name in _TOOLS
             if name in started and not (started[name].status is None and not said[name])
         },
         variables={name: value for name, value in os.environ.items() if name.startswith("HUGEALIGN_")},
@@ -103,11 +106,11 @@ def look(paths: Sequence[str], root: str = "") -> MachineFacts:
 
 def _thp(root: str) -> Thp:
     words = read(f"{root}/proc/cmdline").split()
-    sizes = [name for name in _entries(f"{root}{_THP}") if name.startswith("hugepages-")]
+    sizes = [name for name in _entries(f"{root}{THP}") if name.startswith("hugepages-")]
     return Thp(
-        modes=_settings(f"{root}{_THP}"),
-        khugepaged=_settings(f"{root}{_THP}/khugepaged"),
-        sizes={name: _chosen(read(f"{root}{_THP}/{name}/enabled")) for name in sizes},
+        modes=_settings(f"{root}{THP}"),
+        khugepaged=_settings(f"{root}{THP}/khugepaged"),
+        sizes={name: _chosen(read(f"{root}{THP}/{name}/enabled")) for name in sizes},
         vendor={path: read(root + path) for path in VENDOR if os.path.exists(root + path)},
         boot=" ".join(word for word in words if word.startswith(("hugetext=", "transparent_h"))),
         disabled=thp_disabled(),
