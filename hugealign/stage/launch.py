@@ -255,15 +255,21 @@ def _bound_own(entered: namespace.Namespace, origin: copies.StagedFile, mounted:
 def _bound(entered: namespace.Namespace, origin: copies.StagedFile, copy: int) -> TextResult:
     """Bind *copy* over the file of *origin*, if its path still leads there."""
     try:
-        huge, rodata = copies.huge_windows(copy), copies.huge_rodata(origin, copy)
+        bound = _measured(origin, copy, STAGE, _FRAGMENTED)
         with using(os.open(origin.path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)) as target:
             if not os.path.samestat(os.fstat(target), os.fstat(origin.fd)):
                 raise StageError("another file took its name")
             entered.bind(copy, origin.path, target)
     except (OSError, HugealignError) as error:
         return _unstaged(TextResult(origin.path, IN_PLACE), origin.windows, error)
-    whole = huge == origin.windows and (not rodata or rodata[0] == rodata[1])
-    return TextResult(origin.path, STAGE, origin.windows, huge, "" if whole else _FRAGMENTED, rodata)
+    return bound
+
+
+def _measured(origin: copies.StagedFile, copy: int, how: str, problem: str) -> TextResult:
+    """Return how much of the *copy* of *origin* is huge; *problem* is why not all of it would be."""
+    huge, rodata = copies.huge_windows(copy), copies.huge_rodata(origin, copy)
+    done = TextResult(origin.path, how, origin.windows, huge, rodata=rodata)
+    return done if done.whole else done.changed(problem=problem)
 
 
 def _copied(command: str, path: str, options: LaunchOptions) -> Launch:
@@ -282,10 +288,8 @@ def _copied(command: str, path: str, options: LaunchOptions) -> Launch:
             os.fchmod(target, 0o500)
             # Executed through a descriptor that the command does not get: the kernel opens the file before closing it.
             copy = os.open(f"/proc/self/fd/{target}", os.O_RDONLY | os.O_CLOEXEC)
-        huge, rodata = copies.huge_windows(copy), copies.huge_rodata(origin, copy)
-    whole = huge == origin.windows and (not rodata or rodata[0] == rodata[1])
-    problem = "" if whole else "this kernel does not collapse files in memory (Linux 6.1 does)"
-    return Launch([TextResult(path, COPY, origin.windows, huge, problem, rodata)], f"/proc/self/fd/{copy}")
+        done = _measured(origin, copy, COPY, "this kernel does not collapse files in memory (Linux 6.1 does)")
+    return Launch([done], f"/proc/self/fd/{copy}")
 
 
 def _memory_file(name: str) -> int:
