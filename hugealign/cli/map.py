@@ -4,7 +4,7 @@ import argparse
 import gc
 import sys
 
-from hugealign.cli import profiled
+from hugealign.cli import messages, profiled
 from hugealign.errors import UsageError
 from hugealign.units import parse_page_size
 
@@ -70,15 +70,14 @@ def _what_ran(args: argparse.Namespace) -> "Ran":
     if args.trace is None:
         from hugealign.profile.ran import what_ran
 
-        most = profiled.max_unpacked(args)
         return what_ran(
             args.file,
             args.profile,
             form=args.type,
-            max_unpacked=most,
+            max_unpacked=profiled.max_unpacked(args),
             debuginfo=args.debuginfo,
             force=args.force,
-            warn=profiled.warn,
+            warn=messages.warning,
         )
     from hugealign.lab.ran import traced
     from hugealign.progress import Progress
@@ -88,7 +87,7 @@ def _what_ran(args: argparse.Namespace) -> "Ran":
             args.trace,
             args.file,
             force=args.force,
-            warn=profiled.warn,
+            warn=messages.warning,
             progress=progress.say,
             instead="as FILE",
         ).ran

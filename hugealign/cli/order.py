@@ -4,7 +4,7 @@ import argparse
 import gc
 import sys
 
-from hugealign.cli import profiled
+from hugealign.cli import messages, profiled
 from hugealign.cli.arguments import percentage
 from hugealign.errors import UsageError
 from hugealign.settings import PAGE_SIZE
@@ -163,7 +163,7 @@ def _from_profiles(args: argparse.Namespace) -> int:
             fill=not args.no_fill,
             blocks=args.blocks,
             old_binary=args.old_binary,
-            warn=profiled.warn,
+            warn=messages.warning,
             progress=progress.phase,
         )
     return _finish(made, args)
@@ -193,7 +193,7 @@ def _from_trace(args: argparse.Namespace) -> int:
             blocks=args.blocks,
             old_binary=args.old_binary,
             force=args.force,
-            warn=profiled.warn,
+            warn=messages.warning,
             progress=progress.say,
         )
     return _finish(made, args)
@@ -212,7 +212,7 @@ def _finish(made: "Order", args: argparse.Namespace) -> int:
         unnamed = sum(not entry.name for entry in order.entries)
         if unnamed:
             binary = printable(made.ran.binary)
-            profiled.warn(f"{binary}: {unnamed} functions have no name; give the binary before strip (-b)")
+            messages.warning(f"{binary}: {unnamed} functions have no name; give the binary before strip (-b)")
     if args.output == "-":
         print(text, end="", file=sys.stderr)
     else:
@@ -257,7 +257,7 @@ def _drift(args: argparse.Namespace) -> int:
         debuginfo=args.debuginfo,
         force=args.force,
         page_size=parse_page_size(args.page_size, "--page-size"),
-        warn=profiled.warn,
+        warn=messages.warning,
     )
     if args.trace is not None:
         with Progress("hugealign: order") as progress:

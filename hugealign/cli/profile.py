@@ -3,11 +3,11 @@
 import argparse
 import gc
 
-from hugealign.cli import profiled
+from hugealign.cli import messages, profiled
 from hugealign.errors import NumberFormatError, UsageError
 from hugealign.numbers import decimal
 from hugealign.progress import Progress
-from hugealign.units import counted, parse_size, printable
+from hugealign.units import counted, printable
 
 EPILOG = """\
 examples:
@@ -79,11 +79,10 @@ def run(args: argparse.Namespace) -> int:
 def _reduce(args: argparse.Namespace) -> int:
     from hugealign.profile.reduce import ReduceOptions, reduce_profiles
 
-    most = None if args.max_unpacked is None else parse_size(args.max_unpacked, "--max-unpacked")
-    options = ReduceOptions(args.type, most, args.blocks, args.debuginfo)
+    options = ReduceOptions(args.type, profiled.max_unpacked(args), args.blocks, args.debuginfo)
     with Progress("hugealign: profile reduce") as progress:
         progress.phase(f"reading {counted(len(args.profiles), 'file')}")
-        reduced = reduce_profiles(args.profiles, args.binary, options, warn=profiled.warn)
+        reduced = reduce_profiles(args.profiles, args.binary, options, warn=messages.warning)
     _write(reduced.file(), args.output)
     return 0
 
@@ -100,10 +99,10 @@ def _merge(args: argparse.Namespace) -> int:
     cap = None if args.cap is None else _number(args.cap, "--cap", _MOST)
     options = MergeOptions(weights, cap, _number(args.median, "--median", MOST_GROUPS), args.keep_going)
     with Progress("hugealign: profile merge") as progress:
-        merged = merge_counts(progress.over(args.files), options, warn=profiled.warn)
+        merged = merge_counts(progress.over(args.files), options, warn=messages.warning)
     _write(merged.file(), args.output)
     if merged.skipped:
-        profiled.warn(f"{len(merged.skipped)} of {len(merged.skipped) + merged.files} files skipped")
+        messages.warning(f"{len(merged.skipped)} of {len(merged.skipped) + merged.files} files skipped")
     return 1 if merged.skipped else 0
 
 

@@ -3,7 +3,6 @@
 import argparse
 from collections.abc import Callable
 
-from hugealign.cli import messages
 from hugealign.cli.arguments import add_page_size
 from hugealign.errors import NumberFormatError, UsageError
 from hugealign.numbers import decimal
@@ -75,8 +74,3 @@ def _entries(text: str, option: str) -> int:
         return decimal(text, ENTRIES_LIMIT)
     except NumberFormatError:
         raise UsageError(f"{option}: not a number from 0 to {ENTRIES_LIMIT}") from None
-
-
-def warn(message: str) -> None:
-    """Print *message* as a warning on standard error."""
-    messages.warning(message)

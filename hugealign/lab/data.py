@@ -14,6 +14,7 @@ from hugealign.lab.geometry import Geometry
 from hugealign.lab.placement import REGION, WINDOW, Keys, Pages
 from hugealign.lab.replay import CODE, DATA, OF_DATA, Replay
 from hugealign.lab.tracefile import File, Trace, TracedSegment
+from hugealign.progress import silent
 from hugealign.units import printable
 
 _ADDRESSES = 1 << 64
@@ -69,7 +70,7 @@ class PlacedPages:
 def simulate(
     trace: Trace,
     cpus: Sequence[Geometry],
-    progress: Callable[[int], None] = lambda _: None,
+    progress: Callable[[int], None] = silent,
     marks: bytes | None = None,
 ) -> DataSimulation:
     """Return the misses for each choice in HUGE and each processor.  Raises HugealignError if *trace* has no data."""

@@ -21,7 +21,6 @@ def with_misses(
     """
     opened = open_trace(trace)
     file = find(opened.description.files, found.ran.binary)
-    total = max(1, opened.description.events)
     layouts = [
         (ordered(opened, file, name, found.ran.functions, order), [found.windows])
         for name, order in zip(("current", "new"), found.orders, strict=True)
@@ -30,7 +29,7 @@ def with_misses(
         opened,
         layouts,
         [without(named(cpu), reserve) for cpu in dict.fromkeys(cpus)],
-        lambda events: progress(f"{events * 100 // total} % simulated"),
+        lambda percent: progress(f"{percent} % simulated"),
     )
     counts: dict[str, dict[str, int]] = {}
     for row in done.rows:

@@ -97,12 +97,11 @@ def _simulated(
         order = [placed.index for placed in of_sorted(problem, sequence, count).placed]
         placement = ordered(traced.trace, traced.file, "order", traced.ran.functions, order, laid)
         layouts.append((placement, range(count, most + 1 if count == rule.needed else count + 1)))
-    total = max(1, traced.trace.description.events)
     done = simulate(
         traced.trace,
         layouts,
         [without(cpu, budget.reserve) for cpu in cpus],
-        lambda events: progress(f"{events * 100 // total} % simulated"),
+        lambda percent: progress(f"{percent} % simulated"),
     )
     misses: dict[int, list[int]] = {}
     for row in done.rows:  # by number of windows, then in the order of the processors

@@ -45,8 +45,7 @@ def traced(
     binary = found.files[found.program].path if binary is None else binary
     file = find(found.files, binary, instead)
     functions = functions_of(binary)
-    total = max(1, found.events)
-    matched, uncounted = profile(trace, file, functions, lambda done: progress(f"{done * 100 // total} % read"), flow)
+    matched, uncounted = profile(trace, file, functions, lambda percent: progress(f"{percent} % read"), flow)
     if not matched.samples:
         raise MismatchError(f"{printable(path)}: no function of {printable(binary)} runs in this trace")
     ran = Ran(binary, functions, matched, [(path, "trace")], "instructions")
@@ -62,7 +61,7 @@ def profile(
     trace: Trace,
     file: int,
     functions: Functions,
-    progress: Callable[[int], None] = lambda _: None,
+    progress: Callable[[int], None] = silent,
     flow: Flow | None = None,
 ) -> tuple[Matched, int]:
     """Return what ran of file number *file*, in the form of a profile, and how many calls there was no room for.

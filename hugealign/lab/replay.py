@@ -10,6 +10,7 @@ from hugealign.lab.geometry import Geometry, Level, Table
 from hugealign.lab.placement import Keys, Pages
 from hugealign.lab.tracefile import Chunk, Trace, TraceError
 from hugealign.native import loaded
+from hugealign.progress import silent
 from hugealign.units import printable
 
 _SOURCE = os.path.join(os.path.dirname(__file__), "replay.c")
@@ -124,8 +125,9 @@ class Replay:
         shapes = array("I", (number for level in levels for number in _shape(level)))
         return _made(self._c.machine_new(variant, _address(shapes), data is not None and data.second is None))
 
-    def run(self, progress: Callable[[int], None] = lambda _: None) -> None:
-        """Run the whole trace; *progress* gets the number of events done.  Raises TraceError if it is damaged."""
+    def run(self, progress: Callable[[int], None] = silent) -> None:
+        """Run the whole trace; *progress* gets the percentage done.  Raises TraceError if it is damaged."""
+        total = max(1, self._trace.description.events)
         step = done = 0
         for chunks in self._trace.streams:
             self._c.replay_stream(self._replay)
@@ -134,7 +136,7 @@ class Replay:
                 step += 1
                 done += chunk.events
                 if not step % 64:
-                    progress(done)
+                    progress(done * 100 // total)
 
     def _chunk(self, chunk: Chunk) -> None:
         payload = self._trace.chunk_bytes(chunk)

@@ -7,6 +7,7 @@ from hugealign.lab.geometry import Geometry, Level, Table
 from hugealign.lab.placement import Placement, keys, pages
 from hugealign.lab.replay import Replay
 from hugealign.lab.tracefile import Trace
+from hugealign.progress import silent
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ def simulate(
     trace: Trace,
     layouts: Iterable[tuple[Placement, Sequence[int]]],
     cpus: Sequence[Geometry],
-    progress: Callable[[int], None] = lambda _: None,
+    progress: Callable[[int], None] = silent,
     marks: bytes | None = None,
 ) -> Simulation:
     """Return the misses for each layout, each of its numbers of huge windows, and each processor.

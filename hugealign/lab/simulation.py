@@ -15,6 +15,7 @@ from hugealign.lab.relinked import relinked_file
 from hugealign.lab.simulate import Simulation, simulate
 from hugealign.lab.tracefile import Trace, open_trace
 from hugealign.ordering.named import indices
+from hugealign.progress import silent
 from hugealign.units import printable
 
 CPUS = ("skylake", "sapphirerapids", "zen3", "neoverse-n1")
@@ -55,7 +56,7 @@ def simulated(
     cpus: Sequence[str] = CPUS,
     first: str | None = None,
     last: str | None = None,
-    progress: Callable[[int], None] = lambda _: None,
+    progress: Callable[[int], None] = silent,
 ) -> Simulated:
     """Return the misses of the trace at *path* under each of *layouts*, on each of *cpus*, by number of huge *windows*.
 
@@ -68,7 +69,7 @@ def simulated(
     file, binary = _laid_out(trace, binary)
     placed = [_layout(trace, file, binary, name, windows) for name in dict.fromkeys(layouts)]
     part = _part(trace, file, binary, first, last)
-    done = simulate(trace, placed, processors, _per_cent(trace, progress), part)
+    done = simulate(trace, placed, processors, progress, part)
     _check_end(path, done.ended, first, last)
     return Simulated(trace, binary, done, first, last)
 
@@ -80,7 +81,7 @@ def simulated_data(
     cpus: Sequence[str] = DATA_CPUS,
     first: str | None = None,
     last: str | None = None,
-    progress: Callable[[int], None] = lambda _: None,
+    progress: Callable[[int], None] = silent,
 ) -> DataSimulated:
     """Return the misses of code and data of the trace at *path* on each of *cpus*, with each of `data.HUGE` huge.
 
@@ -90,7 +91,7 @@ def simulated_data(
     trace = open_trace(path)
     file, binary = _laid_out(trace, binary)
     part = _part(trace, file, binary, first, last)
-    done = data.simulate(trace, processors, _per_cent(trace, progress), part)
+    done = data.simulate(trace, processors, progress, part)
     _check_end(path, done.ended, first, last)
     return DataSimulated(trace, binary, done, first, last)
 
@@ -100,11 +101,6 @@ def _laid_out(trace: Trace, binary: str | None) -> tuple[int, str]:
     found = trace.description
     file = found.program if binary is None else find(found.files, binary, _INSTEAD)
     return file, found.files[file].path if binary is None else binary
-
-
-def _per_cent(trace: Trace, progress: Callable[[int], None]) -> Callable[[int], None]:
-    total = max(1, trace.description.events)
-    return lambda events: progress(events * 100 // total)
 
 
 def _check_end(path: str, ended: int, first: str | None, last: str | None) -> None:
