@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hugealign.elf.windows import BASE_PAGE, align_down
 from hugealign.errors import HugealignError
 from hugealign.lab.geometry import Geometry
-from hugealign.lab.placement import REGION, WINDOW, Keys, Pages
+from hugealign.lab.placement import REGION, WINDOW, Keys, Pages, keyed
 from hugealign.lab.replay import CODE, DATA, OF_DATA, Replay
 from hugealign.lab.tracefile import File, Trace, TracedSegment
 from hugealign.progress import silent
@@ -126,13 +126,8 @@ def placed(trace: Trace) -> PlacedPages:
 
 def keys(found: PlacedPages, kinds: frozenset[str]) -> Keys:
     """Return the keys if the segments of these *kinds* are huge.  Pure."""
-    dense: dict[tuple[int, bool], int] = {}
-    key_of = array("I")
-    for number, window in zip(found.pages.numbers, found.windows, strict=True):
-        huge = window is not None and window[0] in kinds
-        key = (window[1], True) if window and huge else (number, False)
-        key_of.append(dense.setdefault(key, len(dense)))
-    return Keys(key_of, array("Q", (number for number, _ in dense)), bytes(huge for _, huge in dense))
+    pages = zip(found.pages.numbers, found.windows, strict=True)
+    return keyed((window[1], True) if window and window[0] in kinds else (page, False) for page, window in pages)
 
 
 def _kind(segment: TracedSegment) -> str:

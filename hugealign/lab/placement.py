@@ -6,7 +6,7 @@ file that is laid out has huge windows.
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hugealign.elf.symbols import Functions
@@ -131,12 +131,14 @@ class Keys:
 
 def keys(found: Pages, placement: Placement, windows: int) -> Keys:
     """Return the keys if the leading *windows* are huge."""
-    dense: dict[tuple[int, bool], int] = {}
-    key_of = array("I")
     end = placement.first + min(windows, placement.windows)
     shift = WINDOW.bit_length() - 13
-    for page in found.numbers:
-        window = page >> shift
-        huge = placement.first <= window < end
-        key_of.append(dense.setdefault((window if huge else page, huge), len(dense)))
+    pages = ((page, page >> shift) for page in found.numbers)
+    return keyed((window, True) if placement.first <= window < end else (page, False) for page, window in pages)
+
+
+def keyed(pages: Iterable[tuple[int, bool]]) -> Keys:
+    """Return the keys of *pages*: the number of each, or that of its window, and whether it is huge."""
+    dense: dict[tuple[int, bool], int] = {}
+    key_of = array("I", (dense.setdefault(page, len(dense)) for page in pages))
     return Keys(key_of, array("Q", (number for number, _ in dense)), bytes(huge for _, huge in dense))

@@ -1,6 +1,7 @@
 """The order made from a profile, for people and as JSON.  Pure: returns text."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 
 from hugealign.orderfile import COLD, FILL, HOT
@@ -66,13 +67,12 @@ def _lines(order: Order) -> Iterator[str]:
             f"{format_size(window.filled):>9}  {window.functions:9}  {_percent(window.samples, matched.found):>8}  "
             f"{_percent(so_far, matched.found):>10}"
         )
-    kinds = {kind: sum(placed.kind == kind for placed in plan.placed) for kind in (HOT, COLD, FILL)}
     used, filled = (
         format_size(sum(sizes)) for sizes in ([w.used for w in plan.windows], [w.filled for w in plan.windows])
     )
     yield f"   all        {used:>9}  {filled:>9}  {len(plan.placed):9}  {_percent(so_far, matched.found):>8}"
     yield ""
-    hot, cold, fill = (kinds[kind] for kind in (HOT, COLD, FILL))
+    hot, cold, fill = _kinds(plan).values()
     yield f"{hot} hot functions, {cold} cold parts, {fill} filled in; others keep the linker's order"
     if order.blocks is not None:
         stay = sum(one.size for one in order.blocks.values())
@@ -104,6 +104,11 @@ def _why(plan: WindowPlan) -> str:
     return "what ran needs no more"
 
 
+def _kinds(plan: WindowPlan) -> dict[str, int]:
+    counts = Counter(placed.kind for placed in plan.placed)
+    return {kind: counts[kind] for kind in (HOT, COLD, FILL)}
+
+
 def _percent(part: int, whole: int) -> str:
     """Return hundredths of a percent, rounded down: only the whole is 100 %."""
     if not whole:
@@ -132,7 +137,6 @@ def to_json(order: Order) -> str:
     """Return the JSON document ``hugealign.order-report/1``, which order-report-1.schema.json describes."""
     plan, ran = order.plan, order.ran
     matched = ran.matched
-    kinds = {kind: sum(placed.kind == kind for placed in plan.placed) for kind in (HOT, COLD, FILL)}
     document = {
         "schema": SCHEMA,
         "tool": {"name": "hugealign", "version": __version__},
@@ -154,7 +158,7 @@ def to_json(order: Order) -> str:
         "huge": plan.count,
         "simulation": misses.as_json(order.misses) if order.misses else None,
         "whole_text": plan.whole,
-        "functions": kinds,
+        "functions": _kinds(plan),
         "windows": [
             {
                 "number": w.number,
