@@ -11,6 +11,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    #: name, type, flags, data, link, info, alignment, entry size
+    Contents = list[tuple[str, int, int, bytes, int, int, int, int]]
+
 PAD_SYMBOL, RODATA_SYMBOL = "__hugealign_pad", "__hugealign_rodata"
 
 #: The trap instruction that fills padding: int3; UDF #0 (Arm ARM C6.2: permanently undefined).
@@ -67,29 +70,26 @@ def pad_object(
     text = trap * max(1, size // len(trap))
     strings = b"\0" + PAD_SYMBOL.encode() + b"\0"
     symbols = _SYM.pack(0, 0, 0, 0, 0, 0) + _SYM.pack(1, _GLOBAL_OBJECT, _HIDDEN, 1, 0, len(text))
-    # name, type, flags, data, link, info, alignment, entry size
-    contents: list[tuple[str, int, int, bytes, int, int, int, int]] = [
+    contents: Contents = [
         (section_name, _SHT_PROGBITS, _SHF_ALLOC_EXEC | kept, text, 0, 0, len(trap), 0),
         *_notes(machine, stack_note),
     ]
     if zeros:
         contents.append((".bss.hugealign", _SHT_NOBITS, _SHF_ZEROS | _SHF_GNU_RETAIN, b"", 0, 0, zeros, 0))
-    if note and not marks:
-        from hugealign.elf.buildnote import SECTION
-
-        contents.append((SECTION, _SHT_NOTE, _SHF_ALLOC, note, 0, 0, 4, 0))
-    elif note:
+    if note:
         from hugealign.elf.buildnote import HOT_END, HOT_START, SECTION  # most links have no note
 
         distances, first = b"", len(symbols) // _SYM.size
-        for number, (mark, offset) in enumerate(zip(HOT_MARKS, (HOT_START, HOT_END), strict=True)):
+        fields = zip(HOT_MARKS, (HOT_START, HOT_END), strict=True) if marks else ()
+        for number, (mark, offset) in enumerate(fields):
             contents.append((f".text.{mark}", _SHT_PROGBITS, _SHF_ALLOC_EXEC, b"", 0, 0, 1, 0))
             symbols += _SYM.pack(len(strings), _GLOBAL, _HIDDEN, len(contents), 0, 0)
             strings += mark.encode() + b"\0"
             distances += _RELA.pack(offset, (first + number) << 32 | _DISTANCE[machine], 0)
         contents.append((SECTION, _SHT_NOTE, _SHF_ALLOC, note, 0, 0, 4, 0))
-        at = len(contents)
-        contents.append((f".rela{SECTION}", _SHT_RELA, _SHF_INFO_LINK, distances, at + 2, at, 8, _RELA.size))
+        if marks:
+            at = len(contents)
+            contents.append((f".rela{SECTION}", _SHT_RELA, _SHF_INFO_LINK, distances, at + 2, at, 8, _RELA.size))
     if rodata:
         contents.append((rodata, _SHT_PROGBITS, _SHF_ALLOC | kept, bytes(rodata_size), 0, 0, 1, 0))
         symbols += _SYM.pack(len(strings), _GLOBAL_OBJECT, _HIDDEN, len(contents), 0, rodata_size)
@@ -103,13 +103,11 @@ def pad_object(
 
 def declaring_object(machine: int, names: "Sequence[str]", *, stack_note: bool = True) -> bytes:
     """Return an object for *machine* with empty sections of code *names*, in their order."""
-    sections: list[tuple[str, int, int, bytes, int, int, int, int]] = [
-        (name, _SHT_PROGBITS, _SHF_ALLOC_EXEC, b"", 0, 0, 1, 0) for name in names
-    ]
+    sections = [(name, _SHT_PROGBITS, _SHF_ALLOC_EXEC, b"", 0, 0, 1, 0) for name in names]
     return _relocatable(machine, [*sections, *_notes(machine, stack_note)])
 
 
-def _notes(machine: int, stack_note: bool) -> "list[tuple[str, int, int, bytes, int, int, int, int]]":
+def _notes(machine: int, stack_note: bool) -> "Contents":
     """Return the sections that keep an object of ours from weakening a program's protection."""
     feature = struct.pack("<IIII", _FEATURE_1_AND[machine], 4, _ALL_FEATURES[machine], 0)
     features = struct.pack("<III4s", 4, len(feature), 5, b"GNU\0") + feature  # NT_GNU_PROPERTY_TYPE_0
@@ -119,7 +117,7 @@ def _notes(machine: int, stack_note: bool) -> "list[tuple[str, int, int, bytes, 
     ]
 
 
-def _relocatable(machine: int, contents: "list[tuple[str, int, int, bytes, int, int, int, int]]") -> bytes:
+def _relocatable(machine: int, contents: "Contents") -> bytes:
     """Return an object file of those sections, with their names behind them."""
     section_names = [entry[0] for entry in contents] + [".shstrtab"]
     names = b"".join(name.encode() + b"\0" for name in ["", *section_names])
