@@ -48,6 +48,10 @@ class Linker:
     declared = False
     #: Whether a flag of their sections keeps the pads.
     retained = False
+    #: The machines for which the linker writes zeros to disk that could be holes.
+    dense: tuple[int, ...] = ()
+    #: The form in which the linker takes an order of functions, None if it takes none.
+    form: str | None = None
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -73,13 +77,9 @@ class Linker:
         """Return the options that put the image itself on a window, if the linker needs any."""
         return []
 
-    def dense(self, _machine: int) -> bool:
-        """Return whether the linker writes zeros to disk that could be holes."""
-        return False
-
     def order_form(self, _machine: int) -> str | None:
-        """Return the form in which the linker takes an order of functions, None if it takes none."""
-        return None
+        """Return the form of an order for a link for this machine."""
+        return self.form
 
     def order_words(self, form: str, path: str) -> list[str]:
         """Return the options that give the linker the order at *path*, in a *form* that it reads."""
@@ -100,14 +100,8 @@ class Bfd(Linker):
     ends = ("ld.bfd",)
     mark = "GNU ld"
     script = True
-
-    def dense(self, machine: int) -> bool:
-        """Return whether the pad is zeros, which GNU ld writes out; it seeks over other gaps."""
-        return machine == EM_AARCH64
-
-    def order_form(self, _machine: int) -> str:
-        """Return SCRIPT; GNU ld before 2.43 takes nothing else."""
-        return SCRIPT
+    dense = (EM_AARCH64,)  # the pad is zeros there, which GNU ld writes out; it seeks over other gaps
+    form = SCRIPT  # before 2.43 it takes nothing else
 
 
 class Lld(Linker):
@@ -139,10 +133,8 @@ class Mold(Linker):
     mark = "mold"
     pad_section = "~hugealign.pad"
     rodata_section = "~hugealign.rodata"
-
-    def order_form(self, _machine: int) -> str:
-        """Return COPIES: mold has no option for an order, and sorts output sections of code by name."""
-        return COPIES
+    dense = SUPPORTED  # it allocates all of its output
+    form = COPIES  # it has no option for an order, and sorts output sections of code by name
 
     def flags(self, page_size: int) -> list[str]:
         """Return the default options, and ``-u`` so that --gc-sections keeps the pad."""
@@ -152,10 +144,6 @@ class Mold(Linker):
         """Return --image-base for a program at fixed addresses if mold's own, 2 MiB, is no multiple of the page."""
         fixed = not command.position_independent and command.image_base is None
         return [f"--image-base={page_size:#x}"] if fixed and _MOLD_BASE % page_size else []
-
-    def dense(self, _machine: int) -> bool:
-        """Return True: mold allocates all of its output."""
-        return True
 
 
 _MOLD_BASE = 2 << 20
@@ -172,14 +160,8 @@ class Gold(Linker):
     mark = "GNU gold"
     rodata_section = ""  # they share a segment with the text
     two_pass = True
-
-    def order_form(self, _machine: int) -> str:
-        """Return SECTIONS: gold takes section names."""
-        return SECTIONS
-
-    def dense(self, _machine: int) -> bool:
-        """Return True: gold allocates all of its output."""
-        return True
+    dense = SUPPORTED  # it allocates all of its output
+    form = SECTIONS
 
     def flags(self, page_size: int) -> list[str]:
         """Return gold's options for it."""
@@ -221,14 +203,8 @@ class Wild(Linker):
     retained = True
     declared = True
     zeros = False
-
-    def order_form(self, _machine: int) -> str:
-        """Return COPIES: wild has no option for an order, and puts output sections of code as it meets their names."""
-        return COPIES
-
-    def dense(self, _machine: int) -> bool:
-        """Return True: wild allocates all of its output."""
-        return True
+    dense = SUPPORTED  # it allocates all of its output
+    form = COPIES  # it has no option for an order, and puts output sections of code as it meets their names
 
     def rodata_flags(self) -> list[str]:
         """Return nothing: the pad's flag keeps it."""

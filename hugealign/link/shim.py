@@ -173,7 +173,7 @@ def _finish(job: Job, recipe: Recipe, attempt: Attempt, voice: Voice) -> int:
         voice.debug(note)
     if attempt.complaint:
         voice.warn(attempt.complaint)
-    if recipe.rodata or linker.dense(attempt.image.e_machine):
+    if recipe.rodata or attempt.image.e_machine in linker.dense:
         edit.dig_holes(job.command.output, attempt.image, linker.pad_section)
     if recipe.rodata and (message := rodata_shortfall(attempt.image, job.settings)):
         voice.warn(message)
