@@ -5,6 +5,7 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = ROOT / "bin"
@@ -59,6 +60,25 @@ def lacking(*words: str) -> str | None:
     return None if shutil.which(tool, path=path) else tool
 
 
+def need(*tools: str) -> None:
+    """Skip the test unless all *tools* are installed."""
+    for tool in tools:
+        if not shutil.which(tool):
+            _skip(tool)
+
+
+def need_compiler(*words: str) -> None:
+    """Skip the test unless the compiler in the *words* of a command is installed, and the linker that they select."""
+    if missing := lacking(*words):
+        _skip(missing)
+
+
+def _skip(missing: str) -> NoReturn:
+    import pytest  # not for the guests in virtual machines, nor for the demo
+
+    pytest.skip(f"{missing} is not installed")
+
+
 @dataclass(frozen=True, slots=True)
 class Toolchain:
     """A compiler and a linker, as words for its command line."""
@@ -79,6 +99,12 @@ class Toolchain:
         """The tool that is missing here, or None."""
         version = [f"-B{LLVM[self.linker]}"] if self.linker in LLVM else []
         return lacking(self.cc, *self.flags, *version) or lacking(self.cxx)
+
+    def needed(self) -> "Toolchain":
+        """Return itself; skip the test if a part is not installed."""
+        if missing := self.missing():
+            _skip(missing)
+        return self
 
 
 TOOLCHAINS = (

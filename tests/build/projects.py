@@ -1,12 +1,9 @@
 """What the tests of build systems share: a program with enough text, and what must be true of a build."""
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from tests.link.bulk import FUNCTIONS, bulk_source
 from tests.support import HUGEALIGN, Elf, run
@@ -26,13 +23,6 @@ def linker_features() -> list[str]:
     """The words that make rustc 1.90 and newer look for a linker as gcc does; older ones do not know them."""
     version = run("rustc", "--version", check=True).stdout.split()[1]
     return ["-Clinker-features=-lld"] if tuple(map(int, version.split(".")[:2])) >= (1, 90) else []
-
-
-def need(*tools: str) -> None:
-    """Skip the test unless all *tools* are installed."""
-    for tool in tools:
-        if not shutil.which(tool):
-            pytest.skip(f"{tool} is not installed")
 
 
 def write(directory: Path, files: dict[str, str]) -> Path:

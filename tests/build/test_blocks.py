@@ -17,8 +17,8 @@ from hugealign.compiling.lists import ALIGNMENT
 from hugealign.elf.blockmap import read_blocks
 from hugealign.elf.symbols import read_functions
 from tests.build.manual import emulates
-from tests.build.projects import EVEN_IF_SMALL, Settings, linker_features, need, rust_host
-from tests.support import BIN, HUGEALIGN, LLVM, ROOT, Elf, run
+from tests.build.projects import EVEN_IF_SMALL, Settings, linker_features, rust_host
+from tests.support import BIN, HUGEALIGN, LLVM, ROOT, Elf, need, run
 
 #: By compiler: what has it write the map.
 MAPS = {"clang-14": "-fbasic-block-sections=labels", "clang-19": "-fbasic-block-address-map"}

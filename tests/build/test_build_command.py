@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.build.projects import EVEN_IF_SMALL, laid_out, need, program, quiet, shims
+from tests.build.projects import EVEN_IF_SMALL, laid_out, program, quiet, shims
 from tests.link.bulk import bulk_object
-from tests.support import HUGEALIGN, LLVM, Elf, environment, run
+from tests.support import HUGEALIGN, LLVM, Elf, environment, need, run
 
 BUILD = (HUGEALIGN, "build", "--")
 #: compiler and linker, without a -B: that would go past COMPILER_PATH

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.link.bulk import bulk_source
-from tests.support import BIN, HUGEALIGN, Elf, run
+from tests.support import BIN, HUGEALIGN, Elf, need, run
 
 LISTS = """
 cmake_minimum_required(VERSION 3.20)
@@ -83,9 +83,7 @@ def test_toolchain_file_and_flags_of_the_user(project: Path) -> None:
 
 
 def test_toolchain_file_with_ninja_and_clang(project: Path) -> None:
-    for tool in ("ninja", "clang-19"):
-        if not shutil.which(tool):
-            pytest.skip(f"{tool} is not installed")
+    need("ninja", "clang-19")
     build(project, "--toolchain", toolchain(), generator="Ninja", CC="clang-19", CXX="clang++-19")
 
 

@@ -12,7 +12,7 @@ import pytest
 from hugealign.elf import compileunits
 from hugealign.elf.compileunits import read_units
 from hugealign.errors import HugealignError
-from tests.build.projects import need
+from tests.support import need
 
 SOURCE = "static int same(int x) { return x * 3; }\nint NAME(int x) { return same(x); }\n"
 

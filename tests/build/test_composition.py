@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from tests.build.projects import MAIN, Settings, laid_out, need, program, quiet, shims, write
+from tests.build.projects import MAIN, Settings, laid_out, program, quiet, shims, write
 from tests.link.bulk import bulk_source
-from tests.support import LLVM, Elf, environment, run
+from tests.support import LLVM, Elf, environment, need, run
 
 MOLD_DIRECTORY = Path("/usr/libexec/mold")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hugealign.version import __version__
-from tests.support import ROOT, environment, run
+from tests.support import ROOT, environment, need, run
 
 pytestmark = pytest.mark.skipif(
     not (shutil.which("dpkg-buildpackage") and shutil.which("dh_python3")), reason="debhelper, dh-python: not installed"
@@ -30,8 +30,7 @@ def build(place: Path) -> Path:
 
 
 def test_lintian_finds_nothing(built: Path) -> None:
-    if not shutil.which("lintian"):
-        pytest.skip("lintian is not installed")
+    need("lintian")
     (changes,) = built.glob("*.changes")
     done = run("lintian", "--allow-root", "--fail-on", "error,warning", changes)
     assert done.returncode == 0, done.stdout

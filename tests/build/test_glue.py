@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.build.projects import need, program, write
-from tests.support import HUGEALIGN, ROOT, environment, run
+from tests.build.projects import program, write
+from tests.support import HUGEALIGN, ROOT, environment, need, run
 
 yaml = pytest.importorskip("yaml")
 

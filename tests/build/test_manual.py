@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.build.manual import DOCUMENTS, PLACES, Block, blocks, emulates, traced
-from tests.build.projects import need
-from tests.support import ROOT, environment
+from tests.support import ROOT, environment, need
 
 BLOCKS = [block for document in DOCUMENTS for block in blocks(document)]
 

@@ -13,7 +13,7 @@ import pytest
 from hugealign.orderfile import Entry
 from tests.build.plugins import VERSIONS, Built, build, functions, hot_sections, order_file
 from tests.build.projects import Settings
-from tests.support import HUGEALIGN, ROOT, SRC, environment, run
+from tests.support import HUGEALIGN, ROOT, SRC, environment, need, run
 
 HELPER = "static __attribute__((noinline)) int helper(volatile int *x) { return *x * %s; }\n"
 ONE = HELPER % "3" + "int two(int);\nint one(int x) { return helper(&x); }\nint cold_one(int x) { return x - 1; }\n"
@@ -318,8 +318,7 @@ def test_object_size(built: Built, tmp_path: Path) -> None:
 
 def test_ccache(newest: Built, work: Path) -> None:
     """ccache knows the plugin by its name and the order file not at all, unless CCACHE_EXTRAFILES names it."""
-    if not shutil.which("ccache"):
-        pytest.skip("ccache is not installed")
+    need("ccache")
 
     def compiled(name: str, **settings: Any) -> set[str]:
         order_file(work / "order", Entry(name))

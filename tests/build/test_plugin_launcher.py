@@ -17,7 +17,7 @@ from hugealign.plugin import listed
 from tests.build.plugins import Built, order_file
 from tests.build.projects import Settings
 from tests.link.test_order import ENTRIES, OUTPUT, SOURCES, lies_first, note_of, symbols
-from tests.support import HUGEALIGN, LLVM, Elf, run
+from tests.support import HUGEALIGN, LLVM, Elf, need, run
 
 #: What of ENTRIES is hot: those that fill room have no sections of their own.
 HOT = ("gamma_", "_Z7inline_i", "beta", "main", "_ZN5ThingC1Ei", "cold_one", "_ZL5twicei", "alpha")
@@ -130,8 +130,7 @@ def test_hot_functions_lie_first(
 @pytest.mark.parametrize("linker", LINKERS)
 def test_aarch64(linker: str, newest: Built, tmp_path: Path) -> None:
     driver = "aarch64-linux-gnu-gcc"
-    if not shutil.which(driver):
-        pytest.skip(f"{driver} is not installed")
+    need(driver)
     names = [f"f{n}" for n in range(300)]
     wanted = ["f200", "main", "f3", "f100"]
     order = order_file(tmp_path / "order", *map(Entry, wanted), Entry("f7", kind="fill"))
@@ -522,8 +521,7 @@ class Cached:
     """Compiling through ccache."""
 
     def __init__(self, work: Work) -> None:
-        if not shutil.which("ccache"):
-            pytest.skip("ccache is not installed")
+        need("ccache")
         self.work = work
         self.settings: Settings = {"CCACHE_DIR": str(work.directory / "ccache")}
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.build.projects import MAIN, Settings, laid_out, linker_features, need, program, quiet, rust_host, write
+from tests.build.projects import MAIN, Settings, laid_out, linker_features, program, quiet, rust_host, write
 from tests.link.bulk import bulk_source
-from tests.support import run
+from tests.support import need, run
 
 TWO_WORDS: Settings = {"CC": "hugealign gcc", "CXX": "hugealign g++"}
 ONE_WORD: Settings = {"CC": "hugealign-gcc", "CXX": "hugealign-g++"}

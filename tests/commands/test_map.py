@@ -19,7 +19,7 @@ from hugealign.lab import tracefile
 from hugealign.lab.files import describe
 from hugealign.map import picture, report
 from tests.commands.profiles import SAMPLES, build
-from tests.support import HUGEALIGN, ROOT, run
+from tests.support import HUGEALIGN, ROOT, need, run
 from tests.unit.map.test_map import SVG, drawn, matched, parse
 
 SCHEMA = json.loads((ROOT / "hugealign/map/map-1.schema.json").read_text())
@@ -111,8 +111,7 @@ def _png(data: bytes) -> tuple[int, int]:
 
 
 def test_png(prog: Path, tmp_path: Path) -> None:
-    if not shutil.which("rsvg-convert"):
-        pytest.skip("rsvg-convert is not installed")
+    need("rsvg-convert")
     words = [HUGEALIGN, "map", prog, "--profile", SAMPLES / "prog.fdata", "--png", tmp_path / "o.png"]
     done = run(*words, "--svg", tmp_path / "o.svg")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -17,7 +17,7 @@ from hugealign.errors import HugealignError
 from hugealign.orderfile import FILL, HOT
 from hugealign.ordering import report
 from tests.commands.profiles import SAMPLES, build
-from tests.support import HUGEALIGN, ROOT, run
+from tests.support import HUGEALIGN, ROOT, need, run
 
 # The command.
 
@@ -212,8 +212,7 @@ def test_diff_of_real_orders(prog: Path, tmp_path: Path) -> None:
 
 def test_lld_takes_the_order(prog: Path, tmp_path: Path) -> None:
     """The functions come out in the order that we give."""
-    if not shutil.which("ld.lld-19"):
-        pytest.skip("no ld.lld-19")
+    need("ld.lld-19")
     order = tmp_path / "order"
     run(HUGEALIGN, "order", SAMPLES / "prog.fdata", "-b", prog, "-o", order, "--emit=lld", check=True)
     words = [

@@ -16,7 +16,7 @@ import pytest
 from hugealign.profile import tools
 from hugealign.profile.model import ProfileError
 from tests.commands.profiles import SAMPLES, arcs, field, functions_of, load, named, pprof
-from tests.support import HUGEALIGN, run
+from tests.support import HUGEALIGN, need, run
 
 ODD = r"odd name\(x)"
 
@@ -368,8 +368,7 @@ AARCH64 = "aarch64-linux-gnu-gcc"
 @pytest.fixture(scope="session")
 def aarch64(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program for another processor, under the same name."""
-    if not shutil.which(AARCH64):
-        pytest.skip(f"no {AARCH64}")
+    need(AARCH64)
     directory = tmp_path_factory.mktemp("aarch64")
     flags = ["-O1", "-fno-omit-frame-pointer", "-fno-reorder-functions", "-Wl,--build-id"]
     sources = [SAMPLES / "main.c", SAMPLES / "other.c"]
@@ -405,8 +404,7 @@ def test_addresses_of_another_processor(made: Path, aarch64: Path, name: str) ->
 
 def test_counts_of_another_processor(made: Path, aarch64: Path) -> None:
     """A program for aarch64 that ran there tells what to place here."""
-    if not shutil.which("qemu-aarch64"):
-        pytest.skip("no qemu-aarch64")
+    need("qemu-aarch64")
     directory = aarch64.parent
     words = ["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu", "./counted", "5000"]
     subprocess.run(words, cwd=directory, check=False)

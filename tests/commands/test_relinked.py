@@ -12,7 +12,7 @@ from hugealign.lab import tracefile
 from hugealign.lab.files import describe
 from hugealign.lab.placement import WINDOW, original
 from hugealign.lab.relinked import relinked_file
-from tests.support import HUGEALIGN, LLVM, lacking, run
+from tests.support import HUGEALIGN, LLVM, need_compiler, run
 
 FILES = {
     "a.c": "static int twice(int x) { return 2 * x; } int a(int x) { return twice(x) + 1; }",
@@ -78,8 +78,7 @@ OTHERS = [
 def test_blocks_move_with_their_functions(
     objects: Sequence[str], flags: Sequence[str], place: Path, tmp_path: Path
 ) -> None:
-    if missing := lacking("gcc", *flags):
-        pytest.skip(f"{missing} is not installed")
+    need_compiler("gcc", *flags)
     before, after = place / "before", _link(place, "after", objects, *flags)
     here, there = _functions(before), _functions(after)
     wanted = [key for key in here if key[0] in ("a", "b", "twice", "main")]

@@ -42,9 +42,7 @@ def main(tmp_path: Path) -> Path:
 @pytest.fixture(params=TOOLCHAINS, ids=lambda toolchain: toolchain.name)
 def toolchain(request: pytest.FixtureRequest) -> Toolchain:
     """Each compiler with each linker."""
-    chosen: Toolchain = request.param
-    if missing := chosen.missing():
-        pytest.skip(f"{missing} is not installed")
+    chosen: Toolchain = request.param.needed()
     return chosen
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.link.bulk import bulk_object
-from tests.support import HUGEALIGN, LLVM, SRC, Elf, lacking, run
+from tests.support import HUGEALIGN, LLVM, SRC, Elf, need_compiler, run
 
 GCC = "aarch64-linux-gnu-gcc"
 QEMU = ("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu")
@@ -49,8 +49,7 @@ def features(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(params=TOOLCHAINS)
 def toolchain(request: pytest.FixtureRequest) -> tuple[str, tuple[str, ...]]:
     words = TOOLCHAINS[request.param]
-    if missing := lacking(*words):
-        pytest.skip(f"{missing} is not installed")
+    need_compiler(*words)
     return request.param.split("-")[1], words
 
 
@@ -162,8 +161,7 @@ main:
 def test_text_that_branches_cannot_span(name: str, tmp_path: Path) -> None:
     """A branch reaches 128 MiB: the linker puts veneers between, and what it pads must not move them out of reach."""
     linker, words = name.split("-")[1], TOOLCHAINS[name]
-    if missing := lacking(*words):
-        pytest.skip(f"{missing} is not installed")
+    need_compiler(*words)
     (tmp_path / "far.s").write_text(far_source())
     run(GCC, "-c", "far.s", cwd=tmp_path, check=True)
     plain = run(*words, "far.o", "-o", "plain", cwd=tmp_path)

@@ -86,9 +86,7 @@ def profiled(tmp_path_factory: pytest.TempPathFactory, toolchains: dict[str, Too
     run("gcc", "-O2", "-fPIE", "-c", "main.c", cwd=directory, check=True)
 
     def make(name: str) -> tuple[Path, Path]:
-        toolchain = toolchains[name]
-        if missing := toolchain.missing():
-            pytest.skip(f"{missing} is not installed")
+        toolchain = toolchains[name].needed()
         program, profile = directory / name, directory / f"{name}.fdata"
         if not program.exists():
             words = (toolchain.cc, *toolchain.flags, "-Wl,--emit-relocs", "main.o", "code.o", "-o", program)

@@ -4,7 +4,6 @@ Where no tool makes the fault, a file that a linker made is patched; those are i
 """
 
 import os
-import shutil
 import struct
 import time
 from pathlib import Path
@@ -16,7 +15,7 @@ from hugealign.elf.notes import BuildNote
 from hugealign.verification.checking import check_fd
 from hugealign.verification.model import FileReport
 from hugealign.verification.rules import RULES, Policy
-from tests.support import HUGEALIGN, LLVM, PAGE, Elf, lacking, run
+from tests.support import HUGEALIGN, LLVM, PAGE, Elf, need, need_compiler, run
 
 M = 1 << 20
 _MAX = "-Wl,-z,max-page-size=0x200000"
@@ -123,8 +122,7 @@ def made(directory: Path, name: str) -> Path:
     """The file *name* of MADE, linked when first asked for."""
     path = directory / name
     words = MADE[name][0].replace("{h}", str(HUGEALIGN)).split()
-    if missing := lacking(*words[words[0] == str(HUGEALIGN) :]):
-        pytest.skip(f"{missing} is not installed")
+    need_compiler(*words[words[0] == str(HUGEALIGN) :])
     if not path.exists():
         run(*words, "-o", path, cwd=directory, check=True)
     return path
@@ -153,8 +151,7 @@ def test_files_that_a_linker_made(name: str, directory: Path) -> None:
 def test_files_that_another_tool_treated(name: str, directory: Path) -> None:
     source, command, expected = TREATED[name]
     words = command.split()
-    if not shutil.which(words[0]):
-        pytest.skip(f"no {words[0]} here")
+    need(words[0])
     run(*[w.format(file=made(directory, source), out=directory / name) for w in words], check=True)
     assert ids(directory / name) == expected.split()
 

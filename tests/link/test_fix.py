@@ -15,7 +15,7 @@ from elftools.elf.elffile import ELFFile
 
 from hugealign.verification.rules import RELINK
 from tests.link.bulk import MAIN, bulk_object
-from tests.support import HUGEALIGN, LLVM, PAGE, ROOT, Elf, Toolchain, lacking, run
+from tests.support import HUGEALIGN, LLVM, PAGE, ROOT, Elf, Toolchain, need_compiler, run
 
 KINDS = {
     "pie": ("-pie",),
@@ -116,9 +116,7 @@ def check(plain: Path, *command: object) -> None:
 def test_program(
     name: str, kind: str, toolchains: dict[str, Toolchain], features: Path, bulk: Path, tmp_path: Path
 ) -> None:
-    toolchain = toolchains[name]
-    if missing := toolchain.missing():
-        pytest.skip(f"{missing} is not installed")
+    toolchain = toolchains[name].needed()
     if reason := CANNOT.get((toolchain.linker, kind)):
         pytest.skip(reason)
     plain = tmp_path / "plain"
@@ -130,9 +128,7 @@ def test_program(
 @every_toolchain
 def test_library(name: str, toolchains: dict[str, Toolchain], bulk: Path, main: Path, tmp_path: Path) -> None:
     """Linked against, and opened with dlopen."""
-    toolchain = toolchains[name]
-    if missing := toolchain.missing():
-        pytest.skip(f"{missing} is not installed")
+    toolchain = toolchains[name].needed()
     library = tmp_path / "libbulk.so"
     run(toolchain.cc, *toolchain.flags, "-shared", bulk, PLAIN, "-Wl,-soname,libbulk.so", "-o", library, check=True)
     run("gcc", main, library, "-o", tmp_path / "user", check=True)
@@ -187,9 +183,7 @@ def test_two_texts(
     name: str, kind: str, toolchains: dict[str, Toolchain], bulk: Path, main: Path, tmp_path: Path
 ) -> None:
     """Code aligned to more than a page: GNU ld gives it a segment of its own, behind the one of the PLT."""
-    toolchain = toolchains[name]
-    if missing := toolchain.missing():
-        pytest.skip(f"{missing} is not installed")
+    toolchain = toolchains[name].needed()
     (tmp_path / "aligned.s").write_text('.text\n.balign 0x8000\nret\n.section .note.GNU-stack,"",@progbits\n')
     plain = tmp_path / "plain"
     words = (main, bulk, tmp_path / "aligned.s", *KINDS[kind], PLAIN, "-o", plain)
@@ -259,8 +253,7 @@ def test_aarch64(linker: str, kind: str, tmp_path: Path) -> None:
         "lld19": ("-fuse-ld=lld", f"-B{LLVM['lld19']}"),
         "mold": ("-B/usr/libexec/mold",),
     }[linker]
-    if missing := lacking(AARCH64, *words):
-        pytest.skip(f"{missing} is not installed")
+    need_compiler(AARCH64, *words)
     (tmp_path / "main.c").write_text(MAIN)
     bulk = bulk_object(tmp_path, compiler=AARCH64)
     run(AARCH64, *words, kind, tmp_path / "main.c", bulk, "-o", tmp_path / "plain", check=True)
@@ -643,9 +636,7 @@ def test_json(plain: Path, tmp_path: Path) -> None:
 
 
 def test_json_of_contents_that_move(toolchains: dict[str, Toolchain], bulk: Path, main: Path, tmp_path: Path) -> None:
-    toolchain = toolchains["gcc-lld19"]
-    if missing := toolchain.missing():
-        pytest.skip(f"{missing} is not installed")
+    toolchain = toolchains["gcc-lld19"].needed()
     run(toolchain.cc, *toolchain.flags, main, bulk, PLAIN, "-o", tmp_path / "plain", check=True)
     (done,) = json_of("fix-1", tmp_path / "plain", "-o", tmp_path / "out")["files"]
     old, new = (tmp_path / "plain").read_bytes(), (tmp_path / "out").read_bytes()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import HUGEALIGN, Toolchain, environment, run
+from tests.support import HUGEALIGN, Toolchain, environment, need, run
 
 LINKERS = (
     "gcc-bfd",
@@ -31,9 +31,7 @@ int main(int argc, char **argv) { return outer(argc - 1) != argc; }
 @pytest.fixture(params=LINKERS)
 def programs(request: pytest.FixtureRequest, toolchains: dict[str, Toolchain], bulk: Path, tmp_path: Path) -> Path:
     """A directory with ``plain/program`` and ``fixed/program``, each beside the same separate debug file."""
-    toolchain = toolchains[request.param]
-    if missing := toolchain.missing():
-        pytest.skip(f"{missing} is not installed")
+    toolchain = toolchains[request.param].needed()
     (tmp_path / "main.c").write_text(_SOURCE)
     whole, plain, fixed = tmp_path / "whole", tmp_path / "plain", tmp_path / "fixed"
     plain.mkdir()
@@ -57,8 +55,7 @@ def address(programs: Path) -> str:
 
 @pytest.mark.parametrize("tool", ["addr2line", "eu-addr2line", "llvm-symbolizer-19"])
 def test_addresses_have_lines(tool: str, programs: Path) -> None:
-    if not shutil.which(tool):
-        pytest.skip(f"{tool} is not installed")
+    need(tool)
     options = ("--obj=program",) if tool.startswith("llvm") else ("-f", "-e", "program")
     words = (tool, *options, address(programs))
     plain, fixed = (run(*words, cwd=programs / kind, check=True).stdout for kind in ("plain", "fixed"))
@@ -74,8 +71,7 @@ def stack(text: str) -> list[str]:
 
 def test_gdb(programs: Path) -> None:
     """Breakpoint, backtrace, a variable; a core file, and the backtrace in it."""
-    if not shutil.which("gdb"):
-        pytest.skip("gdb is not installed")
+    need("gdb")
     commands = ("break inner", "run 1", "bt", "print x", "delete", "next", "next", "info line")
     words = [word for command in commands for word in ("-ex", command)]
     kinds = programs / "plain", programs / "fixed"
@@ -93,9 +89,7 @@ def test_gdb(programs: Path) -> None:
 
 
 def test_eu_stack_of_a_core(programs: Path) -> None:
-    for tool in ("gdb", "eu-stack"):
-        if not shutil.which(tool):
-            pytest.skip(f"{tool} is not installed")
+    need("gdb", "eu-stack")
     seen = []
     for kind in ("plain", "fixed"):
         made = ("-ex", "run 1 2", "-ex", "generate-core-file core")
@@ -110,8 +104,7 @@ def test_eu_stack_of_a_core(programs: Path) -> None:
 @pytest.mark.parametrize("symbols", ["inside", "separate"])
 def test_perf(symbols: str, programs: Path) -> None:
     """Samples have the names of functions, the stack is unwound by the tables of the file."""
-    if not shutil.which("perf"):
-        pytest.skip("perf is not installed")
+    need("perf")
     if symbols == "inside":
         shutil.copy(programs / "whole", programs / "plain" / "program")
         run(HUGEALIGN, "fix", programs / "whole", "-o", programs / "fixed" / "program", check=True)

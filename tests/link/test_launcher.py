@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import BIN, HUGEALIGN, Elf, environment, run
+from tests.support import BIN, HUGEALIGN, Elf, environment, need, run
 
 GOOD = '#include <stdio.h>\nint main(int argc, char **argv) { (void)argv; printf("%d\\n", argc); return argc - 1; }\n'
 #: Forms of calling a compiler, as a user would type them; every file in the directory is compared afterwards.
@@ -117,8 +117,7 @@ def first_difference(one: object, other: object) -> str:
     "compiler", [name if name in ALWAYS else pytest.param(name, marks=pytest.mark.matrix) for name in COMPILERS]
 )
 def test_same_as_the_bare_compiler(compiler: str, tmp_path: Path) -> None:
-    if not shutil.which(compiler):
-        pytest.skip(f"{compiler} is not installed")
+    need(compiler)
     differences = []
     for name, words in FORMS.items():
         bare = outcome([compiler, *split(words)], prepare(tmp_path / "work"))
@@ -134,8 +133,7 @@ def test_same_as_the_bare_compiler(compiler: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("compiler", ONE_WORD)
 def test_one_word_commands(compiler: str, tmp_path: Path) -> None:
-    if not shutil.which(compiler):
-        pytest.skip(f"{compiler} is not installed")
+    need(compiler)
     bare = outcome([compiler, "-c", "good.c"], prepare(tmp_path / "work"))
     assert outcome([str(BIN / f"hugealign-{compiler}"), "-c", "good.c"], prepare(tmp_path / "work")) == bare
 
@@ -396,8 +394,7 @@ def test_no_file_of_the_profile(tmp_path: Path) -> None:
 @pytest.mark.parametrize("compiler", ["gcc", "clang-14", "clang-19"])
 def test_an_order_means_nothing_to_an_assembler(compiler: str, words: str, tmp_path: Path) -> None:
     """Linux asks `clang -Werror -c -x assembler -` what the assembler knows."""
-    if not shutil.which(compiler):
-        pytest.skip(f"{compiler} is not installed")
+    need(compiler)
     order = tmp_path / "server.order"
     order.write_text("# hugealign.order/1\nmain\n")
     for name in ("one.asm", "one.s"):

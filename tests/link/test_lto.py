@@ -1,11 +1,10 @@
 """Link-time optimisation: each driver's own linker and plugin, partitions, fat objects, ThinLTO with a cache."""
 
-import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.support import HUGEALIGN, SRC, Elf, run
+from tests.support import HUGEALIGN, SRC, Elf, need, run
 
 FORMS = {
     "gcc": ("g++", "-flto"),
@@ -26,8 +25,7 @@ FORMS = {
 @pytest.mark.parametrize("mode", ["-pie", "-static"])
 def test_program(form: str, mode: str, bulk: Path, tmp_path: Path) -> None:
     words = FORMS[form]
-    if not shutil.which(words[0]):
-        pytest.skip(f"{words[0]} is not installed")
+    need(words[0])
     run(*words, "-O2", "-fPIE", "-c", SRC / "features.cc", "-o", tmp_path / "features.o", check=True)
     link = (*words, "-O2", mode, tmp_path / "features.o", bulk, "-o", tmp_path / "out")
     plain = run(*link)
@@ -43,8 +41,7 @@ def test_program(form: str, mode: str, bulk: Path, tmp_path: Path) -> None:
 def test_thin_lto_cache(version: str, bulk: Path, tmp_path: Path) -> None:
     """The second link takes its code from the cache, and is laid out as the first."""
     compiler = f"clang-{version}"
-    if not shutil.which(compiler):
-        pytest.skip(f"{compiler} is not installed")
+    need(compiler)
     words = (compiler, "-flto=thin", "-fuse-ld=lld", f"-Wl,--thinlto-cache-dir={tmp_path / 'cache'}")
     run(*words, "-O2", "-c", SRC / "relro.c", "-o", tmp_path / "main.o", check=True)
     contents = []

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import BIN, HUGEALIGN, LLVM, ROOT, Elf, environment, lacking, run
+from tests.support import BIN, HUGEALIGN, LLVM, ROOT, Elf, environment, need, need_compiler, run
 
 SHIMS = ROOT / "hugealign" / "libexec"
 WHO = "#!/bin/sh\necho FAKE >&2\nexit 9\n"
@@ -26,12 +26,6 @@ def linker_of(*words: str | Path, cwd: Path, **settings: Any) -> str:
 def work(tmp_path: Path) -> Path:
     (tmp_path / "main.c").write_text("int main(void) { return 0; }\n")
     return tmp_path
-
-
-def need(*tools: str) -> None:
-    for tool in tools:
-        if not shutil.which(tool):
-            pytest.skip(f"{tool} is not installed")
 
 
 @pytest.mark.parametrize(
@@ -54,8 +48,7 @@ def need(*tools: str) -> None:
     ],
 )
 def test_real_linkers(words: str, expected: str, work: Path) -> None:
-    if missing := lacking(*words.replace("-B ", "-B").split()):
-        pytest.skip(f"{missing} is not installed")
+    need_compiler(*words.replace("-B ", "-B").split())
     if "/" in expected and not Path(expected).exists():
         pytest.skip(f"{expected} is not installed")
     found = linker_of(*words.split(), "main.c", "-o", "main", cwd=work)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.link.bulk import MAIN
-from tests.support import HUGEALIGN, environment, lacking, run
+from tests.support import HUGEALIGN, environment, need_compiler, run
 
 #: Shell commands, with %s for the compiler; each gives or starts a pipe.
 LINKS = {
@@ -36,8 +36,7 @@ def work(tmp_path: Path, bulk: Path) -> Path:
 @pytest.mark.parametrize("compiler", ["gcc", "gcc -fuse-ld=gold", "clang-19 -fuse-ld=lld", "gcc -fuse-ld=mold"])
 @pytest.mark.parametrize("link", LINKS)
 def test_a_pipe_is_read_once(link: str, compiler: str, work: Path) -> None:
-    if missing := lacking(*compiler.split()):
-        pytest.skip(f"{missing} is not installed")
+    need_compiler(*compiler.split())
 
     def linked(front: str, limit: int) -> tuple[int, str]:
         for name in ("f", "out"):

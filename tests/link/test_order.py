@@ -10,7 +10,7 @@ from hugealign import orderfile
 from hugealign.elf.image import read_file
 from hugealign.elf.notes import BuildNote, read_notes
 from hugealign.orderfile import Entry, OrderFile, write
-from tests.support import HUGEALIGN, LLVM, Elf, Toolchain, environment, lacking, run
+from tests.support import HUGEALIGN, LLVM, Elf, Toolchain, environment, need, need_compiler, run
 
 MODES = {"pie": ("-pie",), "no-pie": ("-no-pie",), "static": ("-static",), "shared": ("-shared",)}
 #: Functions of one file each: exceptions, COMDAT (inline_), IFUNC, a constructor, two statics of one name.
@@ -190,9 +190,7 @@ def test_stubs_for_indirect_branch_tracking(
     tmp_path: Path,
 ) -> None:
     """Calls then go through `.plt.sec`; LLD says of each object that it was not compiled for it."""
-    toolchain = toolchains[name]
-    if missing := toolchain.missing():
-        pytest.skip(f"{missing} is not installed")
+    toolchain = toolchains[name].needed()
     words = (toolchain.cxx, *toolchain.flags, "-Wl,-z,force-ibt", *objects[toolchain.cxx], bulk, "-o", tmp_path / "out")
     run(HUGEALIGN, f"--profile={profile}", *words, check=True)
     stubs = [s for s in read_file(str(tmp_path / "out")).sections if s.name.startswith(".plt")]
@@ -204,9 +202,7 @@ def test_stubs_for_indirect_branch_tracking(
 
 
 def test_clang_and_gold(objects: dict[str, list[Path]], profile: Path, bulk: Path, tmp_path: Path) -> None:
-    toolchain = Toolchain("clang19-gold", "clang-19", ("-fuse-ld=gold",))
-    if missing := toolchain.missing():
-        pytest.skip(f"{missing} is not installed")
+    toolchain = Toolchain("clang19-gold", "clang-19", ("-fuse-ld=gold",)).needed()
     test_listed_functions_lie_first("pie", toolchain, objects, profile, bulk, tmp_path)
 
 
@@ -220,9 +216,7 @@ def test_local_of_the_named_file(
     tmp_path: Path,
 ) -> None:
     """Of two statics of one name GNU ld, mold and lld place the one from two.cc; gold places both."""
-    toolchain = toolchains[name]
-    if missing := toolchain.missing():
-        pytest.skip(f"{missing} is not installed")
+    toolchain = toolchains[name].needed()
     words = (toolchain.cxx, *toolchain.flags, *objects[toolchain.cxx], bulk, "-o", tmp_path / "out")
     run(HUGEALIGN, f"--profile={profile}", *words, check=True)
     found = symbols(tmp_path / "out")
@@ -240,9 +234,7 @@ def test_local_of_a_unit_of_rustc(
     name: str, toolchains: dict[str, Toolchain], objects: dict[str, list[Path]], bulk: Path, tmp_path: Path
 ) -> None:
     """Its object is named after the crate, too; the symbol of the source file says the unit alone."""
-    toolchain = toolchains[name]
-    if missing := toolchain.missing():
-        pytest.skip(f"{missing} is not installed")
+    toolchain = toolchains[name].needed()
     units = [tmp_path / f"crate-1f.crate.2e-cgu.{number}.rcgu.o" for number, _ in enumerate(objects["g++"])]
     for path, unit in zip(objects["g++"], units, strict=True):
         shutil.copyfile(path, unit)
@@ -264,9 +256,7 @@ def test_identical_code_folding(
     bulk: Path,
     tmp_path: Path,
 ) -> None:
-    toolchain = toolchains[name]
-    if missing := toolchain.missing():
-        pytest.skip(f"{missing} is not installed")
+    toolchain = toolchains[name].needed()
     words = (*toolchain.flags, "-Wl,--icf=all,--gc-sections", *objects["g++"], bulk, "-o", tmp_path / "out")
     run(HUGEALIGN, f"--profile={profile}", "g++", *words, check=True)
     note, found = note_of(tmp_path / "out"), symbols(tmp_path / "out")
@@ -312,8 +302,7 @@ LTO: dict[str, tuple[str, str, tuple[str, ...]]] = {
 @pytest.mark.parametrize("form", LTO)
 def test_link_time_optimisation(form: str, profile: Path, bulk: Path, tmp_path: Path) -> None:
     compiler, flag, more = LTO[form]
-    if missing := lacking(compiler, *more):
-        pytest.skip(f"{missing} is not installed")
+    need_compiler(compiler, *more)
     for name, text in SOURCES.items():
         (tmp_path / name).write_text(text)
         words = (compiler, "-O1", flag, "-c", name, "-o", f"{name}.o")
@@ -342,8 +331,7 @@ def test_link_time_optimisation(form: str, profile: Path, bulk: Path, tmp_path: 
 )
 def test_aarch64(flags: tuple[str, ...], tmp_path: Path) -> None:
     compiler = "aarch64-linux-gnu-gcc"
-    if missing := lacking(compiler, *flags):
-        pytest.skip(f"{missing} is not installed")
+    need_compiler(compiler, *flags)
     names = [f"f{n}" for n in range(300)]
     order = tmp_path / "f.order"
     wanted = ["f200", "main", "f3", "f100"]
@@ -381,9 +369,7 @@ LEFT_OUT = {
 @pytest.mark.parametrize("name", ["gcc-bfd", "gcc-lld14", "gcc-lld19", "gcc-gold"])
 def test_hostile_names(name: str, toolchains: dict[str, Toolchain], bulk: Path, tmp_path: Path) -> None:
     """Names that mean something to scripts, shells or patterns are placed as they are, or not at all."""
-    toolchain = toolchains[name]
-    if missing := toolchain.missing():
-        pytest.skip(f"{missing} is not installed")
+    toolchain = toolchains[name].needed()
     parts = [
         f'.section ".text.{n}","ax",@progbits\n.globl "{n}"\n.type "{n}",@function\n"{n}": mov $1, %eax\n ret\n'
         for n in ("plain", *HOSTILE, "other")
@@ -488,8 +474,7 @@ FORMS = {
 @pytest.mark.parametrize("form", FORMS)
 def test_a_compiler_cache(form: str, profile: Path, tmp_path: Path) -> None:
     """An object of a build without the profile is not to be taken for one of a build with it."""
-    if not shutil.which("ccache"):
-        pytest.skip("ccache is not installed")
+    need("ccache")
     (tmp_path / "a.c").write_text("int alpha(int x) { return x; }\n")
     front, settings, right = FORMS[form]
     words = (*front.format(hugealign=HUGEALIGN).split(), "-c", "a.c", "-o", "a.o")
@@ -511,8 +496,7 @@ def test_a_relative_profile_holds_in_other_directories(profile: Path, tmp_path: 
 
 def in_one_piece(toolchain: Toolchain, directory: Path) -> tuple[object, ...]:
     """The compiler's words for a link of objects that were compiled without -ffunction-sections."""
-    if missing := toolchain.missing():
-        pytest.skip(f"{missing} is not installed")
+    toolchain.needed()
     for source, text in SOURCES.items():
         (directory / source).write_text(text)
         run(toolchain.cxx, "-O1", "-fPIC", "-c", source, cwd=directory, check=True)
@@ -597,8 +581,7 @@ def test_fill_in_one_piece_is_no_hot_function(tmp_path: Path) -> None:
 
 def test_a_piece_for_aarch64(tmp_path: Path) -> None:
     compiler = "aarch64-linux-gnu-gcc"
-    if not shutil.which(compiler):
-        pytest.skip(f"{compiler} is not installed")
+    need(compiler)
     (tmp_path / "x.order").write_text("# hugealign.order/1\nwarm\nmain\n")
     (tmp_path / "cold.c").write_text("int cold_(int x) { return x; }\n")
     (tmp_path / "warm.c").write_text("int warm(int x) { return x + 1; }\nint beside(int x) { return x + 2; }\n")
@@ -628,8 +611,7 @@ MOLD = ("-fuse-ld=mold",)
 
 def test_mold_reads_copies(objects: dict[str, list[Path]], profile: Path, bulk: Path, tmp_path: Path) -> None:
     """Of objects and archives' members, also behind a response file; the inputs stay, and reports name them."""
-    if not shutil.which("mold"):
-        pytest.skip("mold is not installed")
+    need("mold")
     one, two = (shutil.copy(path, tmp_path) for path in objects["g++"])
     run("ar", "rc", tmp_path / "lib two.a", bulk, two, check=True)
     inputs = [one, tmp_path / "lib two.a"]
@@ -649,8 +631,7 @@ def test_mold_reads_copies(objects: dict[str, list[Path]], profile: Path, bulk: 
 
 
 def test_errors_of_mold_name_the_inputs(profile: Path, bulk: Path, tmp_path: Path) -> None:
-    if not shutil.which("mold"):
-        pytest.skip("mold is not installed")
+    need("mold")
     (tmp_path / "bad.c").write_text(
         "int nowhere(void); int alpha(void) { return nowhere(); } int main(void) { return alpha(); }\n"
     )
@@ -662,8 +643,7 @@ def test_errors_of_mold_name_the_inputs(profile: Path, bulk: Path, tmp_path: Pat
 
 
 def test_mold_cannot_order_what_is_yet_to_be_compiled(profile: Path, bulk: Path, tmp_path: Path) -> None:
-    if not shutil.which("mold"):
-        pytest.skip("mold is not installed")
+    need("mold")
     for name, text in SOURCES.items():
         (tmp_path / name).write_text(text)
     words = ("g++", *MOLD, "-flto", *SOURCES, bulk, "-o", "out")
@@ -675,8 +655,7 @@ def test_mold_cannot_order_what_is_yet_to_be_compiled(profile: Path, bulk: Path,
 
 def test_mold_with_more_functions_than_sections(bulk: Path, tmp_path: Path) -> None:
     """Parts of the order become output sections: those are in order, and what ran lies before what did not."""
-    if not shutil.which("mold"):
-        pytest.skip("mold is not installed")
+    need("mold")
     names = [f"f{n}" for n in range(1000)]
     order = [names[n * 617 % 1000] for n in range(900)]
     lines = [f"{name}\tsamples=1" if n < 640 else f"{name}\tkind=fill" for n, name in enumerate(order)]
@@ -817,8 +796,7 @@ def test_verify_holds_a_file_against_its_note(
 @pytest.mark.parametrize("linker", ["bfd", "gold", "mold"])
 def test_functions_that_the_compiler_made_one(linker: str, bulk: Path, tmp_path: Path) -> None:
     """GCC's section of them is named after any of them, and the program's symbols may have another first."""
-    if not shutil.which(f"ld.{linker}"):
-        pytest.skip(f"ld.{linker} is not installed")
+    need(f"ld.{linker}")
     classes = range(12)
     code = [f"struct S{n} {{ virtual int one(int); virtual int two(int); }};\n" for n in classes]
     code += [f"int S{n}::{name}(int x) {{ return x * 7919 + {n}; }}\n" for n in classes for name in ("one", "two")]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.link.bulk import bulk_source
-from tests.support import HUGEALIGN, SRC, Elf, run
+from tests.support import HUGEALIGN, SRC, Elf, need, run
 
 FUNCTIONS = 600
 #: What ``own_sum`` and ``big_sum`` add up to.
@@ -16,9 +16,7 @@ SUM = FUNCTIONS * (FUNCTIONS - 1) // 2
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of the unpacked packages, each under its name, beside the packages and the log of the build."""
-    for tool in ("dpkg-buildpackage", "dh", "dwz"):
-        if not shutil.which(tool):
-            pytest.skip(f"{tool} is not installed")
+    need("dpkg-buildpackage", "dh", "dwz")
     directory = tmp_path_factory.mktemp("package")
     source = directory / "source"
     shutil.copytree(SRC / "package", source)
@@ -62,8 +60,7 @@ def test_program_runs(packages: Path) -> None:
 @pytest.mark.parametrize("name", ["program", "libbig1"])
 def test_debug_symbols_fit(name: str, packages: Path, tmp_path: Path) -> None:
     """dh_strip puts them into a package of their own, under the build ID; together they are the program again."""
-    if not shutil.which("eu-unstrip"):
-        pytest.skip("eu-unstrip is not installed")
+    need("eu-unstrip")
     stripped = packages / "program/usr/bin/program" if name == "program" else library_of(packages)
     notes = run("readelf", "-n", stripped, check=True).stdout
     build_id = notes.partition("Build ID: ")[2].split()[0]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.link.bulk import MAIN
-from tests.support import BIN, HUGEALIGN, LLVM, Elf, run
+from tests.support import BIN, HUGEALIGN, LLVM, Elf, need, run
 
 FRONTS = [
     "env A=1",
@@ -103,8 +103,7 @@ def test_no_linker_at_the_path(option: str, work: Path) -> None:
 @pytest.mark.parametrize("compiler", ["gcc", "g++", "cc", "c++", "clang", "clang++"])
 def test_a_quoted_cc(compiler: str, work: Path) -> None:
     """CPython's configure asks `"$CC" -v --help` for -fwrapv: with CC="hugealign gcc", one word with a space in it."""
-    if not shutil.which(compiler):
-        pytest.skip(f"{compiler} is not installed")
+    need(compiler)
     quoted = f"hugealign {compiler}"
     assert shutil.which(quoted, path=BIN)
     plain, done = run(compiler, "-v", "--help"), run("sh", "-c", '"$1" -v --help', "sh", quoted)

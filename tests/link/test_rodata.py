@@ -123,8 +123,7 @@ def test_unknown_segments_are_refused(constants: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("linker", ["gcc-bfd", "gcc-lld14", "gcc-lld19", "gcc-mold"])
 def test_without_eh_frame(linker: str, toolchains: dict[str, Toolchain], tmp_path: Path) -> None:
     """What the scripts insert after is a place also where there is nothing."""
-    if missing := toolchains[linker].missing():
-        pytest.skip(f"{missing} is not installed")
+    toolchains[linker].needed()
     source = tmp_path / "bare.s"
     source.write_text(
         ".globl _start\n.text\n_start: mov $60,%eax\nxor %edi,%edi\nsyscall\n.fill 3000000,1,0xcc\n.section .rodata\n"
@@ -185,9 +184,7 @@ def test_with_an_order(bulk: Path, tmp_path: Path) -> None:
 def test_finished_file(
     level: str, linker: str, toolchains: dict[str, Toolchain], constants: Path, bulk: Path, tmp_path: Path
 ) -> None:
-    toolchain = toolchains[linker]
-    if missing := toolchain.missing():
-        pytest.skip(f"{missing} is not installed")
+    toolchain = toolchains[linker].needed()
     plain, fixed, undone = tmp_path / "plain", tmp_path / "fixed", tmp_path / "undone"
     run(toolchain.cc, *toolchain.flags, constants, bulk, "-o", plain, check=True)
     words = ("fix", "--segments=text,rodata", f"--level={level}", "--format=json")

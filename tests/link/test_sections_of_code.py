@@ -1,13 +1,12 @@
 """Code that compilers split and sort into sections of its own: hot, cold, startup, one per function or basic block."""
 
-import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.link import test_situations
 from tests.link.test_situations import as_plain
-from tests.support import SRC, Elf, Toolchain, run
+from tests.support import SRC, Elf, Toolchain, need, run
 
 work = test_situations.work
 
@@ -15,10 +14,7 @@ CLANG = ("clang19-lld19", "clang19-bfd", "clang19-mold")
 
 
 def chosen(toolchains: dict[str, Toolchain], name: str) -> Toolchain:
-    toolchain = toolchains[name]
-    if missing := toolchain.missing():
-        pytest.skip(f"{missing} is not installed")
-    return toolchain
+    return toolchains[name].needed()
 
 
 def input_sections(path: Path) -> set[str]:
@@ -28,8 +24,7 @@ def input_sections(path: Path) -> set[str]:
 def profile(toolchain: Toolchain, work: Path, *words: str) -> Path:
     """Run parts.c instrumented by clang, and return the profile."""
     tool = f"/usr/lib/llvm-{toolchain.cc.rpartition('-')[2]}/bin/llvm-profdata"
-    if not shutil.which(tool):
-        pytest.skip(f"{tool} is not installed")
+    need(tool)
     run(toolchain.cc, "-O2", "-fprofile-generate", SRC / "parts.c", *words, "-o", "instrumented", cwd=work, check=True)
     run(work / "instrumented", cwd=work, check=True, LLVM_PROFILE_FILE=str(work / "raw.profraw"))
     run(tool, "merge", "raw.profraw", "-o", "profile", cwd=work, check=True)

@@ -1,13 +1,12 @@
 """The stranger links that real builds make, each over every linker: as the plain link in everything but the layout."""
 
 import re
-import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.link.bulk import MAIN, bulk_object, bulk_source
-from tests.support import HUGEALIGN, Elf, Toolchain, run
+from tests.support import HUGEALIGN, Elf, Toolchain, need, run
 
 START = (
     '__asm__(".globl _start\\n_start: xor %ebp, %ebp; and $-16, %rsp; call big_sum; xor %edi, %edi; '
@@ -178,8 +177,7 @@ def test_split_stack(work: Path, bulk: Path) -> None:
     "mode", [(), ("-static",), ("-static-pie",), ("-shared",)], ids=lambda m: " ".join(m) or "dynamic"
 )
 def test_musl(mode: tuple[str, ...], work: Path, bulk: Path) -> None:
-    if not shutil.which("musl-gcc"):
-        pytest.skip("musl-gcc is not installed")
+    need("musl-gcc")
     words = ("-fPIC", *mode, bulk) if mode == ("-shared",) else (*mode, "main.c", bulk)
     as_plain(Toolchain("musl-bfd", "musl-gcc", ()), work, *words, runs=mode != ("-shared",))
 

@@ -10,7 +10,7 @@ import pytest
 from hugealign.elf.image import EM_X86_64
 from hugealign.elf.objectfile import pad_object
 from tests.link.bulk import bulk_object
-from tests.support import HUGEALIGN, ROOT, Elf, Toolchain, environment, run
+from tests.support import HUGEALIGN, ROOT, Elf, Toolchain, environment, need, run
 
 LINKERS = ("gcc-bfd", "gcc-lld14", "gcc-lld19", "clang19-lld19", "gcc-mold")
 FUNCTIONS = 4500  # more than 4 MiB
@@ -24,10 +24,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(params=LINKERS)
 def linker(request: pytest.FixtureRequest, toolchains: dict[str, Toolchain]) -> Toolchain:
-    toolchain = toolchains[request.param]
-    if missing := toolchain.missing():
-        pytest.skip(f"{missing} is not installed")
-    return toolchain
+    return toolchains[request.param].needed()
 
 
 @pytest.fixture
@@ -151,8 +148,7 @@ def test_pad_object_is_what_the_generator_writes() -> None:
 
 def test_an_output_on_stdout(main: Path, large: Path, tmp_path: Path) -> None:
     """LLD writes the program to stdout for ``-o -``, where the messages of a started link go to stderr."""
-    if not shutil.which("clang-19"):
-        pytest.skip("clang-19 is not installed")
+    need("clang-19")
 
     def linked(*front: object) -> bytes:
         words = [*map(str, front), "clang-19", "-fuse-ld=lld", str(main), str(large), "-o", "-"]

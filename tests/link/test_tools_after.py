@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import HUGEALIGN, Elf, Toolchain, run
+from tests.support import HUGEALIGN, Elf, Toolchain, need, run
 
 LINKERS = ("gcc-bfd", "gcc-lld14", "gcc-lld19", "gcc-mold", "gcc-gold")
 #: Commands that read {i} and write {o}.
@@ -52,9 +52,7 @@ def made(
 
     def make(name: str) -> Path:
         if name not in programs:
-            toolchain = toolchains[name]
-            if missing := toolchain.missing():
-                pytest.skip(f"{missing} is not installed")
+            toolchain = toolchains[name].needed()
             program = directory / name
             words = (features, bulk, directory / "debug.o", "-Wl,-rpath,/no/such/path", "-o", program)
             run(HUGEALIGN, toolchain.cxx, *toolchain.flags, *words, check=True)
@@ -72,8 +70,7 @@ def test_layout_survives(name: str, tool: str, made: Callable[[str], Path], tmp_
     needed = line.split("&& ")[1].split()[0] if line.startswith("cp {i} {o} && ") else line.split()[0]
     if tool == "cpio":
         needed = tool
-    if not shutil.which(needed):
-        pytest.skip(f"{needed} is not installed")
+    need(needed)
     shutil.copy(program, tmp_path / "in")
     output = tmp_path / "out"
     line = line.format(i=f"'{tmp_path}/in'", o=f"'{output}'", d=f"'{tmp_path}'")

@@ -24,6 +24,7 @@ from hugealign.process import instructions
 from hugealign.process.advice import Adviser
 from hugealign.process.pagemap import State
 from tests.live.programs import ROOT, WINDOW, chill, hugealign
+from tests.support import need
 
 SCHEMA = json.loads((ROOT / "hugealign" / "live" / "adapt-1.schema.json").read_text(encoding="utf-8"))
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
@@ -330,8 +331,7 @@ def test_no_window_takes_long_and_nobody_waits(arena: Path) -> None:
 @contextlib.contextmanager
 def runtime(*words: str, ready: float = 4.0, **options: Any) -> Iterator[int]:
     """Run a program that compiles, until it has."""
-    if not shutil.which(words[0]):
-        pytest.skip(f"no {words[0]} here")
+    need(words[0])
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, **options) as child:
         try:
             time.sleep(ready)

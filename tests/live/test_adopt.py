@@ -15,6 +15,7 @@ from tests.live import stock as stocks
 from tests.live.booted import System, booted
 from tests.live.filesystems import MissingError
 from tests.live.programs import Programs, fault_happened, huge_kib, hugealign, running
+from tests.support import need
 
 NAME = "/opt/a b/100% demo"
 UNIT = """\
@@ -314,8 +315,7 @@ def test_in_place_where_the_file_system_can(programs: Programs, stock: Path) -> 
 
 def test_systemd_understands_what_is_written(tmp_path: Path, built: Programs) -> None:
     """Every name that is not refused means itself."""
-    if not shutil.which("systemd-analyze"):
-        pytest.skip("systemd-analyze is not installed")
+    need("systemd-analyze")
     program = tmp_path / "100% $HOME:x"
     shutil.copy(built.good, program)
     written = dropins.texts(dropins.Adoption("demo.service", [str(program)]), "/bin/true")

@@ -19,7 +19,7 @@ from tests.live import filesystems
 from tests.live.filesystems import MissingError
 from tests.live.podman import huge_kib
 from tests.live.programs import ROOT, WINDOW, WINDOWS, Programs
-from tests.support import HUGEALIGN
+from tests.support import HUGEALIGN, need
 
 pytestmark = [pytest.mark.matrix, pytest.mark.timeout(300)]
 ALL = WINDOWS * WINDOW >> 10
@@ -88,8 +88,7 @@ def place(built: Programs) -> Iterator[Path]:
     """Where containerd keeps what it has, with the merged directories of an overlay on ext4, as its images are."""
     if os.geteuid():
         pytest.skip("root is needed")
-    if missing := [name for name in ("containerd", "ctr", "runc") if not shutil.which(name)]:
-        pytest.skip(f"not installed: {', '.join(missing)}")
+    need("containerd", "ctr", "runc")
     work = built.directory / "containerd"
     work.mkdir()
     try:

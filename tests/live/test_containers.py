@@ -18,6 +18,7 @@ from tests.live.booted import debian
 from tests.live.filesystems import MissingError
 from tests.live.podman import Podman, huge_kib
 from tests.live.programs import ROOT, WINDOW, WINDOWS, Programs, hugealign
+from tests.support import need
 from tests.unit.examples.test_containers import manifest
 
 pytestmark = [pytest.mark.matrix, pytest.mark.timeout(900)]
@@ -45,8 +46,7 @@ class Engine(Podman):
 def engine(built: Programs) -> Iterator[Engine]:
     if os.geteuid():
         pytest.skip("root is needed")
-    if missing := [name for name in ("podman", "crun") if not shutil.which(name)]:
-        pytest.skip(f"not installed: {', '.join(missing)}")
+    need("podman", "crun")
     work = built.directory / "containers"
     work.mkdir()
     # In a place of its own: podman wants a name of 50 characters at most.

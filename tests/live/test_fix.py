@@ -17,7 +17,7 @@ import pytest
 from hugealign.errors import HugealignError
 from hugealign.fixing import fix as fixing
 from tests.live.programs import ROOT, WINDOW, Programs, fault_happened, huge_kib, hugealign, running
-from tests.support import HUGEALIGN
+from tests.support import HUGEALIGN, need
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="root is needed")
 
@@ -126,9 +126,7 @@ def test_what_nobody_can_write_to_is_not_promised(place: Path) -> None:
 @needs_root
 def test_privileges_are_kept(place: Path) -> None:
     path = place / "plain"
-    for tool in ("setcap", "setfacl"):
-        if not shutil.which(tool):
-            pytest.skip(f"no {tool}")
+    need("setcap", "setfacl")
     os.chown(path, 1234, 5678)
     subprocess.run(["setcap", "cap_net_raw=ep", path], check=True)
     subprocess.run(["setfacl", "-m", "u:1111:rx", path], check=True)

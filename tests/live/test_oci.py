@@ -17,7 +17,7 @@ from tests.live.booted import debian
 from tests.live.filesystems import MissingError
 from tests.live.podman import Podman, huge_kib
 from tests.live.programs import ROOT, WINDOW, WINDOWS, Programs
-from tests.support import HUGEALIGN
+from tests.support import HUGEALIGN, need
 
 pytestmark = [pytest.mark.matrix, pytest.mark.timeout(900)]
 ALL = WINDOWS * WINDOW >> 10
@@ -51,8 +51,7 @@ class Engine(Podman):
 def engine(built: Programs) -> Iterator[Engine]:
     if os.geteuid():
         pytest.skip("root is needed")
-    if missing := [name for name in ("podman", "crun") if not shutil.which(name)]:
-        pytest.skip(f"not installed: {', '.join(missing)}")
+    need("podman", "crun")
     work = built.directory / "oci"
     work.mkdir()
     # Here podman runs in a mount namespace of its own each time, so the hook finds the store where it would make it.

@@ -22,6 +22,7 @@ from hugealign.pagecache import warming
 from hugealign.pagecache.text import WarmOptions, warm
 from tests.live.programs import ROOT, WINDOW, WINDOWS, Programs, chill, fault_happened, huge_kib, hugealign, running
 from tests.live.test_warm import NOBODY
+from tests.support import need
 
 ALL = WINDOWS * WINDOW >> 10
 WANTED = "hugealign.wanted"
@@ -74,9 +75,7 @@ def test_what_needs_no_copy_is_not_copied(place: Path) -> None:
 @needs_root
 def test_everything_but_the_inode_is_kept(place: Path) -> None:
     path = place / "good"
-    for tool in ("setfacl", "setcap", "chattr"):
-        if not shutil.which(tool):
-            pytest.skip(f"no {tool}")
+    need("setfacl", "setcap", "chattr")
     path.chmod(0o4751)
     os.chown(path, 1234, 4321)
     path.chmod(0o6751)

@@ -19,7 +19,7 @@ from tests.live import stock as stocks
 from tests.live.programs import ROOT, WINDOW, WINDOWS, fault_happened, huge_kib
 from tests.live.stock import USER, command, mounts
 from tests.live.test_bad_input import in_group
-from tests.support import environment
+from tests.support import environment, need
 
 ALL = WINDOWS * WINDOW >> 10
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="root is needed to mount a file system without huge folios")
@@ -224,8 +224,7 @@ def test_program_that_gives_privileges_keeps_them_beside_its_libraries(stock: Pa
 
 
 def test_program_with_capabilities(stock: Path, user: bool) -> None:
-    if not shutil.which("setcap"):
-        pytest.skip("setcap is not installed")
+    need("setcap")
     program = stock / "capable"
     shutil.copy(stock / "state", program)
     subprocess.run(["setcap", "cap_net_bind_service=ep", program], check=True)

@@ -12,6 +12,7 @@ import pytest
 from hugealign.process import processes
 from tests.live import staying
 from tests.live.programs import ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
+from tests.support import need
 
 SYSTEMD = ROOT / "examples" / "systemd"
 
@@ -84,8 +85,7 @@ def test_drop_caches_takes_only_what_nobody_maps(warmed: Path) -> None:
 
 
 def test_systemd_units_are_valid(tmp_path: Path) -> None:
-    if not shutil.which("systemd-analyze"):
-        pytest.skip("systemd-analyze is not installed")
+    need("systemd-analyze")
     shutil.copytree(SYSTEMD, tmp_path, dirs_exist_ok=True)
     drop_in = tmp_path / "mariadb.service.d" / "hugealign.conf"
     (tmp_path / "mariadb.service").write_text("[Service]\nExecStart=/usr/sbin/mariadbd\n", encoding="ascii")

@@ -17,6 +17,7 @@ import pytest
 from tests.live import stock as stocks
 from tests.live.programs import ROOT, WINDOW, WINDOWS, fault_happened, huge_kib, hugealign, running
 from tests.live.stock import USER, command, mounts
+from tests.support import need
 
 ALL = WINDOWS * WINDOW >> 10
 SCHEMA = json.loads((ROOT / "hugealign/stage/stage-1.schema.json").read_text(encoding="utf-8"))
@@ -276,8 +277,7 @@ def test_no_store_is_made_for_nothing(store: Path, stock: Path) -> None:
 
 
 def test_attributes_are_carried(store: Path, program: Path) -> None:
-    if not shutil.which("setfacl"):
-        pytest.skip("setfacl is not installed")
+    need("setfacl")
     subprocess.run(["setfacl", "-m", "u:1234:r-x", program], check=True)
     os.setxattr(program, "trusted.note", b"kept")
     os.utime(program, ns=(1, 2))

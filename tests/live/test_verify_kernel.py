@@ -10,7 +10,6 @@ import ctypes
 import fcntl
 import functools
 import os
-import shutil
 import struct
 import subprocess
 from pathlib import Path
@@ -21,7 +20,7 @@ from hugealign.elf.image import Image, read_file
 from hugealign.elf.windows import align_down, text_windows
 from hugealign.pagecache.warming import warm
 from tests.live.programs import WINDOW, Programs, running
-from tests.support import HUGEALIGN, LLVM, environment, lacking
+from tests.support import HUGEALIGN, LLVM, environment, need, need_compiler
 
 _M = 1 << 20
 # Touches every page of the executable mappings of the file argv[1], which HOST opens first, and waits.
@@ -143,8 +142,7 @@ def directory(programs: Programs) -> Path:
 
 def link(directory: Path, command: str) -> Path:
     words = command.split()
-    if missing := lacking(*words[words[0] == str(HUGEALIGN) :]):
-        pytest.skip(f"{missing} is not installed")
+    need_compiler(*words[words[0] == str(HUGEALIGN) :])
     library = "-shared" in words
     path = directory / ("linked.so" if library else "linked")
     path.unlink(missing_ok=True)
@@ -230,8 +228,7 @@ def compare(directory: Path, path: Path) -> None:
 
 @pytest.mark.parametrize("name", LINKS)
 def test_linked(name: str, directory: Path) -> None:
-    if not shutil.which("gcc"):
-        pytest.skip("no gcc here")
+    need("gcc")
     compare(directory, link(directory, LINKS[name]))
 
 

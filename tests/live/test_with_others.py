@@ -19,7 +19,7 @@ import pytest
 from hugealign.process import processes
 from hugealign.process.pagemap import State
 from tests.live.programs import ROOT, WINDOW, WINDOWS, Programs, hugealign
-from tests.support import HUGEALIGN, environment
+from tests.support import HUGEALIGN, environment, need
 
 FUNCTIONS = 5000
 #: Functions of 1 KiB that BOLT can move: nothing depends on where they are.
@@ -105,12 +105,6 @@ def row(record_property: Callable[[str, object], None]) -> Row:
     return record
 
 
-def needs(*tools: str) -> None:
-    for tool in tools:
-        if not shutil.which(tool):
-            pytest.skip(f"{tool} is not installed")
-
-
 def output(*words: str | Path, **variables: str) -> str:
     done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True, env=os.environ | variables)
     return done.stdout
@@ -179,19 +173,19 @@ def test_preloaded_malloc(subject: Path, row: Row, library: str) -> None:
 
 
 def test_no_randomisation(subject: Path, row: Row) -> None:
-    needs("setarch")
+    need("setarch")
     all_huge(subject, "setarch", "-R")
     row("`setarch -R`", "3 of 3 windows", "the kernel follows `p_align` without randomisation, too")
 
 
 def test_strace(subject: Path, row: Row) -> None:
-    needs("strace")
+    need("strace")
     all_huge(subject, "strace", "-f", "-o", "/dev/null")
     row("`strace -f`", "3 of 3 windows", "the same output")
 
 
 def test_perf(subject: Path, row: Row, tmp_path: Path) -> None:
-    needs("perf")
+    need("perf")
     data = tmp_path / "perf.data"
     record = ("perf", "record", "-q", "-e", "cpu-clock:u", "-F", "5000", "-o")
     try:
@@ -207,7 +201,7 @@ def test_perf(subject: Path, row: Row, tmp_path: Path) -> None:
 
 
 def test_gdb(subject: Path, row: Row) -> None:
-    needs("gdb")
+    need("gdb")
     look = f"!{sys.executable} -m hugealign ps -v {subject.name}"
     # The first time round not all text has been touched.
     commands = ["break work3000", "ignore 1 1", "run", "bt", look, "info symbol $pc", "delete", "continue"]
@@ -227,13 +221,13 @@ def test_gdb(subject: Path, row: Row) -> None:
 # Takes valgrind ten seconds.
 @pytest.mark.matrix
 def test_valgrind(subject: Path, row: Row) -> None:
-    needs("valgrind")
+    need("valgrind")
     assert output("valgrind", "-q", "--error-exitcode=9", subject) == EXPECTED
     row("`valgrind`", "--", "the same output; valgrind runs a translation of the text")
 
 
 def test_systemd_run(subject: Path, row: Row) -> None:
-    needs("systemd-run")
+    need("systemd-run")
     if not Path("/run/systemd/system").is_dir():
         pytest.skip("systemd is not running here")
     all_huge(subject, "systemd-run", "--quiet", "--pipe", "--wait")

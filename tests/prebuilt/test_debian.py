@@ -20,7 +20,7 @@ from tests import debian
 from tests.build.manual import blocks
 from tests.build.projects import program, write
 from tests.prebuilt.__main__ import BUILD
-from tests.support import HUGEALIGN, ROOT, Elf, run
+from tests.support import HUGEALIGN, ROOT, Elf, need, run
 
 BASES = ("localhost/debian:12", "localhost/debian:12-slim")
 ANSWER = "mariadb -N -e 'select concat(\"answer \", 6 * 7)'\n"
@@ -111,8 +111,7 @@ def test_what_is_typed_from_apt_install_to_huge_text(release: str, work: Path) -
 @pytest.fixture
 def buildah(work: Path) -> Iterator[tuple[str, ...]]:
     """The words of a buildah whose storage is below *work*, and has the images of Debian 12 under their names."""
-    if not shutil.which("buildah"):
-        pytest.skip("buildah is not installed")
+    need("buildah")
     words = ("buildah", "--root", str(work / "storage"), "--runroot", str(work / "run"))
     try:
         container = do(*words, "from", "scratch").strip()

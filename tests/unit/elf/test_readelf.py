@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 
 from hugealign.elf.image import read_file
 from hugealign.errors import MalformedElfError
+from tests.support import need
 from tests.unit.elf.test_image import is_elf
 
 _BATCH = 100  # files of one readelf
@@ -108,8 +108,7 @@ def compare(files: list[Path]) -> int:
 
 @pytest.fixture(scope="module")
 def files() -> list[Path]:
-    if not shutil.which("readelf"):
-        pytest.skip("no readelf here")
+    need("readelf")
     return elf_files()
 
 
