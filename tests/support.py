@@ -95,6 +95,9 @@ class Toolchain:
     def linker(self) -> str:
         return self.name.split("-")[-1]
 
+    def command(self, *words: object) -> list[str]:
+        return [str(word) for word in (self.cc, *self.flags, *words)]
+
     def missing(self) -> str | None:
         """The tool that is missing here, or None."""
         version = [f"-B{LLVM[self.linker]}"] if self.linker in LLVM else []

@@ -165,15 +165,11 @@ def test_interrupt_leaves_no_linker_behind(main: Path, bulk: Path, tmp_path: Pat
         str(tmp_path / "out"),
     ]
 
-    def as_in_the_foreground() -> None:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-
     with subprocess.Popen(
         words,
         env=environment(),
         start_new_session=True,
         stderr=subprocess.PIPE,
-        preexec_fn=as_in_the_foreground,  # noqa: PLW1509
     ) as process:
         while not (tmp_path / "started").exists() or not (tmp_path / "started").read_text().strip():
             assert process.poll() is None

@@ -26,10 +26,6 @@ def linker(request: pytest.FixtureRequest, toolchains: dict[str, Toolchain]) -> 
     return toolchains[request.param].needed()
 
 
-def command(linker: Toolchain, *words: object) -> list[str]:
-    return [str(word) for word in (linker.cc, *linker.flags, *words)]
-
-
 def assert_good(output: Path, linker: Toolchain) -> None:
     assert Elf(output).faults(exact=linker.linker != "gold") == []
     assert run(output).returncode == 0
@@ -49,7 +45,7 @@ def test_existing_outputs(linker: Toolchain, main: Path, bulk: Path, tmp_path: P
         sleeper = subprocess.Popen([directory / "running", "60"])
         seen = {}
         for name in ("symlink", "hard", "read-only", "running"):
-            done = run(*wrap, *command(linker, main, bulk, "-o", directory / name))
+            done = run(*wrap, *linker.command(main, bulk, "-o", directory / name))
             seen[name] = (done.returncode, done.stderr.replace(str(directory), ""), (directory / name).is_symlink())
         seen["other-hard"] = (0, "", (directory / "other-hard").read_bytes() == b"old")
         sleeper.kill()
@@ -75,7 +71,7 @@ def test_reports_name_files_that_are_there(
     inputs = [shutil.copy(path, directory) for path in (main, bulk)]
     reports = ("-Wl,-Map=out.map", "-Wl,--dependency-file=out.d")
     profile = ["--profile=an order"] if ordered else []
-    words = command(linker, *inputs, *reports, "-o", "out")
+    words = linker.command(*inputs, *reports, "-o", "out")
     done = run(HUGEALIGN, *profile, *words, cwd=tmp_path, HUGEALIGN_PAD_THRESHOLD="65K")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     dependencies, map_ = ((tmp_path / name).read_text() for name in ("out.d", "out.map"))
@@ -97,7 +93,7 @@ def test_a_map_named_after_the_output(map_: str, written: str, main: Path, bulk:
 
 
 def test_dev_null(linker: Toolchain, main: Path, bulk: Path) -> None:
-    words = command(linker, main, bulk, "-o", "/dev/null")
+    words = linker.command(main, bulk, "-o", "/dev/null")
     plain, wrapped = run(*words), run(HUGEALIGN, *words)
     assert (wrapped.returncode, wrapped.stderr) == (plain.returncode, plain.stderr)
     assert not Path("/dev/null").is_file()
@@ -105,7 +101,7 @@ def test_dev_null(linker: Toolchain, main: Path, bulk: Path) -> None:
 
 def test_directory_that_cannot_be_written(linker: Toolchain, main: Path, bulk: Path, tmp_path: Path) -> None:
     for output in (tmp_path / "no" / "such" / "out", Path("/proc/out"), tmp_path):
-        words = command(linker, main, bulk, "-o", output)
+        words = linker.command(main, bulk, "-o", output)
         plain, wrapped = run(*words), run(HUGEALIGN, *words)
         assert plain.returncode != 0
         said = [re.sub(_MOLDS, "TEMPORARY", done.stderr) for done in (plain, wrapped)]
@@ -115,7 +111,7 @@ def test_directory_that_cannot_be_written(linker: Toolchain, main: Path, bulk: P
 def test_file_size_limit(linker: Toolchain, main: Path, bulk: Path, tmp_path: Path) -> None:
     """ulimit -f between the plain size and the padded one: the plain link is done instead, or fails as it would."""
     limited = f"ulimit -f {3600 * 2}; exec "  # sh counts blocks of 512 bytes
-    words = " ".join(f"'{word}'" for word in command(linker, main, bulk, "-o", tmp_path / "out"))
+    words = " ".join(f"'{word}'" for word in linker.command(main, bulk, "-o", tmp_path / "out"))
     plain = run("sh", "-c", limited + words)
     (tmp_path / "out").unlink(missing_ok=True)
     wrapped = run("sh", "-c", f"{limited}'{HUGEALIGN}' {words}")
@@ -129,7 +125,7 @@ def test_disk_full(linker: Toolchain, main: Path, bulk: Path, tmp_path: Path) ->
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = f"mount -t tmpfs -o size=3500k none '{disk}' || exit 77; "
-    words = " ".join(f"'{word}'" for word in command(linker, main, bulk, "-o", disk / "out"))
+    words = " ".join(f"'{word}'" for word in linker.command(main, bulk, "-o", disk / "out"))
     script = f"{mount}'{HUGEALIGN}' {words}; status=$?; ls '{disk}'; '{disk}/out' || exit 99; exit $status"
     done = run("unshare", "-m", "sh", "-c", script)
     if done.returncode == 77 or "unshare:" in done.stderr:
@@ -165,7 +161,7 @@ def run_when_closed(program: Path) -> "subprocess.CompletedProcess[str]":
 def kill_some(linker: Toolchain, main: Path, bulk: Path, tmp_path: Path, times: int) -> None:
     """Kill a link at *times* moments; the file that is left runs, or is none, or is the linker's own unfinished one."""
     output = tmp_path / "out"
-    words = [str(HUGEALIGN), *command(linker, main, bulk, "-o", output)]
+    words = [str(HUGEALIGN), *linker.command(main, bulk, "-o", output)]
     began = time.monotonic()
     run(*words, check=True)
     length = time.monotonic() - began
@@ -215,7 +211,7 @@ def test_many_links_at_once_in_one_directory(
 
     def one(number: int) -> tuple[int, str]:
         linker = usable[number % len(usable)]
-        done = run(HUGEALIGN, *command(linker, main, bulk, "-o", tmp_path / f"out{number}"), cwd=tmp_path)
+        done = run(HUGEALIGN, *linker.command(main, bulk, "-o", tmp_path / f"out{number}"), cwd=tmp_path)
         return done.returncode, done.stderr
 
     with ThreadPoolExecutor(50) as pool:
@@ -231,7 +227,7 @@ def test_same_bytes_in_another_directory(linker: Toolchain, main: Path, bulk: Pa
         directory.mkdir()
         for path in (main, bulk):
             shutil.copy(path, directory)
-        done = run(HUGEALIGN, *command(linker, main.name, bulk.name, "-o", "out"), cwd=directory, TMPDIR=str(directory))
+        done = run(HUGEALIGN, *linker.command(main.name, bulk.name, "-o", "out"), cwd=directory, TMPDIR=str(directory))
         assert done.stderr == ""
         contents.add((directory / "out").read_bytes())
     assert len(contents) == 1

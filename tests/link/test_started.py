@@ -35,13 +35,9 @@ def main(tmp_path: Path) -> Path:
     return tmp_path / "main.o"
 
 
-def command(linker: Toolchain, *words: object) -> list[str]:
-    return [str(word) for word in (linker.cc, *linker.flags, *words)]
-
-
 @pytest.mark.parametrize("mode", ["-pie", "-no-pie", "-static"])
 def test_layout(mode: str, linker: Toolchain, main: Path, large: Path, tmp_path: Path) -> None:
-    done = run(HUGEALIGN, *command(linker, mode, main, large, "-Wl,-rpath,/x", "-o", tmp_path / "out"))
+    done = run(HUGEALIGN, *linker.command(mode, main, large, "-Wl,-rpath,/x", "-o", tmp_path / "out"))
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert Elf(tmp_path / "out").faults() == []
     assert run(tmp_path / "out").returncode == 0
@@ -76,7 +72,7 @@ def test_linker_has_our_descriptors(main: Path, large: Path, tmp_path: Path) -> 
 def test_errors_are_the_plain_ones(linker: Toolchain, large: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.c").write_text("int nowhere(void); int main(void) { return nowhere(); }\n")
     run("gcc", "-c", tmp_path / "bad.c", "-o", tmp_path / "bad.o", check=True)
-    words = command(linker, tmp_path / "bad.o", large, "-o", tmp_path / "out")
+    words = linker.command(tmp_path / "bad.o", large, "-o", tmp_path / "out")
     plain, wrapped = run(*words), run(HUGEALIGN, *words)
     assert plain.returncode != 0
     assert (wrapped.returncode, wrapped.stdout, wrapped.stderr) == (plain.returncode, plain.stdout, plain.stderr)
@@ -99,9 +95,9 @@ def test_large_objects_and_little_text(linker: Toolchain, tmp_path: Path) -> Non
     """Five megabytes of data and a hello: started with the layout, seen to be small, linked again without it."""
     (tmp_path / "data.c").write_text("char data[5 << 20] = {1}; int main(void) { return data[1]; }\n")
     run("gcc", "-c", tmp_path / "data.c", "-o", tmp_path / "data.o", check=True)
-    run(*command(linker, tmp_path / "data.o", "-o", tmp_path / "out"), check=True)
+    run(*linker.command(tmp_path / "data.o", "-o", tmp_path / "out"), check=True)
     plain = (tmp_path / "out").read_bytes()
-    done = run(HUGEALIGN, *command(linker, tmp_path / "data.o", "-o", tmp_path / "out"), check=True)
+    done = run(HUGEALIGN, *linker.command(tmp_path / "data.o", "-o", tmp_path / "out"), check=True)
     assert done.stderr == ""
     assert (tmp_path / "out").read_bytes() == plain
 
@@ -168,7 +164,7 @@ def test_ignored_signals_stay_ignored(linker: Toolchain, main: Path, large: Path
     out = tmp_path / "out"
 
     def fails(before: str, *front: object) -> bool:
-        words = [*front, *command(linker, main, large, "-Wl,--trace", "-o", out)]
+        words = [*front, *linker.command(main, large, "-Wl,--trace", "-o", out)]
         script = f'{before}; "$@" 2>&1 | true; exit ${{PIPESTATUS[0]}}'
         return run("bash", "-c", script, "bash", *words).returncode != 0
 

@@ -171,7 +171,6 @@ def test_interrupt_is_the_command_s(spread: Path) -> None:
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     ) as process:
         time.sleep(1.5)
         os.killpg(process.pid, signal.SIGINT)

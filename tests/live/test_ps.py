@@ -244,6 +244,11 @@ def test_hostile_name(programs: Programs) -> None:
         ["1", "--", "true"],
         ["--min-coverage", "101", "1"],
         ["--page-size", "3M", "1"],
+        ["--watch", "1", "--wait", "1", "1"],
+        ["--watch", "-1", "1"],
+        ["--watch", "0", "1"],
+        ["--wait", "x", "1"],
+        ["--watch", "1"],
     ],
 )
 def test_usage(words: list[str]) -> None:
