@@ -339,20 +339,17 @@ sections=
 plugin=
 blocks=
 usable=
+told='' through='' # the compiler that gets to know of the order, and the cache in front of it
+case ${1##*/}/${CCACHE_DISABLE:+x}:${CCACHE_EXTRAFILES-}: in
+    ccache/*) told=${2-} through=ccache ;;
+    sccache/* | distcc/* | icecc/* | buildcache/*) ;; # cannot be told, or compile elsewhere
+    */x*":$profile:"* | */:*) told=$1 ;; # else ccache runs us, and knows nothing about the order
+esac
 if [ -n "$profile" ] && [ "$does" != nothing ] && usable_profile "$profile"; then
     usable=yes
-    case $head/${1##*/}/${CCACHE_DISABLE:+x}:${CCACHE_EXTRAFILES-}: in
+    case ${told:+$head} in
         *'
-# blocks: '*/ccache/*) find_blocks "${2-}" ccache "$@" ;;
-        *'
-# blocks: '*/sccache/* | *'
-# blocks: '*/distcc/* | *'
-# blocks: '*/icecc/* | *'
-# blocks: '*/buildcache/*) ;; # they compile where the list is not
-        # If ccache runs us, it knows nothing about the order.
-        *'
-# blocks: '*/x*":$profile:"* | *'
-# blocks: '*/:*) find_blocks "$1" '' "$@" ;;
+# blocks: '*) find_blocks "$told" "$through" "$@" ;;
     esac
 fi
 aligned= # a power of two
@@ -362,16 +359,9 @@ if [ -n "$blocks" ]; then
     # given twice, keeps alignments that the source or -falign-functions asks for, but would enlarge what -Os packs.
     case " $* " in *align-all-functions* | *' -Os '* | *' -Oz '* | *' @'* | *' --config'*) ;; *) aligned=3 ;; esac
 elif [ -n "$profile" ] && [ "$does" != nothing ]; then
-    if [ "${HUGEALIGN_PLUGIN-}" != 0 ] && [ -f "$profile" ] && [ -r "$profile" ]; then
-        case ${1##*/} in
-            ccache) case $profile in *:*) ;; *) find_plugin "${2-}" ccache ;; esac ;;
-            sccache | distcc | icecc | buildcache) ;; # cannot be told about the order, or compile elsewhere
-            *)
-                case ${CCACHE_DISABLE:+x}:${CCACHE_EXTRAFILES-}: in
-                    x*":$profile:"* | :*) find_plugin "$1" ;; # else ccache runs us, and knows nothing about the order
-                esac
-                ;;
-        esac
+    if [ -n "$told" ] && [ "${HUGEALIGN_PLUGIN-}" != 0 ] && [ -f "$profile" ] && [ -r "$profile" ]; then
+        # In CCACHE_EXTRAFILES a colon ends a name.
+        case $through$profile in ccache*:*) ;; *) find_plugin "$told" "$through" ;; esac
     fi
     if [ -n "$plugin" ]; then
         :
@@ -429,51 +419,36 @@ fi
 
 # A compiler cache or another program in front of the compiler would take our option for one of its own.  For the
 # linker, COMPILER_PATH does the same as -B, unless the user's own -B leads to one.
-case ${1##*/} in
-    ccache | sccache | distcc | icecc | buildcache)
-        [ "$does" != link ] || export COMPILER_PATH="$package/libexec${COMPILER_PATH:+:$COMPILER_PATH}"
-        check_command "$1"
-        case ${2-} in '' | -* | *=*) exec "$@" ;; esac
-        # Behind another program our option would be that one's: ccache env gcc, distcc ccache gcc.
-        is_compiler "$2" || ! compiler_behind "$@" || exec "$@"
-        case ${2##*/} in ldc2 | nvcc | flang* | tcc | clang-cl) exec "$@" ;; esac # as below, they have no such options
-        cache=$1 compiler=$2
-        shift 2
-        if [ -n "$plugin" ]; then
-            # ccache looks into the order file if it is told to; the variable would hide its configuration's setting.
-            extra=${CCACHE_EXTRAFILES-$("$cache" -k extra_files_to_hash 2>/dev/null)}
-            export CCACHE_EXTRAFILES="${extra:+$extra:}$profile"
-            exec "$cache" "$compiler" --start-no-unused-arguments "-fpass-plugin=$plugin" -Wno-error=backend-plugin \
-                --end-no-unused-arguments "$@"
-        fi
-        exec "$cache" "$compiler" ${sections:+"$sections"} ${blocks:+--start-no-unused-arguments} \
-            ${blocks:+"-fbasic-block-sections=list=$blocks"} ${aligned:+-mllvm "-align-all-functions=$aligned"} \
-            ${blocks:+--end-no-unused-arguments} "$@"
-        ;;
-esac
-case $front in
-    ?*)
-        [ "$does" != link ] || export COMPILER_PATH="$package/libexec${COMPILER_PATH:+:$COMPILER_PATH}"
-        check_command "$1"
-        exec "$@"
-        ;;
-esac
 check_command "$1"
+cache=
 case ${1##*/} in
+    ccache | sccache | distcc | icecc | buildcache) front=$1 cache=$1 ;;
     # They have another -B, and gcc or clang link for them; LLVM's flang has none, nor, before 23, sections of functions.
-    ldc2 | nvcc | flang*)
-        [ "$does" != link ] || export COMPILER_PATH="$package/libexec${COMPILER_PATH:+:$COMPILER_PATH}"
-        exec "$@"
-        ;;
+    ldc2 | nvcc | flang*) front=$1 ;;
 esac
+shims=
+if [ -z "$front" ]; then
+    [ "$does" != link ] || shims=-B$package/libexec/
+else
+    [ "$does" != link ] || export COMPILER_PATH="$package/libexec${COMPILER_PATH:+:$COMPILER_PATH}"
+    [ -n "$cache" ] || exec "$@"
+    case ${2-} in '' | -* | *=*) exec "$@" ;; esac
+    # Behind another program our option would be that one's: ccache env gcc, distcc ccache gcc.
+    is_compiler "$2" || ! compiler_behind "$@" || exec "$@"
+    case ${2##*/} in ldc2 | nvcc | flang* | tcc | clang-cl) exec "$@" ;; esac # they have no such options
+    if [ -n "$plugin" ]; then
+        # ccache looks into the order file if it is told to; the variable would hide its configuration's setting.
+        extra=${CCACHE_EXTRAFILES-$("$cache" -k extra_files_to_hash 2>/dev/null)}
+        export CCACHE_EXTRAFILES="${extra:+$extra:}$profile"
+    fi
+    shift
+fi
 compiler=$1
 shift
-shims=
-[ "$does" != link ] || shims=-B$package/libexec/
-[ -z "$plugin" ] || exec "$compiler" ${shims:+"$shims"} --start-no-unused-arguments "-fpass-plugin=$plugin" \
-    -Wno-error=backend-plugin --end-no-unused-arguments "$@"
+[ -z "$plugin" ] || exec ${cache:+"$cache"} "$compiler" ${shims:+"$shims"} --start-no-unused-arguments \
+    "-fpass-plugin=$plugin" -Wno-error=backend-plugin --end-no-unused-arguments "$@"
 # For link-time optimisation.
 [ -z "$blocks" ] || [ -z "$shims" ] || export _HUGEALIGN_BLOCKS="$blocks" _HUGEALIGN_ALIGNED="$aligned"
-exec "$compiler" ${shims:+"$shims"} ${sections:+"$sections"} ${blocks:+--start-no-unused-arguments} \
+exec ${cache:+"$cache"} "$compiler" ${shims:+"$shims"} ${sections:+"$sections"} ${blocks:+--start-no-unused-arguments} \
     ${blocks:+"-fbasic-block-sections=list=$blocks"} ${aligned:+-mllvm "-align-all-functions=$aligned"} \
     ${blocks:+--end-no-unused-arguments} "$@"
