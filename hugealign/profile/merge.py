@@ -9,7 +9,6 @@ fewer than half of them.
 
 import hashlib
 import operator
-import zlib
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,11 +16,10 @@ from fnmatch import fnmatchcase
 from itertools import chain, filterfalse, repeat
 
 from hugealign.errors import HugealignError, UsageError
-from hugealign.profile import counts
+from hugealign.profile import counts, read
 from hugealign.profile.counts import Counts
-from hugealign.profile.formats import detect
 from hugealign.profile.model import ProfileError
-from hugealign.profile.packed import HEAD, UnpackAllowance, gunzipped, opened, unzstd
+from hugealign.profile.packed import UnpackAllowance
 from hugealign.progress import silent
 from hugealign.units import printable
 
@@ -148,21 +146,10 @@ class _Reader:
         )
 
 
-def file_bytes(path: str, allowance: UnpackAllowance | None = None) -> bytes:
+def file_bytes(path: str) -> bytes:
     """Return the bytes of the file at *path*, unpacked.  Raises ProfileError."""
-    try:
-        with opened(path) as file:
-            packed = detect(file.peek(HEAD)[:4])  # type: ignore[attr-defined]
-            if packed not in ("gzip", "zstd"):
-                return counts.whole(file)
-            with (gunzipped if packed == "gzip" else unzstd)(
-                file, allowance or UnpackAllowance(counts.LIMIT)
-            ) as stream:
-                return counts.whole(stream)
-    except (OSError, EOFError, zlib.error) as error:
-        raise ProfileError(
-            str(getattr(error, "strerror", None) or "the compressed data is damaged or cut short")
-        ) from None
+    with read.unpacked(path, UnpackAllowance(counts.LIMIT)) as (stream, *_):
+        return counts.whole(stream)
 
 
 #: Returns some rows of a section, as often as it is called.

@@ -42,15 +42,10 @@ def read(source: ProfileSource, profile: Profile) -> None:
         raise ProfileError("has no samples")
 
 
-def files(path: str) -> list[str]:
-    """Return the paths of the files that have samples in the file at *path*.  Raises ProfileError."""
-    return [*builds(path)]
-
-
 def builds(path: str) -> dict[str, str]:
     """Return the build-ids of the files that have samples, by path.  Raises ProfileError."""
-    listed = tools.text([tools.find("perf", package="linux-perf"), "buildid-list", "-i", path])
-    return {os.fsdecode(name): build_id for name, build_id in _listed(listed).items()}
+    listed = _listed(tools.find("perf", package="linux-perf"), path)
+    return {os.fsdecode(name): build_id for name, build_id in listed.items()}
 
 
 class _AnotherBuild(Exception):  # noqa: N818 - no error: addresses say nothing, so perf need not print them
@@ -90,7 +85,7 @@ def _by_address(perf: str, events: _Events, source: ProfileSource, profile: Prof
     fields = "pid,event,ip,brstack" if events.branches else "pid,ip,dso" if events.chains else "pid,ip"
     hidden = ["-G"] if events.branches else []
     with tools.output([*script, *hidden, "-F", fields, *_ONLY, *_EVENTS], ahead=True) as stream:
-        listed = _listed(tools.text([perf, "buildid-list", "-i", source.path]))
+        listed = _listed(perf, source.path)
         same = {file for file, build_id in listed.items() if source.functions.is_build(build_id)}
         if not same and (gone := _gone(script, source.name, listed)):
             profile.notes.append(
@@ -123,9 +118,9 @@ def _gone(command: list[str], name: bytes, listed: dict[bytes, str]) -> bytes:
     return b"" if not path or listed.get(path) or os.path.exists(path) else path
 
 
-def _listed(text: bytes) -> dict[bytes, str]:
+def _listed(perf: str, path: str) -> dict[bytes, str]:
     """Return the files that have samples, by path, with their build-ids."""
-    pairs = (line.partition(b" ") for line in text.splitlines())
+    pairs = (line.partition(b" ") for line in tools.text([perf, "buildid-list", "-i", path]).splitlines())
     return {path.strip(): build_id.decode("ascii", "replace") for build_id, _, path in pairs}
 
 

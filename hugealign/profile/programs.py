@@ -34,7 +34,7 @@ def _named(profile: str) -> list[str]:
             head = file.read(HEAD)
         form = detect(head)
         if form == "perf.data":
-            return perf.files(profile)
+            return [*perf.builds(profile)]
     except (OSError, ProfileError):
         return []
     if form == "callgrind":

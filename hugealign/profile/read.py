@@ -33,7 +33,7 @@ def add(
     *functions* are the functions of the file at *binary*, *allowance* limits unpacking, and *others* has what is known
     of other builds.  Raises ProfileError.
     """
-    with _opened(path, allowance or UnpackAllowance()) as (stream, packed, found, head):
+    with unpacked(path, allowance or UnpackAllowance()) as (stream, packed, found, head):
         form = form or found
         if form in (None, "gzip", "zstd"):
             raise ProfileError(_unknown(head, packed))
@@ -51,7 +51,7 @@ def builds(path: str, allowance: UnpackAllowance | None = None) -> dict[str, str
     """
     with suppress(ProfileError, Malformed, IndexError):
         if os.path.isfile(path):
-            with _opened(path, allowance or UnpackAllowance()) as (stream, _, form, _):
+            with unpacked(path, allowance or UnpackAllowance()) as (stream, _, form, _):
                 mapped = {"pprof": pprof.mapped, "otlp": otlp.mapped}.get(str(form))
                 if mapped:
                     some = mapped(whole(stream))
@@ -60,7 +60,7 @@ def builds(path: str, allowance: UnpackAllowance | None = None) -> dict[str, str
 
 
 @contextlib.contextmanager
-def _opened(path: str, allowance: UnpackAllowance) -> Iterator[tuple[BinaryIO, bool, str | None, bytes]]:
+def unpacked(path: str, allowance: UnpackAllowance) -> Iterator[tuple[BinaryIO, bool, str | None, bytes]]:
     """Give the stream of *path*, unpacked, whether it was packed, its format and its first bytes.
 
     Raises ProfileError, also for errors while the stream is read.
