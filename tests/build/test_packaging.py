@@ -49,7 +49,7 @@ server (1.0) unstable; urgency=low
 
  -- Nobody <nobody@server.example>  Mon, 23 Nov 2026 10:00:00 +0000
 """
-RULES = "#!/usr/bin/make -f\n%:\n\tdh $@{}\n{}"
+RULES = "#!/usr/bin/make -f\n%:\n\tdh $@ --with hugealign\n{}"
 SPEC = """\
 Name: server
 Version: 1.0
@@ -80,14 +80,14 @@ def source(tmp_path: Path) -> Path:
     return directory
 
 
-def debian_build(source: Path, options: str, override: str = "") -> tuple[int, str]:
+def debian_build(source: Path, override: str = "") -> tuple[int, str]:
     debian = source / "debian"
     shutil.rmtree(debian, ignore_errors=True)
     (debian / "source").mkdir(parents=True)
     for name, text in {
         "control": CONTROL,
         "changelog": CHANGELOG,
-        "rules": RULES.format(options, override),
+        "rules": RULES.format(override),
         "source/format": "3.0 (native)\n",
         "server.install": "usr/bin\n",
     }.items():
@@ -112,7 +112,7 @@ def text_of(package: Path, where: Path) -> str:
 
 @pytest.mark.skipif(not shutil.which("dh"), reason="debhelper is not installed")
 def test_debhelper(source: Path, tmp_path: Path) -> None:
-    status, said = debian_build(source, " --with hugealign")
+    status, said = debian_build(source)
     assert status == 0, said
     assert "dh_hugealign" in said
     (package,) = tmp_path.glob("server_1.0_*.deb")
@@ -124,11 +124,11 @@ def test_debhelper(source: Path, tmp_path: Path) -> None:
 def test_debhelper_judges_what_is_in_the_package(source: Path, tmp_path: Path) -> None:
     """A program that the build links by ld itself, or by another linker, is found."""
     override = "override_dh_auto_build:\n\tenv -u COMPILER_PATH $(MAKE)\n"
-    status, said = debian_build(source, " --with hugealign", override)
+    status, said = debian_build(source, override)
     assert status != 0
     assert "error[HA004]" in said
     never = override + "override_dh_hugealign:\n\tdh_hugealign -- --fail-on never\n"
-    status, said = debian_build(source, " --with hugealign", never)
+    status, said = debian_build(source, never)
     assert status == 0, said
     assert "error[HA004]" in said
     (package,) = tmp_path.glob("server_1.0_*.deb")

@@ -77,10 +77,10 @@ class Made:
         return path
 
 
-def two_frames(functions: Functions, path: str = "/srv/prog") -> Made:
+def two_frames(functions: Functions) -> Made:
     """12 samples in hot, which main has called, by addresses in the very build."""
     made = Made()
-    mapping = made.mapping(path, functions.build_id)
+    mapping = made.mapping("/srv/prog", functions.build_id)
     hot, main = (functions.starts[functions.by_name[name][0]] for name in ("hot", "main"))
     stack = made.stack(made.location(mapping, BASE + hot + 3), made.location(mapping, BASE + main + 9))
     profile = made.profile()
