@@ -67,10 +67,14 @@ def source(path: str, fd: int, fix: bool = False, rodata: bool = False) -> Stage
     windows = len(measure.text_windows(fd, page_size))
     if windows or not fix:
         return StagedFile(path, fd, windows, rodata=rodata) if windows else None
-    from hugealign.stage.cure import cured
+    from hugealign.fixing.fix import FixOptions, made
+    from hugealign.fixing.plan import RefusalError
 
-    found = cured(fd, page_size, rodata)
-    return StagedFile(path, fd, found[1], found[0], rodata) if found else None
+    try:
+        _, output, plan = made(fd, FixOptions(page_size=page_size, rodata=rodata))
+    except RefusalError:
+        return None
+    return StagedFile(path, fd, plan.windows, output, rodata) if plan and plan.edits else None
 
 
 def check(origin: StagedFile) -> None:
