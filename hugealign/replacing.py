@@ -25,6 +25,7 @@ _IMMUTABLE, _APPEND, _VERITY = 0x10, 0x20, 0x100000
 _KEPT = 0x8 | 0x40 | 0x80  # sync, nodump, noatime: the flags of chattr(1) that any file system lets us set again
 _TEMPORARY = r"\.hugealign-[0-9a-f]{16}"
 _READ_ONLY = "its file system is read-only"
+_MOUNTED = "a file is mounted there; replace the one below it"
 _KEPT_AS_IT_IS = "it is immutable or append-only; see: chattr(1)"
 _CHUNK = 2 << 20  # a whole huge page, which the kernel need not clear before it is written
 
@@ -228,7 +229,7 @@ def _explained() -> Iterator[None]:
         errno.EACCES: "no permission to write to its directory, or to read it",
         errno.EPERM: "no permission to write to its directory",
         errno.EROFS: _READ_ONLY,
-        errno.EBUSY: "a file is mounted there; replace the one below it",
+        errno.EBUSY: _MOUNTED,
     }
     try:
         yield
@@ -241,7 +242,7 @@ def refuse(source: int, info: os.stat_result, real: str) -> None:
     if info.st_nlink > 1:
         raise ReplaceError(f"it has {info.st_nlink} names (hard links); the others would keep the old file")
     if _is_mount_point(real):
-        raise ReplaceError("a file is mounted there; replace the one below it")
+        raise ReplaceError(_MOUNTED)
     if _flags(source) & (_IMMUTABLE | _APPEND):
         raise ReplaceError(_KEPT_AS_IT_IS)
     if sealed(source):

@@ -38,16 +38,6 @@ class Recipe(Record):
     rodata: bool = False
     zeros: bool = False
 
-    def without(self, *, order: bool = False, stack_note: bool = False, data: bool = False) -> "Recipe":
-        """Return the recipe without the named parts; *data* drops both kinds of data."""
-        return Recipe(
-            self.linker,
-            None if order else self.order,
-            self.stack_note and not stack_note,
-            self.rodata and not data,
-            self.zeros and not data,
-        )
-
 
 class Attempt(Record):
     """The result: the *run*, the *image* and *guards* of the output if there is one, and *notes* for debugging.
@@ -101,12 +91,11 @@ def laid_out(job: "Job", recipe: Recipe, run: "LinkerRun | None" = None) -> Atte
     if found is None:
         return Attempt(run)
     notes: list[str] = []
-    if not recipe.linker.script and (reason := _mend(job, found[0])) is not None:
-        notes += [f"the tail cannot be made whole: {reason}"] if reason else []
-        found = look(job) or found
-    if recipe.rodata and not recipe.linker.script and (reason := _mend_rodata(job, found[0])) is not None:
-        notes += [f"the tail of read-only data cannot be made whole: {reason}"] if reason else []
-        found = look(job) or found
+    mends = (("the tail", _mend), ("the tail of read-only data", _mend_rodata))[: 1 + recipe.rodata]
+    for what, mend in mends if not recipe.linker.script else ():
+        if (reason := mend(job, found[0])) is not None:
+            notes += [f"{what} cannot be made whole: {reason}"] if reason else []
+            found = look(job) or found
     if recipe.order:
         hot = recipe.order.sign(found[0])
         if job.settings.debug and words:

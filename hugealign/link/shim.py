@@ -59,16 +59,17 @@ def link(real: str, arguments: list[str], settings: Settings, started: str, prog
     """
     job = understand(real, arguments, settings)
     progress.output = job.output
+    voice = Voice(job.output, settings.debug)
     if started:
         first = running.started()
         if isinstance(job, Job):
-            return _laid_out(job, Recipe(linkers.named(started)), progress, first=first)
+            return _laid_out(job, Recipe(linkers.named(started)), progress, voice, first=first)
     linker = None
     if isinstance(job, Job):
         linker = linkers.identify(real) or linkers.identify(real, _version(real))
     if not isinstance(job, Job) or linker is None:
         reason = "the linker cannot be identified" if isinstance(job, Job) else job.reason
-        Voice(job.output, settings.debug).debug(f"left alone: {reason}")
+        voice.debug(f"left alone: {reason}")
         running.become([real, *arguments])
     job = job.with_users_page_size()
     small = estimate.code_bytes(job.command, settings.min_text) < settings.min_text
@@ -76,53 +77,49 @@ def link(real: str, arguments: list[str], settings: Settings, started: str, prog
         run = plain(job)
         if run.status or _is_small(job):
             return run.status
-    recipe = Recipe(linker, _order(job, linker), rodata=job.settings.rodata, zeros=job.settings.data)
-    return _laid_out(job, _possible(job, recipe), progress, quiet=small)
+    recipe = Recipe(linker, _order(job, linker, voice), rodata=job.settings.rodata, zeros=job.settings.data)
+    return _laid_out(job, _possible(recipe, voice), progress, voice, quiet=small)
 
 
-def _possible(job: Job, recipe: Recipe) -> Recipe:
+def _possible(recipe: Recipe, voice: Voice) -> Recipe:
     """Return the recipe without the data that its linker cannot lay out, and warn about them."""
     linker = recipe.linker
     rodata, zeros = recipe.rodata and bool(linker.rodata_section), recipe.zeros and linker.zeros
-    voice = Voice(job.command.output, job.settings.debug)
     if recipe.rodata != rodata:
         what = f"read-only data are as without hugealign: {linker.name} cannot part them from text"
         voice.warn(f"{what}; use -fuse-ld=bfd, lld or mold")
     if recipe.zeros != zeros:
         what = f"data are as without hugealign: {linker.name} takes no alignment of a window"
         voice.warn(f"{what}; use -fuse-ld=bfd, lld or mold")
-    return Recipe(linker, recipe.order, recipe.stack_note, rodata, zeros)
+    return recipe.changed(rodata=rodata, zeros=zeros)
 
 
 def _laid_out(
-    job: Job, recipe: Recipe, progress: LinkProgress, quiet: bool = False, first: "LinkerRun | None" = None
+    job: Job,
+    recipe: Recipe,
+    progress: LinkProgress,
+    voice: Voice,
+    quiet: bool = False,
+    first: "LinkerRun | None" = None,
 ) -> int:
     """Link by *recipe*, unless *first* did; *quiet* if an earlier plain link has printed the linker's messages."""
-    voice = Voice(job.command.output, job.settings.debug)
     voice.debug(f"{job.real} as {recipe.linker.name}: {' '.join(recipe.linker.flags(job.settings.page_size))}")
     attempt = laid_out(job, recipe, first)
     if attempt.run.status and b"GNU-stack" in attempt.run.stderr:  # with --fatal-warnings: the pad alone has the note
-        recipe = recipe.without(stack_note=True)
+        recipe = recipe.changed(stack_note=False)
         attempt = laid_out(job, recipe)
-    if attempt.run.status and (recipe.rodata or recipe.zeros):
-        status = _laid_out(job, recipe.without(data=True), progress, quiet)
-        if status == 0:
-            complaint = attempt.run.complaint()
-            what = "read-only data" if recipe.rodata else "data"
-            voice.warn(f"{what} are as without hugealign, because with it the linker said: {complaint}")
-        return status
-    if attempt.run.status and recipe.order:
-        status = _laid_out(job, recipe.without(order=True), progress, quiet)
-        if status == 0:
-            complaint = attempt.run.complaint()
-            voice.warn(f"linked without an order, because with it the linker said: {complaint}")
-        return status
     if attempt.run.status:
-        run = plain(job, capture=quiet)
-        if run.status == 0:
-            complaint = attempt.run.complaint()
-            voice.warn(f"linked without huge-page layout, because with it the linker said: {complaint}")
-        return run.status
+        less: Recipe | None = None
+        what = "linked without huge-page layout"
+        if recipe.rodata or recipe.zeros:
+            less = recipe.changed(rodata=False, zeros=False)
+            what = f"{'read-only data' if recipe.rodata else 'data'} are as without hugealign"
+        elif recipe.order:
+            less, what = recipe.changed(order=None), "linked without an order"
+        status = _laid_out(job, less, progress, voice, quiet) if less else plain(job, capture=quiet).status
+        if status == 0:
+            voice.warn(f"{what}, because with it the linker said: {attempt.run.complaint()}")
+        return status
     if attempt.image is None:  # for example --version among the arguments
         attempt.run.forward()
         return attempt.run.status
@@ -149,7 +146,7 @@ def _guarded(job: Job, recipe: Recipe, attempt: Attempt, voice: Voice, quiet: bo
     if run.status or not found:
         return laid_out(job, recipe)
     reference = found[1]
-    bare = recipe.without(stack_note=True)
+    bare = recipe.changed(stack_note=False)
     reason = weaker(attempt.guards, reference)
     again = laid_out(job, bare if reason or attempt.guards.stack != reference.stack else recipe)
     if again.guards and again.run.status == 0 and not weaker(again.guards, reference):
@@ -187,13 +184,12 @@ def _finish(job: Job, recipe: Recipe, attempt: Attempt, voice: Voice) -> int:
     return 0
 
 
-def _order(job: Job, linker: linkers.Linker) -> "OrderedLink | None":
+def _order(job: Job, linker: linkers.Linker, voice: Voice) -> "OrderedLink | None":
     """Return the profile's order for this link; None if there can be none, with a warning that says why."""
     if not job.settings.profile:
         return None
     from hugealign.link.order import plan
 
-    voice = Voice(job.command.output, job.settings.debug)
     if job.command.ordered:
         voice.warn("linked without the order of HUGEALIGN_PROFILE: the command line has one of its own")
     elif not (form := linker.order_form(job.machine)):

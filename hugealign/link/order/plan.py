@@ -188,15 +188,8 @@ class OrderedLink(Record):
 
     def note(self, rodata: bool = False) -> bytes:
         """Return the note for the link: its version is 0, which no reader accepts, until `sign` completes it."""
-        fields = (
-            0,
-            buildnote.PADDED | buildnote.RODATA * rodata,
-            self.job.settings.page_size,
-            0,
-            0,
-            self.order.windows,
-        )
-        return buildnote.pack(fields, self.order.identity)
+        flags = buildnote.PADDED | buildnote.RODATA * rodata
+        return buildnote.pack((0, flags, self.job.settings.page_size, 0, 0, self.order.windows), self.order.identity)
 
     def sign(self, image: "Image") -> tuple[int, int] | None:
         """Complete the note in the linked file; return the addresses of the hot functions, None without a note."""
