@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import generated
 from generated import ROOT
@@ -127,6 +127,21 @@ def filled(text: str) -> list[str]:
     return [escape(line) for line in textwrap.wrap(words, _WIDTH, break_long_words=False, break_on_hyphens=False)]
 
 
+def paragraphs(text: str) -> list[str]:
+    """Return the paragraphs of *text*."""
+    return [line for block in text.split("\n\n") for line in (".PP", *filled(block))][1:]
+
+
+def broken(lines: Iterable[str]) -> list[str]:
+    """Return *lines*, each of which begins a new one."""
+    return [part for line in lines for part in (".br", *filled(line))][1:]
+
+
+def terms(rows: Iterable[tuple[str, str]], font: str = "B") -> list[str]:
+    """Return what the first of each pair in *rows* means, which the second says."""
+    return [line for name, what in rows for line in (".TP", f".{font} {escape(name)}", *filled(sentence(what)))]
+
+
 def literal(lines: list[str]) -> list[str]:
     """Return *lines* as they are, indented."""
     return [".RS 4", ".nf", *(escape(line) for line in lines), ".fi", ".RE"]
@@ -177,7 +192,7 @@ def options(parser: argparse.ArgumentParser) -> list[str]:
         for action in actions:
             if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
                 for name, sub in action.choices.items():
-                    out += [".TP", f".B {escape(name)}", *filled(sentence(helped(action, name))), *nested(sub)]
+                    out += [*terms([(name, helped(action, name))]), *nested(sub)]
                 continue
             value = value_of(action)
             if action.option_strings:
@@ -221,12 +236,7 @@ def usage(parser: argparse.ArgumentParser) -> list[str]:
     text = parser.format_usage().removeprefix("usage: ")
     # Not a blank in the lookahead either: the pattern would give one back, and then every line follows the last.
     text = re.sub(r"\n +(?! |hugealign)", " ", text).strip()
-    lines = [" ".join(line.split()) for line in text.splitlines()]
-    out = [".nh"]
-    for number, line in enumerate(lines):
-        out += [".br"] if number else []
-        out += filled(line)
-    return [*out, ".hy"]
+    return [".nh", *broken(text.splitlines()), ".hy"]
 
 
 def page(name: str, section: int, summary: str, body: list[str]) -> str:
@@ -261,8 +271,7 @@ def command_page(name: str) -> str:
 def configuration_section() -> list[str]:
     """Return what the configuration of `verify` may hold."""
     keys = ", ".join(key for key in configuration.KEYS if key != "exceptions")
-    rule, content = _CONFIGURATION.format(keys=keys).split("\n\n")
-    return [*filled(rule), ".PP", *filled(content), ".PP", *literal(_CONFIGURED.splitlines())]
+    return [*paragraphs(_CONFIGURATION.format(keys=keys)), ".PP", *literal(_CONFIGURED.splitlines())]
 
 
 def see_also(name: str) -> list[str]:
@@ -273,31 +282,20 @@ def see_also(name: str) -> list[str]:
 
 def main_page() -> str:
     """Return hugealign(1)."""
-    body = [".SH SYNOPSIS", ".nh"]
-    for number, line in enumerate(
-        (
-            "hugealign COMMAND [ARGUMENT ...]",
-            "hugealign [--page-size=SIZE] [--profile=FILE] COMPILER [ARGUMENT ...]",
-            "hugealign-gcc|-g++|-clang|-clang++|-cc|-c++ [ARGUMENT ...]",
-        )
-    ):
-        body += [".br"] if number else []
-        body += filled(line)
-    body += [".hy", ".SH DESCRIPTION"]
-    for number, block in enumerate(_DESCRIPTION.split("\n\n")):
-        body += ([".PP"] if number else []) + filled(block)
-    body += [".SH COMMANDS"]
+    usages = (
+        "hugealign COMMAND [ARGUMENT ...]",
+        "hugealign [--page-size=SIZE] [--profile=FILE] COMPILER [ARGUMENT ...]",
+        "hugealign-gcc|-g++|-clang|-clang++|-cc|-c++ [ARGUMENT ...]",
+    )
+    body = [".SH SYNOPSIS", ".nh", *broken(usages), ".hy", ".SH DESCRIPTION", *paragraphs(_DESCRIPTION), ".SH COMMANDS"]
     for name, summary in cli.COMMANDS.items():
         body += [".TP", f"\\fBhugealign\\-{escape(name)}\\fR(1)", *filled(sentence(summary))]
     body += [".SH AS A COMPILER", *filled(_COMPILER), ".SH ENVIRONMENT"]
     body += filled("Booleans are 0 or 1; sizes take K, M and G; an empty variable is as good as none.")
     for name, (kind, _, example, what) in settings.VARIABLES.items():
         default = f" The default is {example}." if kind in (settings.SIZE, settings.PAGE_SIZE_KIND) else ""
-        form = f"{name}={example}"
-        body += [".TP", f".B {escape(form)}", *filled(sentence(what) + default)]
-    body += [".SH FILES"]
-    for path, what in _FILES:
-        body += [".TP", f".I {escape(path)}", *filled(sentence(what))]
+        body += terms([(f"{name}={example}", sentence(what) + default)])
+    body += [".SH FILES", *terms(_FILES, "I")]
     status = "0 met; 1 findings; 2 wrong usage; 3 could not check."
     compiler = "As a compiler: the compiler's own, or 125 (hugealign failed), 126 (compiler not executable) or 127 "
     body += [".SH EXIT STATUS", *filled(status), ".PP", *filled(f"{compiler}(compiler not found).")]
@@ -316,15 +314,8 @@ hugealign ps -v server
 
 def order_page() -> str:
     """Return hugealign.order(5)."""
-    body = [".SH DESCRIPTION"]
-    for number, block in enumerate(_ORDER_FILE.split("\n\n")):
-        body += ([".PP"] if number else []) + filled(block)
-    for key, what in _ORDER_KEYS:
-        body += [".TP", f".B {escape(key)}", *filled(sentence(what))]
-    body += [".PP", *filled(_ORDER_ENTRIES)]
-    for key, what in _ORDER_FIELDS:
-        body += [".TP", f".B {escape(key)}", *filled(sentence(what))]
-    body += [".PP", *filled(_ORDER_ESCAPES)]
+    body = [".SH DESCRIPTION", *paragraphs(_ORDER_FILE), *terms(_ORDER_KEYS)]
+    body += [".PP", *filled(_ORDER_ENTRIES), *terms(_ORDER_FIELDS), ".PP", *filled(_ORDER_ESCAPES)]
     body += [".SH EXAMPLES", *literal(_ORDER_EXAMPLE.expandtabs(12).splitlines())]
     body += [".SH SEE ALSO", "\\fBhugealign\\fR(1), \\fBhugealign\\-order\\fR(1)"]
     return page("hugealign.order", 5, "order of functions for a link", body)
