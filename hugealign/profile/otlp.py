@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from hugealign.profile import stacks as common
 from hugealign.profile.model import Malformed, Profile, ProfileError, meaningful
-from hugealign.profile.protobuf import fields, numbers, varint, whole
+from hugealign.profile.protobuf import fields, numbers, scalars, varint, whole
 from hugealign.profile.source import ProfileSource
 from hugealign.profile.stacks import Location, Mapped
 from hugealign.units import printable
@@ -122,11 +122,6 @@ def _inside(data: bytes, span: _Span, number: int) -> Iterator[_Span]:
             yield at, end
 
 
-def _scalars(data: bytes, span: _Span, most: int) -> dict[int, int]:
-    """Return the last value of each field up to *most*."""
-    return {number: value for number, value, _, _ in fields(data, *span) if number <= most}
-
-
 def _add(data: bytes, span: _Span, source: ProfileSource, profile: Profile) -> None:
     """Add one message.  Raises Malformed, IndexError, ProfileError."""
     known = _Dictionary()
@@ -162,9 +157,9 @@ def _chosen(known: _Dictionary, profiles: Sequence[_Span], profile: Profile) -> 
     for span in profiles:
         kind = unit = 0
         for one in _inside(known.data, span, 1):
-            some = _scalars(known.data, one, 2)
+            some = scalars(known.data, *one, most=2)
             kind, unit = some.get(1, 0), some.get(2, 0)
-        period = _scalars(known.data, span, 6).get(6, 0) if known.text(unit) == _NANOSECONDS else 0
+        period = scalars(known.data, *span, most=6).get(6, 0) if known.text(unit) == _NANOSECONDS else 0
         found.append((known.text(kind), span, period))
     best = next((kind for kind in _RAN if any(kind == one[0] for one in found)), None)
     for text, span, nanoseconds in found:
@@ -208,11 +203,11 @@ def _dictionary(data: bytes, span: _Span, profile: Profile) -> _Dictionary:
         profile.room.take()
         message = at, end
         if number == 1:
-            known.raw_mappings.append((_scalars(data, message, 4), _repeated(data, message, 5)))
+            known.raw_mappings.append((scalars(data, *message, most=4), _repeated(data, message, 5)))
         elif number == 2:
             known.locations.append(_location(data, message))
         elif number == 3:  # the system's name for it, which is the symbol's
-            some = _scalars(data, message, 2)
+            some = scalars(data, *message, most=2)
             known.names.append(some.get(2, 0) or some.get(1, 0))
         elif number == 5:
             known.strings.append(message)
@@ -234,10 +229,10 @@ def _repeated(data: bytes, span: _Span, wanted: int) -> list[int]:
 
 
 def _location(data: bytes, span: _Span) -> tuple[int, int, int]:
-    some = _scalars(data, span, 2)
+    some = scalars(data, *span, most=2)
     function = 0
     for line in _inside(data, span, 3):  # the last is the function that the others were inlined into
-        function = _scalars(data, line, 1).get(1, 0)
+        function = scalars(data, *line, most=1).get(1, 0)
     return some.get(1, 0), some.get(2, 0), function
 
 

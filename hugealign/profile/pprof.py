@@ -13,12 +13,12 @@ from hugealign.profile import stacks as common
 from hugealign.profile import tools
 from hugealign.profile.lines import lines
 from hugealign.profile.model import Malformed, MemoryRoom, Profile, ProfileError, count_of, hex_of, meaningful
-from hugealign.profile.protobuf import fields, numbers, whole
+from hugealign.profile.protobuf import fields, numbers, scalars, whole
 from hugealign.profile.source import ProfileSource
 from hugealign.profile.stacks import Location, Mapped
 
 _FRAMES = 1 << 16  # of a stack
-_FIELDS = 16  # more than any of its messages has
+_FIELDS = 15  # no message has a larger number
 _SAMPLE_FIELD, _MAPPING_FIELD, _LOCATION_FIELD, _FUNCTION_FIELD, _STRING_FIELD = range(2, 7)
 _SAMPLE = re.compile(rb"\s+((?:\d+\s+)*\d+):((?: \d+)*)\s*\Z")
 _LOCATION = re.compile(rb"\s*(\d+): 0x([0-9a-f]{1,16}) (?:M=(\d+) )?(.*)\Z", re.DOTALL)
@@ -62,7 +62,7 @@ def _proto(data: bytes, source: ProfileSource, profile: Profile) -> None:
             profile.good += 1
         elif number in (_MAPPING_FIELD, _FUNCTION_FIELD):
             take()
-            some = {part[0]: part[1] for part in fields(data, at, end) if part[0] < _FIELDS}
+            some = scalars(data, at, end, _FIELDS)
             if number == _MAPPING_FIELD:
                 raw.append(some)
             else:  # the system's name for it, which is the symbol's
@@ -95,7 +95,7 @@ def mapped(data: bytes) -> Iterator[Mapped]:
             if number == _STRING_FIELD:
                 strings.append((at, end))
             else:
-                raw.append({part[0]: part[1] for part in fields(data, at, end) if part[0] < _FIELDS})
+                raw.append(scalars(data, at, end, _FIELDS))
     for some in raw:
         yield _mapped(some, partial(_text, data, strings))
 

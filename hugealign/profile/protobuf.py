@@ -27,6 +27,11 @@ def whole(stream: BinaryIO) -> bytes:
     return data
 
 
+def scalars(data: bytes, at: int, end: int, most: int) -> dict[int, int]:
+    """Return the last value of each field up to *most* of the message from *at* to *end*.  Raises Malformed."""
+    return {number: value for number, value, _, _ in fields(data, at, end) if number <= most}
+
+
 def fields(data: bytes, at: int, end: int) -> Iterator[Field]:
     """Yield the fields of the message in *data* from *at* to *end*.  Raises Malformed."""
     while at < end:
