@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.kernels.guest import LIBC, MOUNTS, USER, copied
-from tests.live.programs import huge_kib, hugealign, running
+from tests.kernels.guest import LIBC, MOUNTS, copied
+from tests.live.programs import NOBODY, huge_kib, hugealign, running
 
 _ENTER = "import os, sys; open('/proc/self/attr/{where}', 'w').write('{what}'); os.execvp(sys.argv[1], sys.argv[1:])"
 
@@ -29,11 +29,11 @@ def _apparmor(directory: Path, send: Any) -> None:
     subprocess.run(["mount", "-t", "securityfs", "none", "/sys/kernel/security"], check=True)
     Path("/sys/kernel/security/apparmor/.replace").write_bytes(Path("/etc/apparmor.policy").read_bytes())
     path = copied("pie", directory)
-    for who, prefix in (("root", _entered("no-mount")), ("user", (*_entered("no-mount"), *USER))):
+    for who, prefix in (("root", _entered("no-mount")), ("user", (*_entered("no-mount"), *NOBODY))):
         send(case=f"mount denied, {who}", **_tried(path, prefix))
     send(case="copy denied", **_tried(path, _entered("no-copy")))
     confined = path.rename(directory / "confined")
-    for who, prefix in (("root", ()), ("user", USER)):
+    for who, prefix in (("root", ()), ("user", NOBODY)):
         send(case=f"confined, {who}", **_tried(confined, prefix))
 
 
@@ -49,7 +49,7 @@ def _selinux(directory: Path, send: Any) -> None:
     send(case="staged", status=done.returncode, said=done.stdout + done.stderr, label=label)
     _load("no-mount")
     LIBC.umount2(b"/tmp/store", 0)
-    for who, prefix in (("root", ()), ("user", USER)):
+    for who, prefix in (("root", ()), ("user", NOBODY)):
         send(case=f"mount denied, {who}", **_tried(path, prefix))
 
 

@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.kernels.claims import MODES
-from tests.live.programs import WINDOW, huge_kib, hugealign, running
+from tests.live.programs import NOBODY, WINDOW, huge_kib, hugealign, running
 
-USER = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 PROGRAMS = Path("/programs")
 THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 MAP_FIXED = 0x10
@@ -62,7 +61,7 @@ def advise(advice: int, path: Path | None = None) -> str:
 
 def started(path: Path) -> int:
     """Run *path* until it has touched its text; return the KiB of text on huge pages."""
-    with running(*USER, path, "5") as child:
+    with running(*NOBODY, path, "5") as child:
         return huge_kib(child.pid, path)
 
 
@@ -91,7 +90,7 @@ def touch(pid: int, path: Path) -> None:
 
 def warm(path: Path) -> dict[str, Any]:
     """Warm *path* and return what `hugealign warm` says of it; *code* and *text* of its reason."""
-    done = hugealign("warm", "--format=json", path, prefix=USER)
+    done = hugealign("warm", "--format=json", path, prefix=NOBODY)
     file = json.loads(done.stdout)["files"][0]
     reason = file["reason"] or {"code": None, "text": None}
     return {
@@ -108,9 +107,9 @@ def measure(program: str, directory: Path) -> dict[str, Any]:
     path = copied(program, directory)
     before = started(path)
     said = warm(path)
-    with running(*USER, path, "5") as child:
+    with running(*NOBODY, path, "5") as child:
         after, aligned = huge_kib(child.pid, path), congruent(child.pid, path)
-        ps = hugealign("ps", "--format=json", str(child.pid), prefix=USER)
+        ps = hugealign("ps", "--format=json", str(child.pid), prefix=NOBODY)
     path.unlink()
     report = json.loads(ps.stdout)["processes"][0]
     return {
@@ -126,7 +125,7 @@ def measure(program: str, directory: Path) -> dict[str, Any]:
 def measure_in_use(directory: Path) -> dict[str, Any]:
     """Warm a program while it runs; return what that does for its process, and for the next one."""
     path = copied("pie", directory)
-    with running(*USER, path, "5") as child:
+    with running(*NOBODY, path, "5") as child:
         said = warm(path)
         touch(child.pid, path)
         running_kib, next_kib = huge_kib(child.pid, path), started(path)
@@ -141,13 +140,13 @@ def read_only(directory: Path) -> dict[str, Any]:
     def data(pid: int) -> int:
         return huge_kib(pid, path, "r--p")
 
-    with running(*USER, path, "5") as child:
+    with running(*NOBODY, path, "5") as child:
         before = data(child.pid)
-    done = hugealign("warm", "--format=json", path, prefix=USER)
+    done = hugealign("warm", "--format=json", path, prefix=NOBODY)
     said = json.loads(done.stdout)["files"][0]["rodata"]
-    with running(*USER, path, "5") as child:
+    with running(*NOBODY, path, "5") as child:
         after, code = data(child.pid), huge_kib(child.pid, path)
-        ps = hugealign("ps", "--rodata", "--format=json", str(child.pid), prefix=USER)
+        ps = hugealign("ps", "--rodata", "--format=json", str(child.pid), prefix=NOBODY)
     path.unlink()
     report = json.loads(ps.stdout)["processes"][0]
     return {
@@ -164,7 +163,7 @@ def zeros(mode: str) -> dict[str, int]:
     THP.write_text(mode, encoding="ascii")
     found = {}
     for program in ("zeros", "zeros-aligned"):
-        with running(*USER, PROGRAMS / program, "5") as child:
+        with running(*NOBODY, PROGRAMS / program, "5") as child:
             lines = Path(f"/proc/{child.pid}/smaps").read_text(encoding="ascii").splitlines()
         found["zeros-plain" if program == "zeros" else program] = sum(
             int(line.split()[1]) for line in lines if line.startswith("AnonHugePages:")
@@ -180,7 +179,7 @@ def staged(directory: Path) -> dict[str, int]:
     path = copied("pie", directory)
     words = (sys.executable, "-m", "hugealign", "run", "--how=stage", "--", path, "5")
     found = {}
-    with running(*USER, *words) as child:
+    with running(*NOBODY, *words) as child:
         found["user"] = huge_kib(child.pid, path)
     with running(*words) as child:
         found["root"] = huge_kib(child.pid, path)

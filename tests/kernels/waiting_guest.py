@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.kernels.guest import MOUNTS, THP, USER, copied, started
-from tests.live.programs import hugealign
+from tests.kernels.guest import MOUNTS, THP, copied, started
+from tests.live.programs import NOBODY, hugealign
 
 #: Starts a command to which the kernel says EINVAL when it asks for MADV_COLLAPSE, as Linux before 6.1 does: a filter
 #: of seccomp(2), for the system call madvise with 25 as its third argument.
@@ -38,7 +38,7 @@ def task(send: Any) -> None:
             # Without a wait it must not happen to come by.
             (khugepaged / "scan_sleep_millisecs").write_text("20" if words else "600000", encoding="ascii")
             path = copied("pie", directory)
-            prefix = (*USER, sys.executable, "-c", WITHOUT_COLLAPSE)
+            prefix = (*NOBODY, sys.executable, "-c", WITHOUT_COLLAPSE)
             done = hugealign("warm", "--format=json", *words, path, prefix=prefix)
             file = json.loads(done.stdout)["files"][0]
             found[what] = {"windows_huge": file["windows_huge"], "next_kib": started(path)}

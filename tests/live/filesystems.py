@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.live.programs import NO_THP, WINDOW, WINDOWS, Programs, huge_kib, hugealign, running
+from tests.live.programs import NO_THP, NOBODY, WINDOW, WINDOWS, Programs, huge_kib, hugealign, running
 
 ALL = WINDOWS * WINDOW >> 10
-NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 USERS: dict[str, tuple[str, ...]] = {"root": (), "nobody": NOBODY}
 MODES = ("never", "madvise", "always")

@@ -136,6 +136,8 @@ def huge_kib(pid: int, path: Path, permissions: str = "x") -> int:
 
 
 #: Runs a command with huge pages disabled: prctl(PR_SET_THP_DISABLE) outlives exec.
+#: What runs a command as an ordinary user.
+NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 NO_THP = (
     sys.executable,
     "-c",

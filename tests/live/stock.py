@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.live.filesystems import mounted
-from tests.live.programs import ROOT, Programs
+from tests.live.programs import NOBODY, ROOT, Programs
 from tests.support import HUGEALIGN
 
 #: With env in between: setpriv itself keeps capabilities until it executes something.
-USER = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "env")
+USER = (*NOBODY, "env")
 
 #: Says everything that a process has from its parent, then waits if it is told to.
 _STATE = """\

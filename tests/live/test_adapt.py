@@ -23,11 +23,10 @@ from hugealign.live.adapt import AdaptOptions, keep_adapting, undo
 from hugealign.process import instructions
 from hugealign.process.advice import Adviser
 from hugealign.process.pagemap import State
-from tests.live.programs import ROOT, WINDOW, chill, hugealign
+from tests.live.programs import NOBODY, ROOT, WINDOW, chill, hugealign
 from tests.support import need
 
 SCHEMA = json.loads((ROOT / "hugealign" / "live" / "adapt-1.schema.json").read_text(encoding="utf-8"))
-NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 SHORT = AdaptOptions(windows=2, seconds=0.4, rate=100)
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root is needed to advise other processes")

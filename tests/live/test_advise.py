@@ -14,10 +14,9 @@ import pytest
 
 import hugealign as api
 from hugealign.process.followed import follow
-from tests.live.programs import ROOT, hugealign
+from tests.live.programs import NOBODY, ROOT, hugealign
 
 SCHEMA = json.loads((ROOT / "hugealign" / "live" / "advise-1.schema.json").read_text(encoding="utf-8"))
-NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 # argv[1] functions, each on a page of its own, are called in turn for argv[2] milliseconds.
 _SPREAD = """\
 #define _GNU_SOURCE

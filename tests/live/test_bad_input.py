@@ -16,8 +16,7 @@ from hugealign import regular
 from hugealign.machine import kernel, memory
 from hugealign.pagecache import measure as pagecache
 from hugealign.pagecache import obstacles, warming
-from tests.live.programs import ROOT, WINDOW, WINDOWS, Programs, hugealign, running
-from tests.live.test_warm import NOBODY
+from tests.live.programs import NOBODY, ROOT, WINDOW, WINDOWS, Programs, hugealign, running
 
 
 @pytest.fixture

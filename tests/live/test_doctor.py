@@ -15,11 +15,10 @@ import pytest
 
 from hugealign.processor import cpuid
 from hugealign.processor import local as processor
-from tests.live.programs import NO_THP, ROOT, Programs, hugealign
+from tests.live.programs import NO_THP, NOBODY, ROOT, Programs, hugealign
 
 SCHEMA = json.loads((ROOT / "hugealign" / "doctor" / "doctor-1.schema.json").read_text())
 LAUNCHER = ROOT / "bin" / "hugealign"
-NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 
 

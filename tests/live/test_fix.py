@@ -16,7 +16,7 @@ import pytest
 
 from hugealign.errors import HugealignError
 from hugealign.fixing import fix as fixing
-from tests.live.programs import ROOT, WINDOW, Programs, fault_happened, huge_kib, hugealign, running
+from tests.live.programs import NOBODY, ROOT, WINDOW, Programs, fault_happened, huge_kib, hugealign, running
 from tests.support import HUGEALIGN, need
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="root is needed")
@@ -173,7 +173,7 @@ def test_without_permission(place: Path) -> None:
     prefix: tuple[str, ...] = ()
     if os.geteuid() == 0:
         place.chmod(0o755)
-        prefix = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+        prefix = NOBODY
         if not shutil.which(prefix[0]):
             pytest.skip("no setpriv")
     else:

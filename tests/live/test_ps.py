@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.live.programs import NO_THP, ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
+from tests.live.programs import NO_THP, NOBODY, ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
 
 
 @pytest.fixture
@@ -211,11 +211,10 @@ def test_kernel_thread() -> None:
 
 
 def test_process_of_another_user(warmed: Path) -> None:
-    nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
-    if os.geteuid() or subprocess.run([*nobody, sys.executable, "-c", "import argparse"], check=False).returncode:
+    if os.geteuid() or subprocess.run([*NOBODY, sys.executable, "-c", "import argparse"], check=False).returncode:
         pytest.skip("not root, or this Python does not run as nobody")
     with running(warmed, "5") as child:
-        done = hugealign("ps", str(child.pid), prefix=nobody)
+        done = hugealign("ps", str(child.pid), prefix=NOBODY)
         assert (done.returncode, done.stdout) == (3, "")
         assert "no permission" in done.stderr
 

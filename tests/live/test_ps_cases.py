@@ -17,7 +17,7 @@ import pytest
 
 from hugealign import mounts
 from hugealign.process import processes
-from tests.live.programs import ROOT, WINDOWS, Programs, chill, hugealign, running
+from tests.live.programs import NOBODY, ROOT, WINDOWS, Programs, chill, hugealign, running
 
 PS = (sys.executable, "-m", "hugealign", "ps")
 
@@ -323,11 +323,10 @@ def test_names(programs: Programs, name: str) -> None:
 
 
 def test_by_name_those_that_can_be_looked_at_are_shown(warmed: Path) -> None:
-    nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
-    if os.geteuid() or subprocess.run([*nobody, sys.executable, "-c", "import argparse"], check=False).returncode:
+    if os.geteuid() or subprocess.run([*NOBODY, sys.executable, "-c", "import argparse"], check=False).returncode:
         pytest.skip("not root, or this Python does not run as nobody")
-    with running(warmed, "5") as ours, running(*nobody, warmed, "5") as theirs:
-        done = hugealign("ps", warmed.name, prefix=nobody)
+    with running(warmed, "5") as ours, running(*NOBODY, warmed, "5") as theirs:
+        done = hugealign("ps", warmed.name, prefix=NOBODY)
     assert done.returncode == 3
     assert f"[{theirs.pid}]: all {WINDOWS} windows are huge\n" in done.stdout
     assert done.stderr == f"hugealign: error: process {ours.pid}: no permission; look as its user or as root\n"

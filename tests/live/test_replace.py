@@ -20,8 +20,18 @@ import pytest
 from hugealign import replacing as replace
 from hugealign.pagecache import warming
 from hugealign.pagecache.text import WarmOptions, warm
-from tests.live.programs import ROOT, WINDOW, WINDOWS, Programs, chill, fault_happened, huge_kib, hugealign, running
-from tests.live.test_warm import NOBODY
+from tests.live.programs import (
+    NOBODY,
+    ROOT,
+    WINDOW,
+    WINDOWS,
+    Programs,
+    chill,
+    fault_happened,
+    huge_kib,
+    hugealign,
+    running,
+)
 from tests.support import need
 
 ALL = WINDOWS * WINDOW >> 10

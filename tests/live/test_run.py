@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.live.programs import NO_THP, WINDOW, WINDOWS, Programs, huge_kib
+from tests.live.programs import NO_THP, NOBODY, WINDOW, WINDOWS, Programs, huge_kib
 from tests.support import HUGEALIGN, ROOT, environment
 
 ALL = WINDOWS * WINDOW >> 10
@@ -196,7 +196,7 @@ def test_failure_to_warm_prevents_nothing(built: Programs, tmp_path: Path) -> No
     script = tmp_path / "script"
     script.write_text("#!/bin/sh\necho hello\n")
     script.chmod(0o755)
-    nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups") if os.geteuid() == 0 else ()
+    nobody = NOBODY if os.geteuid() == 0 else ()
     for words in (("cat", "/dev/null"), ("true",)):
         assert hugealign_run(*words).returncode == 0
     if nobody and subprocess.run([*nobody, "test", "-x", HUGEALIGN], check=False).returncode:

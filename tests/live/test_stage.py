@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.live import stock as stocks
-from tests.live.programs import ROOT, WINDOW, WINDOWS, fault_happened, huge_kib
+from tests.live.programs import NOBODY, ROOT, WINDOW, WINDOWS, fault_happened, huge_kib
 from tests.live.stock import USER, command, mounts
 from tests.live.test_bad_input import in_group
 from tests.support import environment, need
@@ -390,7 +390,7 @@ def test_no_shared_memory_directory(stock: Path, how: str) -> None:
 def test_capabilities_of_the_caller_are_kept(stock: Path) -> None:
     """An ordinary user with a capability, as systemd gives it: rather small pages than without it."""
     ambient = ("--inh-caps=+net_bind_service", "--ambient-caps=+net_bind_service")
-    words = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *ambient]
+    words = [*NOBODY, *ambient]
     plain = said([*words, str(stock / "state")])
     done = said([*words, *command("run", "--", stock / "state")])
     assert state(done.stdout) == state(plain.stdout)

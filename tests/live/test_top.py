@@ -19,11 +19,10 @@ import pytest
 
 import hugealign as api
 from hugealign.process import pagemap, texts
-from tests.live.programs import NO_THP, ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
+from tests.live.programs import NO_THP, NOBODY, ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
 from tests.live.test_hung import Hung, hung  # noqa: F401 - a fixture
 
 SCHEMA = json.loads((ROOT / "hugealign" / "live" / "top-1.schema.json").read_text(encoding="utf-8"))
-NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 # An arena of 8 MiB of code, written to, and argv[1] more mappings that are executable, every second one.
 _ARENA = """\
 #include <fcntl.h>

@@ -22,12 +22,11 @@ from hugealign.machine import kernel
 from hugealign.pagecache import measure as pagecache
 from hugealign.pagecache import warming
 from tests.link.bulk import bulk_object
-from tests.live.programs import NO_THP, ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
+from tests.live.programs import NO_THP, NOBODY, ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
 from tests.support import HUGEALIGN
 
 ALL = f"{WINDOWS} of {WINDOWS} windows huge (6.0 MiB)"
 NONE = f"0 of {WINDOWS} windows huge (0 B)"
-NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 
 
 @pytest.fixture
