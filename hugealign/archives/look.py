@@ -177,7 +177,5 @@ class Look:
 
 
 def _reason(error: HugealignError | OSError) -> str:
-    if isinstance(error, OSError):
-        full = f" in {temporary_directory()}; TMPDIR names another place" if error.errno == errno.ENOSPC else ""
-        return cause(error) + full
-    return str(error)
+    full = getattr(error, "errno", 0) == errno.ENOSPC
+    return cause(error) + (f" in {temporary_directory()}; TMPDIR names another place" if full else "")

@@ -101,9 +101,7 @@ def read_blocks(path: str | os.PathLike[str], wanted: Container[int] | None = No
     try:
         with file_at(path) as fd:
             return _read(fd, read_image(fd), wanted)
-    except HugealignError as error:
-        raise HugealignError(f"{printable(os.fspath(path))}: {error}") from None
-    except (OSError, ValueError) as error:
+    except (HugealignError, OSError, ValueError) as error:
         raise HugealignError(f"{printable(os.fspath(path))}: {cause(error)}") from None
 
 

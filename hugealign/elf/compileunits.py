@@ -12,7 +12,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from hugealign.errors import HugealignError
+from hugealign.errors import HugealignError, cause
 from hugealign.units import printable
 
 #: The debug sections that hold units and their names.  The rest, most of it, is not read.
@@ -30,10 +30,8 @@ def read_units(path: str | os.PathLike[str]) -> dict[str, str]:
     try:
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as stream:
             return _units(_elftools(), stream)
-    except HugealignError as error:
-        raise HugealignError(f"{printable(os.fspath(path))}: {error}") from None
-    except OSError as error:
-        raise HugealignError(f"{printable(os.fspath(path))}: {error.strerror}") from None
+    except (HugealignError, OSError) as error:
+        raise HugealignError(f"{printable(os.fspath(path))}: {cause(error)}") from None
 
 
 def _elftools() -> ModuleType:

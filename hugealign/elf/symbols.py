@@ -118,9 +118,7 @@ def functions_of(path: str) -> Functions:
     """Return the functions of the file at *path*.  Raises HugealignError, which names the file."""
     try:
         return read_functions(path)
-    except HugealignError as error:
-        raise HugealignError(f"{printable(path)}: {error}") from None
-    except (OSError, ValueError) as error:
+    except (HugealignError, OSError, ValueError) as error:
         raise HugealignError(f"{printable(path)}: {cause(error)}") from None
 
 
