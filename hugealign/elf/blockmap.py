@@ -105,7 +105,7 @@ def read_blocks(path: str | os.PathLike[str], wanted: Container[int] | None = No
         raise HugealignError(f"{printable(os.fspath(path))}: {cause(error)}") from None
 
 
-def require_blocks(path: str | os.PathLike[str], wanted: Container[int] | None = None) -> dict[int, list[Block]]:
+def require_blocks(path: str | os.PathLike[str], wanted: Container[int]) -> dict[int, list[Block]]:
     """Return what `read_blocks` does.  Raises HugealignError, too, if the file has no map of the *wanted* functions."""
     blocks = read_blocks(path, wanted)
     if not blocks:

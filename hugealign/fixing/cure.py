@@ -29,7 +29,7 @@ class Cure:
         return f"{self.command} ({self.before} -> {counted(self.after, 'window')})"
 
 
-def find(path: str, page_size: int = settings.PAGE_SIZE) -> Cure | None:
+def find(path: str, page_size: int) -> Cure | None:
     """Return the command that gives the file at *path* more windows by editing its headers; None if there is none.
 
     It writes another file, OUT, if this one cannot be changed.  This writes nothing.
@@ -53,7 +53,7 @@ def find(path: str, page_size: int = settings.PAGE_SIZE) -> Cure | None:
     return Cure(command, plan.windows_before, plan.windows)
 
 
-def cure(path: str, page_size: int = settings.PAGE_SIZE) -> str:
+def cure(path: str, page_size: int) -> str:
     """Return the `Cure` of the file at *path* in words; empty if there is none."""
     return str(find(path, page_size) or "")
 
@@ -70,7 +70,7 @@ def instead(path: str) -> str:
     return ""
 
 
-def cure_or_relink(path: str, page_size: int = settings.PAGE_SIZE) -> str:
+def cure_or_relink(path: str, page_size: int) -> str:
     """Return what to do about a file whose text has too few windows, in words that follow a reason."""
     if found := cure(path, page_size):
         return f"run: {found}"

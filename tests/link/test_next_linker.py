@@ -11,7 +11,6 @@ import pytest
 from tests.support import BIN, HUGEALIGN, LLVM, ROOT, Elf, environment, need, need_compiler, run
 
 SHIMS = ROOT / "hugealign" / "libexec"
-WHO = "#!/bin/sh\necho FAKE >&2\nexit 9\n"
 
 
 def linker_of(*words: str | Path, cwd: Path, **settings: Any) -> str:
