@@ -67,6 +67,7 @@ def write(path: str, data: bytes, mode: int | None = None) -> None:
         closing(_New(place, 0o666 if mode is None else mode)) as new,
     ):
         write_all(new.fd, data)
+        new.seal()  # before it has a mode with which we may not read it
         _take_place(new.fd, before if mode is None else None)
         new.publish(name)
 
@@ -107,6 +108,7 @@ def create(path: str, source: int, fill: Fill) -> None:
             fill(source, new.fd, info.st_size)
             _copy_mode(new.fd, info)
             os.fsync(new.fd)
+            new.seal()
             new.publish(name)
             _sync_name(place)
 
@@ -202,8 +204,7 @@ class _New:
             _mark(reading)  # before the other descriptor's lock goes
 
     def publish(self, name: str) -> None:
-        """Give the file its *name*, which another file may have had."""
-        self.seal()
+        """Give the sealed file its *name*, which another file may have had."""
         if not self._name:
             self._name = _temporary_name()
             # With dst_dir_fd Python calls linkat, which can follow the link in /proc (open(2), O_TMPFILE).

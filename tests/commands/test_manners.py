@@ -94,6 +94,19 @@ def test_output_keeps_mode_and_owner_of_the_file_it_replaces(tmp_path: Path) -> 
     assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
 
 
+def test_an_output_that_may_only_be_written_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "report").write_text("old")
+    (tmp_path / "report").chmod(0o200)
+    owner = (
+        ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if os.geteuid() == 0 else ()
+    )  # root may read it
+    done = run(*owner, HUGEALIGN, "verify", "/bin/true", "-o", "report", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "report").stat().st_mode & 0o777 == 0o200
+    (tmp_path / "report").chmod(0o600)
+    assert "/bin/true" in (tmp_path / "report").read_text()
+
+
 def test_a_name_that_the_locale_lacks_is_escaped(tmp_path: Path) -> None:
     program = tmp_path / "\u65e5"
     shutil.copy2("/bin/true", program)
