@@ -178,11 +178,13 @@ class _Lossy(io.FileIO):
 
 
 def _complete_streams() -> None:
-    """Make standard output and error usable: open them if closed, and let them print any name in any locale.
+    """Make the standard streams usable: open them if closed, and let them print any name in any locale.
 
     A message that nobody can read, on a full disk or for a reader that has gone, changes neither work nor status.
     """
     # A stream that our parent closed (`>&-`) is None, and print(file=None) would print our messages on stdout.
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115 - for as long as we live
     if sys.stdout is None:  # what is printed is lost, so writing has to fail, as on a full disk
         closed = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         sys.stdout = open(closed, "w", encoding="utf-8")  # noqa: SIM115 - for as long as we live

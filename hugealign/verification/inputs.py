@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import BinaryIO, NamedTuple
 
 from hugealign.archives.counts import LINK, OTHER, Counts
-from hugealign.errors import NumberFormatError, UsageError, cause
+from hugealign.errors import HugealignError, NumberFormatError, UsageError, cause
 from hugealign.numbers import decimal
 from hugealign.verification.model import FileReport
 
@@ -40,16 +40,23 @@ Step = list[Task] | Begin | End | FileReport | Counts
 
 
 def names_from(stream: BinaryIO, null: bool) -> Iterator[str]:
-    """Yield the names in *stream*, one per line, or if *null* each ended by a NUL byte.  Raises UsageError."""
+    """Yield the names in *stream*, one per line, or if *null* each ended by a NUL byte.  Raises HugealignError."""
     end = b"\0" if null else b"\n"
     rest = b""
-    while data := stream.read1(1 << 16) if hasattr(stream, "read1") else stream.read(1 << 16):
+    while data := _read(stream):
         *names, rest = (rest + data).split(end)
         yield from (os.fsdecode(name) for name in names if name)
         if len(rest) > _NAME_LIMIT:
             raise UsageError("standard input is not a list of names: one is longer than 64 KiB")
     if rest:
         yield os.fsdecode(rest)
+
+
+def _read(stream: BinaryIO) -> bytes:
+    try:
+        return stream.read1(1 << 16) if hasattr(stream, "read1") else stream.read(1 << 16)
+    except OSError as error:
+        raise HugealignError(f"standard input: cannot be read: {cause(error)}") from None
 
 
 def parse_jobs(text: str, option: str = "--jobs") -> int:

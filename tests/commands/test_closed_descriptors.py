@@ -18,6 +18,7 @@ COMMANDS = {
     "fix --in-place absent": 3,
     "verify program": 1,
     "verify --format json program": 1,
+    "verify -": 3,
     "order profile -b program -o order": 0,
     "order absent -b program": 3,
     "explain HA001": 0,
@@ -58,3 +59,20 @@ def test_closed_descriptors(command: str, made: Path, tmp_path: Path) -> None:
 def test_a_message_does_not_go_to_standard_output_where_standard_error_is_closed(tmp_path: Path) -> None:
     done = run("sh", "-c", f"{HUGEALIGN} explain HA999 2>&-", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
+
+
+@pytest.mark.parametrize(
+    ("stdin", "said"),
+    [("<&-", "no files on standard input"), (">/dev/null", "standard input: cannot be read: Bad file descriptor")],
+)
+def test_a_list_of_names_that_cannot_be_read_is_no_finding(stdin: str, said: str) -> None:
+    done = run("sh", "-c", f"{HUGEALIGN} verify - 0{stdin}")
+    assert (done.returncode, done.stdout, done.stderr) == (3, "", f"hugealign: error: {said}\n")
+
+
+def test_a_hook_without_standard_input_says_what_is_missing() -> None:
+    done = run("sh", "-c", f"{HUGEALIGN} oci-hook 0<&-")
+    assert (done.returncode, done.stderr) == (
+        0,
+        "hugealign: oci-hook: the state of the container is not a JSON object\n",
+    )
