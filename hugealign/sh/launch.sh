@@ -244,6 +244,8 @@ case $name in
                 . "$package/sh/python.sh"
                 # shellcheck disable=SC2154
                 find_python "$package" || fail 125 'no python3 of version 3.11 or newer found; install python3'
+                # Python does not start where standard input is a directory (init_sys_streams in its pylifecycle.c).
+                [ ! -d /dev/stdin ] || exec </dev/null
                 # shellcheck source=hugealign/sh/given.sh
                 . "$package/sh/given.sh"
                 exec "$python" -I -S "$package/__main__.py" "$@"

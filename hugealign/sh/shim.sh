@@ -264,6 +264,9 @@ if [ -n "${LD_LIBRARY_PATH-}${LD_PRELOAD-}" ] && ! "$python" -I -S -c '' 2>/dev/
     exec "$real" "$@"
 fi
 
+# Python does not start where standard input is a directory (init_sys_streams in its pylifecycle.c).
+[ ! -d /dev/stdin ] || exec </dev/null
+
 # run_python WORD...: become hugealign.link.shim; the last words are the linker and its arguments.
 # -I -S: no site packages, no user site, no PYTHON* variables; half the startup time, and no code from elsewhere.
 # The package's own directory is appended, so nothing beside it can shadow the standard library.

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.link.bulk import MAIN, bulk_object
-from tests.support import HUGEALIGN, run
+from tests.support import HUGEALIGN, Elf, run
 
 CLOSED = [" ".join(c) for count in range(4) for c in itertools.combinations(("0<&-", "1>&-", "2>&-"), count)]
 COMMANDS = {
@@ -76,3 +76,16 @@ def test_a_hook_without_standard_input_says_what_is_missing() -> None:
         0,
         "hugealign: oci-hook: the state of the container is not a JSON object\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [("verify program", 1), ("verify -", 3), ("run -- sh -c 'exit 7'", 7), ("gcc main.c bulk*.o -o linked", 0)],
+)
+def test_standard_input_is_a_directory(command: str, status: int, made: Path, tmp_path: Path) -> None:
+    """Python itself ends with a fatal error then, and a link through us would fail where the plain one does not."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    done = run("sh", "-c", f"{HUGEALIGN} {command} </", cwd=tmp_path)
+    assert done.returncode == status, done.stderr
+    assert "Python" not in done.stderr
+    assert status or Elf(tmp_path / "linked").faults() == []
