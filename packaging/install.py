@@ -15,6 +15,7 @@ import fcntl
 import os
 import py_compile
 import shutil
+import signal
 import sys
 from collections.abc import Iterable, Iterator
 
@@ -193,10 +194,11 @@ def main() -> int:
     parser.add_argument("--no-bytecode", action="store_true", help="leave compiling to the package manager")
     args = parser.parse_args()
     prefix, destdir = os.environ.get("PREFIX", "/usr/local"), os.environ.get("DESTDIR", "")
-    if not os.path.isabs(prefix):
-        parser.error(f"PREFIX: {prefix!r} is not an absolute path")
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # as whole at any moment, and says nothing
     os.umask(0o022)  # what is installed is for everybody
     try:
+        if not os.path.isabs(prefix):
+            raise InstallError(f"PREFIX: {prefix!r} is not an absolute path")
         prefix = os.path.normpath(prefix)
         destdir = os.path.abspath(destdir) if destdir else ""
         if args.what == "install":

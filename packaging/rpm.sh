@@ -10,9 +10,15 @@ cd "$(dirname "$0")/.."
 out=${1:-build/rpm}
 version=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' hugealign/version.py)
 epoch=${SOURCE_DATE_EPOCH:-1795420800} # of packaging/hugealign.spec: two builds are the same bytes
+out=$(realpath -m -- "$out")
+case $out in
+    *[[:space:]]*)
+        echo "make rpm: rpmbuild takes no directory with a blank in its name: $out; move the checkout" >&2
+        exit 3
+        ;;
+esac
 rm -rf "$out"
 mkdir -p "$out/SOURCES"
-out=$(realpath "$out")
 tar -c --exclude=__pycache__ --exclude='*.pyc' --exclude='*~' --sort=name --owner=0 --group=0 --numeric-owner \
     --mtime="@$epoch" --transform="s,^,hugealign-$version/," \
     bin cmake hugealign ld-scripts lld-plugin packaging share LICENSE Makefile README.md |

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("deb") / "out")
+    return build(tmp_path_factory.mktemp("deb") / "o ut")  # as below a checkout with a blank in its name
 
 
 def build(place: Path) -> Path:
