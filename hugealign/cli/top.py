@@ -89,4 +89,7 @@ def _draw(machine: Machine) -> None:
 
     size = shutil.get_terminal_size()
     lines = report.table(machine, width=size.columns, height=size.lines - 1)
-    print(redrawn(painted("\n".join(lines)).split("\n")), end="", flush=True)
+    # DECAWM off: names with wide characters take more columns than they have characters, and lines that wrap would
+    # scroll the first rows away.
+    drawn = redrawn(painted("\n".join(lines)).split("\n"))
+    print(f"\x1b[?7l{drawn}\x1b[?7h", end="", flush=True)

@@ -380,6 +380,9 @@ def test_terminal_is_drawn_again() -> None:
         assert process.wait(20) == 130
     os.close(controller)
     assert b"PROCS" in seen
+    first = seen.partition(b"\x1b[?7h")[0]  # no line wraps, however wide the characters of a name are
+    assert first.startswith(b"\x1b[?7l\x1b[H")
+    assert first.endswith(b"\x1b[J")
 
 
 def test_api(program: Path) -> None:
