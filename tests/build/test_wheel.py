@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hugealign.version import __version__
 from tests.support import ROOT, Elf, environment, run
 
 
@@ -70,7 +71,7 @@ def test_commands(env: dict[str, str], installed: Path) -> None:
         assert done.stdout.startswith(str(installed.parent))
         assert Path(done.stdout.rstrip()).exists()
     assert run("hugealign", "verify", "/bin/sh", env=env).returncode == 0
-    assert run("hugealign", "--version", env=env).stdout == "hugealign 0.1.0\n"
+    assert run("hugealign", "--version", env=env).stdout == f"hugealign {__version__}\n"
 
 
 def test_links_to_the_commands_elsewhere(env: dict[str, str], installed: Path, tmp_path: Path) -> None:

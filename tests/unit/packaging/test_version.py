@@ -1,0 +1,28 @@
+"""The files that cannot read the version from hugealign/version.py have the same one."""
+
+import re
+
+import pytest
+
+from hugealign.version import __version__
+from tests.support import ROOT
+
+PLACES = {
+    "MODULE.bazel": r'version = "([^"]*)"',
+    "packaging/hugealign.spec": r"^Version: +(\S+)$",
+    "packaging/debian/changelog": r"\Ahugealign \((.*?)\)",
+    "docs/verify.md": r"hugealign@v(\S+)$|^  rev: v(\S+)$",
+    "docs/build-systems.md": r"hugealign-([0-9][0-9.]*[0-9])",
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_version(place: str) -> None:
+    found = re.findall(PLACES[place], (ROOT / place).read_text(), re.MULTILINE)
+    assert found
+    assert {"".join(groups) for groups in found} == {__version__}
+
+
+def test_releasing_names_each_place() -> None:
+    text = (ROOT / "RELEASING.md").read_text()
+    assert not [place for place in PLACES if place not in text]
