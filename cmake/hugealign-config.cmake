@@ -3,7 +3,8 @@
 #   hugealign_verify(target [STRICT] [ARGS option...])
 #
 # runs `hugealign verify` on the file that *target* links: after each link, which then fails if the text is not in whole
-# windows, and as a ctest test named hugealign.<target>, which checks the file as it is when the tests run.
+# windows, and as a ctest test named hugealign.<target>, which checks the file as it is when the tests run, if the
+# project has enable_testing().
 # With STRICT, warnings fail too; ARGS are further options of `hugealign verify`.  It does not change how the target is
 # linked: that is the toolchain file's business, or the compiler's.
 #
