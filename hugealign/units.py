@@ -53,6 +53,18 @@ def are(number: int) -> str:
     return "is" if number == 1 else "are"
 
 
+def without_commands(text: str) -> str:
+    r"""Return *text* so that it gives no commands, even if GitHub's runner shows it.
+
+    The runner takes a line that begins with ``::``, and ``##[`` anywhere in a line, for a command to itself
+    (ActionCommand.cs in github.com/actions/runner).  Names in files must not become commands.
+    """
+    if "::" not in text and "##[" not in text:
+        return text
+    lines = text.replace("##[", r"##\x5b").split("\n")
+    return "\n".join(x.replace("::", r"\x3a:", 1) if x.lstrip().startswith("::") else x for x in lines)
+
+
 def printable(text: str) -> str:
     r"""Return *text* fit for a terminal: control characters and undecodable bytes become ``\xNN`` escapes.
 

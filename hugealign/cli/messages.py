@@ -5,6 +5,7 @@ import sys
 
 from hugealign import progress
 from hugealign.cli.output import colour_wanted
+from hugealign.units import without_commands
 
 _COLOURS = {"error": "1;31", "warning": "1;33"}
 
@@ -25,4 +26,4 @@ def _say(kind: str, message: object) -> None:
     word = f"{kind}:"
     if colour_wanted("auto", stream, os.environ):
         word = f"\x1b[{_COLOURS[kind]}m{word}\x1b[0m"
-    print(f"hugealign: {word} {message}", file=stream)
+    print(without_commands(f"hugealign: {word} {message}"), file=stream)

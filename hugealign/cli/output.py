@@ -4,7 +4,7 @@ import os
 import sys
 
 from hugealign.errors import HugealignError, UsageError, cause
-from hugealign.units import printable
+from hugealign.units import printable, without_commands
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ def colour_wanted(mode: str, stream: "TextIO | None", environ: "Mapping[str, str
 
 
 def painted(text: str) -> str:
-    """Return the report *text* for standard output: in colour if that is wanted."""
+    """Return the report *text* for standard output: `without_commands`, and in colour if that is wanted."""
+    text = without_commands(text)
     if not colour_wanted("auto", sys.stdout, os.environ):
         return text
     import re

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.link.bulk import MAIN, bulk_object
 from tests.support import HUGEALIGN, run
-from tests.unit.verification.test_formats import FORMS, NAMES
+from tests.unit.verification.test_formats import FORMS, NAMES, no_commands
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -16,3 +17,29 @@ def test_hostile_names_of_real_files(form: str, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (3, "")
     _, read, shown = FORMS[form]
     assert read(done.stdout) == [shown(name) for name in NAMES]
+
+
+def test_no_key_of_a_configuration_is_a_command_to_githubs_runner(tmp_path: Path) -> None:
+    """It shows standard error as well, and the configuration is part of what a pull request may change."""
+    (tmp_path / "hugealign.toml").write_text('[verify]\n"##[add-mask]x" = 1\n')
+    done = run(HUGEALIGN, "verify", "/bin/sh", cwd=tmp_path)
+    assert done.returncode == 2
+    assert r"##\x5badd-mask]x: no such key" in done.stderr
+    no_commands(done.stderr)
+
+
+def test_no_name_is_a_command_to_githubs_runner_in_other_commands(built: Path, tmp_path: Path) -> None:
+    for name in ("::error::x", "##[error]x", " ::stop-commands::x"):
+        (tmp_path / name).symlink_to(built)
+        for words in (["fix", "--dry-run"], ["warm", "--check"]):
+            done = run(HUGEALIGN, *words, "--", name, f"{name} missing", cwd=tmp_path)
+            assert "missing: No such file or directory" in done.stderr
+            assert "x: " in done.stdout
+            no_commands(done.stdout + done.stderr)
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> Path:
+    (tmp_path / "main.c").write_text(MAIN)
+    run("gcc", "main.c", bulk_object(tmp_path), "-o", "program", cwd=tmp_path, check=True)
+    return tmp_path / "program"

@@ -3,22 +3,14 @@
 import os
 
 from hugealign.elf.coverage import Coverage
-from hugealign.units import counted, format_size
+from hugealign.units import counted, format_size, without_commands
 from hugealign.verification.model import FAILED, OK, UNKNOWN, FileReport
 from hugealign.verification.result import Verification
 
 
 def log_lines(lines: list[str]) -> str:
-    r"""Return *lines* as text that gives no commands, even if GitHub's runner shows it.
-
-    The runner takes a line that begins with ``::``, and ``##[`` anywhere in a line, for a command to itself
-    (ActionCommand.cs in github.com/actions/runner).  Names in files must not become commands.
-    """
-    safe = []
-    for line in lines:
-        text = line.replace("##[", r"##\x5b")
-        safe.append(text.replace("::", r"\x3a:", 1) if text.lstrip().startswith("::") else text)
-    return "".join(line + "\n" for line in safe)
+    """Return *lines* as text, `without_commands`."""
+    return without_commands("".join(line + "\n" for line in lines))
 
 
 def relative(path: str, base: str) -> str:
