@@ -3,6 +3,7 @@
 Only the command reads it.  A link never does, and neither does `hugealign.verify`, whose caller says what it wants.
 """
 
+import itertools
 import os
 from collections.abc import Iterator
 from typing import Any, Self
@@ -13,8 +14,11 @@ from hugealign.records import Record
 from hugealign.units import printable
 
 NAMES = ("hugealign.toml", "pyproject.toml")
-_LARGEST = 1 << 20  # bytes of a file
+_LARGEST = 1 << 18  # bytes of a file with something for us
+_SEARCHED = 1 << 20  # bytes of a pyproject.toml, which may have nothing
 _MOST_FILES = 16  # that extend one another
+_MOST_PATTERNS = 4096  # of the exceptions of a file; each costs a tenth of a millisecond
+_MOST_DOTS = 200  # in a line: tomllib takes a dotted key in the square of its parts, and keys end with the line
 _TEXT, _LIST, _FLAG = "a string", "a list of strings", "true or false"
 #: The keys of [verify], and what each holds.  They are the long options of the command.
 KEYS = {
@@ -140,16 +144,18 @@ def _table(path: str, *, found: bool) -> _Table | None:
     name = printable(path)
     try:
         with regular.opened(path, empty=True) as fd:
-            data, owner = os.pread(fd, _LARGEST + 1, 0), os.fstat(fd).st_uid
+            data, owner = os.pread(fd, _SEARCHED, 0), os.fstat(fd).st_uid
     except regular.FileError as error:
         raise UsageError(f"{name}: {error}") from None
-    if len(data) > _LARGEST:
-        raise UsageError(f"{name}: larger than 1 MiB, so not a configuration")
     shared = os.path.basename(path) == NAMES[1]
-    if shared and found and b"hugealign" not in data:
+    if shared and found and len(data) < _SEARCHED and b"hugealign" not in data:
         return None
+    if len(data) > _LARGEST:
+        raise UsageError(f"{name}: larger than 256 KiB, so not a configuration")
     import tomllib  # 10 ms, and most directories have no such file
 
+    if any(line.count(b".") > _MOST_DOTS for line in data.split(b"\n")):
+        raise UsageError(f"{name}: nested too deeply")
     try:
         text = data.decode()
         document = tomllib.loads(text)
@@ -208,17 +214,25 @@ def _read(path: str, table: _Table, below: tuple[str, ...]) -> Configuration:
 
 
 def _exceptions(path: str, lines: list[str], tables: "list[dict[str, Any]]") -> "Iterator[Exempt]":
+    heads = [at for at, line in enumerate(lines) if line.lstrip().startswith("[[") and "exceptions" in line]
+    parts = list(itertools.pairwise([*heads, len(lines)]))
+    own = _line(lines, "exceptions", (0, len(lines)))  # of tables in an array
+    left = _MOST_PATTERNS
     for number, table in enumerate(tables):
+        part = parts[number] if number < len(parts) else (own, own)
         for key in table:
             if key not in _EXCEPTION:
-                where = _place(path, lines, key, number)
+                where = _place(path, lines, key, part)
                 raise UsageError(f"{where}: no such key{hint(key, _EXCEPTION)}")
         for key, kind in _EXCEPTION.items():
-            where = _place(path, lines, key, number)
+            where = _place(path, lines, key, part)
             if not table.get(key):
                 raise UsageError(f"{where}: an exception needs {key}, {kind}")
             _checked(table[key], kind, where)
-        ignore = Setting(table["ignore"], _place(path, lines, "ignore", number))
+        left -= len(table["files"])
+        if left < 0:
+            raise UsageError(f"{_place(path, lines, 'files', part)}: more than {_MOST_PATTERNS} patterns in one file")
+        ignore = Setting(table["ignore"], _place(path, lines, "ignore", part))
         directory = os.path.dirname(os.path.abspath(path))
         yield Exempt(tuple(table["files"]), ignore, table["reason"], directory)
 
@@ -235,18 +249,19 @@ def _checked(value: "Any", kind: str, where: str) -> "Any":
     return value
 
 
-def _place(path: str, lines: list[str], key: str, number: int | None = None) -> str:
-    """Return ``FILE:LINE: KEY``: the line of *key*, in the exception of that *number* if one is given.
+def _place(path: str, lines: list[str], key: str, part: tuple[int, int] | None = None) -> str:
+    """Return ``FILE:LINE: KEY``: the line of *key*, in a *part* of the lines if one is given."""
+    return f"{printable(path)}:{_line(lines, key, part or (0, len(lines))) + 1}: {printable(key)}"
 
-    `tomllib` keeps no positions.  If the line is not found, as in a table on one line, the table's own line is named.
+
+def _line(lines: list[str], key: str, part: tuple[int, int]) -> int:
+    """Return the number of the line with *key* in that *part* of the lines, counted from 0.
+
+    `tomllib` keeps no positions.  If the line is not found, as in a table on one line, it is the first of the part.
     """
-    heads = [at for at, line in enumerate(lines) if line.lstrip().startswith("[[")]
-    first, last = 0, len(lines)
-    if number is not None and number < len(heads):
-        first, last = heads[number], heads[number + 1] if number + 1 < len(heads) else len(lines)
     words = (key, f'"{key}"', f"'{key}'")
-    for at in range(first, last):
+    for at in range(*part):
         line = lines[at].strip()
         if line.split("=")[0].strip() in words or (line.startswith("[") and key in line.strip("[] ").split(".")):
-            return f"{printable(path)}:{at + 1}: {printable(key)}"
-    return f"{printable(path)}:{first + 1}: {printable(key)}"
+            return at
+    return part[0]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands.bounded import refused, run
+from tests.commands.bounded import MEMORY, refused, run
 from tests.trees import tar
 
 RATE = 10.0  # seconds of processor time per MiB of archive: docs/verify.md
@@ -122,7 +122,7 @@ BOMBS: dict[str, Callable[[], bytes]] = {
         b"!<arch>\n" + (b"x/".ljust(16) + b"0".ljust(32) + b"0         `\n") * 4_000_000
     ),
     "headers of cpio": lambda: gzip.compress(cpio(b"x", b"") * 2_000_000),
-    "directories of tar": lambda: gzip.compress(tar_directory() * 500_000),
+    "directories of tar": lambda: gzip.compress(tar_directory() * 120_000),
     "records of pax": lambda: gzip.compress((pax(1 << 20) + (b"5 a=\n" * (1 << 18))[: 1 << 20]) * 200),
     "empty streams of bzip2": lambda: gzip.compress(bz2.compress(b"a") + bz2.compress(b"") * 3_000_000),
     "empty streams of xz": lambda: gzip.compress(lzma.compress(b"") * 1_000_000),
@@ -210,3 +210,27 @@ def test_max_unpacked_counts_for_documents_and_copies(tmp_path: Path) -> None:
     assert "more than 2.0 MiB; --max-unpacked" in run("verify", "--max-unpacked=2M", tmp_path / "x.tar").stdout
     (tmp_path / "y.tar").write_bytes(inner_image())
     assert "more than 2.0 MiB; --max-unpacked" in run("verify", "--max-unpacked=2M", tmp_path / "y.tar").stdout
+
+
+_HEAD = "[[verify.exceptions]]\nignore = ['HA001']\nreason = 'x'\n"
+_INLINE = "{ignore = ['HA001'], reason = 'x', files = ['*']}, "
+#: Configurations of up to 256 KiB, and what is said of each.
+CONFIGURATIONS = {
+    "a dotted key": ("verify." + ".".join("a" * 120_000) + " = 1", "nested too deeply"),
+    "many dotted keys": ("".join(f"a{number}.{'.'.join('a' * 190)} = 1\n" for number in range(650)), "no such key"),
+    "exceptions": ((_HEAD + "files = ['*', 'b']\n") * 3_500, ": files: more than 4096 patterns"),
+    "exceptions in one line": (f"[verify]\nexceptions = [{_INLINE * 4_900}]", "2: files: more than 4096 patterns"),
+    "patterns": (_HEAD + "files = [" + "'*a*b*c*d*e*f*g', " * 13_000 + "]\n", "4: files: more than 4096 patterns"),
+}
+
+
+@pytest.mark.parametrize("kind", CONFIGURATIONS)
+def test_configurations(kind: str, tmp_path: Path) -> None:
+    text, said = CONFIGURATIONS[kind]
+    assert len(text) < 1 << 18
+    (tmp_path / "hugealign.toml").write_text(text)
+    ended = run("verify", "/bin/sh", cwd=tmp_path)
+    assert ended.status == 2, ended
+    assert said in ended.line
+    assert ended.seconds < 10
+    assert ended.peak < MEMORY

@@ -134,7 +134,7 @@ def test_what_is_wrong_is_said_with_its_line(text: str, said: str, tmp_path: Pat
         (b"\xff", "utf-8"),
         (b'a."\\u001b[31m" = 1\nb', "hugealign.toml: "),
         (b"a = " + b"[" * 100_000, "nested too deeply"),
-        (b"#" * ((1 << 20) + 1), "larger than 1 MiB"),
+        (b"#" * ((1 << 18) + 1), "larger than 256 KiB"),
         (b'extend = "hugealign.toml"\n', "leads back to it"),
         (b'extend = "none.toml"\n', "No such file"),
     ],
@@ -145,6 +145,17 @@ def test_what_is_no_configuration(data: bytes, said: str, tmp_path: Path) -> Non
         configuration.find(str(tmp_path))
     assert said in str(caught.value)
     assert "\x1b" not in str(caught.value)
+
+
+def test_a_large_project_that_says_nothing_about_us_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.other]\n" + "x" * 500_000)
+    assert configuration.find(str(tmp_path)) == configuration.NONE
+
+
+def test_the_line_of_an_exception_in_a_project_with_other_tables(tmp_path: Path) -> None:
+    text = "[[tool.index]]\nfiles = 1\n" + EXCEPTION.format("a").replace("verify.", "tool.hugealign.verify.")
+    with pytest.raises(UsageError, match=r"pyproject.toml:6: why: no such key"):
+        configured(tmp_path, text.replace("reason", "why"), "pyproject.toml")
 
 
 def test_a_chain_of_files_ends(tmp_path: Path) -> None:
