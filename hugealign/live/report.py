@@ -1,7 +1,7 @@
 """Show what all processes run from: a table, JSON, and metrics for Prometheus.  Pure functions."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hugealign.live.rows import ProgramRow
@@ -11,7 +11,7 @@ from hugealign.version import __version__
 
 SCHEMA = "hugealign.top/1"
 
-_PROGRAM_WIDTH = 40
+_PROGRAM_WIDTH, _NARROWEST = 40, 12
 _HEAD = ("PROCS", "CPU%", "PROGRAM", "PART", "TEXT", "HUGE", "CAN", "COULD", "ACTION")
 
 
@@ -42,25 +42,52 @@ def _processes(count: int) -> str:
 
 
 def table(machine: Machine, *, width: int = 0, height: int = 0) -> list[str]:
-    """Return the lines for people: at most *height* of them, cut at *width* columns; 0 means no limit."""
-    lines = head(machine)
+    """Return the lines for people: at most *height* of them, cut at *width* columns; 0 means no limit.
+
+    If the rows are wider than that, each action has a line of its own, below its row.
+    """
     contained = any(row.container for row in machine.rows)
-    cells = [_cells(row, contained) for row in machine.rows]
     names = ("CONTAINER", *_HEAD) if contained else _HEAD
-    rows = [names, *cells]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    left = {names.index(name) for name in ("PROGRAM", "PART", "ACTION", *(("CONTAINER",) if contained else ()))}
-    lines.append("")
-    for row in rows:
-        found = [c.ljust(w) if at in left else c.rjust(w) for at, (c, w) in enumerate(zip(row, widths, strict=True))]
-        lines.append("  ".join(found).rstrip())
-    if height and len(lines) > height:
-        lines = [*lines[: height - 1], f"… {len(lines) - height + 1} more"]
+    cells = [_cells(row, contained) for row in machine.rows]
+    title, *rows = _aligned([names, *cells])
+    blocks = [[row] for row in rows]
+    if width and max(map(len, (title, *rows))) > width:
+        title, *rows = _narrowed([cell[:-1] for cell in (names, *cells)], width)
+        actions = ([] if cell[-1] == "-" else [f"       {cell[-1]}"] for cell in cells)
+        blocks = [[row, *action] for row, action in zip(rows, actions, strict=True)]
+    lines = [*head(machine), "", title]
+    for number, block in enumerate(blocks):
+        last = number == len(blocks) - 1
+        if height and len(lines) + len(block) > height - (not last):
+            lines.append(f"… {len(blocks) - number} more")
+            break
+        lines += block
+    lines = lines[:height] if height else lines
     return [line[:width] for line in lines] if width else lines
 
 
+def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Return *rows*, the first of which has the names of the columns, as lines."""
+    names = rows[0]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    words = [name in ("CONTAINER", "PROGRAM", "PART", "ACTION") for name in names]
+    lines = []
+    for row in rows:
+        cells = [c.ljust(w) if word else c.rjust(w) for c, w, word in zip(row, widths, words, strict=True)]
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def _narrowed(rows: Sequence[tuple[str, ...]], width: int) -> list[str]:
+    """Return *rows* as lines of *width* columns, if shorter names of programs can do that."""
+    at = rows[0].index("PROGRAM")
+    excess = max(map(len, _aligned(rows))) - width
+    most = max(_NARROWEST, max(len(row[at]) for row in rows) - max(excess, 0))
+    return _aligned([(*row[:at], _last(row[at], most), *row[at + 1 :]) for row in rows])
+
+
 def _cells(row: ProgramRow, contained: bool) -> tuple[str, ...]:
-    program = _short(row.program)
+    program = _last(printable(row.program), _PROGRAM_WIDTH)
     part = {"program": "text", "library": printable(row.part.rpartition("/")[2])}.get(row.kind, printable(row.part))
     cells = (
         str(len(row.pids)),
@@ -76,9 +103,8 @@ def _cells(row: ProgramRow, contained: bool) -> tuple[str, ...]:
     return (printable(row.container) or "-", *cells) if contained else cells
 
 
-def _short(path: str) -> str:
-    text = printable(path)
-    return text if len(text) <= _PROGRAM_WIDTH else f"…{text[1 - _PROGRAM_WIDTH :]}"
+def _last(text: str, most: int) -> str:
+    return text if len(text) <= most else f"…{text[1 - most :]}"
 
 
 def document(machine: Machine) -> dict[str, Any]:

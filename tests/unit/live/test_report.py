@@ -45,9 +45,28 @@ def test_one_window_is_huge() -> None:
 
 
 def test_table_fits_a_screen() -> None:
-    lines = report.table(replace(MACHINE, rows=(ROW,) * 50), width=30, height=10)
+    lines = report.table(replace(MACHINE, rows=(ROW,) * 50), width=80, height=10)
     assert (len(lines), lines[-1]) == (10, "… 46 more")
-    assert max(map(len, lines)) == 30
+    assert max(map(len, lines)) == 80
+
+
+def test_actions_are_read_on_a_narrow_screen() -> None:
+    """They are the last column, and what the command is for."""
+    long = replace(
+        ROW, program="/usr/lib/jvm/java-17-openjdk-amd64/bin/java", part="libstdc++.so.6.0.30", kind="library"
+    )
+    rows = (replace(long, action="start it with: hugealign run --fix -- java"), replace(long, action="", reason=""))
+    lines = report.table(replace(MACHINE, rows=rows), width=80)
+    assert lines[-4].endswith("  HUGE  CAN  COULD")
+    assert lines[-3].split()[2:4] == ["…dk-amd64/bin/java", "libstdc++.so.6.0.30"]
+    assert lines[-2] == "       start it with: hugealign run --fix -- java"
+    assert lines[-1].split()[-3:] == ["2", "6", "6"]
+    assert max(map(len, lines[3:])) <= 80
+    for height in range(1, 12):
+        found = report.table(replace(MACHINE, rows=(long,) * 50), width=80, height=height)
+        assert len(found) <= height
+        shown = sum("libstdc++" in line for line in found)
+        assert height < 7 or found[-1] == f"… {50 - shown} more"
 
 
 def test_table_of_hostile_names() -> None:
