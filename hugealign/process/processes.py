@@ -118,11 +118,12 @@ def find(target: str) -> list[int]:
     """Return the PIDs that *target* means: a PID itself, or all processes of that name except our own.
 
     A name is the ``comm`` of a process or the base name of its program.  Raises GoneError for a name that no process
-    has, HugealignError for a number that is no PID.
+    has, HugealignError for a number that is no PID, and without /proc.
     """
+    every = pids()
     if target.isascii() and target.isdecimal():
         return [decimal(target, _PID_LIMIT, "PID")]
-    found = [pid for pid in pids() if pid != os.getpid() and _has_name(pid, target)]
+    found = [pid for pid in every if pid != os.getpid() and _has_name(pid, target)]
     if not found:
         raise GoneError(f"no process is named {printable(target)}{hint(target, _names())}")
     return found
@@ -139,8 +140,11 @@ def _names() -> set[str]:
 
 
 def pids() -> list[int]:
-    """Return the PIDs of all processes that /proc shows us."""
-    return sorted(int(name) for name in os.listdir(_PROC) if name.isascii() and name.isdecimal())
+    """Return the PIDs of all processes that /proc shows us, among them our own.  Raises ProcessError without /proc."""
+    found = sorted(int(name) for name in os.listdir(_PROC) if name.isascii() and name.isdecimal())
+    if not found:
+        raise ProcessError("/proc is not mounted")
+    return found
 
 
 def comm(pid: int) -> str:

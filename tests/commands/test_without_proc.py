@@ -29,3 +29,10 @@ def test_a_file_to_write(tmp_path: Path) -> None:
     done = without_proc(f"{HUGEALIGN} verify --no-config {PYTHON} -o report", tmp_path)
     assert (done.returncode, done.stderr) == (3, "hugealign: error: report: cannot be written: /proc is not mounted\n")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", ["top --once", "top --format prometheus", "ps 1", "ps sh", "adapt 1", "advise -p 1"])
+def test_processes_to_look_at(words: str, tmp_path: Path) -> None:
+    """Numbers would say that there is nothing to gain, and "no process 1" that it is gone."""
+    done = without_proc(f"{HUGEALIGN} {words}", tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "", "hugealign: error: /proc is not mounted\n")
