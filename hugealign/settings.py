@@ -35,7 +35,7 @@ VARIABLES = {
         SEGMENTS_KIND,
         "segments",
         "text,rodata,data",
-        "whole windows of read-only, of zero data, too",
+        "read-only and zero data in whole windows, too",
     ),
     "HUGEALIGN_ONLY": (GLOBS, "only", "GLOB:GLOB", "only these output names"),
     "HUGEALIGN_SKIP": (GLOBS, "skip", "GLOB:GLOB", "not these output names"),

@@ -212,7 +212,7 @@ def helped(action: "argparse._SubParsersAction[argparse.ArgumentParser]", name: 
 def expanded(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
     """Return the help of *action* with its default in it."""
     if not action.help:
-        return "the form of the report"
+        return "the format of the report"
     return str(parser._get_formatter()._expand_help(action))  # noqa: SLF001
 
 

@@ -5,9 +5,9 @@ import os
 import sys
 
 EPILOG = """\
-To find out whether a file system keeps files in huge folios, doctor writes a
-file of two windows without a name, which is gone afterwards.  It writes nothing
-else, and needs no privileges.
+To find out whether a file system keeps files in huge folios, doctor writes an
+unnamed file of two windows, which is gone afterwards.  It writes nothing else,
+and needs no privileges.
 
 + fine   x in the way, with its fix   - not in the way   ? could not look
 (in Unicode unless the output's encoding lacks it)

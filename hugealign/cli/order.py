@@ -81,9 +81,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--emit",
         choices=("order", "lld", "list", "json"),
         default="order",
-        help="form of FILE: hugealign's own, lld's --symbol-ordering-file, names alone, JSON (default: order)",
+        help="format of FILE: hugealign's own, lld's --symbol-ordering-file, names alone, JSON (default: order)",
     )
-    add("--format", choices=("text", "json"), default="text", help="form of the report (default: text)")
+    add("--format", choices=("text", "json"), default="text", help="format of the report (default: text)")
     add(
         "--blocks",
         action="store_true",

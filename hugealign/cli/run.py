@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 USAGE = (
-    "hugealign run [-h] [-v] [--how HOW] [--libs] [--fix] [--rodata] [--store DIR] [--wait SECONDS]\n"
+    "hugealign run [-h] [-v] [--how HOW] [--libs] [--fix] [--rodata]\n"
+    "                     [--store DIR] [--wait SECONDS]\n"
     "                     [--] COMMAND [ARGUMENT ...]"
 )
 EPILOG = """\

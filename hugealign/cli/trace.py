@@ -9,7 +9,9 @@ from hugealign.units import format_size, parse_size, printable
 
 _LEAST = 1 << 16  # bytes; a chunk and more
 
-USAGE = "hugealign trace [-h] [-v] [-o FILE] [--limit SIZE] [--data] [--] COMMAND [ARGUMENT ...]"
+USAGE = (
+    "hugealign trace [-h] [-v] [-o FILE] [--limit SIZE] [--data]\n                       [--] COMMAND [ARGUMENT ...]"
+)
 EPILOG = """\
 COMMAND runs under QEMU's user-mode emulation, 15 to 25 times slower.  It needs
 no symbols and no special build, and may be for x86-64 or aarch64.  QEMU must

@@ -125,7 +125,7 @@ def _add_demands(group: "argparse._ArgumentGroup") -> None:
 
 def _add_output(group: "argparse._ArgumentGroup") -> None:
     add = group.add_argument
-    add("--format", choices=_FORMS, default="text", help="form of the report (default: text)")
+    add("--format", choices=_FORMS, default="text", help="format of the report (default: text)")
     add("-o", "--output", metavar="FILE", help="write the report to FILE, whole or not at all; - is stdout")
     volume = group.add_mutually_exclusive_group()
     volume.add_argument("-q", "--quiet", action="store_true", help="text: only files that are not ok")
@@ -260,7 +260,7 @@ def _sides(args: argparse.Namespace) -> tuple[list[str], list[str]]:
     if after and "-" in (*new, *after):
         raise UsageError("verify: - cannot be compared; give the files")
     if after and args.format not in ("text", "json"):
-        raise UsageError(f"verify: a comparison has no form {args.format}; it has text and json")
+        raise UsageError(f"verify: a comparison is text or json, not {args.format}")
     if after and args.baseline:
         raise UsageError("verify: give either --baseline or -- OLD")
     return new, after

@@ -322,7 +322,7 @@ def _look(pid: int) -> Executed:
     except (FileNotFoundError, ProcessLookupError):
         raise GoneError(f"process {pid} has ended") from None
     if seen is None:
-        raise AdviceError(f"process {pid}: less than a window of executable memory, in every file and without")
+        raise AdviceError(f"process {pid}: it executes less than a window of any file, and of memory without a file")
     return seen
 
 

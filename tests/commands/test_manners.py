@@ -212,7 +212,7 @@ def test_processes() -> None:
         ("verify x --", "verify: no OLD after --"),
         ("verify - -- x", "verify: - cannot be compared; give the files"),
         ("verify x y -- x", "verify: 2 FILE and 1 OLD; give one OLD for each FILE"),
-        ("verify --format sarif x -- x", "verify: a comparison has no form sarif; it has text and json"),
+        ("verify --format sarif x -- x", "verify: a comparison is text or json, not sarif"),
         ("verify --baseline b x -- x", "verify: give either --baseline or -- OLD"),
         ("fix --report --undo x", "--report and --undo contradict each other"),
         ("fix --report --segments text,rodata x", "--report ranks by text; leave out --segments"),
