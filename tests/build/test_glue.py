@@ -292,6 +292,7 @@ def test_action(workspace: Path) -> None:
     assert act(workspace.parent, files=".", recursive="true", working_directory="workspace").returncode == 1
     assert act(workspace, files="").returncode == 2
     assert act(workspace, files="good", recursive="maybe").returncode == 2
+    assert act(workspace, files="good", working_directory="missing").returncode == 2  # 1 would be findings
 
 
 HOSTILE = (
