@@ -21,5 +21,5 @@ find_python() {
             [ -x "$candidate" ] && python=$candidate && return 0
         done
     done
-    python=$(command -v python3) && "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+    python=$(command -v python3) && "$python" -I -S -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
 }

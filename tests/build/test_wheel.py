@@ -125,3 +125,17 @@ def test_what_the_workflow_runs(wheel: Path) -> None:
     """The script for other Pythons, on this one."""
     done = run(ROOT / "tests" / "installed.sh", wheel, PYTHON=sys.executable)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_an_editable_installation_takes_nothing_from_the_working_directory(tmp_path: Path) -> None:
+    """A stranger's tree may have a package of our name: Python looks there first, unless it is told not to."""
+    home, tree = tmp_path / "home", tmp_path / "tree"
+    venv.create(home, with_pip=False, symlinks=True)
+    (packages,) = home.glob("lib/python3*/site-packages")
+    (packages / "_hugealign.pth").write_text(f"{ROOT}\n")  # as pip install -e leaves it
+    shutil.copy(ROOT / "bin/hugealign", home / "bin")
+    (tree / "hugealign").mkdir(parents=True)
+    (tree / "hugealign/__init__.py").write_text("open('owned', 'w')\n")
+    done = run(home / "bin/hugealign", "--version", cwd=tree, env=environment() | {"PYTHONPATH": str(tree)})
+    assert (done.returncode, done.stdout) == (0, f"hugealign {__version__}\n"), done.stderr
+    assert not (tree / "owned").exists()
