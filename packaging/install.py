@@ -40,6 +40,13 @@ def sources(top: str) -> Iterator[str]:
                 yield os.path.relpath(os.path.join(directory, name), ROOT)
 
 
+def absolute(prefix: str) -> str:
+    """Return *prefix*, normalised.  Raises InstallError if it is not an absolute path."""
+    if not os.path.isabs(prefix):
+        raise InstallError(f"PREFIX: {prefix!r} is not an absolute path")
+    return os.path.normpath(prefix)
+
+
 def put(source: str, target: str) -> None:
     """Copy a file under its final name in one step."""
     temporary = os.path.join(os.path.dirname(target), f".{os.path.basename(target)}.new")
@@ -197,9 +204,7 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # as whole at any moment, and says nothing
     os.umask(0o022)  # what is installed is for everybody
     try:
-        if not os.path.isabs(prefix):
-            raise InstallError(f"PREFIX: {prefix!r} is not an absolute path")
-        prefix = os.path.normpath(prefix)
+        prefix = absolute(prefix)
         destdir = os.path.abspath(destdir) if destdir else ""
         if args.what == "install":
             install(destdir, prefix, not args.no_bytecode)
