@@ -189,6 +189,9 @@ def run(args: argparse.Namespace) -> int:
             )
         if not found.files and not found.empty:
             messages.error("no files on standard input")
+        if args.output and os.path.isfile(args.output):  # a program that was found in a directory or a list
+            programs = (file.report.path.partition("!")[0] for file in found.files if file.report.coverage)
+            output.keep_apart({"-o": args.output}, programs)
         if args.format == "text":
             found = _cured(found, policy.page_size)
         base = os.getcwd() if args.format in formats.WITH_BASE else ""

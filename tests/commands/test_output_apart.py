@@ -35,6 +35,25 @@ def test_an_output_that_is_read(words: str, message: str, tmp_path: Path) -> Non
     assert (tmp_path / "list").read_text() == "main\n"
 
 
+@pytest.mark.parametrize("words", ["-r . -o program", "-o ./program -", "-r --format sarif . -o ./program"])
+def test_an_output_that_is_found(words: str, tmp_path: Path) -> None:
+    """In a directory or a list; an earlier report there is no program."""
+    shutil.copy(PYTHON, tmp_path / "program")
+    (tmp_path / "report").write_text("an earlier one")
+    script = f"printf 'report\\nprogram\\n' | {HUGEALIGN} verify {words}"
+    done = run("sh", "-c", script, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.endswith("program, which is read\n")
+    assert (tmp_path / "program").read_bytes() == PYTHON.read_bytes()
+    assert (
+        run(
+            "sh", "-c", script.replace("-o program", "-o report").replace("-o ./program", "-o report"), cwd=tmp_path
+        ).returncode
+        != 2
+    )
+    assert (tmp_path / "report").read_text() != "an earlier one"
+
+
 def test_what_keeps_nothing_takes_all(tmp_path: Path) -> None:
     shutil.copy(PYTHON, tmp_path / "program")
     assert run(HUGEALIGN, "verify", "program", "-o", "/dev/null", cwd=tmp_path).returncode == 1
