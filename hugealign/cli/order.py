@@ -8,7 +8,7 @@ from hugealign.cli import messages, profiled
 from hugealign.cli.arguments import percentage
 from hugealign.errors import UsageError
 from hugealign.settings import PAGE_SIZE
-from hugealign.units import parse_page_size, printable
+from hugealign.units import parse_page_size, printable, without_commands
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ def _finish(made: "Order", args: argparse.Namespace) -> int:
             binary = printable(made.ran.binary)
             messages.warning(f"{binary}: {unnamed} functions have no name; give the binary before strip (-b)")
     if args.output == "-":
-        print(text, end="", file=sys.stderr)
+        print(text if json else without_commands(text), end="", file=sys.stderr)
     else:
         output.write(text, None, utf8=json)
     return 0

@@ -88,14 +88,16 @@ def _is_special(path: str) -> bool:
 
 
 def write(text: str, path: str | None, utf8: bool = False) -> None:
-    """Write *text* to the file at *path*, or to standard output if that is None or ``-``.
+    """Write *text* to the file at *path*, or to standard output if that is ``-``, or None for a report.
 
-    A file gets UTF-8; a terminal gets its own encoding unless *utf8*, which programs expect.  Raises HugealignError if
-    the file cannot be written, BrokenPipeError if the reader of standard output went away.
+    A file gets UTF-8; a report gets the encoding of standard output, `without_commands`, unless it is *utf8*, which
+    programs expect.  Raises HugealignError if the file cannot be written, BrokenPipeError if the reader of standard
+    output went away.
     """
+    for_people = path is None and not utf8
     try:
-        encoding = sys.stdout.encoding if path is None and not utf8 else "utf-8"
-        write_bytes(text.encode(encoding, "backslashreplace"), path)
+        encoding = sys.stdout.encoding if for_people else "utf-8"
+        write_bytes((without_commands(text) if for_people else text).encode(encoding, "backslashreplace"), path)
     except ValueError as error:  # standard output is closed
         raise unwritten("standard output", error) from None
 
