@@ -274,12 +274,14 @@ class _Adapter:
         number = adviser.collapse(window.start, size) if wanted == State.HUGE else adviser.split(window.start)
         state = _states(adviser.pid, size).get(window.start, State.UNTOUCHED)
         # The kernel reports nothing if somebody holds one of the pages at that moment, as it does itself at times
-        # (split_folio in mm/madvise.c, madvise_cold_or_pageout_pte_range).
+        # (split_folio in mm/madvise.c, madvise_cold_or_pageout_pte_range).  It has unmapped shared memory by then,
+        # which is huge again when it is touched (unmap_folio and remap_page in mm/huge_memory.c).
         for _ in range(_AGAIN if wanted != State.HUGE else 0):
-            if number or state != State.HUGE:
+            if number or state not in (State.HUGE, State.UNTOUCHED):
                 break
             self.sleep(_MOMENT)
-            number = adviser.split(window.start)
+            if state == State.HUGE:
+                number = adviser.split(window.start)
             state = _states(adviser.pid, size).get(window.start, State.UNTOUCHED)
         self.worked = time.monotonic()
         took = self.worked - began

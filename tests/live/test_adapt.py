@@ -119,6 +119,34 @@ def test_a_window_that_the_kernel_does_not_split_at_once(arena: Path, monkeypatc
     assert {asked.count(address) for address in asked} == {4}
 
 
+def test_shared_memory_that_is_unmapped_but_not_split(arena: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel unmaps it before it fails, so it looks small until the process touches it again."""
+    split, states = Adviser.split, module._states
+    asked: list[int] = []
+    hidden: set[int] = set()
+
+    def fail_once(adviser: Adviser, address: int) -> int:
+        asked.append(address)
+        if asked.count(address) > 1:
+            return split(adviser, address)
+        hidden.add(address)
+        return 0
+
+    def look(pid: int, size: int) -> dict[int, State]:
+        found = {start: state for start, state in states(pid, size).items() if start not in hidden}
+        hidden.clear()
+        return found
+
+    with running(arena, 6, 2, "shared") as process:
+        adapt("--windows", "2", "--seconds", "2", str(process.pid))
+        assert process.huge() == 2
+        monkeypatch.setattr(Adviser, "split", fail_once)
+        monkeypatch.setattr(module, "_states", look)
+        (done,) = undo([str(process.pid)])
+        assert (done.met, process.huge()) == (True, 0)
+    assert {asked.count(address) for address in asked} == {2}
+
+
 @pytest.mark.parametrize(("number", "tries"), [(0, 1 + module._AGAIN), (errno.EBUSY, 1)], ids=["silent", "refused"])
 def test_all_tries_are_work(arena: Path, number: int, tries: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a window which is never split takes no more of the time than others.  A refusal is final."""
