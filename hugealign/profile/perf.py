@@ -111,11 +111,14 @@ def _by_name(script: list[str], events: _Events, reader: perf_text.TextReader) -
 def _gone(command: list[str], name: bytes, listed: dict[bytes, str]) -> bytes:
     """Return the path of the first mapped file of that *name*, if it is not here and its build is unknown."""
     events = [*command, "-F", "pid", "--show-mmap-events"]
-    with tools.output(events) as stream:
-        path = next(
-            (path for line in lines(stream) if (path := perf_addresses.mapped(line)).endswith(b"/" + name)), b""
-        )
+    path = next((path for path in _mapped(events) if path.endswith(b"/" + name)), b"")
     return b"" if not path or listed.get(path) or os.path.exists(path) else path
+
+
+def _mapped(command: list[str]) -> Iterator[bytes]:
+    """Yield the paths of the mapped files; perf is stopped where the caller stops."""
+    with tools.output(command) as stream:
+        yield from filter(None, map(perf_addresses.mapped, lines(stream)))
 
 
 def _listed(perf: str, path: str) -> dict[bytes, str]:

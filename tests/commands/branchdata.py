@@ -19,12 +19,13 @@ _FEATURE_BUILD_ID = 2
 
 def write(
     path: Path, program: Path, mapped: tuple[int, int, int], stacks: Sequence[Sequence[tuple[int, int]]],
-    build_id: bytes = b"", calls: bool = False,
+    build_id: bytes = b"", calls: bool = False, times: int = 1,
 ) -> None:  # fmt: skip
     """Write samples with these *stacks* of branches, (from, to), in *program*, which is *mapped*: start, size, offset.
 
     A *build_id* is given 20 bytes, without its length, as perf before 5.12 does.  *calls*: as `--call-graph lbr` does,
     the branches are the calls that have not returned, the last one first, and ten bytes later the sample was taken.
+    The mapping is there so many *times*.
     """
     start, size, offset = mapped
     samples = _IP | _TID | _BRANCH_STACK | (_CALLCHAIN if calls else 0)
@@ -32,7 +33,7 @@ def write(
     attributes += struct.pack("<IIQQQ", 0, 0, 0, 0, _USER_CALLS if calls else _ANY) + bytes(112 - 72 - 8)
     name = bytes(program)
     data = _event(_COMM, struct.pack("<II", PID, PID) + _padded(b"prog"))
-    data += _event(
+    data += times * _event(
         _MMAP2, struct.pack("<IIQQQIIQQII", PID, PID, start, size, offset, 8, 1, 4711, 0, 5, 2) + _padded(name)
     )
     for branches in stacks:

@@ -32,15 +32,18 @@ def linked(prog: Path, directory: Path, build_id: str) -> Path:
     return directory / prog.name
 
 
-def record(data: Path, program: Path, build_id: str = "") -> None:
-    """Write seven times: main calls hot, which jumps inside of itself, calls the C library, and comes back from it."""
+def record(data: Path, program: Path, build_id: str = "", times: int = 1) -> None:
+    """Write seven times: main calls hot, which jumps inside of itself, calls the C library, and comes back from it.
+
+    The program is mapped so many *times*.
+    """
     functions = read_functions(program)
     hot, main = (BASE + functions.starts[functions.by_name[name][0]] for name in ("hot", "main"))
     text = functions.image.text_segments[0]
     elsewhere = 0x7FFF_F7DE_0000
     stack = [(elsewhere + 9, hot + 20), (hot + 15, elsewhere), (hot + 9, hot + 2), (main + 5, hot)]
     mapped = BASE + text.p_vaddr, text.p_memsz, text.p_offset
-    branchdata.write(data, program, mapped, [stack] * 7, bytes.fromhex(build_id))
+    branchdata.write(data, program, mapped, [stack] * 7, bytes.fromhex(build_id), times=times)
 
 
 def check(data: Path, program: Path) -> list[str]:
@@ -133,6 +136,15 @@ def test_of_a_program_that_is_gone(prog: Path, tmp_path: Path, build_id: str) ->
     [note] = check(tmp_path / "data", here)
     assert f"{program}, which is not on this machine" in note
     assert "addresses" in note
+
+
+def test_a_long_recording_of_a_program_that_is_gone(prog: Path, tmp_path: Path) -> None:
+    """The first mapping tells, and perf is stopped there: it would print more than a pipe holds."""
+    program = linked(prog, tmp_path / "there", "none")
+    record(tmp_path / "data", program, times=30_000)
+    program.unlink()
+    [note] = check(tmp_path / "data", prog)
+    assert f"{program}, which is not on this machine" in note
 
 
 def test_of_another_build_that_is_gone(prog: Path, tmp_path: Path) -> None:
