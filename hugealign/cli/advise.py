@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import shutil
 
 from hugealign.cli import output
 from hugealign.cli.arguments import SplitParser, count, interval
@@ -55,6 +56,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("advise: give either -p PID or -- and a command")
     options = AdviseOptions(args.seconds or SECONDS, args.frequency, args.cpu, args.seconds)
     if args.after:
+        output.keep_apart({"-o": args.output}, [shutil.which(args.after[0])])
         found = advise(args.after, options)
     else:
         with Progress("hugealign: advise") as progress:

@@ -77,12 +77,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _reduce(args: argparse.Namespace) -> int:
+    from hugealign.cli import output
     from hugealign.profile.reduce import ReduceOptions, reduce_profiles
 
     options = ReduceOptions(args.type, profiled.max_unpacked(args), args.blocks, args.debuginfo)
+    output.keep_apart({"-o": args.output}, [*args.profiles, *args.binary])
     with Progress("hugealign: profile reduce") as progress:
         progress.phase(f"reading {counted(len(args.profiles), 'file')}")
         reduced = reduce_profiles(args.profiles, args.binary, options, warn=messages.warning)
+    output.keep_apart({"-o": args.output}, reduced.binaries)  # those that the profiles name, too
     _write(reduced.file(), args.output)
     return 0
 

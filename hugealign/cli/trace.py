@@ -1,8 +1,10 @@
 """``hugealign trace -- COMMAND``: record which code a command runs, and what it loads and stores."""
 
 import argparse
+import shutil
 import sys
 
+from hugealign.cli import output
 from hugealign.cli.words import command_words
 from hugealign.errors import UsageError
 from hugealign.units import format_size, parse_size, printable
@@ -45,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
     words = command_words(args.words, "hugealign trace -o lua.trace -- lua bench.lua")
     if args.output == "-":
         raise UsageError("trace: standard output is COMMAND's; give -o a file")
+    output.keep_apart({"-o": args.output}, [shutil.which(words[0])])
     limit = parse_size(args.limit, "--limit")
     if limit < _LEAST:
         raise UsageError(f"--limit: less than {format_size(_LEAST)}")

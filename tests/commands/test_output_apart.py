@@ -22,6 +22,10 @@ from tests.support import HUGEALIGN, PYTHON, run
         ("order list -b program -o program", "-o program would replace program, which is read"),
         ("order list -b program -o list", "-o list would replace list, which is read"),
         ("order --trace list -b program -o list", "-o list would replace list, which is read"),
+        ("profile reduce list -b program -o program", "-o program would replace program, which is read"),
+        ("profile reduce list -b program -o ./list", "-o ./list would replace list, which is read"),
+        ("trace -o second -- ./program", "-o second would replace ./program, which is read"),
+        ("advise -o program -- ./program", "-o program would replace ./program, which is read"),
     ],
 )
 def test_an_output_that_is_read(words: str, message: str, tmp_path: Path) -> None:
@@ -45,13 +49,19 @@ def test_an_output_that_is_found(words: str, tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stderr.endswith("program, which is read\n")
     assert (tmp_path / "program").read_bytes() == PYTHON.read_bytes()
-    assert (
-        run(
-            "sh", "-c", script.replace("-o program", "-o report").replace("-o ./program", "-o report"), cwd=tmp_path
-        ).returncode
-        != 2
-    )
+    script = script.replace("-o program", "-o report").replace("-o ./program", "-o report")
+    assert run("sh", "-c", script, cwd=tmp_path).returncode != 2
     assert (tmp_path / "report").read_text() != "an earlier one"
+
+
+def test_a_program_that_the_profile_names(tmp_path: Path) -> None:
+    """Without -b the programs are those of callgrind's own line."""
+    shutil.copy(PYTHON, tmp_path / "program")
+    (tmp_path / "cg.out").write_text(f"# callgrind format\ncmd: {tmp_path}/program\nevents: Ir\nfn=Py_BytesMain\n1 5\n")
+    done = run(HUGEALIGN, "profile", "reduce", "cg.out", "-o", "program", cwd=tmp_path)
+    message = f"hugealign: error: -o program would replace {tmp_path}/program, which is read\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", message)
+    assert (tmp_path / "program").read_bytes() == PYTHON.read_bytes()
 
 
 def test_what_keeps_nothing_takes_all(tmp_path: Path) -> None:
