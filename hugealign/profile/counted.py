@@ -28,7 +28,7 @@ def read(source: ProfileSource, profile: Profile) -> None:
 
 def add(found: Counts, source: ProfileSource, profile: Profile) -> None:
     """Add the counts *found* to *profile*."""
-    name = counts.text(source.name.decode("utf-8", "surrogateescape")).removesuffix(_DEBUG)
+    name = counts.text(source.name.decode("utf-8", "surrogateescape"))
     ours = _Ours(source)
     for head, mine in found.items():
         build_id, module = counts.module_of(head)

@@ -6,7 +6,7 @@ says otherwise, a file of the same name is taken for it, by addresses.
 """
 
 import os
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 
 from hugealign.elf.callsites import CallSites
@@ -87,7 +87,7 @@ def _by_address(perf: str, events: _Events, source: ProfileSource, profile: Prof
     with tools.output([*script, *hidden, "-F", fields, *_ONLY, *_EVENTS], ahead=True) as stream:
         listed = _listed(perf, source.path)
         same = {file for file, build_id in listed.items() if source.functions.is_build(build_id)}
-        if not same and (gone := _gone(script, source.name, listed)):
+        if not same and (gone := _gone(script, source.ours, listed)):
             profile.notes.append(
                 f"has no build-id of {printable(os.fsdecode(gone))}, which is not on this machine: addresses are taken "
                 f"for those of {printable(source.binary)}"
@@ -108,10 +108,10 @@ def _by_name(script: list[str], events: _Events, reader: perf_text.TextReader) -
         reader.read_counted(stream)
 
 
-def _gone(command: list[str], name: bytes, listed: dict[bytes, str]) -> bytes:
-    """Return the path of the first mapped file of that *name*, if it is not here and its build is unknown."""
+def _gone(command: list[str], ours: Callable[[bytes], bool], listed: dict[bytes, str]) -> bytes:
+    """Return the path of the first mapped file that is *ours* by name, if it is not here and its build is unknown."""
     events = [*command, "-F", "pid", "--show-mmap-events"]
-    path = next((path for path in _mapped(events) if path.endswith(b"/" + name)), b"")
+    path = next(filter(ours, _mapped(events)), b"")
     return b"" if not path or listed.get(path) or os.path.exists(path) else path
 
 

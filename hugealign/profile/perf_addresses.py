@@ -13,14 +13,14 @@ from typing import BinaryIO
 
 from hugealign.elf.callsites import CallSites
 from hugealign.elf.symbols import Functions
-from hugealign.elf.windows import file_offset
+from hugealign.elf.windows import BASE_PAGE, align_down, align_up
 from hugealign.profile.lines import blocks, samples
 from hugealign.profile.model import NOWHERE, MemoryRoom, Profile, ProfileError
 from hugealign.profile.source import ProfileSource
 
 _MMAP = re.compile(
     rb".*PERF_RECORD_MMAP2? (-?\d+)/-?\d+: \[0x([0-9a-f]{1,16})\(0x([0-9a-f]{1,16})\) @ (?:0x)?([0-9a-f]{1,16})\b"
-    rb".*?\]?: \S+ (.*)\Z"
+    rb".*?\]?: (\S+) (.*)\Z"
 )
 _FORK = re.compile(rb".*PERF_RECORD_FORK\((\d+):\d+\):\((\d+):\d+\)")
 _EXEC = re.compile(rb".*PERF_RECORD_COMM exec: .*:(\d+)/\d+\Z")
@@ -35,6 +35,7 @@ _FILES_LIMIT = 10_000  # files that are known to be the binary or not
 _LINE_LIMIT, _BRANCHES_LIMIT = 1 << 13, 1 << 16  # bytes of a line, longer than any path; and of a line with branches
 _WORTH = 20  # samples per frame above the innermost; with more, chains hardly matter
 _LONGEST = 1 << 16  # the longest plausible run without a branch, in bytes
+_PAGES = (BASE_PAGE, 16 << 10, 64 << 10)  # of kernels
 _FOREIGN = -2
 
 
@@ -79,7 +80,7 @@ class _Kinds(dict[bytes, _Kind | None]):
 def mapped(line: bytes) -> bytes:
     """Return the path of the file that the event in *line* maps, empty for other lines."""
     found = _MMAP.match(line) if len(line) <= _LINE_LIMIT else None
-    return found.group(5).removesuffix(b" (deleted)") if found else b""
+    return found.group(6).removesuffix(b" (deleted)") if found else b""
 
 
 def _physical(block: bytes) -> bytes:
@@ -92,12 +93,33 @@ class _Program:
 
     def __init__(self, functions: Functions) -> None:
         self.functions = functions
-        segments = sorted(functions.image.text_segments, key=lambda s: s.p_offset)
-        self.segments = [(s.p_offset, s.p_offset + s.p_filesz, s.p_vaddr - s.p_offset) for s in segments]
+        # A debug file does not say where in the program's file a segment is; until a mapping tells, as GNU ld puts it.
+        image = functions.image
+        base = align_down(image.load_segments[0].p_vaddr, BASE_PAGE) if image.load_segments else 0
+        self.texts = [(s, s.p_offset if s.p_filesz else s.p_vaddr - base) for s in image.text_segments]
+        self.unplaced = [s for s, _ in self.texts if not s.p_filesz]
+        self._lay()
+
+    def _lay(self) -> None:
+        self.segments = sorted((at, at + s.p_memsz, s.p_vaddr - at) for s, at in self.texts)
         # A program that is not moved needs no known mapping.
-        self.fixed = [
-            (s.p_vaddr, s.p_vaddr + s.p_memsz, file_offset(s, s.p_vaddr)) for s in segments if functions.image.fixed
-        ]
+        self.fixed = [(s.p_vaddr, s.p_vaddr + s.p_memsz, at) for s, at in self.texts if self.functions.image.fixed]
+
+    def place(self, size: int, offset: int) -> bool:
+        """Learn where a segment of a debug file is in the program's file; return whether that was not known.
+
+        *size* bytes are mapped there for execution, from the page of *offset* on.  The size identifies a segment.
+        """
+        for s in self.unplaced:
+            for page in _PAGES:
+                first = align_down(s.p_vaddr, page)
+                if size == align_up(s.p_vaddr + s.p_memsz, page) - first:
+                    at = offset + s.p_vaddr - first
+                    self.texts = [(one, at if one is s else place) for one, place in self.texts]
+                    self.unplaced.remove(s)
+                    self._lay()
+                    return True
+        return False
 
     def at_address(self, address: int, space: _Space) -> tuple[int, int]:
         """Return the function at *address* (or NOWHERE, _FOREIGN), and the offset in it."""
@@ -142,6 +164,13 @@ class _Processes:
             space = self.moved[pid] = _Space()
         self.frames -= len(space.leaves) + len(space.callers)
         space.move(maps, self.program.segments)
+
+    def place(self, size: int, offset: int) -> None:
+        """Note that code of the binary is mapped so; see `_Program.place`."""
+        if self.program.place(size, offset):
+            self.unmoved.move(self.program.fixed, self.program.segments)
+            for space in self.moved.values():
+                space.move(space.maps, self.program.segments)
 
 
 def read(source: ProfileSource, profile: Profile) -> None:
@@ -204,6 +233,11 @@ class AddressReader:
                 f"{self.stray} of {self.callers} frames above the innermost are no callers, and are left out: compile "
                 "with -fno-omit-frame-pointer, or record with --call-graph dwarf"
             )
+        if self.program.unplaced and self.processes.moved:
+            self.profile.notes.append(
+                "no mapping has the size of the text of the debug file: it is taken to lie where most linkers put it; give "
+                "the program itself (-b)"
+            )
         known = self.processes.moved or self.program.functions.image.fixed
         if self.profile.good and not known and not self.profile.samples:
             raise ProfileError(
@@ -229,11 +263,13 @@ class AddressReader:
         if len(line) > _LINE_LIMIT:
             self.profile.bad += 1
         elif found := _MMAP.match(line):
-            pid, start, size, offset, path = found.groups()
+            pid, start, size, offset, rights, path = found.groups()
             if self.ours(path.removesuffix(b" (deleted)")):
                 self._settle()
                 first = int(start, 16)
                 last = first + int(size, 16)
+                if self.program.unplaced and b"x" in rights:
+                    self.processes.place(last - first, int(offset, 16))
                 kept = [old for old in self.processes.of(pid).maps if old[1] <= first or old[0] >= last]
                 self.processes.move(pid, [*kept, (first, last, int(offset, 16))][-64:])
         elif found := _FORK.match(line):

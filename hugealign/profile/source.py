@@ -10,6 +10,7 @@ from hugealign.profile import lines
 from hugealign.profile.debugfiles import DebugFiles
 
 _PATTERN_LIMIT = 1 << 14  # bytes of a line
+_DEBUG = b".debug"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +37,12 @@ class ProfileSource:
 
     @property
     def name(self) -> bytes:
-        """The name of the program, without directories."""
-        return os.fsencode(os.path.basename(self.binary))
+        """The name of the program, without directories, also if *binary* is its debug file."""
+        return os.fsencode(os.path.basename(self.binary)).removesuffix(_DEBUG)
 
     def ours(self, file: bytes) -> bool:
         """Return whether *file*, a path in the profile, has the program's name."""
-        return file.rpartition(b"/")[2] == self.name
+        return file.rpartition(b"/")[2].removesuffix(_DEBUG) == self.name
 
     def lines(self) -> Iterator[bytes]:
         """Yield the lines of the stream."""

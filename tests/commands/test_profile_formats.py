@@ -247,6 +247,19 @@ def test_flat_addresses_are_those_of_the_process(prog: Path, functions: Function
     assert named(matched.samples, functions) == {"hot": 2}
 
 
+def test_a_debug_file_of_a_text_that_is_mapped_otherwise(prog: Path, tmp_path: Path) -> None:
+    """As `hugealign fix` has it: with what lies before it.  No size tells where the text is, and that is said."""
+    debug = tmp_path / "prog.debug"
+    subprocess.run(["objcopy", "--only-keep-debug", prog, debug], check=True)
+    hot = functions_of(prog).starts[functions_of(prog).by_name["hot"][0]]
+    base, size = 0x5579EB1C4000, functions_of(prog).image.text_segments[0].p_memsz + 0x1000
+    event = f" 7 PERF_RECORD_MMAP2 7/7: [{base:#x}({size + -size % 4096:#x}) @ 0 fe:00 1 2]: r-xp /srv/prog\n"
+    (tmp_path / "p").write_text(event + f" 7 cpu-clock:u:      {base + hot + 3:x}\n" * 4)
+    profile, matched, _ = load(tmp_path / "p", debug)
+    assert named(matched.samples, functions_of(debug)) == {"hot": 4}
+    assert ["no mapping has the size of the text" in note for note in profile.notes] == [True]
+
+
 @pytest.mark.usefixtures("any_caller")
 def test_chain_addresses_are_offsets_in_the_file(prog: Path, functions: Functions, tmp_path: Path) -> None:
     """And those of callers are where the callee returns to: the last byte of a caller may be the call."""

@@ -16,7 +16,7 @@ import pytest
 from hugealign.profile import tools
 from hugealign.profile.model import ProfileError
 from tests.commands.profiles import SAMPLES, arcs, field, functions_of, load, named, pprof
-from tests.support import HUGEALIGN, need, run
+from tests.support import HUGEALIGN, LLVM, need, run
 
 ODD = r"odd name\(x)"
 
@@ -144,6 +144,44 @@ def test_perf_data_of_a_program_that_was_replaced(made: Path, tmp_path: Path, wo
     assert not profile.notes
     assert matched == before
     assert named(matched.samples, functions_of(kept))["hot"] > 20
+
+
+@pytest.mark.parametrize("chains", [[], ["-g"]], ids=["flat", "chains"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "-Wl,-z,separate-code",
+        "-Wl,-z,noseparate-code",
+        "-no-pie",
+        f"-fuse-ld=lld -B{LLVM['lld19']}",  # addresses are not offsets
+        "-Wl,--section-start=.fini=0x900000",  # two segments
+    ],
+)
+def test_perf_data_and_a_debug_file(made: Path, tmp_path: Path, words: str, chains: list[str]) -> None:
+    """A debug file does not say where in the program's file the text lies; where it was mapped does."""
+    existing(made / "flat.data", "perf")
+    running, data, debug = tmp_path / "prog", tmp_path / "data", tmp_path / "kept.debug"
+    link = ["gcc", "-Wl,--build-id", *words.split(), made / "main.o", made / "other.o", "-o", running]
+    subprocess.run(link, check=True)
+    command: list[str | Path] = ["perf", "record", "-q", "-e", "cpu-clock:u", "-F", "5000", *chains]
+    subprocess.run([*command, "-o", data, running, "200000000"], check=False, capture_output=True)
+    subprocess.run(["objcopy", "--only-keep-debug", running, debug], check=True)
+    before = load(data, running)[1]
+    assert named(before.samples, functions_of(running))["hot"] > 20
+    _, matched, _ = load(data, debug)
+    assert matched.samples == before.samples
+    if not chains:  # the code tells which frames are callers
+        assert matched == before
+
+
+def test_names_and_a_debug_file(made: Path, tmp_path: Path) -> None:
+    """Where names alone are known, the file's name without `.debug` tells which are the program's."""
+    debug = tmp_path / "prog.debug"
+    subprocess.run(["objcopy", "--only-keep-debug", made / "prog", debug], check=True)
+    for name, tool in (("prog.callgrind", "valgrind"), ("stacks.txt", "perf"), ("addresses.txt", "perf")):
+        if (made / name).exists():
+            assert load(made / name, debug)[1].samples == load(made / name, made / "prog")[1].samples
+        assert (made / name).exists() or not shutil.which(tool)
 
 
 INLINED = """\
