@@ -6,7 +6,6 @@ ran as part of the outermost function.  Behind them can come attributes of the f
 control flow: then the numbers of lines are those of pseudo-probes (``-fpseudo-probe-for-profiling``).
 """
 
-import os
 import re
 from collections.abc import Iterable
 
@@ -35,7 +34,7 @@ def read_gcc(source: ProfileSource, profile: Profile) -> None:
         version = int.from_bytes(file.read(8)[4:], "little")
     tool = tools.find("dump_gcov", package="autofdo")
     # Without the last option dump_gcov leaves out functions with less than some percent of the largest one.
-    words = [tool, f"-gcov_version={version}", "-dump_cutoff_percent=0", os.path.realpath(source.path)]
+    words = [tool, f"-gcov_version={version}", "-dump_cutoff_percent=0", source.path]
     with tools.output(words) as stream:
         read(split(stream), profile)
 

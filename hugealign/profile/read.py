@@ -99,7 +99,7 @@ def _read(form: Format, path: str, packed: bool, source: ProfileSource, profile:
     if not form.tool or (not packed and os.path.isfile(path)):
         form.read(source, profile)
         return
-    with tempfile.NamedTemporaryFile(prefix="hugealign-profile-") as file:
+    with tempfile.TemporaryFile() as file:  # it has no name, so nothing is left behind, however we end
         shutil.copyfileobj(source.stream, file)
         file.flush()
-        form.read(replace(source, path=file.name), profile)
+        form.read(replace(source, path=f"/proc/{os.getpid()}/fd/{file.fileno()}"), profile)

@@ -4,6 +4,7 @@ import contextlib
 import gzip
 import os
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import pytest
 from hugealign.profile import tools
 from hugealign.profile.model import ProfileError
 from tests.commands.profiles import SAMPLES, arcs, field, functions_of, load, named, pprof
-from tests.support import HUGEALIGN, LLVM, need, run
+from tests.support import HUGEALIGN, LLVM, environment, need, run
 
 ODD = r"odd name\(x)"
 
@@ -161,7 +162,7 @@ def test_perf_data_and_a_debug_file(made: Path, tmp_path: Path, words: str, chai
     """A debug file does not say where in the program's file the text lies; where it was mapped does."""
     existing(made / "flat.data", "perf")
     running, data, debug = tmp_path / "prog", tmp_path / "data", tmp_path / "kept.debug"
-    link = ["gcc", "-Wl,--build-id", *words.split(), made / "main.o", made / "other.o", "-o", running]
+    link: list[str | Path] = ["gcc", "-Wl,--build-id", *words.split(), made / "main.o", made / "other.o", "-o", running]
     subprocess.run(link, check=True)
     command: list[str | Path] = ["perf", "record", "-q", "-e", "cpu-clock:u", "-F", "5000", *chains]
     subprocess.run([*command, "-o", data, running, "200000000"], check=False, capture_output=True)
@@ -466,6 +467,18 @@ def test_renamed_by_link_time_optimisation(made: Path, tmp_path: Path) -> None:
     before = next(name for name in old.names if name.startswith("helper.") and name not in new.by_name)
     (tmp_path / "p").write_text(f"helper 5\n{before} 7\n")
     assert named(load(tmp_path / "p", tmp_path / "new")[1].samples, new) == {"helper": 5, renamed: 7}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_a_copy_for_a_tool_goes_with_the_process(made: Path, tmp_path: Path, number: int) -> None:
+    """It may be gigabytes of a profile."""
+    words: list[str | Path] = [HUGEALIGN, "order", "/dev/stdin", "-b", made / "prog"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, env=environment(TMPDIR=str(tmp_path))) as process:
+        assert process.stdin
+        process.stdin.write(b"PERFILE2" + bytes(4 << 20))  # more than a pipe holds: most of it is in the copy
+        process.send_signal(number)
+        assert process.wait() == -number
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_missing_tools_are_named(made: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
