@@ -31,6 +31,7 @@ _PACKED = (("gzip", b"\x1f\x8b"), ("zstd", b"\x28\xb5\x2f\xfd"))
 _GPERFTOOLS = struct.pack("<3Q", 0, 3, 0)  # then the period, and samples; of 64-bit processors
 _NAME = rb"(?:[^ \n\\]|\\.)+"
 _TIME = re.compile(rb"\A\x48[\x80-\xff]{1,9}[\0-\x7f]", re.DOTALL)
+_PERIOD = re.compile(rb"\A\x60[\x80-\xff]{0,9}[\0-\x7f]", re.DOTALL)
 _LINE_SHOWN = 300  # bytes at either end of a line that patterns see: they take time in the square of its length
 
 _Read = Callable[[ProfileSource, Profile], None]
@@ -71,12 +72,16 @@ def _of_short_lines(read: Callable[[Iterator[bytes], Profile], None]) -> _Read:
 def _pprof(head: bytes) -> bool:
     """Whether this begins like pprof's profile.proto: with sample_type, a ValueType of two small numbers.
 
-    Go's runtime writes time_nanos first.
+    Go's runtime writes time_nanos first, or period_type, another ValueType, and period.
     """
     head = _TIME.sub(b"", head[:_LINE_SHOWN])
-    if len(head) < 8 or head[0] != 0x0A or not 2 <= head[1] <= 12:
-        return False
-    return head[2] in (0x08, 0x10) and head[2 + head[1] :].startswith((b"\x0a", b"\x12"))
+    if _value_type(head, 0x5A):
+        head = _PERIOD.sub(b"", head[2 + head[1] :])
+    return _value_type(head, 0x0A) and head[2 + head[1] :].startswith((b"\x0a", b"\x12", b"\x22"))
+
+
+def _value_type(head: bytes, field: int) -> bool:
+    return len(head) > 2 and head[0] == field and 2 <= head[1] <= 12 and head[2] in (0x08, 0x10)
 
 
 #: The first match wins, so strict ones come first; a format with different texts may come twice.

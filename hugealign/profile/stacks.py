@@ -42,10 +42,14 @@ def add(
 ) -> None:
     """Add *stacks*: numbers of locations, innermost first, and how often each stack was seen."""
     files = {key: _File(mapped, source) for key, mapped in mappings.items()}
+    some = any(file.named for file in files.values())  # else the program ran under another name
     places: dict[bytes, Place | None] = {}
     for key, (address, mapping, name) in locations.items():
         file = files.get(mapping)
-        places[key] = file.place(address, name, profile) if file else profile.place(name) if name else None
+        if file and not (some and not file.named):
+            places[key] = file.place(address, name, profile)
+        else:
+            places[key] = profile.place(name) if name and not file else None
     several = any(file.build and not file.same for file in files.values())
     lost: dict[str, int] = {}
     for stack, count in stacks.items():
@@ -69,15 +73,19 @@ def add(
 
 
 class _File:
-    """How a mapping relates to the program: *same*, of the same build; *build*, the program's build that it is of."""
+    """How a mapping relates to the program: *same*, of the same build; *build*, the program's build that it is of.
 
-    __slots__ = ("_functions", "_limit", "_ours", "_shift", "_start", "apart", "build", "same")
+    Names in it are the program's if it is *named*: it has the program's name, or nothing says what it is of.
+    """
+
+    __slots__ = ("_functions", "_limit", "_ours", "_shift", "_start", "apart", "build", "named", "same")
 
     def __init__(self, mapped: Mapped, source: ProfileSource) -> None:
         self.same = source.functions.is_build(mapped.build_id)
         self.apart = mapped.build_id in source.others.apart
         self._ours = not self.apart and (self.same or source.ours(mapped.path))
         self.build = mapped.build_id if self._ours else ""
+        self.named = self._ours or not (mapped.path or mapped.build_id)
         # Without a build-id, the name of the file must do.
         mine = self.same or not mapped.build_id
         functions = source.functions if mine else source.others.debug.functions(mapped.build_id) if self._ours else None

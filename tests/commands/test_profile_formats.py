@@ -221,13 +221,60 @@ def test_pprof_text(prog: Path, functions: Functions, tmp_path: Path) -> None:
         "     2: 0x55 M=2 inlined /a.c:5:0 s=5\n             main /a.c:9:0 s=8\n"
         "     3: 0x66 M=3 \n"
         f"Mappings\n1: 0x{0x7F0000001000:x}/0x{0x7F0000002000:x}/0x1000 /srv/prog {functions.build_id} [FN]\n"
-        "2: 0x400000/0x4c5000/0x0 /srv/other 00 [FN]\n"
+        "2: 0x400000/0x4c5000/0x0 /old/prog 00 [FN]\n"
     )
     _, matched, form = load(tmp_path / "p", prog)
     assert form == "pprof-text"
     assert named(matched.samples, functions) == {"hot": 12, "main": 0}
     assert arcs(matched, functions) == {("main", "hot"): 12}
     assert matched.foreign == 3
+
+
+def pprof_of(types: str, samples: str, period: str = "cpu nanoseconds", path: str = "/srv/prog") -> str:
+    """Return the text of samples in hot, number 1, of the program, and in main, number 2, of the file at *path*."""
+    return (
+        f"PeriodType: {period}\nPeriod: 10000000\nSamples:\n{types}\n{samples}Locations\n"
+        "     1: 0x55 M=1 hot /a.c:4:0 s=4\n     2: 0x66 M=2 main /a.c:9:0 s=8\n"
+        f"Mappings\n1: 0x10/0x60/0x0 /srv/prog 12 [FN]\n2: 0x60/0x70/0x0 {path} 34 [FN]\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("types", "sample", "hot"),
+    [
+        ("samples/count cpu/nanoseconds", "12 1", 12),
+        ("cpu/nanoseconds[dflt] samples/count", "1 12", 12),
+        ("cpu/nanoseconds", "120000000", 12),
+        ("cpu/nanoseconds", "3", 1),
+        ("wall/nanoseconds", "12", 12),  # the period is another type's
+        ("inuse_space/bytes alloc-samples/count cpu-samples/count", "1 2 12", 12),
+    ],
+)
+def test_the_types_of_pprof(
+    prog: Path, functions: Functions, tmp_path: Path, types: str, sample: str, hot: int
+) -> None:
+    """Samples count, else time in periods; memory does not."""
+    (tmp_path / "p").write_text(pprof_of(types, f"   {sample}: 1 \n"))
+    assert named(load(tmp_path / "p", prog)[1].samples, functions) == {"hot": hot}
+
+
+@pytest.mark.parametrize(
+    "types", ["alloc_objects/count inuse_space/bytes", "contentions/count delay/nanoseconds", "off_cpu/nanoseconds"]
+)
+def test_a_pprof_that_does_not_say_what_ran(prog: Path, tmp_path: Path, types: str) -> None:
+    (tmp_path / "p").write_text(pprof_of(types, "   5 5: 1 \n"))
+    with pytest.raises(ProfileError, match=r"^does not say what ran, but: (alloc_objects|contentions|off_cpu)"):
+        load(tmp_path / "p", prog)
+
+
+def test_names_in_another_file_of_a_pprof(prog: Path, functions: Functions, tmp_path: Path) -> None:
+    """They are not the program's, unless it ran under another name."""
+    text = pprof_of("samples/count", "   5: 1 \n   7: 2 \n", path="/lib/libc.so.6")
+    (tmp_path / "p").write_text(text)
+    _, matched, _ = load(tmp_path / "p", prog)
+    assert (named(matched.samples, functions), matched.foreign) == ({"hot": 5}, 7)
+    (tmp_path / "p").write_text(text.replace("/srv/prog", "/srv/renamed"))
+    assert named(load(tmp_path / "p", prog)[1].samples, functions) == {"hot": 5, "main": 7}
 
 
 # perf's two kinds of addresses.

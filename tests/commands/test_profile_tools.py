@@ -328,12 +328,19 @@ def test_a_pprof_that_would_fill_memory(made: Path, tmp_path: Path) -> None:
 
 
 _GO = """package main
-import ("os"; "runtime/pprof")
+import ("os"; "runtime"; "runtime/pprof")
 //go:noinline
 func leaf(n int) (s int) { for i := 0; i < n; i++ { s += i * i % 7 }; return }
 //go:noinline
 func middle(n int) int { return leaf(n) + 1 }
+var kept [][]byte
 func main() {
+  if len(os.Args) > 1 {
+    for i := 0; i < 1000; i++ { kept = append(kept, make([]byte, 65536)) }
+    runtime.GC()
+    pprof.Lookup(os.Args[1]).WriteTo(os.Stdout, 0)
+    return
+  }
   pprof.StartCPUProfile(os.Stdout)
   s := 0
   for i := 0; i < 3000; i++ { s += middle(1000000) % 3 }
@@ -363,6 +370,14 @@ def test_pprof_of_go_itself(tmp_path: Path) -> None:
         (tmp_path / "cut").write_bytes(data[:at])
         with contextlib.suppress(ProfileError):
             load(tmp_path / "cut", tmp_path / "server", "pprof")
+    for kind in ("heap", "allocs", "goroutine", "threadcreate"):
+        (tmp_path / "p").write_bytes(
+            subprocess.run([tmp_path / "server", kind], capture_output=True, check=True).stdout
+        )
+        (tmp_path / "raw").write_bytes(subprocess.run(raw, cwd=tmp_path, capture_output=True, check=True).stdout)
+        for name in ("p", "raw"):
+            with pytest.raises(ProfileError, match=r"^does not say what ran, but: "):
+                load(tmp_path / name, tmp_path / "server")
 
 
 @pytest.mark.parametrize("name", ["prog.prof", "prog.pb.gz"])
