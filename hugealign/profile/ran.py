@@ -1,5 +1,6 @@
 """What ran of a program: the sum of profiles, in terms of its functions."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,9 @@ from hugealign.units import printable
 
 #: If less than this share of samples is found, the profile is taken to be of another program.
 LEAST_MATCHED = 0.5
+_LOOKED_AT = 1000  # characters of a name: the pattern takes time in the square of a hostile one's length
+#: Names in C++ or Rust as a tool shows them; in Go, symbols have parentheses.
+_DEMANGLED = re.compile(r"::|[\w>]\(.*\)(?: const)?\Z", re.DOTALL)
 
 
 class MismatchError(HugealignError):
@@ -73,10 +77,20 @@ def what_ran(
     matched = match(profile, functions)
     if not matched.samples:
         where = f"; {profile.foreign} samples are in other files" if profile.foreign else ""
-        raise MismatchError(f"nothing in the profile is of {printable(binary)}{where}; give the binary that ran")
+        advice = _advice(matched, sources)
+        raise MismatchError(f"nothing in the profile is of {printable(binary)}{where}; {advice}")
     ran = Ran(binary, functions, matched, sources)
-    check_rate(ran, force, warn)
+    check_rate(ran, force, warn, f"{_advice(matched, sources)}, or --force")
     return ran
+
+
+def _advice(matched: Matched, sources: Sequence[tuple[str, str]]) -> str:
+    """Return what to do if too little of a profile is found."""
+    demangled = sum(count for name, count in matched.missing if _DEMANGLED.search(name[:_LOOKED_AT]))
+    if not demangled or 2 * demangled < sum(count for _, count in matched.missing):
+        return "give the binary that ran"
+    way = "use valgrind --demangle=no" if sources[-1][1] == "callgrind" else "make it without demangling"
+    return f"it has demangled names, which no symbol has: {way}"
 
 
 def remarks(profile: Profile, form: str) -> list[str]:

@@ -148,6 +148,25 @@ def test_another_program(prog: Path, tmp_path: Path) -> None:
     assert run(HUGEALIGN, *words, "--force").returncode == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "advice"),
+    [
+        ("names", "main;db::Tree<int>::put;db::find(int) const 9\nmain 1\n", "make it without demangling"),
+        ("names", "std::sort(int*) 9\n", "make it without demangling"),
+        ("calls", "events: Ir\nfn=db::find(int)\n1 9\nfn=main\n1 1\n", "use valgrind --demangle=no"),
+        ("names", "main.(*Tree).put 9\nmain 1\n", ""),  # a symbol of Go
+        ("names", "other_program 9\nmain 1\n", ""),
+    ],
+)
+def test_demangled_names(prog: Path, tmp_path: Path, name: str, text: str, advice: str) -> None:
+    """The program is the right one, but no symbol has such a name."""
+    (tmp_path / name).write_text(text)
+    done = run(HUGEALIGN, "order", tmp_path / name, "-b", prog, "--itlb-2m=8")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert ("demangled names, which no symbol has: " in done.stderr) == bool(advice)
+    assert (advice or "give the binary that ran") in done.stderr
+
+
 def test_a_build_that_has_none_of_the_functions(prog: Path, tmp_path: Path) -> None:
     """Of the two builds one is another program: that, and not its map of blocks, is what is wrong."""
     (tmp_path / "other.c").write_text("int _start(void) { return 0; }\n")
