@@ -7,12 +7,15 @@ offset in a text segment of the file; in a large program that is not moved, an o
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
+from hugealign.elf import textplaces
 from hugealign.elf.callsites import CallSites
+from hugealign.elf.image import Segment
 from hugealign.elf.symbols import Functions
+from hugealign.elf.textplaces import Layout
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up
 from hugealign.profile.lines import blocks, samples
 from hugealign.profile.model import NOWHERE, MemoryRoom, Profile, ProfileError
@@ -35,7 +38,6 @@ _FILES_LIMIT = 10_000  # files that are known to be the binary or not
 _LINE_LIMIT, _BRANCHES_LIMIT = 1 << 13, 1 << 16  # bytes of a line, longer than any path; and of a line with branches
 _WORTH = 20  # samples per frame above the innermost; with more, chains hardly matter
 _LONGEST = 1 << 16  # the longest plausible run without a branch, in bytes
-_PAGES = (BASE_PAGE, 16 << 10, 64 << 10)  # of kernels
 _FOREIGN = -2
 
 
@@ -91,34 +93,48 @@ def _physical(block: bytes) -> bytes:
 class _Program:
     """The text of the binary: finds the function at an address of a process, or at an offset in the file."""
 
-    def __init__(self, functions: Functions) -> None:
+    def __init__(self, functions: Functions, layouts: Sequence[Layout] = ()) -> None:
         self.functions = functions
+        self.layouts = layouts
         # A debug file does not say where in the program's file a segment is; until a mapping tells, as GNU ld puts it.
         image = functions.image
         base = align_down(image.load_segments[0].p_vaddr, BASE_PAGE) if image.load_segments else 0
-        self.texts = [(s, s.p_offset if s.p_filesz else s.p_vaddr - base) for s in image.text_segments]
-        self.unplaced = [s for s, _ in self.texts if not s.p_filesz]
-        self._lay()
+        self.unplaced = [s for s in image.text_segments if not s.p_filesz]
+        self.strange = False  # whether text was mapped from a place where none of them is
+        self._lay([(s, s.p_offset if s.p_filesz else s.p_vaddr - base) for s in image.text_segments])
 
-    def _lay(self) -> None:
-        self.segments = sorted((at, at + s.p_memsz, s.p_vaddr - at) for s, at in self.texts)
+    def _lay(self, texts: Sequence[tuple[Segment, int]]) -> None:
+        """Take the segments of text to lie in the file where *texts* says."""
+        self.texts = texts
+        self.segments = sorted((at, at + s.p_memsz, s.p_vaddr - at) for s, at in texts)
         # A program that is not moved needs no known mapping.
-        self.fixed = [(s.p_vaddr, s.p_vaddr + s.p_memsz, at) for s, at in self.texts if self.functions.image.fixed]
+        self.fixed = [(s.p_vaddr, s.p_vaddr + s.p_memsz, at) for s, at in texts if self.functions.image.fixed]
 
     def place(self, size: int, offset: int) -> bool:
-        """Learn where a segment of a debug file is in the program's file; return whether that was not known.
+        """Learn where in its file the text is of which *size* bytes from *offset* on are mapped for execution.
 
-        *size* bytes are mapped there for execution, from the page of *offset* on.  The size identifies a segment.
+        Return whether that is another place than before.
         """
+        pages = textplaces.pages(self.functions.image)
+        layout = textplaces.mapped(self.layouts, size, offset, pages)
+        if layout is not None:
+            found = [(s, s.p_offset) for s in textplaces.texts(layout)]
+            same = [*self.texts] == found
+            self.unplaced = []
+            self._lay(found)
+            return not same
         for s in self.unplaced:
-            for page in _PAGES:
-                first = align_down(s.p_vaddr, page)
-                if size == align_up(s.p_vaddr + s.p_memsz, page) - first:
-                    at = offset + s.p_vaddr - first
-                    self.texts = [(one, at if one is s else place) for one, place in self.texts]
-                    self.unplaced.remove(s)
-                    self._lay()
-                    return True
+            at = textplaces.place(s, size, offset, pages)
+            if at is not None:
+                self.unplaced.remove(s)
+                self._lay([(one, at if one is s else place) for one, place in self.texts])
+                return True
+        # Part of a segment can be mapped by itself, after madvise(2).
+        page = pages[0] if (offset | size) % pages[-1] else pages[-1]
+        parts = (
+            align_down(at, page) <= offset and offset + size <= align_up(end, page) for at, end, _ in self.segments
+        )
+        self.strange |= not any(parts)
         return False
 
     def at_address(self, address: int, space: _Space) -> tuple[int, int]:
@@ -169,21 +185,21 @@ class _Processes:
         """Note that code of the binary is mapped so; see `_Program.place`."""
         if self.program.place(size, offset):
             self.unmoved.move(self.program.fixed, self.program.segments)
-            for space in self.moved.values():
-                space.move(space.maps, self.program.segments)
 
 
 def read(source: ProfileSource, profile: Profile) -> None:
     """Add perf's output.  Raises ProfileError."""
     sites = CallSites(source.binary, source.functions.image)
-    AddressReader(profile, source.functions, source.ours, sites=sites).read(source.stream)
+    known = textplaces.layouts(source.binary, source.functions, ())
+    AddressReader(profile, source.functions, source.ours, sites=sites, layouts=known).read(source.stream)
 
 
 class AddressReader:
     """Adds samples to a profile.  *ours* tells whether a mapped file is the binary.
 
     *offsets*: whether call chains have offsets in the file.  Callers that match no call of *sites* are left out:
-    without frame pointers, chains consist of whatever registers and stacks hold.
+    without frame pointers, chains consist of whatever registers and stacks hold.  *layouts* are those that the file may
+    have had (`textplaces`).
 
     Most samples equal others byte for byte, since they have no time.  Their meaning is worked out once and then looked
     up, which Python does faster than perf prints.
@@ -196,13 +212,14 @@ class AddressReader:
         ours: Callable[[bytes], bool],
         offsets: bool = False,
         sites: CallSites | None = None,
+        layouts: Sequence[Layout] = (),
     ) -> None:
         self.profile, self.flow = profile, profile.flow
         self.ours = ours
         self.offsets = offsets
         self.sites = sites
         self.callers = self.stray = 0  # distinct frames, and those among them that are no callers
-        self.program = _Program(functions)
+        self.program = _Program(functions, layouts)
         self.processes = _Processes(self.program, profile.room)
         self.space = self.processes.unmoved  # of the last sample
         self.kinds = _Kinds(self._kind)
@@ -235,8 +252,13 @@ class AddressReader:
             )
         if self.program.unplaced and self.processes.moved:
             self.profile.notes.append(
-                "no mapping has the size of the text of the debug file: it is taken to lie where most linkers put it; give "
-                "the program itself (-b)"
+                "no mapping has the size of the text of the debug file: it is taken to lie where most linkers put it; "
+                "give the program itself (-b)"
+            )
+        elif self.program.strange and self.profile.samples:
+            self.profile.notes.append(
+                "the text was mapped from another place in the file, as if that was fixed: addresses may be those of "
+                "other functions; give the file that ran (-b)"
             )
         known = self.processes.moved or self.program.functions.image.fixed
         if self.profile.good and not known and not self.profile.samples:
@@ -268,7 +290,7 @@ class AddressReader:
                 self._settle()
                 first = int(start, 16)
                 last = first + int(size, 16)
-                if self.program.unplaced and b"x" in rights:
+                if b"x" in rights:
                     self.processes.place(last - first, int(offset, 16))
                 kept = [old for old in self.processes.of(pid).maps if old[1] <= first or old[0] >= last]
                 self.processes.move(pid, [*kept, (first, last, int(offset, 16))][-64:])

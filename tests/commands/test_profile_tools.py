@@ -175,6 +175,28 @@ def test_perf_data_and_a_debug_file(made: Path, tmp_path: Path, words: str, chai
         assert matched == before
 
 
+@pytest.mark.parametrize("chains", [[], ["-g"]], ids=["flat", "chains"])
+def test_perf_data_and_a_fixed_program(made: Path, tmp_path: Path, chains: list[str]) -> None:
+    """A fix keeps build-id and addresses, and moves the text in the file: either file will do for both recordings."""
+    existing(made / "flat.data", "perf")
+    plain, fixed, debug = (tmp_path / name for name in ("plain", "fixed", "debug"))
+    link: list[str | Path] = ["gcc", "-Wl,--build-id", "-fuse-ld=lld", f"-B{LLVM['lld19']}"]
+    subprocess.run([*link, made / "main.o", made / "other.o", made / "pad.o", "-o", plain], check=True)
+    assert "of the file move to" in run(HUGEALIGN, "fix", "-o", fixed, plain, check=True).stdout
+    subprocess.run(["objcopy", "--only-keep-debug", plain, debug], check=True)
+    command: list[str | Path] = ["perf", "record", "-q", "-e", "cpu-clock:u", "-F", "5000", *chains]
+    for running in (plain, fixed):
+        data = tmp_path / "data"
+        subprocess.run([*command, "-o", data, running, "200000000"], check=False, capture_output=True)
+        expected = load(data, running)[1].samples
+        assert named(expected, functions_of(running))["hot"] > 20
+        for binary in (plain, fixed, debug):
+            profile, matched, _ = load(data, binary)
+            assert (matched.samples, profile.notes) == (expected, [])
+    fixed.unlink()
+    assert ["another place in the file" in note for note in load(data, plain)[0].notes] == [True]
+
+
 def test_names_and_a_debug_file(made: Path, tmp_path: Path) -> None:
     """Where names alone are known, the file's name without `.debug` tells which are the program's."""
     debug = tmp_path / "prog.debug"
