@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-from hugealign.descriptors import using
+from hugealign.descriptors import file_at
 from hugealign.elf.fixrecord import loaded_before, reader
 from hugealign.elf.image import EM_X86_64, PF_X, Image, Segment, read_image
 from hugealign.elf.notes import read_notes
@@ -30,7 +30,7 @@ def layouts(binary: str, functions: Functions, others: Iterable[str]) -> list[La
     for path in dict.fromkeys((binary, *others)):
         with suppress(OSError, ValueError, HugealignError):
             if os.path.isfile(path):
-                with using(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)) as fd:
+                with file_at(path) as fd:
                     image = read_image(fd)
                     if functions.is_build(read_notes(fd, image).build_id):
                         found += [image.load_segments, loaded_before(reader(fd), image)]
