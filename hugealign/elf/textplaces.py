@@ -6,6 +6,7 @@ A fix keeps addresses and the build-id, but moves text in the file; profiles tel
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from itertools import islice
 
 from hugealign.descriptors import file_at
 from hugealign.elf.fixrecord import loaded_before, reader
@@ -17,6 +18,8 @@ from hugealign.errors import HugealignError
 
 _PAGES = (BASE_PAGE, 16 << 10, 64 << 10)  # of kernels, where the processor has not just the first
 
+_FILES = 17  # whose headers are read: the names of others are a profile's
+
 #: The PT_LOADs of a file.
 Layout = Sequence[Segment]
 
@@ -27,7 +30,7 @@ def layouts(binary: str, functions: Functions, others: Iterable[str]) -> list[La
     What cannot be read has none.
     """
     found: list[Layout] = [functions.image.load_segments]
-    for path in dict.fromkeys((binary, *others)):
+    for path in islice(dict.fromkeys((binary, *others)), _FILES):
         with suppress(OSError, ValueError, HugealignError):
             if os.path.isfile(path):
                 with file_at(path) as fd:

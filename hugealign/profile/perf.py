@@ -21,7 +21,6 @@ _EVENTS = ("--show-mmap-events", "--show-task-events")
 _TEXT = f"perf script -F pid,ip {' '.join(_EVENTS)}"
 #: For a pipe's output, perf prints symbols unless told not to; for code with debug information, also inlined frames.
 _ONLY = ("-F", "-sym", "--no-inline")
-_OTHERS = 16  # files of the build, under other names, whose headers are read
 _FUNCTION = 1 << 20  # bytes: more than any function, less than the distance from an offset to its address
 
 
@@ -99,7 +98,7 @@ def _by_address(perf: str, events: _Events, source: ProfileSource, profile: Prof
             raise _AnotherBuild
         offsets = events.chains and _chains_are_offsets(script, listed, _FUNCTION if events.calls else 0)
         sites = CallSites(source.binary, source.functions.image)
-        known = textplaces.layouts(source.binary, source.functions, map(os.fsdecode, sorted(same)[:_OTHERS]))
+        known = textplaces.layouts(source.binary, source.functions, map(os.fsdecode, sorted(same)))
         reader = perf_addresses.AddressReader(profile, source.functions, same.__contains__, offsets, sites, known)
         reader.read(stream)
 

@@ -14,7 +14,7 @@ from hugealign.profile.model import Flow, Profile
 from hugealign.profile.packed import UnpackAllowance
 from hugealign.profile.source import Others
 from hugealign.progress import silent
-from hugealign.units import printable
+from hugealign.units import are, counted, printable
 
 #: If less than this share of samples is found, the profile is taken to be of another program.
 LEAST_MATCHED = 0.5
@@ -76,7 +76,8 @@ def what_ran(
             warn(f"{printable(path)}: {note}")
     matched = match(profile, functions)
     if not matched.samples:
-        where = f"; {profile.foreign} samples are in other files" if profile.foreign else ""
+        foreign = profile.foreign
+        where = f"; {counted(foreign, 'sample')} {are(foreign)} in other files" if foreign else ""
         advice = _advice(matched, sources)
         raise MismatchError(f"nothing in the profile is of {printable(binary)}{where}; {advice}")
     ran = Ran(binary, functions, matched, sources)

@@ -4,13 +4,16 @@ The build-id of its mapping tells the file of an address.  In the program's own 
 another build of a file of the same name, the profile or that build's debug file names the function.
 """
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from hugealign.elf import textplaces
 from hugealign.elf.symbols import Functions
+from hugealign.elf.textplaces import Layout
 from hugealign.profile.model import NOWHERE, Place, Profile
 from hugealign.profile.source import ProfileSource
-from hugealign.units import printable
+from hugealign.units import are, counted, printable
 
 _PAGE = 4096
 
@@ -41,7 +44,9 @@ def add(
     profile: Profile,
 ) -> None:
     """Add *stacks*: numbers of locations, innermost first, and how often each stack was seen."""
-    files = {key: _File(mapped, source) for key, mapped in mappings.items()}
+    paths = sorted({os.fsdecode(one.path) for one in mappings.values() if source.functions.is_build(one.build_id)})
+    known = textplaces.layouts(source.binary, source.functions, paths)
+    files = {key: _File(mapped, source, known) for key, mapped in mappings.items()}
     some = any(file.named for file in files.values())  # else the program ran under another name
     places: dict[bytes, Place | None] = {}
     for key, (address, mapping, name) in locations.items():
@@ -67,20 +72,21 @@ def add(
             of_build[place] = of_build.get(place, 0) + count
     for build, count in sorted(lost.items()):
         profile.notes.append(
-            f"{count} samples are of the build {printable(build)}, without names: --debuginfo says where its debug "
-            "file is"
+            f"{counted(count, 'sample')} {are(count)} of the build {printable(build)}, without names: --debuginfo says "
+            "where its debug file is"
         )
 
 
 class _File:
     """How a mapping relates to the program: *same*, of the same build; *build*, the program's build that it is of.
 
-    Names in it are the program's if it is *named*: it has the program's name, or nothing says what it is of.
+    *known* are the layouts that the program may have had (`textplaces`).  Names in it are the program's if it is
+    *named*: it has the program's name, or nothing says what it is of.
     """
 
     __slots__ = ("_functions", "_limit", "_ours", "_shift", "_start", "apart", "build", "named", "same")
 
-    def __init__(self, mapped: Mapped, source: ProfileSource) -> None:
+    def __init__(self, mapped: Mapped, source: ProfileSource, known: Sequence[Layout]) -> None:
         self.same = source.functions.is_build(mapped.build_id)
         self.apart = mapped.build_id in source.others.apart
         self._ours = not self.apart and (self.same or source.ours(mapped.path))
@@ -91,7 +97,7 @@ class _File:
         functions = source.functions if mine else source.others.debug.functions(mapped.build_id) if self._ours else None
         self._functions = functions if self._ours else None
         self._start, self._limit = mapped.start, mapped.limit
-        self._shift = _shift(mapped, functions) if functions else 0
+        self._shift = _shift(mapped, functions, known if mine else ()) if functions else 0
 
     def place(self, address: int, name: bytes, profile: Profile) -> Place | None:
         """Return the place of an address; *name* is its name in the profile, and may be empty."""
@@ -112,10 +118,11 @@ class _File:
         return profile.place(*(text.encode("utf-8", "surrogateescape") for text in known))
 
 
-def _shift(mapped: Mapped, functions: Functions) -> int:
+def _shift(mapped: Mapped, functions: Functions, known: Sequence[Layout]) -> int:
     """Return the difference from an address of the process to one of the file."""
     _, _, start, limit, offset = mapped
-    for s in functions.image.text_segments:
+    layout = textplaces.mapped(known, limit - start, offset, textplaces.pages(functions.image))
+    for s in functions.image.text_segments if layout is None else textplaces.texts(layout):
         if s.p_filesz and s.p_offset - _PAGE < offset < s.p_offset + s.p_filesz:
             return s.p_vaddr - s.p_offset + offset - start
         # A debug file does not say where in the program's file a segment is, but the size identifies a whole segment.

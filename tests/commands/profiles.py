@@ -67,15 +67,21 @@ def field(number: int, value: int | bytes) -> bytes:
     return varint(number << 3 | 2) + varint(len(value)) + value
 
 
-def pprof(functions: Functions) -> bytes:
-    """Return a profile.proto: 12 samples in hot, by address in the very build, called by main, by name."""
+def pprof(
+    functions: Functions, mapped: tuple[int, int, int] = (0x1000, 0x2000, 0x1000), path: Path = Path("/srv/prog")
+) -> bytes:
+    """Return a profile.proto: 12 samples in hot, by address in the very build, called by main, by name.
+
+    *mapped* is where its text begins and ends in memory, and where it begins in the file at *path*.
+    """
+    start, end, offset = mapped
     hot = functions.starts[functions.by_name["hot"][0]]
-    strings = [b"", b"cpu", b"count", b"/srv/prog", functions.build_id.encode(), b"main"]
+    strings = [b"", b"cpu", b"count", bytes(path), functions.build_id.encode(), b"main"]
     base = 0x555500000000
     return (
         field(1, field(1, 1) + field(2, 2))
         + field(2, field(1, b"\1\2") + field(2, b"\x0c"))
-        + field(3, field(1, 1) + field(2, base + 0x1000) + field(3, base + 0x2000) + field(4, 0x1000)
+        + field(3, field(1, 1) + field(2, base + start) + field(3, base + end) + field(4, offset)
                  + field(5, 3) + field(6, 4))
         + field(4, field(1, 1) + field(2, 1) + field(3, base + hot + 3))
         + field(4, field(1, 2) + field(3, 0x55) + field(4, field(1, 1) + field(2, 9)))

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from hugealign.elf.image import read_file
 from hugealign.profile import tools
 from hugealign.profile.model import ProfileError
 from tests.commands.profiles import SAMPLES, arcs, field, functions_of, load, named, pprof
@@ -193,6 +194,14 @@ def test_perf_data_and_a_fixed_program(made: Path, tmp_path: Path, chains: list[
         for binary in (plain, fixed, debug):
             profile, matched, _ = load(data, binary)
             assert (matched.samples, profile.notes) == (expected, [])
+        (text,) = read_file(running).text_segments
+        first, last, offset = (
+            at >> 12 << 12 for at in (text.p_vaddr, text.p_vaddr + text.p_memsz + 4095, text.p_offset)
+        )
+        (tmp_path / "pprof").write_bytes(pprof(functions_of(running), (first, last, offset), running))
+        for binary in (plain, fixed, debug):
+            found = named(load(tmp_path / "pprof", binary)[1].samples, functions_of(binary))
+            assert found == {"hot": 12, "main": 0}
     fixed.unlink()
     assert ["another place in the file" in note for note in load(data, plain)[0].notes] == [True]
 
