@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shlex
 
 from hugealign.cli import messages
 from hugealign.errors import HugealignError, UsageError
@@ -64,5 +65,5 @@ def run(args: argparse.Namespace) -> int:
         for path, text in done.texts.items():
             print(f"# {printable(path)}\n{text}" if args.dry_run else f"wrote {printable(path)}")
         if not args.dry_run:
-            print(f"now: systemctl restart {done.name}")
+            print(f"now: systemctl restart {shlex.quote(done.name)}")
     return status

@@ -61,7 +61,8 @@ class Start:
         """The command that makes the text huge; for a service, now and after each upgrade."""
         options = "--fix " * self.fix + "--libs " * self.libs
         if self.unit:
-            return f"hugealign adopt {options}{self.unit} && systemctl restart {self.unit}"
+            unit = shlex.quote(self.unit)  # systemd writes some characters as \xNN
+            return f"hugealign adopt {options}{unit} && systemctl restart {unit}"
         name = os.path.basename(self.program)
         found = "" if self.inside or mounts.behind_server(self.program) else which(name)
         if not self.inside and not (found and os.path.realpath(found) == os.path.realpath(self.program)):
@@ -116,7 +117,7 @@ class Actions:
         service = groups.service(texts.control_groups(process.pid))
         if part.kind == CodeKind.CODE:
             return self._code(group, service)
-        restart = f"systemctl restart {service}" if service else "start it again"
+        restart = f"systemctl restart {shlex.quote(service)}" if service else "start it again"
         if part.deleted:
             in_memory = part.path.startswith(_MEMORY)
             if possible and huge == possible:
@@ -136,7 +137,7 @@ class Actions:
             possible, huge = possible + part.possible(size), huge + now
             reachable += max(now, min(part.touched(size), self._most - of_files))
         name = runtimes.code_name(group.runtime)
-        what = runtimes.mend(group.runtime, service or _target(group), windows=possible > 0)
+        what = runtimes.mend(group.runtime, shlex.quote(service) if service else _target(group), windows=possible > 0)
         if not possible:
             could = sum(part.text // size for _, part in group.members)
             return Action(runtimes.why_none(group.runtime), what, could if what else 0)

@@ -20,6 +20,8 @@ SERVICE = Start("/usr/sbin/mariadbd", "mariadb.service", inside=False, fix=True,
 def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert SERVICE.command == "hugealign adopt --fix mariadb.service && systemctl restart mariadb.service"
+    escaped = replace(SERVICE, service=r"a\x2db.service", fix=False)  # a-b, as systemd-escape(1) writes it
+    assert escaped.command == r"hugealign adopt 'a\x2db.service' && systemctl restart 'a\x2db.service'"
     start = replace(SERVICE, service="", fix=False, libs=True)
     assert start.command == "start it with: hugealign run --libs -- /usr/sbin/mariadbd"
     for place in ("elsewhere", "sbin"):
