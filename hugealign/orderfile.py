@@ -160,8 +160,9 @@ def parse(lines: Iterable[bytes]) -> OrderFile:
     for number, raw in enumerate(lines, 1):
         line = raw.decode("utf-8", "surrogateescape")
         if number == 1:
-            if line.rstrip() != MAGIC:
-                raise OrderFileError(f"is not an order file: the first line is not `{MAGIC}`")
+            if line != MAGIC:
+                why = "its lines end with CR LF" if line == f"{MAGIC}\r" else f"the first line is not `{MAGIC}`"
+                raise OrderFileError(f"is not an order file: {why}")
         elif line.startswith("#"):
             if found := _HEADER.match(line):
                 key, value = found.groups()

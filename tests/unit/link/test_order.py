@@ -91,6 +91,7 @@ def test_identity_is_the_checksum(lines: int, tmp_path: Path) -> None:
         (b"", "is not an order file"),
         (b"main\n", "is not an order file"),
         (b"# hugealign.order/2\nmain\n", "is not an order file"),
+        (b"# hugealign.order/1\r\nmain\r\n", "is not an order file: its lines end with CR LF"),
         (b"# hugealign.order/1\nmain\tkind=tepid\n", "line 2"),
         (b"# hugealign.order/1\n# windows: many\n", "line 2"),
         (b"# hugealign.order/1\n# windows: 99999999999999999999\n", "line 2"),

@@ -586,6 +586,7 @@ def test_functions_without_names_go_by_address() -> None:
         "",
         "main\n",
         "# hugealign.order/2\nmain\n",
+        "# hugealign.order/1\r\nmain\r\n",
         "# hugealign.order/1\n@main\n",
         "# hugealign.order/1\n# window: x\n",
         "# hugealign.order/1\na\tkind=warm\n",
