@@ -8,8 +8,9 @@ SPHINX := build/sphinx
 JUNIT := -o junit_family=xunit1 --junitxml=
 # More than four processes of tests would wait for the one that has those of the kernel (tests/conftest.py).
 PARALLEL := -n auto --maxprocesses 4
+PYTEST := tests/reachable.sh $(PYTHON) -m pytest -q
 SHELL_FILES := bin/hugealign bin/hugealign-gcc hugealign/libexec/ld packaging/deb.sh packaging/rpm.sh \
-	packaging/debian/tests/main-job tests/setup.sh tests/installed.sh tests/coverage.sh .ci/run $(wildcard examples/*/*.sh)
+	packaging/debian/tests/main-job tests/setup.sh tests/reachable.sh tests/installed.sh tests/coverage.sh .ci/run $(wildcard examples/*/*.sh)
 
 # Packages that only test-kernels needs, 120 MB, and those that build a kernel: `make test` does not install them.
 KERNEL_PACKAGES := qemu-system-x86 qemu-system-arm busybox-static xfsprogs btrfs-progs kmod cpio debian-archive-keyring \
@@ -24,19 +25,19 @@ demo: ## the main job: build, verify, warm, run; one table
 	python3 -m examples.demo.demo build/demo
 
 test: setup ## the tests; installs what they need
-	$(PYTHON) -m pytest -q $(PARALLEL) -m 'not matrix and not kernels' $(ARGS)
+	$(PYTEST) $(PARALLEL) -m 'not matrix and not kernels' $(ARGS)
 
 test-links: setup ## the long link matrix
-	$(PYTHON) -m pytest -q $(PARALLEL) -m matrix $(or $(ARGS),$(JUNIT)build/matrix.xml)
+	$(PYTEST) $(PARALLEL) -m matrix $(or $(ARGS),$(JUNIT)build/matrix.xml)
 
 test-kernels: setup ## kernels of Debian's, in software emulation; writes docs/kernels.md
 	tests/setup.sh $(VENV) $(KERNEL_PACKAGES)
-	$(PYTHON) -m pytest -q -m kernels tests/kernels $(ARGS)
+	$(PYTEST) -m kernels tests/kernels $(ARGS)
 	$(PYTHON) -m tests.kernels --write docs/kernels.md
 
 test-live: setup ## every file system, THP mode, writer and user; as root
 	tests/setup.sh $(VENV) mmdebstrap podman crun containerd runc php-cli luajit default-jdk-headless
-	$(PYTHON) -m pytest -q -m matrix tests/live $(ARGS)
+	$(PYTEST) -m matrix tests/live $(ARGS)
 
 test-postgres: ## build PostgreSQL with hugealign, run its tests, warm it, look at it
 	examples/postgres/run.sh
@@ -47,7 +48,7 @@ test-mysql: ## the same with MariaDB: built once, linked four ways; a cold build
 test-prebuilt: setup ## fix what Debian and others built, run it; writes docs/prebuilt.md (2 GB of downloads)
 	tests/setup.sh $(VENV) mmdebstrap buildah
 	$(PYTHON) -m tests.prebuilt --write docs/prebuilt.md
-	$(PYTHON) -m pytest -q -m matrix tests/prebuilt
+	$(PYTEST) -m matrix tests/prebuilt
 
 test-fresh: setup ## type the manual in a fresh Debian 12 and 13; writes docs/results/typed.md; as root
 	tests/setup.sh $(VENV) mmdebstrap
@@ -85,7 +86,7 @@ docs: setup ## write docs/rules.md and docs/api.md, renew the samples, and write
 	$(PYTHON) -m tests.api >docs/api.md
 	$(PYTHON) -m tests.samples docs/verify.md docs/first-steps.md README.md
 	$(PYTHON) -m tests.picture docs/before-after.svg
-	$(PYTHON) -m pytest -q -m 'not matrix' $(JUNIT)build/junit.xml tests/link
+	$(PYTEST) -m 'not matrix' $(JUNIT)build/junit.xml tests/link
 	$(PYTHON) -m tests.table docs/links.md build/junit.xml $(wildcard build/matrix.xml)
 
 manual: $(SPHINX)/installed ## the manual as a site, build/manual; a broken link or any other warning is an error

@@ -64,11 +64,9 @@ def test_a_pipe_is_read_once(link: str, compiler: str, work: Path) -> None:
     if status == -1:
         pytest.skip("hangs without hugealign, too")
     ours = linked(str(HUGEALIGN), 20)
-    if status and ours != (status, said):  # where collect2 and the linker both read the pipe, chance decides
+    if ours != (status, said):  # where collect2 and the linker both read the pipe, chance decides
         assert ours in [linked("", 2) for _ in range(5)]
-    else:
-        assert ours == (status, said)
-    if status == 0:
+    elif status == 0:
         assert (work / "out").read_bytes() == plain
 
 

@@ -135,9 +135,9 @@ def huge_kib(pid: int, path: Path, permissions: str = "x") -> int:
     return total
 
 
-#: Runs a command with huge pages disabled: prctl(PR_SET_THP_DISABLE) outlives exec.
 #: What runs a command as an ordinary user.
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+#: Runs a command with huge pages disabled: prctl(PR_SET_THP_DISABLE) outlives exec.
 NO_THP = (
     sys.executable,
     "-c",

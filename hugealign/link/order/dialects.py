@@ -96,8 +96,8 @@ def parse(data: bytes, path: str, identity: bytes = b"") -> LinkOrder:
 
 
 def _parse(data: bytes, identity: bytes) -> LinkOrder:
-    if (first := data.partition(b"\n")[0]) != MAGIC:
-        why = "its lines end with CR LF" if first == MAGIC + b"\r" else f"the first line is not `{MAGIC.decode()}`"
+    if (title := data.partition(b"\n")[0]) != MAGIC:
+        why = "its lines end with CR LF" if title == MAGIC + b"\r" else f"the first line is not `{MAGIC.decode()}`"
         raise HugealignError(f"is not an order file: {why}")
     names: list[bytes] = []
     sources: dict[int, bytes] = {}
