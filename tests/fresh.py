@@ -117,7 +117,9 @@ def typed(release: str, tests: bool) -> dict[str, Any]:
         fresh.types("what apt has", "apt-get -q update")
         note(str(block), fresh.types(str(block), f"{block.commands}echo PATH=$PATH >/root/path", "/root"))
         path = fresh.said("cat /root/path") or path
-    arguments = "-p no:cacheprovider -m 'matrix or not matrix' -o junit_family=xunit1 -rP --junitxml=/root/typed.xml"
+    # Without the project's configuration, which Debian 12's pytest is too old for.
+    arguments = "-c /dev/null --rootdir=. --timeout=300 -p no:cacheprovider -m 'matrix or not matrix' -rP"
+    arguments += " -o junit_family=xunit1 --junitxml=/root/typed.xml"
     fresh.types("the pages", f"{path} python3 -m pytest {arguments} {_TESTS}")
     found |= tested(fresh.root / "root/typed.xml")
     versions = {name: fresh.said(commands) for name, commands in VERSIONS}
@@ -126,7 +128,7 @@ def typed(release: str, tests: bool) -> dict[str, Any]:
 
 
 def tested(results: Path) -> dict[str, str]:
-    """Return what came of each page's blocks, from pytest's *results*."""
+    """Return what came of each page's blocks, from pytest's *results*.  Raises UnavailableError if it ran none."""
     found = {}
     for case in ET.parse(results).iter("testcase"):  # noqa: S314 - our own pytest wrote it
         module, name = case.attrib["classname"].rpartition(".")[2], case.attrib["name"]
@@ -142,6 +144,8 @@ def tested(results: Path) -> dict[str, str]:
         skipped = case.find("skipped")
         failed = case.find("failure") is not None or case.find("error") is not None
         found[name] = "failed" if failed else f"not: {skipped.attrib['message']}" if skipped is not None else "typed"
+    if not found:
+        raise debian.UnavailableError("no page was typed: see the log below build/fresh")
     return found
 
 

@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from tests import fresh
+import pytest
+
+from tests import debian, fresh
 from tests.support import ROOT
 
 _RESULTS = """\
@@ -26,6 +28,12 @@ def test_results(tmp_path: Path) -> None:
         "docs/verify.md: samples": "typed",
         "README.md: the tour, two": "failed",
     }
+
+
+def test_a_run_of_no_test_is_no_success(tmp_path: Path) -> None:
+    (tmp_path / "results.xml").write_text("<testsuites><testsuite/></testsuites>")
+    with pytest.raises(debian.UnavailableError, match="no page was typed"):
+        fresh.tested(tmp_path / "results.xml")
 
 
 def test_packages_are_those_of_the_page() -> None:
