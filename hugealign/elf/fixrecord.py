@@ -9,12 +9,11 @@ changes nothing else in the file, so the two sections undo it byte for byte.
 
 import json
 import os
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hugealign.checksum import sha256
-from hugealign.elf.image import PT_LOAD, SHF_ALLOC, Image, Segment
+from hugealign.elf.image import PT_LOAD, SHF_ALLOC, HeaderFormat, Image, Segment, segments_of
 from hugealign.errors import MalformedElfError
 
 #: How much a fix changes, from the least invasive to the most.
@@ -28,7 +27,6 @@ _LIMIT = 1 << 20  # bytes: a record holds a few hundred, the headers of a file w
 _OFFSET_LIMIT = 1 << 63  # off_t is signed: the kernel has no byte there, and Python no way to ask for it
 _SHT_PROGBITS = 1
 _EHDR_SIZE, _E_PHNUM = 64, 56  # of a 64-bit ELF header, which the program headers follow here
-_PHDR = struct.Struct("<IIQQ8xQQQ")  # all but p_paddr
 
 Read = Callable[[int, int], bytes]  # (size, offset) -> bytes
 
@@ -124,10 +122,11 @@ def loaded_before(read: Read, image: Image) -> tuple[Segment, ...]:
     headers = contents(read, image, HEADERS_SECTION) if image.is64 and recorded(read, image) else None
     if headers is None or len(headers) < _EHDR_SIZE:
         return ()
-    table = headers[_EHDR_SIZE:][: _PHDR.size * int.from_bytes(headers[_E_PHNUM : _E_PHNUM + 2], "little")]
-    whole = table[: len(table) // _PHDR.size * _PHDR.size]
-    rows = (Segment(kind, flags, *row) for kind, flags, *row in _PHDR.iter_unpack(whole))
-    return tuple(s for s in rows if s.p_type == PT_LOAD)
+    layout = HeaderFormat(is64=True)
+    count = int.from_bytes(headers[_E_PHNUM : _E_PHNUM + 2], "little")
+    count = min(count, (len(headers) - _EHDR_SIZE) // layout.phentsize)
+    table = headers[_EHDR_SIZE : _EHDR_SIZE + count * layout.phentsize]
+    return tuple(s for s in segments_of(table, "<", layout, _EHDR_SIZE) if s.p_type == PT_LOAD)
 
 
 def _number(value: object) -> int:

@@ -175,7 +175,9 @@ def read_image(fd: int) -> Image:
         raise MalformedElfError(f"more than {_TABLE_LIMIT} entries in a header table")
     if e_type in (ET_EXEC, ET_DYN) and e_phnum * layout.phentsize > _PROGRAM_HEADERS_LIMIT:
         raise MalformedElfError(f"{e_phnum} program headers are more than Linux loads")
-    segments = _segments(fd, order, layout, e_phoff, e_phnum)
+    size = e_phnum * layout.phentsize
+    table = _read(fd, e_phoff, size, "program header table") if size else b""
+    segments = segments_of(table, order, layout, e_phoff)
     sections = _sections(fd, order, layout, e_shoff, e_shnum, e_shstrndx) if e_shoff else ()
     return Image(e_type, e_machine, segments, sections, file_size, layout.is64, order == "<", e_shoff)
 
@@ -200,16 +202,15 @@ def _read(fd: int, offset: int, size: int, what: str, short_is_fine: bool = Fals
     return data
 
 
-def _segments(fd: int, order: str, layout: HeaderFormat, offset: int, count: int) -> tuple[Segment, ...]:
-    size = layout.phentsize
-    table = _read(fd, offset, count * size, "program header table") if count else b""
+def segments_of(table: bytes, order: str, layout: HeaderFormat, offset: int) -> tuple[Segment, ...]:
+    """Return the segments in a whole *table* of program headers, which is at *offset* in its file."""
     segments = []
     for index, fields in enumerate(struct.iter_unpack(order + layout.phdr, table)):
         if layout.is64:
             p_type, p_flags, p_offset, p_vaddr, _, p_filesz, p_memsz, p_align = fields
         else:
             p_type, p_offset, p_vaddr, _, p_filesz, p_memsz, p_flags, p_align = fields
-        header = offset + index * size
+        header = offset + index * layout.phentsize
         segments.append(Segment(p_type, p_flags, p_offset, p_vaddr, p_filesz, p_memsz, p_align, index, header))
     return tuple(segments)
 
