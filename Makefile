@@ -16,7 +16,7 @@ SHELL_FILES := bin/hugealign bin/hugealign-gcc hugealign/libexec/ld packaging/de
 KERNEL_PACKAGES := qemu-system-x86 qemu-system-arm busybox-static xfsprogs btrfs-progs kmod cpio debian-archive-keyring \
 	flex bison bc libelf-dev xz-utils mmdebstrap apparmor secilc
 
-.PHONY: help demo test test-links test-live test-kernels test-postgres test-mysql test-prebuilt test-fresh test-archive check coverage format bench docs manual docs-live tables share pad install uninstall deb rpm wheel setup clean
+.PHONY: help demo test test-lab test-links test-live test-kernels test-postgres test-mysql test-prebuilt test-fresh test-archive check coverage format bench docs manual docs-live tables share pad install uninstall deb rpm wheel setup clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -26,6 +26,9 @@ demo: ## the main job: build, verify, warm, run; one table
 
 test: setup ## the tests; installs what they need
 	$(PYTEST) $(PARALLEL) -m 'not matrix and not kernels' $(ARGS)
+
+test-lab: setup ## the tests of the laboratory
+	$(PYTEST) $(PARALLEL) -m 'not matrix' lab/tests $(ARGS)
 
 test-links: setup ## the long link matrix
 	$(PYTEST) $(PARALLEL) -m matrix $(or $(ARGS),$(JUNIT)build/matrix.xml)
@@ -61,7 +64,7 @@ test-archive: ## build Debian's packages as they are and with hugealign, goes on
 check: $(CHECKERS)/installed ## lint, format, imports, types, spelling, sh and C; needs Python alone
 	$(CHECKERS)/bin/ruff check
 	$(CHECKERS)/bin/ruff format --check
-	$(CHECKERS)/bin/lint-imports --no-logo
+	PYTHONPATH=lab/src $(CHECKERS)/bin/lint-imports --no-logo
 	$(CHECKERS)/bin/mypy
 	git ls-files -z | xargs -0 $(CHECKERS)/bin/codespell
 	@$(call if-installed,shellcheck -x -P SCRIPTDIR -P . $(SHELL_FILES))

@@ -22,7 +22,7 @@ PLACES = {
     "fish": "share/fish/vendor_completions.d/hugealign.fish",
 }
 FILES = "FILE PROFILE TRACE ORDER EXE OUT BINARY OLD".split()
-WRAPPING = ("build", "ps", "run", "trace")
+WRAPPING = ("build", "ps", "run")
 DIRECTORIES = ("DIR", "PATH")
 PROCESSES = {
     "bash": "_hugealign_processes",

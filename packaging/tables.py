@@ -11,7 +11,7 @@ import generated
 sys.path.append(generated.ROOT)
 
 from hugealign import settings
-from hugealign.cli import COMMANDS
+from hugealign.cli import COMMANDS, LABORATORY
 from hugealign.elf.image import EM_X86_64
 from hugealign.link import linkers
 from hugealign.link.command import EARLY, NEXT_IS_ARGUMENT, UNUSUAL, USUAL
@@ -55,7 +55,7 @@ def _patterns(words: list[str], action: str) -> str:
 
 
 def _commands() -> str:
-    return _patterns(["''", "-h", "--help", "-V", "--version", *COMMANDS], "")
+    return _patterns(["''", "-h", "--help", "-V", "--version", *COMMANDS, *LABORATORY], "")
 
 
 def _variables() -> str:

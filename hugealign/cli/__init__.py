@@ -47,10 +47,15 @@ COMMANDS = {
     "plugin": "build or find the LLVM plugin that gives hot functions their own sections",
     "path": "print the paths of CMake files, linker scripts and shims",
     "doctor": "what on this machine stands in the way of huge text?",
-    "trace": "record which code a command runs, for `simulate`",
-    "simulate": "instruction TLB misses of a trace, under any layout, on any processor",
     "explain": "print what a rule of `verify` means and how to fix what it finds",
     "help": "print the options of a command",
+}
+
+#: The commands of hugealign-lab, a distribution of its own (hugealign/cli/laboratory.py).
+LABORATORY = {
+    "trace": "record which code a command runs",
+    "simulate": "count the TLB misses of a trace, under any layout, on any processor",
+    "order-trace": "order the functions of a trace, with the number of huge windows that misses least",
 }
 
 _EPILOG = """\
@@ -86,18 +91,18 @@ def parser() -> "argparse.ArgumentParser":
     )
     made.add_argument("-V", "--version", action="version", version=f"hugealign {__version__}")
     commands = made.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name, summary in COMMANDS.items():
+    for name, summary in (COMMANDS | {name: f"{what} (hugealign-lab)" for name, what in LABORATORY.items()}).items():
         commands.add_parser(name, help=summary)
     return made
 
 
 def command_parser(name: str) -> "argparse.ArgumentParser":
-    """Return the parser of the command *name*."""
+    """Return the parser of the command *name*.  Raises NotInstalledError for one of hugealign-lab's without it."""
     import argparse
 
     from hugealign.cli.arguments import add_json
 
-    summary = COMMANDS[name]
+    summary = (COMMANDS | LABORATORY)[name]
     description = summary[0].upper() + summary[1:].rstrip("?") + ("?" if summary.endswith("?") else ".")
     module = _module(name)
     made: argparse.ArgumentParser = getattr(module, "PARSER", argparse.ArgumentParser)(
@@ -113,6 +118,10 @@ def command_parser(name: str) -> "argparse.ArgumentParser":
 
 
 def _module(name: str) -> "ModuleType":
+    if name in LABORATORY:
+        from hugealign.cli import laboratory
+
+        return laboratory.command(name)
     return importlib.import_module(f"hugealign.cli.{name.replace('-', '_')}")
 
 
@@ -123,7 +132,7 @@ def _arguments(name: str, words: list[str]) -> object:
 
 def not_found(word: str) -> str:
     """Return the message for a first word that is neither a command nor a program, in the shell's words."""
-    near = nearest(word, COMMANDS)
+    near = nearest(word, COMMANDS | LABORATORY)
     return f"{printable(word)}: command not found{f'; did you mean: hugealign {near}' if near else ''}"
 
 
@@ -202,7 +211,7 @@ def _run(argv: list[str]) -> int:
     if not argv:
         parser().print_help(sys.stderr)
         return 2
-    if argv[0] in COMMANDS:
+    if argv[0] in COMMANDS or argv[0] in LABORATORY:
         status: int = _module(argv[0]).run(_arguments(argv[0], argv[1:]))
         return status
     if argv[0].startswith("-"):

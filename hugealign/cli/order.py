@@ -7,7 +7,6 @@ import sys
 from hugealign.cli import messages, profiled
 from hugealign.cli.arguments import percentage
 from hugealign.errors import UsageError
-from hugealign.settings import PAGE_SIZE
 from hugealign.units import parse_page_size, printable, without_commands
 
 TYPE_CHECKING = False
@@ -16,17 +15,15 @@ if TYPE_CHECKING:
 
 USAGE = (
     "hugealign order [OPTION]... PROFILE... [-b EXE] [-o FILE]\n"
-    "       hugealign order [OPTION]... --trace TRACE [-b EXE] [-o FILE]\n"
-    "       hugealign order [OPTION]... PROFILE|--trace TRACE --old-binary OLD -b NEW [-o FILE]\n"
+    "       hugealign order [OPTION]... PROFILE... --old-binary OLD -b NEW [-o FILE]\n"
     "       hugealign order --diff OLD NEW\n"
-    "       hugealign order --drift ORDER PROFILE... -b EXE [--trace TRACE] [--threshold P]"
+    "       hugealign order --drift ORDER PROFILE... -b EXE [--threshold P]"
 )
 EPILOG = """\
 examples:
   perf record -e cpu-clock:u -F 999 -g -o perf.data -- ./server
   hugealign order perf.data -b ./server -o server.order
   hugealign order --cpu skylake a.fdata b.fdata -b ./server
-  hugealign order --trace server.trace --cpu skylake --cpu zen3 -o server.order
   hugealign order --diff old.order server.order
   hugealign order --drift server.order all.counts -b ./server --threshold 5%
 
@@ -42,19 +39,13 @@ A text with fewer windows than that is huge as a whole.  Likely functions fill
 the room that is left, though the profile missed them: those that call functions
 it saw, are called by them, or lie beside them.
 
-With --trace, `order` replays the trace under the order and takes the number of
-windows that misses least.  --cpu may then be repeated, and may also describe a
-TLB: 4k=128/8,2m=8,l2=1536/12.  With --itlb-2m it simulates nothing and takes the
-trace as a profile.
-
 With --old-binary OLD -b NEW, the profile is of OLD, and the order is for NEW,
 another build of the same program.  `order` finds functions by name, and with
 --blocks their blocks by their code, so a profile outlives changes of the
-sources.  It simulates nothing then.
+sources.
 
 With --drift, the report says what share of the heat the leading windows of
-ORDER still hold, and what share those of a new order would; with --trace in
-misses, too.
+ORDER still hold, and what share those of a new order would.
 
 exit status: 0 order made (--diff: no difference; --drift: still good); 1 no
 order written, because less than half of the samples are of EXE, or there are
@@ -67,7 +58,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add = parser.add_argument
     add("profiles", nargs="*", metavar="PROFILE", help="a profile; several are added together")
-    add("--trace", metavar="TRACE", help="a recording of `hugealign trace`, instead of profiles")
     add(
         "-b",
         "--binary",
@@ -113,9 +103,6 @@ def run(args: argparse.Namespace) -> int:
         return _diff(args)
     if args.drift is not None:
         return _drift(args)
-    if args.trace is not None:
-        _keep_inputs(args)
-        return _from_trace(args)
     if not args.profiles:
         raise UsageError("order: no profile; example: hugealign order perf.data -b ./server")
     if not args.binary:
@@ -127,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
 def _keep_inputs(args: argparse.Namespace) -> None:
     from hugealign.cli import output
 
-    output.keep_apart({"-o": args.output}, [*args.profiles, args.trace, args.binary, args.old_binary])
+    output.keep_apart({"-o": args.output}, [*args.profiles, args.binary, args.old_binary])
 
 
 def _only_program(profiles: list[str]) -> str:
@@ -166,40 +153,10 @@ def _from_profiles(args: argparse.Namespace) -> int:
             warn=messages.warning,
             progress=progress.phase,
         )
-    return _finish(made, args)
+    return finish(made, args)
 
 
-def _from_trace(args: argparse.Namespace) -> int:
-    from hugealign.lab.order import order_of_trace
-    from hugealign.ordering.budget import budget_of
-    from hugealign.progress import Progress
-
-    if args.profiles or args.type is not None:
-        raise UsageError("order --trace: takes no PROFILE and no --type")
-    if parse_page_size(args.page_size, "--page-size") != PAGE_SIZE:
-        raise UsageError("order --trace: simulates pages of 2M only")
-    given = args.itlb_2m is not None
-    here = None if args.cpu else profiled.budget(args) if given else budget_of(reserve=profiled.reserve(args))
-    if here and not here.cpu and not given:
-        raise UsageError("order --trace: no source gives the TLB of this machine's processor; name one (--cpu)")
-    with Progress("hugealign: order") as progress:
-        made = order_of_trace(
-            args.trace,
-            args.cpu or ([here.cpu] if here and here.cpu else []),
-            args.binary,
-            budget=here,
-            reserve=profiled.reserve(args),
-            fill=not args.no_fill,
-            blocks=args.blocks,
-            old_binary=args.old_binary,
-            force=args.force,
-            warn=messages.warning,
-            progress=progress.say,
-        )
-    return _finish(made, args)
-
-
-def _finish(made: "Order", args: argparse.Namespace) -> int:
+def finish(made: "Order", args: argparse.Namespace) -> int:
     """Write the order and print the report."""
     from hugealign.cli import output
     from hugealign.ordering import emit, report
@@ -227,8 +184,8 @@ def _diff(args: argparse.Namespace) -> int:
 
     if len(args.profiles) != 2:
         raise UsageError("order --diff: two order files are needed: OLD NEW")
-    if args.binary or args.output or args.trace:
-        raise UsageError("order --diff: takes no -b, no -o and no --trace; the report is on standard output")
+    if args.binary or args.output:
+        raise UsageError("order --diff: takes no -b and no -o; the report is on standard output")
     if args.blocks or args.drift:
         raise UsageError("order --diff: takes no --blocks and no --drift")
     difference = diff.compare(*map(load, args.profiles))
@@ -238,9 +195,7 @@ def _diff(args: argparse.Namespace) -> int:
 
 def _drift(args: argparse.Namespace) -> int:
     from hugealign.cli import output
-    from hugealign.lab.drift import with_misses
     from hugealign.ordering import drift
-    from hugealign.progress import Progress
 
     if not args.profiles:
         raise UsageError(
@@ -259,10 +214,6 @@ def _drift(args: argparse.Namespace) -> int:
         page_size=parse_page_size(args.page_size, "--page-size"),
         warn=messages.warning,
     )
-    if args.trace is not None:
-        with Progress("hugealign: order") as progress:
-            cpus = args.cpu or ["skylake"]
-            found = with_misses(found, args.trace, cpus, profiled.reserve(args), progress.say)
     threshold = (5.0 if args.threshold is None else args.threshold) / 100
     json = args.format == "json"
     output.write((drift.to_json if json else drift.text)(found, threshold), None, utf8=json)

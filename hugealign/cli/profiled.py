@@ -30,9 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = group.add_argument
     add_page_size(add)
     which = group.add_mutually_exclusive_group()
-    which.add_argument(
-        "--cpu", action="append", metavar="NAME", help="budget for this processor (default: this machine's)"
-    )
+    which.add_argument("--cpu", metavar="NAME", help="budget for this processor (default: this machine's)")
     which.add_argument("--itlb-2m", metavar="N", help="budget for N entries; 0: no huge windows")
     add("--reserve", default="1", metavar="N", help="entries to leave to others (default: 1)")
     add("--no-fill", action="store_true", help="order only functions that the profile saw")
@@ -63,10 +61,8 @@ def budget(args: argparse.Namespace) -> "Budget":
     """Return the budget that the options ask for.  Raises UsageError."""
     from hugealign.ordering.budget import budget_of
 
-    if args.cpu and len(args.cpu) > 1:
-        raise UsageError("--cpu: one is enough; only `order --trace` takes several")
     itlb_2m = None if args.itlb_2m is None else _entries(args.itlb_2m, "--itlb-2m")
-    return budget_of(args.cpu[0] if args.cpu else None, itlb_2m, reserve(args))
+    return budget_of(args.cpu, itlb_2m, reserve(args))
 
 
 def _entries(text: str, option: str) -> int:

@@ -22,27 +22,16 @@ _ALL = 1 << 15  # windows: more than any order has
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayedMisses:
-    """The misses of one processor under the present order, and under a new one."""
-
-    cpu: str
-    current: int
-    new: int
-
-
-@dataclass(frozen=True, slots=True)
 class Drift:
     """The shares of the heat, 0 to 1, that the leading *windows* hold under the *current* order, and under a *new* one.
 
-    *ran* is the heat, *orders* are the functions of both, and *misses* come from a trace, if there was one.
+    *ran* is the heat.
     """
 
     ran: Ran
     windows: int
     current: float
     new: float
-    orders: tuple[Sequence[int], Sequence[int]]
-    misses: Sequence[ReplayedMisses] = ()
 
     @property
     def lost(self) -> float:
@@ -80,9 +69,7 @@ def drift(
     # The order file says what lies where; it is not planned again.
     old = of_sorted(Problem(ran.matched, ran.functions, WindowRoom(page_size, _ALL)), Sorted(indices))
     new = of_sorted(problem, sorting.sort(ran.matched, ran.functions, calls))
-    return Drift(
-        ran, count, _held(old, ran, count), _held(new, ran, count), (indices, [placed.index for placed in new.placed])
-    )
+    return Drift(ran, count, _held(old, ran, count), _held(new, ran, count))
 
 
 def _held(plan: WindowPlan, ran: Ran, count: int) -> float:
@@ -98,9 +85,6 @@ def text(found: Drift, threshold: float) -> str:
     lines = [
         f"The order's {windows} {_percent(found.current)} of the heat; a new order's would hold {_percent(found.new)}"
     ]
-    for one in found.misses:
-        ratio = f" ({100 * one.new / one.current - 100:+.1f} %)" if one.current else ""
-        lines.append(f"{printable(one.cpu)}: {one.current:,} misses; with a new order {one.new:,}{ratio}")
     state = "out of date: link again" if found.lost > threshold else "still good"
     lines.append(f"{state} (lost {_percent(found.lost)}, threshold {_percent(threshold)})")
     return "".join(f"{line}\n" for line in lines)
@@ -120,6 +104,5 @@ def to_json(found: Drift, threshold: float) -> str:
         "lost": found.lost,
         "threshold": threshold,
         "out_of_date": found.lost > threshold,
-        "misses": [{"cpu": one.cpu, "current": one.current, "new": one.new} for one in found.misses],
     }
     return json.dumps(document, indent=1) + "\n"

@@ -16,7 +16,7 @@ from hugealign.elf.windows import align_up
 
 #: How likely a function is to run because its neighbour on either side does, or the next but one, and so on; and
 #: because a function that calls it, or that it calls, does.  Some caller of a function that ran did run, so all its
-#: callers share that chance.  tests/bench/filling.py prints the results of other values.
+#: callers share that chance.  lab/bench/filling.py prints the results of other values.
 _BESIDE = (0.2, 0.14, 0.1, 0.07)
 _NEAR = [(side * distance, chance) for distance, chance in enumerate(_BESIDE, 1) for side in (-1, 1)]
 _CALLED = _CALLS = 0.25

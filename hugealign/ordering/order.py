@@ -27,7 +27,7 @@ from hugealign.units import printable
 
 #: On small pages alone, some orders from 3 samples missed up to 31 % more than the linker's, those from 10 to 1,000 at
 #: most 4 %, and 82 % where pages happen to share a set; with a huge window none missed more (docs/order.md,
-#: tests/bench/thin.py).
+#: lab/bench/thin.py).
 FEW = 100
 
 

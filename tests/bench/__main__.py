@@ -13,6 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from lab.bench.trace import tracing
 from tests.bench.fix import large_programs
 from tests.bench.order import many_functions
 from tests.bench.projects import large_program, programs_in_turn
@@ -20,7 +21,6 @@ from tests.bench.ps import many_mappings
 from tests.bench.stage import starts
 from tests.bench.timing import HEADER, alone, compare, show
 from tests.bench.top import many_processes
-from tests.bench.trace import tracing
 from tests.bench.verify import many_files
 from tests.bench.warm import much_text
 from tests.link.bulk import bulk_object
@@ -116,7 +116,7 @@ def main() -> None:
     args = parser.parse_args()
     costs()
     if not args.costs:
-        words = [sys.executable, "-m", "tests.bench.peers", "--write", "docs/results"]
+        words = [sys.executable, "-m", "lab.bench.peers", "--write", "docs/results"]
         subprocess.run(words, cwd=ROOT, check=True)
 
 

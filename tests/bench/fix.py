@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tests.bench.peers.program import WORK
+from lab.bench.peers.program import WORK
 from tests.bench.timing import HEADER, Cost, Timed, cost, in_turn, show
 from tests.link.bulk import bulk_object
 from tests.support import HUGEALIGN, LLVM, ROOT

@@ -16,8 +16,8 @@ from functools import partial
 from pathlib import Path
 
 from hugealign.link.order import dialects
-from tests.bench.peers.program import WORK
-from tests.bench.peers.programs import PROGRAMS
+from lab.bench.peers.program import WORK
+from lab.bench.peers.programs import PROGRAMS
 from tests.bench.projects import c_source
 from tests.bench.timing import Cost, cost, in_turn, show
 from tests.support import HUGEALIGN, LLVM, ROOT, run
@@ -88,7 +88,7 @@ def real_program(work: Path, rounds: int) -> None:
     """Time clang with GNU ld, which takes seconds, and with LLD, if the comparison with the peers has built it."""
     directory = WORK / "clang"
     if not all((directory / name).exists() for name in ("full.preaggregated", "plain.bfd")):
-        print("clang: not made (python -m tests.bench.peers --program clang); its links with an order are not timed")
+        print("clang: not made (python -m lab.bench.peers --program clang); its links with an order are not timed")
         return
     program = PROGRAMS["clang"]()
     for title, option in (("what ran", ["--no-fill"]), ("filled", [])):

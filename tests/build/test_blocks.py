@@ -182,7 +182,7 @@ def test_local_functions_of_one_name(compiler: str, tmp_path: Path) -> None:
     work = Work(tmp_path, compiler)
     plain = work.build("plain", MAPS[compiler])
     work.run(HUGEALIGN, "trace", "-o", "trace", "--", plain)
-    report = work.run(HUGEALIGN, "order", "--blocks", "--trace", "trace", "-b", plain, "--cpu", "zen3", "-o", "order")
+    report = work.run(HUGEALIGN, "order-trace", "--blocks", "trace", "-b", plain, "--cpu", "zen3", "-o", "order")
     assert "kept whole" not in report
     entries = orderfile.load(str(tmp_path / "order")).entries
     (name,) = {entry.name for entry in entries if "same" in entry.name and entry.file}
@@ -234,9 +234,7 @@ def test_what_did_not_run_is_not_placed(compiler: str, debug: str, tmp_path: Pat
     work = Work(tmp_path, compiler, debug, **sources)
     plain = work.build("plain", MAPS[compiler])
     work.run(HUGEALIGN, "trace", "-o", "trace", "--", plain)
-    work.run(
-        HUGEALIGN, "order", "--blocks", "--trace", "trace", "-b", plain, "--cpu", "zen3", "--no-fill", "-o", "order"
-    )
+    work.run(HUGEALIGN, "order-trace", "--blocks", "trace", "-b", plain, "--cpu", "zen3", "--no-fill", "-o", "order")
     program = work.build("divided", profile="order")
     work.run(program)
     lines = run("nm", program, check=True).stdout.splitlines()

@@ -1,4 +1,4 @@
-"""``hugealign order --drift``: whether an order is out of date, by the heat in its windows and by a trace's misses."""
+"""``hugealign order --drift``: whether an order is out of date, by the heat in its windows."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from tests.commands.test_order_trace import _traced, program
+from tests.commands.far import program
 from tests.support import HUGEALIGN, ROOT, run
 
 __all__ = ["program"]  # a fixture: eight functions, of a window and a half each
@@ -65,20 +65,6 @@ def test_counts_of_a_fleet(order: Path, program: Path, tmp_path: Path) -> None:
     run(HUGEALIGN, "profile", "merge", tmp_path / "a.counts", tmp_path / "b.counts", "-o", tmp_path / "all", check=True)
     done = run(HUGEALIGN, "order", "--drift", order, tmp_path / "all", "-b", program, "--json")
     assert (done.returncode, json.loads(done.stdout)["current"]) == (1, 8 / 948)
-
-
-def test_misses_of_a_trace(order: Path, program: Path, tmp_path: Path) -> None:
-    """f3 and f4 are in no huge window now, and would be."""
-    trace = _traced(program, tmp_path / "trace", [3, 4] * 300)
-    (tmp_path / "now").write_text("f3 500\nf4 500\n")
-    words = ["--trace", trace, "--cpu=4k=1,2m=3", "--reserve=0", "--json"]
-    done = run(HUGEALIGN, "order", "--drift", order, tmp_path / "now", "-b", program, *words)
-    found = json.loads(done.stdout)
-    jsonschema.validate(found, SCHEMA)
-    assert done.returncode == 1
-    (one,) = found["misses"]
-    assert one["current"] == 600
-    assert one["new"] <= 4
 
 
 def test_wrong_usage(order: Path, program: Path, tmp_path: Path) -> None:

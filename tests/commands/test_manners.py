@@ -165,7 +165,7 @@ def with_json() -> list[str]:
 
 def test_json_is_short_for_format_json_everywhere() -> None:
     names = with_json()
-    assert {"verify", "ps", "warm", "doctor", "fix", "order", "map", "stage", "simulate"} <= set(names)
+    assert {"verify", "ps", "warm", "doctor", "fix", "order", "map", "stage"} <= set(names)
     for name in names:
         assert "--json" in run(HUGEALIGN, "help", name).stdout, name
     short, long = (run(HUGEALIGN, "verify", *words, "/bin/sh").stdout for words in (["--json"], ["--format", "json"]))
@@ -227,8 +227,7 @@ def test_processes() -> None:
         ("profile merge --weight 3 x", "--weight: not PATTERN=N, as in 'eu-*=3'"),
         ("profile merge --cap 1e3 x", "--cap: 1e3: not a number from 0 to "),
         ("profile reduce --type nonsense p", "--type: unknown; known are "),
-        ("map x", "map: needs --profile or --trace; example: hugealign map ./server --profile perf.data"),
-        ("map x --trace t --type gcov", "map: --trace takes no --type"),
+        ("map x", "map: needs --profile; example: hugealign map ./server --profile perf.data"),
         ("map x --profile p --svg - --png -", "map: only one thing goes to standard output"),
         ("stage", "stage: no file; example: hugealign stage /usr/sbin/mariadbd"),
         ("stage --list x", "--list: goes with neither --drop nor FILE"),

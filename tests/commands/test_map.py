@@ -15,8 +15,6 @@ import pytest
 
 from hugealign.elf.symbols import read_functions
 from hugealign.errors import HugealignError
-from hugealign.lab import tracefile
-from hugealign.lab.files import describe
 from hugealign.map import picture, report
 from tests.commands.profiles import SAMPLES, build
 from tests.support import HUGEALIGN, ROOT, need, run
@@ -70,29 +68,6 @@ def test_order_file(prog: Path, tmp_path: Path) -> None:
     order.write_text("other\nmain\n")
     assert json.loads(run(*words, "--page-size=64K", check=True).stdout)["huge"] == 1
     assert functions.names[first] == "other"
-
-
-def test_a_trace_instead_of_a_profile(prog: Path, tmp_path: Path) -> None:
-    functions = read_functions(prog)
-    (hot_one,) = functions.by_name["hot"]
-    file = describe(str(prog))
-    path = tmp_path / "t"
-    with path.open("wb") as out:
-        out.write(tracefile.MAGIC)
-        tracefile.write_chunk(out, 1, tracefile.LAST | tracefile.RAW, 9, struct.pack("<9I", *[1] * 9))
-        found = tracefile.Description(("prog",), "x86_64", (tracefile.File(""), file), 1, 9)
-        tracefile.write_end(out, found, bytes(16) + tracefile.BLOCK.pack(functions.starts[hot_one], 1, 8, 4))
-    words = [HUGEALIGN, "map", prog, "--trace", path, "--format=json", "--itlb-2m=8"]
-    document = json.loads(run(*words, check=True).stdout)
-    jsonschema.validate(document, SCHEMA)
-    assert (document["unit"], document["samples"]["matched"]) == ("instructions", 36)
-    windows_of = document["layouts"][0]["windows"]
-    assert [w["hottest"] for w in windows_of if w["samples"]] == [[{"name": "hot", "samples": 36}]]
-    another = tmp_path / "prog"
-    shutil.copy("/bin/true", another)
-    done = run(HUGEALIGN, "map", another, "--trace", path)
-    assert done.returncode == 3
-    assert done.stderr.endswith("than the one that was traced; trace this one, or give that one as FILE\n")
 
 
 def _png(data: bytes) -> tuple[int, int]:
@@ -149,10 +124,7 @@ def test_a_tool_that_fails_leaves_nothing(prog: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [
-        ([], 2, "needs --profile or --trace"),
-        (["--profile", "list", "--trace", "list"], 2, "needs --profile or --trace"),
-        (["--trace", "list"], 3, "list: is not a trace"),
-        (["--trace", "list", "--type", "fdata"], 2, "--trace takes no --type"),
+        ([], 2, "needs --profile"),
         (["--profile", "absent"], 3, "absent: No such file"),
         (["--profile", "foreign"], 1, "nothing in the profile is of prog"),
         (["--profile", "half"], 1, "only 40% of the samples"),

@@ -21,7 +21,7 @@ from tests.support import HUGEALIGN, PYTHON, run
         ("map program --profile list --svg new --png ./new", "--png ./new would replace new, the output of --svg"),
         ("order list -b program -o program", "-o program would replace program, which is read"),
         ("order list -b program -o list", "-o list would replace list, which is read"),
-        ("order --trace list -b program -o list", "-o list would replace list, which is read"),
+        ("order-trace list -b program -o list", "-o list would replace list, which is read"),
         ("profile reduce list -b program -o program", "-o program would replace program, which is read"),
         ("profile reduce list -b program -o ./list", "-o ./list would replace list, which is read"),
         ("trace -o second -- ./program", "-o second would replace ./program, which is read"),

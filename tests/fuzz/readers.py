@@ -12,11 +12,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from hugealign.lab import tracefile
-from hugealign.lab.files import describe
-from hugealign.lab.tracefile import BLOCK, LAST, Description
+from hugealign_lab import tracefile
+from hugealign_lab.files import describe
+from hugealign_lab.tracefile import BLOCK, LAST, Description
+from lab.tests.traces import encode
 from tests.fuzz import files, profiles
-from tests.traces import encode
 
 Words = tuple[tuple[str, ...], ...]
 _FORMS = (
@@ -125,8 +125,7 @@ KINDS: dict[str, tuple[Callable[[random.Random], bytes], Words]] = {
             ("simulate", "@", "--binary=prog", "--cpu=zen3", "--layout=elf:prog", "--from=main", "--until=hot"),
             ("simulate", "@", "--data", "--binary=prog", "--cpu=zen5", "--cpu=skl", "--format=json", "--from=main"),
             ("simulate", "@", "--data"),
-            ("order", "--trace", "@", "--cpu=skylake", "-b", "prog", "-o", "out"),
-            ("map", "prog", "--trace", "@", "--force", "--cpu=zen3"),
+            ("order-trace", "@", "--cpu=skylake", "-b", "prog", "-o", "out"),
         ),
     ),
 }

@@ -1,1 +1,0 @@
-"""Traces of the code that runs, and the instruction TLB misses that they would cause under other layouts."""

@@ -1,0 +1,1 @@
+"""The laboratory's commands: one module each, as in hugealign.cli."""

@@ -1,0 +1,75 @@
+"""``hugealign order-trace TRACE``: the order of a trace, with the number of huge windows that misses least."""
+
+import argparse
+import gc
+
+from hugealign.cli import messages, output, profiled
+from hugealign.cli.order import finish
+from hugealign.errors import UsageError
+
+EPILOG = """\
+order-trace replays TRACE under the order that `hugealign order` would make of it,
+once for each number of huge windows, and takes the number that misses least on all
+processors together.  --cpu may be repeated, and may also describe a TLB:
+4k=128/8,2m=8,l2=1536/12.  With --itlb-2m it simulates nothing and takes the trace
+as a profile; so it does with --old-binary, since another build cannot be replayed.
+
+  hugealign trace -o server.trace -- ./server
+  hugealign order-trace server.trace --cpu skylake --cpu zen3 -o server.order
+
+exit status: 0 order made; 1 no order, because less than half of what ran is in EXE;
+2 wrong usage; 3 could not read.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    add = parser.add_argument
+    add("trace", metavar="TRACE", help="a recording of `hugealign trace`")
+    add("-b", "--binary", metavar="EXE", help="the program or library to order (default: the program that was traced)")
+    add("--old-binary", metavar="OLD", help="the build that ran, if EXE is another build of the program")
+    add("-o", "--output", metavar="FILE", help="write the order to FILE, whole or not at all; - is stdout")
+    add("--emit", choices=("order", "lld", "list", "json"), default="order", help="format of FILE (default: order)")
+    add("--format", choices=("text", "json"), default="text", help="format of the report (default: text)")
+    add("--blocks", action="store_true", help="split functions into hot and cold blocks, by clang's map in EXE")
+    add("--force", action="store_true", help="go on even if most of what ran is not in EXE")
+    group = parser.add_argument_group("windows")
+    which = group.add_mutually_exclusive_group()
+    which.add_argument(
+        "--cpu", action="append", metavar="NAME", help="simulate this processor (default: this machine's)"
+    )
+    which.add_argument("--itlb-2m", metavar="N", help="budget for N entries; 0: no huge windows")
+    group.add_argument("--reserve", default="1", metavar="N", help="entries to leave to others (default: 1)")
+    group.add_argument("--no-fill", action="store_true", help="order only functions that the trace saw")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Make the order, print the report and return the exit status."""
+    gc.disable()  # a million small objects and no cycles
+    if args.old_binary is not None and not args.binary:
+        raise UsageError("order-trace: --old-binary needs -b, the build to make an order for")
+    output.keep_apart({"-o": args.output}, [args.trace, args.binary, args.old_binary])
+    from hugealign.ordering.budget import budget_of
+    from hugealign.progress import Progress
+    from hugealign_lab.order import order_of_trace
+
+    cpus, args.cpu = args.cpu, None
+    given = args.itlb_2m is not None
+    here = None if cpus else profiled.budget(args) if given else budget_of(reserve=profiled.reserve(args))
+    if here and not here.cpu and not given:
+        raise UsageError("order-trace: no source gives the TLB of this machine's processor; name one (--cpu)")
+    with Progress("hugealign: order-trace") as progress:
+        made = order_of_trace(
+            args.trace,
+            cpus or ([here.cpu] if here and here.cpu else []),
+            args.binary,
+            budget=here,
+            reserve=profiled.reserve(args),
+            fill=not args.no_fill,
+            blocks=args.blocks,
+            old_binary=args.old_binary,
+            force=args.force,
+            warn=messages.warning,
+            progress=progress.say,
+        )
+    return finish(made, args)

@@ -1,0 +1,73 @@
+"""``hugealign trace -- COMMAND``: record which code a command runs, and what it loads and stores."""
+
+import argparse
+import shutil
+import sys
+
+from hugealign.cli import output
+from hugealign.cli.words import command_words
+from hugealign.errors import UsageError
+from hugealign.units import format_size, parse_size, printable
+
+_LEAST = 1 << 16  # bytes; a chunk and more
+
+USAGE = (
+    "hugealign trace [-h] [-v] [-o FILE] [--limit SIZE] [--data]\n                       [--] COMMAND [ARGUMENT ...]"
+)
+EPILOG = """\
+COMMAND runs under QEMU's user-mode emulation, 15 to 25 times slower.  It needs
+no symbols and no special build, and may be for x86-64 or aarch64.  QEMU must
+support plugins: Debian 12's does, others need --enable-plugins when configured.
+trace records threads and forked processes.  It does not record a program that
+one of them executes (exec), and says so.  The file grows by about a quarter of a
+byte per block of code that runs, and much faster with --data.  Example:
+
+  hugealign trace -o lua.trace -- lua bench.lua
+  hugealign simulate lua.trace
+
+exit status: COMMAND's own, 128 and the signal's number if a signal ended it;
+126 COMMAND not executable, or nothing that can be traced; 127 COMMAND not found;
+2 wrong usage; 3 could not record.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options and the command."""
+    parser.add_argument("-o", "--output", default="hugealign.trace", metavar="FILE", help="default: hugealign.trace")
+    parser.add_argument("--limit", default="1G", metavar="SIZE", help="stop recording at this size; default: 1G")
+    parser.add_argument(
+        "--data", action="store_true", help="also record loads and stores, for hugealign simulate --data"
+    )
+    parser.add_argument("-v", "--verbose", action="store_true", help="say on stderr what was recorded")
+    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND", help="the command and its arguments")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Record, say what is missing from the trace, and return the command's status."""
+    words = command_words(args.words, "hugealign trace -o lua.trace -- lua bench.lua")
+    if args.output == "-":
+        raise UsageError("trace: standard output is COMMAND's; give -o a file")
+    output.keep_apart({"-o": args.output}, [shutil.which(words[0])])
+    limit = parse_size(args.limit, "--limit")
+    if limit < _LEAST:
+        raise UsageError(f"--limit: less than {format_size(_LEAST)}")
+
+    from hugealign_lab.record import record
+
+    done = record(words, args.output, limit, data=args.data)
+    found, name = done.description, printable(args.output)
+    events = f"{found.events:,} blocks{' and pages of data' if found.data else ''}"
+    if found.cut:
+        print(f"hugealign: {name}: cut at {events}: {found.cut}", file=sys.stderr)
+    if found.execs:
+        times = "once" if found.execs == 1 else f"{found.execs} times"
+        print(
+            f"hugealign: {name}: {times}, a process became another program, which was not recorded; "
+            "trace that program itself",
+            file=sys.stderr,
+        )
+    if found.lost:
+        print(f"hugealign: {name}: {found.lost} threads were not recorded, for want of room", file=sys.stderr)
+    if args.verbose:
+        print(f"hugealign: {name}: {events}, {format_size(done.size)}", file=sys.stderr)
+    return done.status

@@ -1,0 +1,144 @@
+"""`hugealign simulate` as a function: replays a trace under named layouts, on named processors."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from hugealign import orderfile
+from hugealign.elf.symbols import read_functions
+from hugealign.errors import HugealignError, UsageError
+from hugealign.ordering.named import indices
+from hugealign.progress import silent
+from hugealign.units import printable
+from hugealign_lab import data, placement
+from hugealign_lab.files import find
+from hugealign_lab.geometry import named, with_data
+from hugealign_lab.part import marks
+from hugealign_lab.placement import Placement
+from hugealign_lab.relinked import relinked_file
+from hugealign_lab.simulate import Simulation, simulate
+from hugealign_lab.tracefile import Trace, open_trace
+
+CPUS = ("skylake", "sapphirerapids", "zen3", "neoverse-n1")
+DATA_CPUS = ("skylake", "zen5", "neoverse-n1")
+LAYOUTS = ("original", "all-4k", "all-2m")
+WINDOWS = range(17)
+_INSTEAD = "with --binary"
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """A finished simulation: the *trace*, the *binary* that was laid out, and the functions between which it counts."""
+
+    trace: Trace
+    binary: str
+    done: Simulation
+    first: str | None = None
+    last: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DataSimulated:
+    """A finished simulation of code and data; the fields are those of `Simulated`."""
+
+    trace: Trace
+    binary: str
+    done: data.DataSimulation
+    first: str | None = None
+    last: str | None = None
+
+
+def simulated(
+    path: str,
+    binary: str | None = None,
+    *,
+    layouts: Sequence[str] = LAYOUTS,
+    windows: Sequence[int] = WINDOWS,
+    cpus: Sequence[str] = CPUS,
+    first: str | None = None,
+    last: str | None = None,
+    progress: Callable[[int], None] = silent,
+) -> Simulated:
+    """Return the misses of the trace at *path* under each of *layouts*, on each of *cpus*, by number of huge *windows*.
+
+    *binary* is laid out, by default the program that was traced.  A layout is ``original``, ``all-4k``, ``all-2m``,
+    ``order:FILE`` or ``elf:FILE``.  The part of a thread that counts begins with the function *first* and ends
+    with *last*.  *progress* is called with the percentage done.  Raises HugealignError.
+    """
+    processors = [named(word) for word in dict.fromkeys(cpus)]
+    trace = open_trace(path)
+    file, binary = _laid_out(trace, binary)
+    placed = [_layout(trace, file, binary, name, windows) for name in dict.fromkeys(layouts)]
+    part = _part(trace, file, binary, first, last)
+    done = simulate(trace, placed, processors, progress, part)
+    _check_end(path, done.ended, first, last)
+    return Simulated(trace, binary, done, first, last)
+
+
+def simulated_data(
+    path: str,
+    binary: str | None = None,
+    *,
+    cpus: Sequence[str] = DATA_CPUS,
+    first: str | None = None,
+    last: str | None = None,
+    progress: Callable[[int], None] = silent,
+) -> DataSimulated:
+    """Return the misses of code and data of the trace at *path* on each of *cpus*, with each of `data.HUGE` huge.
+
+    *first* and *last* are functions of *binary*; the parameters are those of `simulated`.  Raises HugealignError.
+    """
+    processors = [with_data(named(word)) for word in dict.fromkeys(cpus)]
+    trace = open_trace(path)
+    file, binary = _laid_out(trace, binary)
+    part = _part(trace, file, binary, first, last)
+    done = data.simulate(trace, processors, progress, part)
+    _check_end(path, done.ended, first, last)
+    return DataSimulated(trace, binary, done, first, last)
+
+
+def _laid_out(trace: Trace, binary: str | None) -> tuple[int, str]:
+    """Return the number and the path of the file *binary*, by default the traced program."""
+    found = trace.description
+    file = found.program if binary is None else find(found.files, binary, _INSTEAD)
+    return file, found.files[file].path if binary is None else binary
+
+
+def _check_end(path: str, ended: int, first: str | None, last: str | None) -> None:
+    if last is not None and not ended:  # the user did not mean all to the end
+        behind = f" after {printable(first)}" if first is not None else ""
+        raise HugealignError(f"{printable(path)}: no thread enters {printable(last)}{behind}")
+
+
+def _part(trace: Trace, file: int, binary: str, first: str | None, last: str | None) -> bytes | None:
+    """Return the mark of each block; None if all of each thread counts."""
+    if first is None and last is None:
+        return None
+    find(trace.description.files, binary, _INSTEAD)
+    functions = read_functions(binary)
+    try:
+        return marks(trace, file, functions, first, last)
+    except HugealignError as error:
+        raise type(error)(f"{printable(trace.path)}: {printable(binary)}: {error}") from None
+
+
+def _layout(trace: Trace, file: int, path: str, name: str, counts: Sequence[int]) -> tuple[Placement, Sequence[int]]:
+    """Return the layout *name*, and the numbers of huge windows to try with it."""
+    kind, colon, other = name.partition(":")
+    try:
+        if kind in ("order", "elf") and other:
+            find(trace.description.files, path, _INSTEAD)
+            if kind == "elf":
+                return relinked_file(trace, file, name, path, other), counts
+            order, functions = orderfile.load(other, plain=True), read_functions(path)
+            return placement.ordered(trace, file, name, functions, indices(order, other, functions, path)), counts
+        if not colon and kind == "original":
+            return placement.original(trace, file), counts
+        if not colon and kind in ("all-4k", "all-2m"):
+            found = placement.original(trace, file, kind)
+            return found, (0 if kind == "all-4k" else found.windows,)
+    except HugealignError as error:
+        raise type(error)(f"{printable(trace.path)}: layout {printable(name)}: {error}") from None
+    except OverflowError:  # an address and the file's number exceed 64 bits
+        damaged = "no program lies at such addresses; the file is damaged"
+        raise HugealignError(f"{printable(trace.path)}: layout {printable(name)}: {damaged}") from None
+    raise UsageError(f"--layout: {printable(name)}: not one of original, all-4k, all-2m, order:FILE, elf:FILE")

@@ -1,1 +1,0 @@
-"""lab: its parts alone, without a compiler."""
