@@ -14,7 +14,7 @@ rm -rf "$out"
 mkdir -p "$tree"
 # What the package is made of, without what Python and editors leave behind.
 tar -c --exclude=__pycache__ --exclude='*.pyc' --exclude='*~' \
-    bin cmake hugealign ld-scripts lld-plugin packaging share LICENSE Makefile README.md | tar -xC "$tree"
+    bin cmake hugealign lab/README.md lab/src ld-scripts lld-plugin packaging share LICENSE Makefile README.md | tar -xC "$tree"
 cp -R packaging/debian "$tree/debian"
 cd "$tree"
 dpkg-buildpackage -us -uc "${2:---build=full}"

@@ -21,7 +21,7 @@ rm -rf "$out"
 mkdir -p "$out/SOURCES"
 tar -c --exclude=__pycache__ --exclude='*.pyc' --exclude='*~' --sort=name --owner=0 --group=0 --numeric-owner \
     --mtime="@$epoch" --transform="s,^,hugealign-$version/," \
-    bin cmake hugealign ld-scripts lld-plugin packaging share LICENSE Makefile README.md |
+    bin cmake hugealign lab/README.md lab/src ld-scripts lld-plugin packaging share LICENSE Makefile README.md |
     gzip -n >"$out/SOURCES/hugealign-$version.tar.gz"
 touch -d "@$epoch" "$out/SOURCES/hugealign-$version.tar.gz" # the source package keeps this
 # Debian's rpm knows none of its packages by their RPM names.

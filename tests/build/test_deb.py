@@ -46,7 +46,7 @@ def test_the_changelog_has_this_version(built: Path) -> None:
 def test_all_that_is_installed_is_in_it(built: Path, tmp_path: Path) -> None:
     """What `make install` puts below a prefix, but for the list of that and for bytecode; zsh has its own place."""
     package, prefix = tmp_path / "package", tmp_path / "prefix"
-    run("dpkg-deb", "-x", next(built.glob("*.deb")), package, check=True)
+    run("dpkg-deb", "-x", next(built.glob("hugealign_*.deb")), package, check=True)
     run("make", "-s", "-C", ROOT, "install", PREFIX="/usr", DESTDIR=str(prefix), check=True)
     moved = {"usr/share/zsh/site-functions/_hugealign": "usr/share/zsh/vendor-completions/_hugealign"}
     for file in sorted(prefix.rglob("*")):
@@ -64,7 +64,7 @@ def test_all_that_is_installed_is_in_it(built: Path, tmp_path: Path) -> None:
 
 
 def test_what_examples_name_is_where_the_package_puts_it(built: Path) -> None:
-    contents = run("dpkg-deb", "-c", next(built.glob("*.deb")), check=True).stdout
+    contents = run("dpkg-deb", "-c", next(built.glob("hugealign_*.deb")), check=True).stdout
     files = [file for file in (ROOT / "examples").rglob("*") if file.suffix in (".service", ".conf", ".sh")]
     named = {path for file in files for path in re.findall(r"/usr/bin/hugealign\S*", file.read_text())}
     assert named == {"/usr/bin/hugealign"}

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("rpmbuild"), reason="rpmbuild i
 def built(place: Path) -> Path:
     done = run(ROOT / "packaging/rpm.sh", place)
     assert done.returncode == 0, done.stdout + done.stderr
-    (package,) = place.glob("RPMS/noarch/*.rpm")
+    (package,) = place.glob("RPMS/noarch/hugealign-[0-9]*.rpm")
     return package
 
 

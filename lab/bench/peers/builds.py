@@ -178,7 +178,7 @@ def divided(program: Program, before: Path, train: Path) -> Iterator[Build]:
         wrapper = (str(HUGEALIGN), f"--profile={order}")
         command, path = link(again, f"hugealign.blocks.{budget}", *LINKERS[linker], wrapper=wrapper)
         seconds += made(again, command, path, order)
-        how = "`hugealign order --blocks --trace`, `hugealign --profile clang-19`; seconds without compiling"
+        how = "`hugealign order-trace --blocks`, `hugealign --profile clang-19`; seconds without compiling"
         yield Build("hugealign, blocks", how, path, seconds, True, "full", rewritten=True, budget=budget)
 
 

@@ -50,8 +50,8 @@ function _shtab_hugealign_using
   test "$_shtab_hugealign_cmdpath" = "$argv"
 end
 
-set -g _shtab_hugealign_commands verify ps top advise adapt warm cool run stage oci-hook adopt order profile 'profile reduce' 'profile merge' map fix build plugin 'plugin build' 'plugin path' 'plugin list' path doctor trace simulate explain help
-set -g _shtab_hugealign_opts_with_value --after --baseline --binary --cap --cc --color --config --cpu --debuginfo --drift --emit --fail-on --file --format --frequency --from --how --ignore --interval --itlb-2m --jobs --layout --level --limit --max --max-unpacked --median --min-coverage --min-text --old-binary --order --output --owner --pad-threshold --page-size --page-size= --pid --png --profile --profile= --rate --reserve --seconds --segments --select --store --svg --threshold --trace --type --until --wait --watch --weight --windows -b -j -o -p
+set -g _shtab_hugealign_commands verify ps top advise adapt warm cool run stage oci-hook adopt order profile 'profile reduce' 'profile merge' map fix build plugin 'plugin build' 'plugin path' 'plugin list' path doctor explain help
+set -g _shtab_hugealign_opts_with_value --after --baseline --binary --cap --cc --color --config --cpu --debuginfo --drift --emit --fail-on --file --format --frequency --how --ignore --interval --itlb-2m --jobs --level --max --max-unpacked --median --min-coverage --min-text --old-binary --order --output --owner --pad-threshold --page-size --page-size= --pid --png --profile --profile= --rate --reserve --seconds --segments --select --store --svg --threshold --type --wait --watch --weight --windows -b -j -o -p
 
 complete -c hugealign -e
 complete -c hugealign -f
@@ -187,7 +187,6 @@ complete -c hugealign -n '_shtab_hugealign_using adopt' -l rodata -d 'also whole
 complete -c hugealign -n '_shtab_hugealign_using adopt' -l file -xka "(__fish_complete_path (commandline -ct))" -d 'another program or library that the service runs'
 complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a order -d 'profile in, order of functions and number of windows out'
 complete -c hugealign -n '_shtab_hugealign_using order' -s h -l help -d 'show this help message and exit'
-complete -c hugealign -n '_shtab_hugealign_using order' -l trace -xka "(__fish_complete_path (commandline -ct))" -d 'a recording of `hugealign trace`, instead of profiles'
 complete -c hugealign -n '_shtab_hugealign_using order' -s b -l binary -xka "(__fish_complete_path (commandline -ct))" -d 'the program or library, or its debug file, that the profile is of (default: the one program here that a perf.data or callgrind profile names)'
 complete -c hugealign -n '_shtab_hugealign_using order' -l old-binary -xka "(__fish_complete_path (commandline -ct))" -d 'the build that the profile is of, if EXE is another build of the program'
 complete -c hugealign -n '_shtab_hugealign_using order' -s o -l output -xka "(__fish_complete_path (commandline -ct))" -d 'write the order to FILE, whole or not at all; - is stdout'
@@ -230,7 +229,6 @@ complete -c hugealign -n '_shtab_hugealign_using profile merge; and test $_shtab
 complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a map -d 'draw where the heat of a profile lies: window by window, before and after'
 complete -c hugealign -n '_shtab_hugealign_using map' -s h -l help -d 'show this help message and exit'
 complete -c hugealign -n '_shtab_hugealign_using map' -l profile -xka "(__fish_complete_path (commandline -ct))" -d 'a profile, as for `hugealign order`; may be repeated'
-complete -c hugealign -n '_shtab_hugealign_using map' -l trace -xka "(__fish_complete_path (commandline -ct))" -d 'a recording of `hugealign trace`'
 complete -c hugealign -n '_shtab_hugealign_using map' -l order -xka "(__fish_complete_path (commandline -ct))" -d 'an order file; default: make the order from the profile'
 complete -c hugealign -n '_shtab_hugealign_using map' -l svg -xka "(__fish_complete_path (commandline -ct))" -d 'write a picture to OUT; - is stdout'
 complete -c hugealign -n '_shtab_hugealign_using map' -l png -xka "(__fish_complete_path (commandline -ct))" -d 'write a picture to OUT; - is stdout'
@@ -284,29 +282,9 @@ complete -c hugealign -n '_shtab_hugealign_using doctor' -s h -l help -d 'show t
 complete -c hugealign -n '_shtab_hugealign_using doctor' -l format -xka "text json" -d 'json: schema hugealign.doctor/1 (default: text)'
 complete -c hugealign -n '_shtab_hugealign_using doctor' -l json -d 'the same as --format json'
 complete -c hugealign -n '_shtab_hugealign_using doctor; and test $_shtab_hugealign_npos -ge 0' -ka "(__fish_complete_directories)" -d 'where programs will run from (default: the current directory)'
-complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a trace -d 'record which code a command runs, for `simulate`'
-complete -c hugealign -n '_shtab_hugealign_using trace' -s h -l help -d 'show this help message and exit'
-complete -c hugealign -n '_shtab_hugealign_using trace' -s o -l output -xka "(__fish_complete_path (commandline -ct))" -d 'default: hugealign.trace'
-complete -c hugealign -n '_shtab_hugealign_using trace' -l limit -x -d 'stop recording at this size; default: 1G'
-complete -c hugealign -n '_shtab_hugealign_using trace' -l data -d 'also record loads and stores, for hugealign simulate --data'
-complete -c hugealign -n '_shtab_hugealign_using trace' -s v -l verbose -d 'say on stderr what was recorded'
-complete -c hugealign -n '_shtab_hugealign_using trace; and test $_shtab_hugealign_npos -ge 0' -ka "(__fish_complete_command)" -d 'the command and its arguments'
-complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a simulate -d 'instruction TLB misses of a trace, under any layout, on any processor'
-complete -c hugealign -n '_shtab_hugealign_using simulate' -s h -l help -d 'show this help message and exit'
-complete -c hugealign -n '_shtab_hugealign_using simulate' -l binary -xka "(__fish_complete_path (commandline -ct))" -d 'lay out this file; default: the program that was traced'
-complete -c hugealign -n '_shtab_hugealign_using simulate' -l layout -x -d 'may be repeated; default: original, all-4k and all-2m'
-complete -c hugealign -n '_shtab_hugealign_using simulate' -l windows -x -d 'huge windows to try; default: 0-16'
-complete -c hugealign -n '_shtab_hugealign_using simulate' -l cpu -xka "ivybridge ivb sandybridge snb haswell hsw broadwell bdw skylake skl skx cascadelake clx cooperlake kabylake coffeelake cometlake icelake icl icx rocketlake tigerlake tgl sapphirerapids spr goldencove alderlake-p alderlake adl raptorlake-p raptorlake rpl emeraldrapids emr graniterapids gnr redwoodcove meteorlake mtl arrowlake-u lioncove lunarlake lnl arrowlake arl cougarcove pantherlake ptl sierraforest srf crestmont zen1 zen zen+ znver1 naples zen2 znver2 rome zen3 znver3 milan zen4 znver4 genoa bergamo zen5 znver5 turin neoverse-n1 graviton2 altra neoverse-v1 graviton3 neoverse-n2 cobalt100 yitian710 neoverse-v2 graviton4 grace neoverse-v3 kunpeng920 taishan-v110 tsv110" -d 'may be repeated; zen4 and the like, or as 4k=128/8,2m=8,l2=1536/12; default: skylake, sapphirerapids, zen3, neoverse-n1; with --data skylake, zen5, neoverse-n1'
-complete -c hugealign -n '_shtab_hugealign_using simulate' -l from -x -d 'count from where a thread first enters it'
-complete -c hugealign -n '_shtab_hugealign_using simulate' -l until -x -d 'stop counting where the thread next enters it'
-complete -c hugealign -n '_shtab_hugealign_using simulate' -l data -d 'code and data, of a trace recorded with --data'
-complete -c hugealign -n '_shtab_hugealign_using simulate' -l curve -d 'show the misses for every number of huge windows'
-complete -c hugealign -n '_shtab_hugealign_using simulate' -l format -xka "text json" -d format
-complete -c hugealign -n '_shtab_hugealign_using simulate' -l json -d 'the same as --format json'
-complete -c hugealign -n '_shtab_hugealign_using simulate; and test $_shtab_hugealign_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'a recording of `hugealign trace`'
 complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a explain -d 'print what a rule of `verify` means and how to fix what it finds'
 complete -c hugealign -n '_shtab_hugealign_using explain' -s h -l help -d 'show this help message and exit'
 complete -c hugealign -n '_shtab_hugealign_using explain; and test $_shtab_hugealign_npos -ge 0' -ka "HA001 HA002 HA003 HA004 HA005 HA006 HA007 HA008 HA009 HA010 HA011 HA012 HA013 HA014 HA015 HA016 HA017 HA018 HA019 HA020 HA021 HA022 HA023 HA024 HA025 HA026" -d 'the rule'"'"'s id; without one, all are listed'
 complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a help -d 'print the options of a command'
 complete -c hugealign -n '_shtab_hugealign_using help' -s h -l help -d 'show this help message and exit'
-complete -c hugealign -n '_shtab_hugealign_using help; and test $_shtab_hugealign_npos -eq 0' -ka "verify ps top advise adapt warm cool run stage oci-hook adopt order profile map fix build plugin path doctor trace simulate explain help" -d 'without one, all commands are listed'
+complete -c hugealign -n '_shtab_hugealign_using help; and test $_shtab_hugealign_npos -eq 0' -ka "verify ps top advise adapt warm cool run stage oci-hook adopt order profile map fix build plugin path doctor explain help" -d 'without one, all commands are listed'
