@@ -48,7 +48,7 @@ _FILES = (
     ("/run/hugealign", "the store of hugealign-stage(1)"),
     (
         "~/.cache/hugealign",
-        "what is made on demand: the LLVM plugin, what of trace and order is in C, an order's blocks (blocks-*.list)",
+        "what is made on demand: the LLVM plugin, the C of order and trace, an order's blocks (blocks-*.list)",
     ),
 )
 _CONFIGURATION = """\
@@ -56,8 +56,7 @@ verify takes options from hugealign.toml, or from [tool.hugealign] in pyproject.
 current directory upward. An option on the command line overrides it.
 
 The keys of the table verify are long options: {keys}. Each table in exceptions accepts findings in some files, and says
-why. A pattern without a slash also matches the last part of a name. The key extend, at the top, names a file from which
-everything comes that this one does not set.
+why. A pattern without a slash also matches the last part of a name.
 """
 _CONFIGURED = """\
 [verify]                  # pyproject.toml: [tool.hugealign.verify]

@@ -3,7 +3,6 @@
 Only the command reads it.  A link never does, and neither does `hugealign.verify`, whose caller says what it wants.
 """
 
-import itertools
 import os
 from collections.abc import Iterator
 from typing import Any, Self
@@ -16,7 +15,6 @@ from hugealign.units import printable
 NAMES = ("hugealign.toml", "pyproject.toml")
 _LARGEST = 1 << 18  # bytes of a file with something for us
 _SEARCHED = 1 << 20  # bytes of a pyproject.toml, which may have nothing
-_MOST_FILES = 16  # that extend one another
 _MOST_PATTERNS = 4096  # of the exceptions of a file; each costs a tenth of a millisecond
 _MOST_DOTS = 200  # in a line: tomllib takes a dotted key in the square of its parts, and keys end with the line
 _TEXT, _LIST, _FLAG = "a string", "a list of strings", "true or false"
@@ -39,7 +37,7 @@ _EXCEPTION = {"files": _LIST, "ignore": _LIST, "reason": _TEXT}
 
 
 class Setting(tuple[Any, str]):
-    """A value, and where it was set: an option, or a line of a file.  No NamedTuple: each costs half a millisecond."""
+    """A value, and where it was set: an option, or a key of a file.  No NamedTuple: each costs half a millisecond."""
 
     __slots__ = ()
 
@@ -54,7 +52,7 @@ class Setting(tuple[Any, str]):
 
     @property
     def where(self) -> str:
-        """Where it was set: ``--option``, or ``FILE:LINE: key``."""
+        """Where it was set: ``--option``, or ``FILE: verify.key``."""
         return self[1]
 
 
@@ -84,7 +82,7 @@ class Exempt(Record):
 
 
 class Configuration(Record):
-    """What the files say: a setting for each key in them, and the exceptions."""
+    """What the file says: a setting for each key in it, and the exceptions."""
 
     settings: dict[str, Setting]
     exceptions: tuple[Exempt, ...] = ()
@@ -114,7 +112,7 @@ def find(directory: str) -> Configuration:
                 continue
             if table.owner not in owners:
                 raise UsageError(f"{printable(path)} belongs to another user; --config FILE or --no-config")
-            return _read(path, table, ())
+            return _read(path, table)
         above = os.path.dirname(directory)
         if above == directory:
             return NONE
@@ -126,14 +124,13 @@ def read(path: str) -> Configuration:
     table = _table(path, found=False)
     if table is None:
         raise UsageError(f"{printable(path)}: no [tool.hugealign] in it")
-    return _read(path, table, ())
+    return _read(path, table)
 
 
 class _Table(Record):
-    """The part of a file that is for us, the file's lines, and the *owner* of the very file that was read."""
+    """The part of a file that is for us, and the *owner* of the very file that was read."""
 
     content: "dict[str, Any]"
-    lines: list[str]
     owner: int
 
 
@@ -157,83 +154,63 @@ def _table(path: str, *, found: bool) -> _Table | None:
     if any(line.count(b".") > _MOST_DOTS for line in data.split(b"\n")):
         raise UsageError(f"{name}: nested too deeply")
     try:
-        text = data.decode()
-        document = tomllib.loads(text)
+        document = tomllib.loads(data.decode())
     except ValueError as error:
         raise UsageError(f"{name}: {printable(str(error))}") from None
     except RecursionError:
         raise UsageError(f"{name}: nested too deeply") from None
-    lines = text.splitlines()
     if not shared:
-        return _Table(document, lines, owner)
+        return _Table(document, owner)
     tools = document.get("tool", {})
     ours = tools.get("hugealign") if isinstance(tools, dict) else None
     if ours is None:
         return None
     if not isinstance(ours, dict):
-        raise UsageError(f"{_place(path, lines, 'hugealign')}: not a table")
-    return _Table(ours, lines, owner)
+        raise UsageError(f"{name}: tool.hugealign: not a table")
+    return _Table(ours, owner)
 
 
-def _read(path: str, table: _Table, below: tuple[str, ...]) -> Configuration:
-    """Return the configuration of *path* and of the files that it extends; *below* are the files that extend it."""
-    lines = table.lines
-    real = os.path.realpath(path)
-    if real in below:
-        raise UsageError(f"{printable(path)}: what it extends leads back to it")
-    if len(below) == _MOST_FILES:
-        raise UsageError(f"{printable(path)}: more than {_MOST_FILES} files extend one another")
+def _read(path: str, table: _Table) -> Configuration:
+    """Return the configuration in the *table* of the file at *path*."""
+    name = printable(path)
     for key in table.content:
-        if key not in ("extend", "verify"):
-            raise UsageError(f"{_place(path, lines, key)}: no such key{hint(key, ('extend', 'verify'))}")
-    base = NONE
-    if "extend" in table.content:
-        name = _checked(table.content["extend"], _TEXT, _place(path, lines, "extend"))
-        other = os.path.join(os.path.dirname(path), name)
-        found = _table(other, found=False)
-        if found is None:
-            raise UsageError(f"{_place(path, lines, 'extend')}: {printable(other)} has no [tool.hugealign]")
-        base = _read(other, found, (*below, real))
+        if key != "verify":
+            raise UsageError(f"{name}: {printable(key)}: no such key{hint(key, ('verify',))}")
     verify = table.content.get("verify", {})
     if not isinstance(verify, dict):
-        raise UsageError(f"{_place(path, lines, 'verify')}: not a table")
-    settings = dict(base.settings)
+        raise UsageError(f"{name}: verify: not a table")
+    settings: dict[str, Setting] = {}
     exceptions: tuple[Exempt, ...] = ()
     for key, value in verify.items():
-        where = _place(path, lines, key)
+        where = f"{name}: verify.{printable(key)}"
         if key not in KEYS:
             raise UsageError(f"{where}: no such key{hint(key, KEYS)}")
         checked = _checked(value, KEYS[key], where)
         if key == "exceptions":
-            exceptions = tuple(_exceptions(path, lines, value))
+            exceptions = tuple(_exceptions(path, value))
         elif key == "baseline":
             settings[key] = Setting(os.path.join(os.path.dirname(path), checked), where)
         else:
             settings[key] = Setting(checked, where)
-    return Configuration(settings, exceptions + base.exceptions)
+    return Configuration(settings, exceptions)
 
 
-def _exceptions(path: str, lines: list[str], tables: "list[dict[str, Any]]") -> "Iterator[Exempt]":
-    heads = [at for at, line in enumerate(lines) if line.lstrip().startswith("[[") and "exceptions" in line]
-    parts = list(itertools.pairwise([*heads, len(lines)]))
-    own = _line(lines, "exceptions", (0, len(lines)))  # of tables in an array
+def _exceptions(path: str, tables: "list[dict[str, Any]]") -> "Iterator[Exempt]":
     left = _MOST_PATTERNS
-    for number, table in enumerate(tables):
-        part = parts[number] if number < len(parts) else (own, own)
+    directory = os.path.dirname(os.path.abspath(path))
+    for number, table in enumerate(tables, 1):
+        place = f"{printable(path)}: verify.exceptions[{number}]"
         for key in table:
             if key not in _EXCEPTION:
-                where = _place(path, lines, key, part)
-                raise UsageError(f"{where}: no such key{hint(key, _EXCEPTION)}")
+                raise UsageError(f"{place}: {printable(key)}: no such key{hint(key, _EXCEPTION)}")
         for key, kind in _EXCEPTION.items():
-            where = _place(path, lines, key, part)
             if not table.get(key):
-                raise UsageError(f"{where}: an exception needs {key}, {kind}")
-            _checked(table[key], kind, where)
+                raise UsageError(f"{place}: an exception needs {key}, {kind}")
+            _checked(table[key], kind, f"{place}: {key}")
         left -= len(table["files"])
         if left < 0:
-            raise UsageError(f"{_place(path, lines, 'files', part)}: more than {_MOST_PATTERNS} patterns in one file")
-        ignore = Setting(table["ignore"], _place(path, lines, "ignore", part))
-        directory = os.path.dirname(os.path.abspath(path))
+            raise UsageError(f"{place}: more than {_MOST_PATTERNS} patterns in one file")
+        ignore = Setting(table["ignore"], f"{place}: ignore")
         yield Exempt(tuple(table["files"]), ignore, table["reason"], directory)
 
 
@@ -247,21 +224,3 @@ def _checked(value: "Any", kind: str, where: str) -> "Any":
     if not fits[kind]:
         raise UsageError(f"{where}: not {kind}")
     return value
-
-
-def _place(path: str, lines: list[str], key: str, part: tuple[int, int] | None = None) -> str:
-    """Return ``FILE:LINE: KEY``: the line of *key*, in a *part* of the lines if one is given."""
-    return f"{printable(path)}:{_line(lines, key, part or (0, len(lines))) + 1}: {printable(key)}"
-
-
-def _line(lines: list[str], key: str, part: tuple[int, int]) -> int:
-    """Return the number of the line with *key* in that *part* of the lines, counted from 0.
-
-    `tomllib` keeps no positions.  If the line is not found, as in a table on one line, it is the first of the part.
-    """
-    words = (key, f'"{key}"', f"'{key}'")
-    for at in range(*part):
-        line = lines[at].strip()
-        if line.split("=")[0].strip() in words or (line.startswith("[") and key in line.strip("[] ").split(".")):
-            return at
-    return part[0]
