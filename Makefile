@@ -16,10 +16,13 @@ SHELL_FILES := bin/hugealign bin/hugealign-gcc hugealign/libexec/ld packaging/de
 KERNEL_PACKAGES := qemu-system-x86 qemu-system-arm busybox-static xfsprogs btrfs-progs kmod cpio debian-archive-keyring \
 	flex bison bc libelf-dev xz-utils mmdebstrap apparmor secilc
 
-.PHONY: help demo test test-lab test-links test-live test-kernels test-postgres test-mysql test-prebuilt test-fresh test-archive check coverage format bench docs manual docs-live tables share pad install uninstall deb rpm wheel setup clean
+.PHONY: help count demo test test-lab test-links test-live test-kernels test-postgres test-mysql test-prebuilt test-fresh test-archive check coverage format bench docs manual docs-live tables share pad install uninstall deb rpm wheel setup clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
+
+count: ## how large it is: lines, modules, commands, options
+	@python3 packaging/count.py
 
 demo: ## the main job: build, verify, warm, run; one table
 	python3 -m examples.demo.demo build/demo

@@ -17,7 +17,7 @@ include_patterns = [
     "examples/*/README.md",
     "lld-plugin/README.md",
     "tests/README.md",
-    "changes.d/README.md",
+    "lab/README.md",
 ]
 exclude_patterns = ["build", ".venv"]
 root_doc = "docs/index"

@@ -27,7 +27,7 @@ DOCUMENTS = [
         "examples/*/README.md",
         "lld-plugin/*.md",
         "tests/*.md",
-        "changes.d/README.md",
+        "lab/README.md",
     )
     for path in sorted(ROOT.glob(pattern))
     if _MEASURED not in path.parents
