@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hugealign import settings
-from hugealign.doctor.facts import COMPILERS, EXEC_HUGE, EXEC_HUGETLB, HUGETEXT, LINKERS, MOST, PAD, MachineFacts, Place
+from hugealign.doctor.facts import COMPILERS, LINKERS, MachineFacts, Place
 from hugealign.errors import UsageError
 from hugealign.units import format_size, printable
 
@@ -46,7 +46,6 @@ def check(facts: MachineFacts) -> list[Condition]:
     found = [
         *_kernel(facts),
         *_thp(facts),
-        *_vendor(facts),
         *(_place(facts, place) for place in facts.places),
         *_staging(facts),
         *_memory(facts),
@@ -116,16 +115,11 @@ def _kernel(facts: MachineFacts) -> Iterator[Condition]:
         if read_only == "y"
         else "huge text needs a file system with large folios, and no more"
     )
-    data: Data = {
-        "READ_ONLY_THP_FOR_FS": read_only,
-        "HUGETEXT": config.get("HUGETEXT", "n"),
-    }
+    data: Data = {"READ_ONLY_THP_FOR_FS": read_only}
     yield Condition(
         "kernel.config",
         OK if read_only == "y" else NOTE,
-        f"READ_ONLY_THP_FOR_FS={read_only}: {meaning}"
-        + (f"; HUGETEXT={config['HUGETEXT']}" if "HUGETEXT" in config else "")
-        + f" ({facts.kernel.config_from})",
+        f"READ_ONLY_THP_FOR_FS={read_only}: {meaning} ({facts.kernel.config_from})",
         data=data,
     )
 
@@ -170,42 +164,6 @@ def _thp(facts: MachineFacts) -> Iterator[Condition]:
         yield Condition("thp.process", OK, "huge pages are not switched off for this process (PR_SET_THP_DISABLE)")
 
 
-def _vendor(facts: MachineFacts) -> Iterator[Condition]:
-    values = facts.thp.vendor
-    if HUGETEXT in values:
-        on = values[HUGETEXT] in ("1", "3")  # Alibaba Cloud Linux: 1 file text, 2 anonymous text, 3 both
-        yield Condition(
-            "vendor.hugetext",
-            OK if on else NOTE,
-            f"hugetext_enabled is {values[HUGETEXT]}: khugepaged "
-            + ("makes file text huge while it runs" if on else "leaves file text alone; on, it needs no warming"),
-            "" if on else f"echo 1 | sudo tee {HUGETEXT}",
-        )
-    if PAD in values:
-        yield Condition(
-            "vendor.pad_threshold",
-            NOTE,
-            f"hugetext_pad_threshold is {values[PAD]}: unnecessary for a file that hugealign linked",
-        )
-    if MOST in values:
-        yield Condition(
-            "vendor.max_nr_hugetext", NOTE, f"max_nr_hugetext is {values[MOST]}, the most huge pages of text"
-        )
-    for path, name, mend in (
-        (EXEC_HUGE, "exec_hugepages", f"echo 1 | sudo tee {EXEC_HUGE}"),
-        (EXEC_HUGETLB, "exec-use-hugetlb", "sudo sysctl fs.exec-use-hugetlb=1"),
-    ):
-        if path in values:
-            on = values[path] not in ("0", "")
-            yield Condition(
-                f"vendor.{name.replace('-', '_')}",
-                OK if on else NOTE,
-                f"{name} is {values[path]}: copies marked programs into hugetlb pages when they start; unnecessary for "
-                "text that was warmed, which stays shared",
-                "" if on else mend,
-            )
-
-
 def _place(facts: MachineFacts, place: Place) -> Condition:
     where = f"{place.path}: {place.file_system}" if place.file_system else place.path
     data: Data = {
@@ -226,8 +184,6 @@ def _place(facts: MachineFacts, place: Place) -> Condition:
 def _mend_place(facts: MachineFacts, place: Place) -> str:
     if place.huge or facts.memory.free_blocks == 0:
         return _COMPACT
-    if facts.thp.vendor.get(HUGETEXT) in ("0", "2"):
-        return f"echo 1 | sudo tee {HUGETEXT}"
     if place.file_system == "tmpfs":
         return f"sudo mount -o remount,huge=always {shlex.quote(place.mount_point)}"
     if facts.no_mounts == "":

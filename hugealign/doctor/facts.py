@@ -5,11 +5,6 @@ from dataclasses import dataclass, field
 from hugealign.processor.local import Processor
 
 THP = "/sys/kernel/mm/transparent_hugepage"
-#: Files of Alibaba Cloud Linux and Anolis OS.
-HUGETEXT, PAD, MOST = f"{THP}/hugetext_enabled", f"{THP}/hugetext_pad_threshold", f"{THP}/khugepaged/max_nr_hugetext"
-#: Files of openEuler and Huawei Cloud EulerOS.
-EXEC_HUGE, EXEC_HUGETLB = "/sys/kernel/mm/exec_hugepages/enabled", "/proc/sys/fs/exec-use-hugetlb"
-VENDOR = (HUGETEXT, PAD, MOST, EXEC_HUGE, EXEC_HUGETLB)
 COMPILERS = ("cc", "gcc", "g++", "clang", "clang++")
 LINKERS = ("ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold", "ld.wild")
 
@@ -59,14 +54,13 @@ class Thp:
     """Transparent huge pages.
 
     *modes*, *khugepaged* and *sizes* have the files of /sys/kernel/mm/transparent_hugepage by name, reduced to the
-    chosen word if a file offers several.  *vendor* has the files of vendor kernels by path, *boot* the relevant boot
-    parameters.  *disabled* is the answer of PR_GET_THP_DISABLE for this process.
+    chosen word if a file offers several.  *boot* has the relevant boot parameters.  *disabled* is the answer of
+    PR_GET_THP_DISABLE for this process.
     """
 
     modes: dict[str, str] = field(default_factory=dict)
     khugepaged: dict[str, str] = field(default_factory=dict)
     sizes: dict[str, str] = field(default_factory=dict)
-    vendor: dict[str, str] = field(default_factory=dict)
     boot: str = ""
     disabled: int | None = None
 

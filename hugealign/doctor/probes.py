@@ -20,7 +20,6 @@ from hugealign.doctor.facts import (
     COMPILERS,
     LINKERS,
     THP,
-    VENDOR,
     Kernel,
     Loader,
     MachineFacts,
@@ -111,8 +110,7 @@ def _thp(root: str) -> Thp:
         modes=_settings(f"{root}{THP}"),
         khugepaged=_settings(f"{root}{THP}/khugepaged"),
         sizes={name: _chosen(read(f"{root}{THP}/{name}/enabled")) for name in sizes},
-        vendor={path: read(root + path) for path in VENDOR if os.path.exists(root + path)},
-        boot=" ".join(word for word in words if word.startswith(("hugetext=", "transparent_h"))),
+        boot=" ".join(word for word in words if word.startswith("transparent_h")),
         disabled=thp_disabled(),
     )
 

@@ -1,7 +1,7 @@
 """`hugealign adapt` as functions: make the hottest windows of running processes huge, within a limit.
 
-The idea comes from kernels that cap the huge text of a process (Anolis, max_nr_hugetext).  This module does it on a
-stock kernel, from outside, for all code: in files that the kernel can collapse, in staged copies, and from a JIT.
+The idea comes from kernels that cap the huge text of a process.  This does it on a stock kernel, from outside, for all
+code: in files that the kernel can collapse, in staged copies, and from a JIT.
 """
 
 import errno

@@ -1,28 +1,25 @@
-"""What each known kernel and loader would do with the text of a file.  Pure: from headers to answers.
+"""What each kernel and loader that a test here runs would do with the text of a file.  Pure: from headers to answers.
 
 Each system is a small model of one published piece of source.  Its conditions are those of the named source; it counts
 the windows that the system *would* map huge once the page cache or the copy allows it.
 """
 
 import functools
-import itertools
 from collections.abc import Callable
 from typing import NamedTuple
 
 from hugealign.elf.coverage import coverage, coverages
-from hugealign.elf.image import EM_AARCH64, PF_R, PF_W, PT_INTERP, Image, Segment
+from hugealign.elf.image import EM_AARCH64, PF_R, PF_W, Image, Segment
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up, drift
 from hugealign.units import format_size
-from hugealign.verification.facts import FIXED, LIBRARY, PIE, STATIC_PIE
+from hugealign.verification.facts import LIBRARY, PIE, STATIC_PIE
 
 YES, PARTIAL, NO = "yes", "partial", "no"
 
-#: Neither glibc nor the kernel patch aligns to huge pages above this (MAX_THP_PAGESIZE; SZ_32M).
+#: glibc does not align to huge pages above this (MAX_THP_PAGESIZE).
 _LARGEST_ALIGNED = 32 << 20
 #: The page of some kernels for aarch64, and the range that 32 contiguous entries of their page tables map.
 _PAGE_64K, _RUN_64K = 64 << 10, 2 << 20
-#: The threshold that Alibaba's documents suggest for hugetext_pad_threshold, in bytes.
-_ANOLIS_THRESHOLD = 4096
 
 
 class Eligibility(NamedTuple):
@@ -118,13 +115,6 @@ def _musl(image: Image, page: int, kind: str, aligned: _Aligned) -> _Answer:
     return _honoured(image, page, kind, aligned)
 
 
-def _pmd_sized(image: Image, page: int) -> bool:
-    """Return whether a segment makes the file aligned to the huge page, whatever its p_align."""
-    return page <= _LARGEST_ALIGNED and any(
-        not s.p_flags & PF_W and not (s.p_vaddr | s.p_offset) % page and s.p_filesz >= page for s in image.load_segments
-    )
-
-
 def thp_eligible(segment: Segment, page: int, library: bool) -> bool:
     """Return whether glibc 2.44, with glibc.elf.thp=1, asks for huge pages for *segment*.
 
@@ -158,78 +148,12 @@ def _glibc_thp(image: Image, page: int, kind: str, aligned: _Aligned) -> _Answer
     return sum(part.windows for part in asked), sum(part.huge for part in asked), ""
 
 
-def _binfmt_thp(image: Image, page: int, kind: str, aligned: _Aligned) -> _Answer:
-    if kind in (PIE, STATIC_PIE) and _pmd_sized(image, page):
-        return aligned(page, max(page, image.load_alignment))
-    return _honoured(image, page, kind, aligned)
-
-
-def _hugetext(image: Image, page: int, kind: str, aligned: _Aligned) -> _Answer:
-    """Judge as hugetext does, which asks only for congruence; see `_hugetext_alignment`."""
-    return aligned(page, _hugetext_alignment(image, page, kind))
-
-
-def _hugetext_alignment(image: Image, page: int, kind: str) -> int:
-    # load_bias &= HPAGE_PMD_MASK for a program with an interpreter that is as large as a window;
-    # hugetext_get_unmapped_area for libraries.  p_align counts for nothing in Linux 4.19.
-    loads = image.load_segments
-    size = max(s.p_vaddr + s.p_memsz for s in loads) - align_down(min(s.p_vaddr for s in loads), BASE_PAGE)
-    interpreted = any(s.p_type == PT_INTERP for s in image.segments)
-    aligned = kind in (FIXED, LIBRARY) or (interpreted and size >= page)
-    return page if aligned else BASE_PAGE
-
-
-def _hugetext_pad(image: Image, page: int, kind: str, aligned: _Aligned) -> _Answer:
-    alignment = _hugetext_alignment(image, page, kind)
-    windows, huge, reason = aligned(page, alignment)
-    if not image.fixed and alignment % page:
-        return windows, huge, reason
-    for segment in image.text_segments:
-        added, bytes_added = _hugetext_padded(image, segment, page)
-        windows += added
-        huge += bytes_added
-    return windows, huge, "" if windows else "the next segment leaves no room to pad the text"
-
-
-def _hugetext_padded(image: Image, segment: Segment, page: int) -> tuple[int, int]:
-    """Return the window, and the bytes of text, that padding in memory adds to *segment*."""
-    moved = drift(image)
-    start = align_down(segment.p_vaddr, BASE_PAGE) + moved
-    end = align_up(segment.p_vaddr + segment.p_filesz, BASE_PAGE) + moved
-    tail = end % page
-    last = align_up(end, page)
-    taken = any(
-        other is not segment and end - moved <= other.p_vaddr + other.p_memsz and other.p_vaddr < last - moved
-        for other in image.load_segments
-    )
-    congruent = (segment.p_vaddr + moved - segment.p_offset) % page == 0
-    if tail <= _ANOLIS_THRESHOLD or taken or not congruent or align_up(start, page) > end - tail:
-        return 0, 0
-    return 1, min(tail, segment.p_vaddr + segment.p_memsz - (end - tail - moved))
-
-
 def _linux_64k(image: Image, _page: int, _kind: str, aligned: _Aligned) -> _Answer:
     """Judge by runs of contiguous page table entries: with 64 KiB pages a PMD maps 512 MiB, and such a run 2 MiB."""
     if any(s.p_align < _PAGE_64K for s in image.load_segments):
         return 0, 0, "aligned to less than 64 KiB: such a kernel does not load it"
     windows, huge, reason = aligned(_RUN_64K, image.load_alignment)
     return windows, huge, reason
-
-
-def _exec_hugepages(image: Image, page: int, kind: str, _aligned: _Aligned) -> _Answer:
-    """Judge as exec_hugepages does, which copies whole segments into hugetlb pages, tails included."""
-    if kind not in (FIXED, PIE):
-        return 0, 0, "for programs; its document does not speak of libraries and static PIE"
-    if image.load_alignment % page or any((s.p_vaddr - s.p_offset) % page for s in image.load_segments):
-        return 0, 0, "asks for -z max-page-size and -z common-page-size of the huge page"
-    spans = sorted(
-        (align_down(s.p_vaddr, page), align_up(s.p_vaddr + s.p_memsz, page)) for s in image.load_segments if s.p_memsz
-    )
-    if any(after[0] < before[1] for before, after in itertools.pairwise(spans)):
-        return 0, 0, "two segments share a huge page"
-    texts = [s for s in image.text_segments if s.p_memsz]
-    windows = sum(align_up(s.p_vaddr + s.p_memsz, page) - align_down(s.p_vaddr, page) for s in texts) // page
-    return windows, sum(s.p_memsz for s in texts), ""
 
 
 _SYSTEMS = (
@@ -250,24 +174,10 @@ _SYSTEMS = (
         _glibc_thp,
     ),
     _System(
-        "binfmt-thp",
-        "Linux with PMD alignment in binfmt_elf",
-        "patch series v5 of March 2026, align_to_pmd",
-        _binfmt_thp,
-    ),
-    _System(
         "linux-64k",
         "aarch64 Linux with 64 KiB pages, runs of 2 MiB",
         "contpte_set_ptes, arch/arm64/mm/contpte.c (Linux 6.9): 32 entries, aligned in memory and in one folio",
         _linux_64k,
         EM_AARCH64,
     ),
-    _System("hugetext", "Anolis hugetext", "vma_is_hugetext, Alibaba cloud-kernel 4.19 (069fa00f)", _hugetext),
-    _System(
-        "hugetext-pad",
-        "Anolis hugetext_pad_threshold=4096",
-        "Alibaba Cloud Linux, document of hugetext_pad_threshold",
-        _hugetext_pad,
-    ),
-    _System("exec-hugepages", "openEuler exec_hugepages", "Huawei HCE, document of exec_hugepages", _exec_hugepages),
 )

@@ -1,4 +1,4 @@
-"""hugealign-lab as wheel, Debian package and RPM package: installed beside hugealign it is found, without it one line."""
+"""hugealign-lab as wheel, Debian package and RPM package: found where it is installed beside hugealign."""
 
 import os
 import shutil
@@ -24,7 +24,8 @@ def command(launcher: Path) -> tuple[int, str]:
 def wheel(project: Path, directory: Path) -> Path:
     """Build the wheel of a copy of *project*, so that nothing is written into the checkout."""
     source = directory / "source"
-    listed = run("git", "-C", project, "ls-files", "-z", "--cached", "--others", "--exclude-standard", check=True).stdout
+    words = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    listed = run("git", "-C", project, *words, check=True).stdout
     for name in filter(None, listed.split("\0")):
         if (project / name).is_file():
             (source / name).parent.mkdir(parents=True, exist_ok=True)

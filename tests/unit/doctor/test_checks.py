@@ -1,7 +1,4 @@
-"""`hugealign doctor` without a machine: facts in, findings out.
-
-The interfaces of vendor kernels are a made-up tree under tmp_path: no such kernel runs here.
-"""
+"""`hugealign doctor` without a machine: facts in, findings out."""
 
 import dataclasses
 import json
@@ -40,7 +37,6 @@ GOOD = MachineFacts(
     tools={"gcc": "gcc (Debian 12.2.0-14) 12.2.0", "ld": "GNU ld 2.40"},
 )
 NO_FOLIOS = Place("/x", "/mnt", "btrfs", "", 2, 0)
-HUGETEXT = "/sys/kernel/mm/transparent_hugepage/hugetext_enabled"
 
 
 def findings(**changes: Any) -> dict[str, Condition]:
@@ -76,7 +72,6 @@ def test_nothing_in_the_way() -> None:
         ({"modes": {}, "sysfs": False}, "kernel.thp", OK, "built in"),
         ({"config": None}, "kernel.config", UNKNOWN, "no readable kernel configuration"),
         ({"config": {"READ_ONLY_THP_FOR_FS": "y"}}, "kernel.config", OK, "on any file system"),
-        ({"config": {"HUGETEXT": "y"}}, "kernel.config", NOTE, "HUGETEXT=y"),
         ({"modes": {"enabled": "never"}}, "thp.modes", OK, "enabled never"),
         ({"disabled": 1}, "thp.process", OBSTACLE, "PR_SET_THP_DISABLE"),
         ({"disabled": 3}, "thp.process", NOTE, "huge all the same"),
@@ -110,8 +105,6 @@ def test_nothing_in_the_way() -> None:
         ({"variables": {"HUGEALIGN_DISABLE": "yes"}}, "environment.value", OBSTACLE, "not 0 or 1"),
         ({"variables": {"HUGEALIGN_DISABLE": "1"}}, "environment.disabled", OBSTACLE, "without hugealign"),
         ({"variables": {"HUGEALIGN_ONLY": "a:b"}}, "environment.set", NOTE, "HUGEALIGN_ONLY=a:b"),
-        ({"vendor": {HUGETEXT: "0"}}, "vendor.hugetext", NOTE, "leaves file text alone"),
-        ({"vendor": {HUGETEXT: "3"}}, "vendor.hugetext", OK, "makes file text huge"),
     ],
 )
 def test_finding(changes: dict[str, Any], name: str, status: str, words: str) -> None:
@@ -129,7 +122,6 @@ def test_finding(changes: dict[str, Any], name: str, status: str, words: str) ->
         ({"places": (NO_FOLIOS,), "no_mounts": None}, "hugealign run --how=copy -- COMMAND"),
         ({"places": (dataclasses.replace(NO_FOLIOS, huge=1),)}, "compact_memory"),
         ({"places": (NO_FOLIOS,), "free_blocks": 0}, "compact_memory"),
-        ({"places": (NO_FOLIOS,), "vendor": {HUGETEXT: "2"}}, f"echo 1 | sudo tee {HUGETEXT}"),
         (
             {"places": (Place("/a", "/a b", "tmpfs", "", 2, 0),)},
             "sudo mount -o remount,huge=always '/a b'",
@@ -157,7 +149,6 @@ def test_hostile_text_is_escaped() -> None:
         tunable=evil,
         musl=evil,
         perf=Perf(evil, 1, False, evil),
-        vendor={HUGETEXT: evil},
         modes={"enabled": evil},
         release=evil,
     )
@@ -197,46 +188,12 @@ def test_the_list_of_variables_is_complete() -> None:
     assert read == set(settings.VARIABLES)
 
 
-def vendor_tree(root: Path, files: dict[str, str]) -> str:
+def made_tree(root: Path, files: dict[str, str]) -> str:
     for path, text in files.items():
         place = root / path.lstrip("/")
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text)
     return str(root)
-
-
-def test_anolis(tmp_path: Path) -> None:
-    thp = "/sys/kernel/mm/transparent_hugepage"
-    root = vendor_tree(
-        tmp_path,
-        {
-            f"{thp}/hugetext_enabled": "0\n",
-            f"{thp}/hugetext_pad_threshold": "4096\n",
-            f"{thp}/khugepaged/max_nr_hugetext": "512\n",
-            f"{thp}/enabled": "always [madvise] never\n",
-            "/proc/cmdline": "quiet hugetext=0 root=/dev/sda1\n",
-            f"/boot/config-{os.uname().release}": "CONFIG_HUGETEXT=y\n# CONFIG_X is not set\n",
-        },
-    )
-    facts = probes.look([], root)
-    found = {f.id: f for f in checks.check(facts)}
-    assert facts.thp.modes["enabled"] == "madvise"
-    assert facts.thp.boot == "hugetext=0"
-    assert found["vendor.hugetext"].mend == f"echo 1 | sudo tee {HUGETEXT}"
-    assert "4096: unnecessary" in found["vendor.pad_threshold"].message
-    assert "512" in found["vendor.max_nr_hugetext"].message
-    assert "HUGETEXT=y" in found["kernel.config"].message
-
-
-def test_openeuler(tmp_path: Path) -> None:
-    root = vendor_tree(
-        tmp_path,
-        {"/sys/kernel/mm/exec_hugepages/enabled": "0\n", "/proc/sys/fs/exec-use-hugetlb": "0\n", "/proc/self/x": ""},
-    )
-    found = {f.id: f for f in checks.check(probes.look([], root))}
-    assert found["vendor.exec_hugepages"].mend == "echo 1 | sudo tee /sys/kernel/mm/exec_hugepages/enabled"
-    assert found["vendor.exec_use_hugetlb"].mend == "sudo sysctl fs.exec-use-hugetlb=1"
-    assert not {f for f in findings() if f.startswith("vendor.")}
 
 
 @pytest.mark.parametrize(
@@ -281,7 +238,7 @@ def test_what_perf_says(said: str, counts: bool | None, first: str) -> None:
 
 
 def test_damaged_configuration(tmp_path: Path) -> None:
-    vendor_tree(tmp_path, {"/proc/config.gz": "not gzip", "/boot/config-1.2": "CONFIG_A=y\n"})
+    made_tree(tmp_path, {"/proc/config.gz": "not gzip", "/boot/config-1.2": "CONFIG_A=y\n"})
     assert probes.kernel_config(str(tmp_path), "1.2") == ({"A": "y"}, "/boot/config-1.2")
     assert probes.kernel_config(str(tmp_path), "3.4") == (None, "")
 

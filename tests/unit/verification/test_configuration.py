@@ -106,7 +106,10 @@ def test_an_exception_accepts_its_rules_and_no_others(tmp_path: Path) -> None:
         ('[verify]\nallow-empty = "yes"\n', " verify.allow-empty: not true or false"),
         ("verify = 1\n", " verify: not a table"),
         ("[verify]\nexceptions = 1\n", " verify.exceptions: not a list of tables"),
-        (EXCEPTION.format("a") + EXCEPTION.format("b").replace("reason", "why"), " verify.exceptions[2]: why: no such key"),
+        (
+            EXCEPTION.format("a") + EXCEPTION.format("b").replace("reason", "why"),
+            " verify.exceptions[2]: why: no such key",
+        ),
         (
             '[[verify.exceptions]]\nfiles = ["a"]\nignore = ["HA001"]\n',
             " verify.exceptions[1]: an exception needs reason, a string",
