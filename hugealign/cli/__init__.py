@@ -34,7 +34,6 @@ COMMANDS = {
     "advise": "would a command or a process gain from huge text?",
     "adapt": "make the hottest code of a running process huge, JIT included, within a budget",
     "warm": "bring a file's text into the page cache in huge folios",
-    "cool": "bring a file's text back into small pages, to compare",
     "run": "make a command's text huge, in the best way this machine has, then run it",
     "stage": "huge copies of files for services, where the file system keeps no huge pages",
     "oci-hook": "a hook for container engines: run an image's programs from huge copies",

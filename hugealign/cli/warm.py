@@ -7,7 +7,7 @@ import sys
 
 from hugealign.cli import messages, output
 from hugealign.cli.arguments import count, seconds, window_size
-from hugealign.errors import HugealignError
+from hugealign.errors import HugealignError, UsageError
 from hugealign.progress import Progress
 from hugealign.units import printable
 
@@ -49,7 +49,12 @@ processes keep the old file.  It replaces the named files, not their libraries.
 runs every ten seconds or so.  It does not help before 5.14, where khugepaged
 looks only at the text of running programs: see hugealign run.
 
-exit status: 0 all windows huge; 1 fewer; 2 wrong usage; 3 could not look.
+--undo brings the text back into small pages, so that you can compare the two
+without a rebuild: a process that starts afterwards has its text in 4 KiB pages.
+Pages that a process maps stay as they are, and so do those of tmpfs.
+
+exit status: 0 all windows huge; 1 fewer; 2 wrong usage; 3 could not look.  With
+--undo: 0 no window huge; 1 some still are.
 """
 
 
@@ -64,6 +69,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--check", action="store_true", help="only measure; evict and read nothing")
     how.add_argument("--replace", action="store_true", help="replace a file in use by a warm copy")
+    how.add_argument("--undo", action="store_true", help="bring the text back into small pages")
     parser.add_argument(
         "--wait",
         metavar="SECONDS",
@@ -79,6 +85,8 @@ def run(args: argparse.Namespace) -> int:
     from hugealign.pagecache import report
     from hugealign.pagecache.text import WarmOptions, warm
 
+    if args.undo:
+        return _undo(args)
     page_size = window_size(args.page_size)
     wait = args.wait or 0.0
     options = WarmOptions(page_size, args.windows, args.all_text, args.check, args.replace, wait, args.rodata)
@@ -116,6 +124,30 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(json.dumps(report.document(texts, libraries, list(missing), errors, page_size), indent=1))
     statuses.update({3} if missing else ())
+    return 1 if 1 in statuses else max(statuses)
+
+
+def _undo(args: argparse.Namespace) -> int:
+    """Bring ``args.files`` back into small pages, print a line for each and return the exit status."""
+    from hugealign.pagecache import report
+    from hugealign.pagecache.text import cool
+
+    if args.libs or args.all_text or args.windows is not None or args.wait is not None or args.format == "json":
+        raise UsageError("warm: --undo cannot be combined with options other than --rodata")
+    statuses = set()
+    for path in args.files:
+        try:
+            with Progress(printable(path)) as progress:
+                done = cool(path, progress, rodata=args.rodata)
+        except HugealignError as error:
+            messages.error(f"{printable(path)}: {error}")
+            statuses.add(error.exit_status)
+            continue
+        except KeyboardInterrupt:
+            print("hugealign: interrupted", file=sys.stderr)
+            return 130
+        output.show(report.lines(done))
+        statuses.add(int(done.huge > 0 or (done.rodata is not None and done.rodata.huge > 0)))
     return 1 if 1 in statuses else max(statuses)
 
 

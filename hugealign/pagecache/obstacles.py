@@ -72,7 +72,7 @@ def to_small(fd: int, path: str) -> Obstacle:
     info = os.fstat(fd)
     system = kernel.file_system_of(fd)
     if user := user_of(info, path):
-        return Obstacle("in-use", f"in use by process {user}", f"stop it, then: hugealign cool {_quoted(path)}")
+        return Obstacle("in-use", f"in use by process {user}", f"stop it, then: hugealign warm --undo {_quoted(path)}")
     if system in _IN_MEMORY:
         return Obstacle("file-system", f"{system} keeps its pages as they are", "copy it to another file system")
     return Obstacle("held", _HELD, "look for it as root")

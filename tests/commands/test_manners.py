@@ -110,7 +110,7 @@ def test_an_output_that_may_only_be_written_is_replaced(tmp_path: Path) -> None:
 def test_a_name_that_the_locale_lacks_is_escaped(tmp_path: Path) -> None:
     program = tmp_path / "\u65e5"
     shutil.copy2("/bin/true", program)
-    for words in (["cool", program], ["fix", "--report", program], ["warm", "--check", program]):
+    for words in (["warm", "--undo", program], ["fix", "--report", program], ["warm", "--check", program]):
         done = run(sys.executable, "-m", "hugealign", *words, PYTHONPATH=str(ROOT), PYTHONIOENCODING="ascii")
         assert "Traceback" not in done.stderr
         assert done.returncode in (0, 1)

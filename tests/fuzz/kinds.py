@@ -146,7 +146,7 @@ _OF_ELF = (
     ("warm", "--check", "@"),
     ("warm", "--check", "--libs", "--rodata", "@"),
     ("warm", "--check", "--rodata", "--format=json", "--page-size=64K", "@"),
-    ("cool", "--rodata", "@"),
+    ("warm", "--undo", "--rodata", "@"),
     ("order", "folded", "-b", "@"),
     ("order", "folded", "-b", "@", "--force", "--cpu=skylake", "-o", OUT),
     ("map", "@", "--profile", "folded", "--force", "--itlb-2m=2"),

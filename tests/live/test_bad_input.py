@@ -1,4 +1,4 @@
-"""What `warm` and `cool` do where things are wrong: a clear line each, and no file changed."""
+"""What `warm` and `warm --undo` do where things are wrong: a clear line each, and no file changed."""
 
 import contextlib
 import os
@@ -26,8 +26,8 @@ def cold(programs: Programs, request: pytest.FixtureRequest) -> Iterator[Path]:
     path.unlink()
 
 
-@pytest.mark.parametrize("command", ["warm", "cool"])
-def test_files_of_the_kernel(command: str) -> None:
+@pytest.mark.parametrize("command", [("warm",), ("warm", "--undo")])
+def test_files_of_the_kernel(command: tuple[str, ...]) -> None:
     cases = {
         "/proc/self/maps": "the file is empty",  # its length is not known before it is read
         "/sys/kernel/mm/transparent_hugepage/enabled": "not an ELF file",
@@ -36,7 +36,7 @@ def test_files_of_the_kernel(command: str) -> None:
         "/proc/self/mem": "the file is empty",
     }
     for path, message in cases.items():
-        done = hugealign(command, path)
+        done = hugealign(*command, path)
         assert (done.returncode, done.stdout) == (3, "")
         assert done.stderr == f"hugealign: error: {path}: {message}\n"
 
@@ -50,7 +50,7 @@ def test_file_that_cannot_be_mapped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [("warm",), ("warm", "--check"), ("warm", "--libs"), ("warm", "--replace"), ("cool",)]
+    "command", [("warm",), ("warm", "--check"), ("warm", "--libs"), ("warm", "--replace"), ("warm", "--undo")]
 )
 def test_sparse_file_of_ten_gigabytes(tmp_path: Path, command: tuple[str, ...]) -> None:
     path = tmp_path / "sparse"
@@ -150,7 +150,7 @@ def test_control_group_that_may_not_use_as_much(group: Path, large: Path) -> Non
 
 def test_control_group_that_is_too_small_for_all(group: Path, large: Path) -> None:
     for limit in range(42, 35, -1):
-        hugealign("cool", large)
+        hugealign("warm", "--undo", large)
         fd = os.open(large, os.O_RDONLY)
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
         os.close(fd)
@@ -188,7 +188,7 @@ def test_signals_in_the_middle(cold: Path) -> None:
     content, before = cold.read_bytes(), cold.stat()
     done = interrupted(cold, signal.SIGINT, "warm")
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "hugealign: interrupted\n")
-    assert hugealign("cool", cold).returncode == 0
+    assert hugealign("warm", "--undo", cold).returncode == 0
     done = interrupted(cold, signal.SIGTERM, "warm")
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGTERM, "", "")
     with running(cold, "5"):
@@ -213,11 +213,11 @@ def shrink(real):
     return wrapper
 for module, name in ((pagecache, "touch"), (warming, "touch"), (warming, "measure")):
     setattr(module, name, shrink(getattr(module, name)))
-sys.exit(cli.main([sys.argv[1], {str(cold)!r}]))
+sys.exit(cli.main([*sys.argv[1:], {str(cold)!r}]))
 """
-    for command in ("warm", "cool"):
+    for command in (("warm",), ("warm", "--undo")):
         done = subprocess.run(
-            [sys.executable, "-c", code, command], check=False, capture_output=True, text=True, cwd=ROOT
+            [sys.executable, "-c", code, *command], check=False, capture_output=True, text=True, cwd=ROOT
         )
         assert done.returncode in (0, 1, 3)  # a SIGBUS would be -7
         assert "Traceback" not in done.stderr
@@ -306,7 +306,7 @@ progress._INTERVAL = 0
 sys.exit(cli.main(["warm", {str(cold)!r}]))
 """
     for patience, terminal in ((0, True), (0, False), (1, True)):
-        assert hugealign("cool", cold).returncode == 0
+        assert hugealign("warm", "--undo", cold).returncode == 0
         ours, theirs = pty.openpty()
         words = [sys.executable, "-c", code, str(patience)]
         with subprocess.Popen(

@@ -96,14 +96,14 @@ def test_warmed_only_when_asked_for(cold: Path) -> None:
 
 def test_cooled_when_asked_for(cold: Path) -> None:
     assert hugealign("warm", "--rodata", cold).returncode == 0
-    done = hugealign("cool", cold)
+    done = hugealign("warm", "--undo", cold)
     assert (done.returncode, done.stdout) == (0, f"{cold}: 0 of {TEXT} windows huge (0 B)\n")
     with running([cold, "wait"]) as child:
         assert mapped(child.pid, cold) == {"r--p": DATA * WINDOW >> 10, "r-xp": 0, "rw-p": 0}
-        used = hugealign("cool", "--rodata", cold)
+        used = hugealign("warm", "--undo", "--rodata", cold)
         assert used.returncode == 1  # what a process maps stays
         assert f"  read-only data: {DATA} of {DATA} windows huge" in used.stdout
-    done = hugealign("cool", "--rodata", cold)
+    done = hugealign("warm", "--undo", "--rodata", cold)
     assert done.returncode == 0
     assert f"  read-only data: 0 of {DATA} windows huge (0 B)" in done.stdout
     with running([cold, "wait"]) as child:

@@ -50,7 +50,7 @@ function _shtab_hugealign_using
   test "$_shtab_hugealign_cmdpath" = "$argv"
 end
 
-set -g _shtab_hugealign_commands verify ps top advise adapt warm cool run stage oci-hook adopt order profile 'profile reduce' 'profile merge' map fix build plugin 'plugin build' 'plugin path' 'plugin list' path doctor explain help
+set -g _shtab_hugealign_commands verify ps top advise adapt warm run stage oci-hook adopt order profile 'profile reduce' 'profile merge' map fix build plugin 'plugin build' 'plugin path' 'plugin list' path doctor explain help
 set -g _shtab_hugealign_opts_with_value --after --baseline --binary --cap --cc --color --config --cpu --debuginfo --drift --emit --fail-on --file --format --frequency --how --ignore --interval --itlb-2m --jobs --level --max --max-unpacked --median --min-coverage --min-text --old-binary --order --output --owner --pad-threshold --page-size --page-size= --pid --png --profile --profile= --rate --reserve --seconds --segments --select --store --svg --threshold --type --wait --watch --weight --windows -b -j -o -p
 
 complete -c hugealign -e
@@ -140,15 +140,12 @@ complete -c hugealign -n '_shtab_hugealign_using warm' -l all-text -d 'also wind
 complete -c hugealign -n '_shtab_hugealign_using warm' -l rodata -d 'also whole windows of read-only data'
 complete -c hugealign -n '_shtab_hugealign_using warm' -l check -d 'only measure; evict and read nothing'
 complete -c hugealign -n '_shtab_hugealign_using warm' -l replace -d 'replace a file in use by a warm copy'
+complete -c hugealign -n '_shtab_hugealign_using warm' -l undo -d 'bring the text back into small pages'
 complete -c hugealign -n '_shtab_hugealign_using warm' -l wait -x -d 'wait up to SECONDS for khugepaged, where only it can make text huge'
 complete -c hugealign -n '_shtab_hugealign_using warm' -l page-size -x -d 'window size (default: the kernel'"'"'s huge page)'
 complete -c hugealign -n '_shtab_hugealign_using warm' -l format -xka "text json" -d 'json: schema hugealign.warm/1'
 complete -c hugealign -n '_shtab_hugealign_using warm' -l json -d 'the same as --format json'
 complete -c hugealign -n '_shtab_hugealign_using warm; and test $_shtab_hugealign_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'an executable or a shared library'
-complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a cool -d 'bring a file'"'"'s text back into small pages, to compare'
-complete -c hugealign -n '_shtab_hugealign_using cool' -s h -l help -d 'show this help message and exit'
-complete -c hugealign -n '_shtab_hugealign_using cool' -l rodata -d 'also whole windows of read-only data'
-complete -c hugealign -n '_shtab_hugealign_using cool; and test $_shtab_hugealign_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'an executable or a shared library'
 complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a run -d 'make a command'"'"'s text huge, in the best way this machine has, then run it'
 complete -c hugealign -n '_shtab_hugealign_using run' -s h -l help -d 'show this help message and exit'
 complete -c hugealign -n '_shtab_hugealign_using run' -s v -l verbose -d 'say on stderr how much of each file is huge'
@@ -287,4 +284,4 @@ complete -c hugealign -n '_shtab_hugealign_using explain' -s h -l help -d 'show 
 complete -c hugealign -n '_shtab_hugealign_using explain; and test $_shtab_hugealign_npos -ge 0' -ka "HA001 HA002 HA003 HA004 HA005 HA006 HA007 HA008 HA009 HA010 HA011 HA012 HA013 HA014 HA015 HA016 HA017 HA018 HA019 HA020 HA021 HA022 HA023 HA024 HA025 HA026" -d 'the rule'"'"'s id; without one, all are listed'
 complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a help -d 'print the options of a command'
 complete -c hugealign -n '_shtab_hugealign_using help' -s h -l help -d 'show this help message and exit'
-complete -c hugealign -n '_shtab_hugealign_using help; and test $_shtab_hugealign_npos -eq 0' -ka "verify ps top advise adapt warm cool run stage oci-hook adopt order profile map fix build plugin path doctor explain help" -d 'without one, all commands are listed'
+complete -c hugealign -n '_shtab_hugealign_using help; and test $_shtab_hugealign_npos -eq 0' -ka "verify ps top advise adapt warm run stage oci-hook adopt order profile map fix build plugin path doctor explain help" -d 'without one, all commands are listed'

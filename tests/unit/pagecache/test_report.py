@@ -1,4 +1,4 @@
-"""What `warm` and `cool` say of a file: pure functions."""
+"""What `warm` says of a file: pure functions."""
 
 import json
 import re

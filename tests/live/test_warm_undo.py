@@ -1,4 +1,4 @@
-"""``hugealign cool``: a later process has its text in small pages again."""
+"""``hugealign warm --undo``: a later process has its text in small pages again."""
 
 import contextlib
 import os
@@ -26,7 +26,7 @@ def warmed(programs: Programs, request: pytest.FixtureRequest) -> Path:
 def test_and_warm_again(warmed: Path) -> None:
     content, times = warmed.read_bytes(), warmed.stat()
     for _ in range(2):
-        done = hugealign("cool", warmed)
+        done = hugealign("warm", "--undo", warmed)
         assert (done.returncode, done.stdout, done.stderr) == (0, f"{warmed}: 0 of 3 windows huge (0 B)\n", "")
         with running(warmed, "5") as child:
             assert huge_kib(child.pid, warmed) == 0
@@ -41,7 +41,7 @@ def test_what_is_read_back_is_in_memory(warmed: Path) -> None:
     # Otherwise the next process would read it, in whatever pages the kernel likes.
     cached: list[int] = []
     while len(cached) < 3 and WINDOWS * WINDOW // 4096 not in cached:  # short of memory, the kernel takes some back
-        done = hugealign("cool", warmed)
+        done = hugealign("warm", "--undo", warmed)
         assert done.returncode == 0
         fd = os.open(warmed, os.O_RDONLY)
         state = pagecache.cache_state(fd, WINDOW, WINDOWS * WINDOW)
@@ -54,21 +54,21 @@ def test_what_is_read_back_is_in_memory(warmed: Path) -> None:
 
 def test_file_in_use_stays_huge_and_names_the_process(warmed: Path) -> None:
     with running(warmed, "5") as child:
-        done = hugealign("cool", warmed)
+        done = hugealign("warm", "--undo", warmed)
         assert done.returncode == 1
         name = f"{child.pid} ({warmed.name[:15]})"
         assert done.stdout.splitlines() == [
             f"{warmed}: 3 of 3 windows huge (6.0 MiB)",
-            f"  in use by process {name}; stop it, then: hugealign cool {warmed}",
+            f"  in use by process {name}; stop it, then: hugealign warm --undo {warmed}",
         ]
         assert huge_kib(child.pid, warmed) == ALL
-    assert hugealign("cool", warmed).returncode == 0
+    assert hugealign("warm", "--undo", warmed).returncode == 0
 
 
 def test_windows_with_only_some_text(programs: Programs) -> None:
     assert hugealign("warm", "--all-text", programs.plain).returncode == 0
     assert hugealign("warm", "--all-text", "--check", programs.plain).returncode == 0
-    assert hugealign("cool", programs.plain).returncode == 0
+    assert hugealign("warm", "--undo", programs.plain).returncode == 0
     assert hugealign("warm", "--all-text", "--check", programs.plain).returncode == 1
 
 
@@ -82,7 +82,7 @@ def test_tmpfs_keeps_its_pages(programs: Programs) -> None:
             pytest.skip("this kernel does not collapse pages of tmpfs")
         # The kernel does not collapse pages that another processor is still looking at.
         assert any(hugealign("warm", path).returncode == 0 for _ in range(3))
-        done = hugealign("cool", path)
+        done = hugealign("warm", "--undo", path)
         assert done.returncode == 1
         assert "tmpfs keeps its pages as they are; copy it to another file system" in done.stdout
     finally:
@@ -96,8 +96,8 @@ def test_what_is_no_program(tmp_path: Path, built: Programs) -> None:
         (tmp_path / "no", "No such file"),
         (Path("/etc/passwd"), "not an ELF"),
     ):
-        done = hugealign("cool", path, built.plain)
+        done = hugealign("warm", "--undo", path, built.plain)
         assert done.returncode == 3
         assert message in done.stderr
         assert str(built.plain) in done.stdout
-    assert hugealign("cool").returncode == 2
+    assert hugealign("warm", "--undo").returncode == 2
