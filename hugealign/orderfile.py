@@ -103,6 +103,17 @@ def _lines(order: OrderFile) -> Iterator[str]:
             yield f"{_name(alias)}\tof={_name(entry.name)}{kind}"
 
 
+def is_order(path: str) -> bool:
+    """Return whether the regular file at *path* begins as an order file does; False if it cannot be read."""
+    try:
+        if not os.path.isfile(path):
+            return False  # reading would take something out of a pipe
+        with open(path, "rb", opener=_open) as stream:
+            return stream.read(len(MAGIC)) == MAGIC.encode()
+    except OSError:
+        return False
+
+
 def load(path: str, *, plain: bool = False) -> OrderFile:
     """Return the content of the order file at *path*.  Raises HugealignError, which names the file.
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 #: command -> one line for ``--help``; the module of the same name in this package does the work.
 COMMANDS = {
     "verify": "check files: is all of the text in whole huge-page windows?",
+    "diff": "compare an old and a new program, package, directory or order",
     "ps": "is the text of a running process on huge pages?",
     "top": "which processes would gain from huge text, and what to do about each?",
     "advise": "would a command or a process gain from huge text?",
@@ -99,8 +100,6 @@ def command_parser(name: str) -> "argparse.ArgumentParser":
     """Return the parser of the command *name*.  Raises NotInstalledError for one of hugealign-lab's without it."""
     import argparse
 
-    from hugealign.cli.arguments import add_json
-
     summary = (COMMANDS | LABORATORY)[name]
     description = summary[0].upper() + summary[1:].rstrip("?") + ("?" if summary.endswith("?") else ".")
     module = _module(name)
@@ -112,7 +111,6 @@ def command_parser(name: str) -> "argparse.ArgumentParser":
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     module.configure(made)
-    add_json(made)
     return made
 
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from hugealign.cli import messages, output
-from hugealign.cli.arguments import count, interval
+from hugealign.cli.arguments import add_format, count, interval
 from hugealign.errors import UsageError
 from hugealign.live import adapt_report as report
 from hugealign.live.adapt import RATE, SECONDS, Adapted, AdaptOptions, adapt, keep_adapting, undo
@@ -60,7 +60,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--rate", metavar="N", type=count, default=int(RATE), help="change at most N windows per second (default: 8)")
     add("--undo", action="store_true", help="split the huge windows of code without a file")
     add("-v", "--verbose", action="store_true", help="list all windows that are hot or huge")
-    add("--format", choices=("text", "json"), default="text", help=f"json: schema {report.SCHEMA}; one line per round")
+    add_format(add, f"json: schema {report.SCHEMA}; one line per round")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ import json
 import shutil
 
 from hugealign.cli import output
-from hugealign.cli.arguments import SplitParser, count, interval
+from hugealign.cli.arguments import SplitParser, add_format, count, interval
 from hugealign.errors import HugealignError, UsageError
 from hugealign.live import advise_report as report
 from hugealign.live.advise import FREQUENCY, SECONDS, AdviseOptions, advise, advise_process
@@ -46,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--frequency", metavar="HZ", type=count, default=FREQUENCY, help="samples per second (default: %(default)s)")
     add("--cpu", metavar="NAME", help="judge for this processor (default: this machine's)")
     add("-v", "--verbose", action="store_true", help="say what the answer rests on")
-    add("--format", choices=("text", "json"), default="text", help=f"json: schema {report.SCHEMA}")
+    add_format(add, f"json: schema {report.SCHEMA}")
     add("-o", "--output", metavar="FILE", help="write the report to FILE, whole or not at all; - is stdout")
 
 

@@ -13,35 +13,40 @@ _SECONDS_LIMIT = 10**6
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
 
-class SplitParser(argparse.ArgumentParser):
+class StrictParser(argparse.ArgumentParser):
+    """A parser that refuses ``--`` as the value of an option."""
+
+    def parse_known_args(self, args: "Any" = None, namespace: "Any" = None) -> "Any":
+        """Parse *args*.  Before Python 3.13, argparse takes such a value for the end of the options, and loses it."""
+        words = list(args)
+        for word in words[: words.index("--") if "--" in words else None]:
+            if word[:1] == "-" and word[2:].endswith("--"):
+                self.error(f"{printable(word)}: an option cannot have -- as its value")
+        return super().parse_known_args(words, namespace)
+
+
+class SplitParser(StrictParser):
     """A parser that ignores the words after ``--``; they become ``namespace.after``, None without ``--``."""
 
     def parse_known_args(self, args: "Any" = None, namespace: "Any" = None) -> "Any":
         """Parse the words before ``--``."""
         words = list(args)
         end = words.index("--") if "--" in words else len(words)
-        for word in words[:end]:
-            if word[:1] == "-" and word[2:].endswith("--"):
-                # Before Python 3.13, argparse would take it as the end of the options, and return an empty list.
-                self.error(f"{printable(word)}: an option cannot have -- as its value")
         namespace, rest = super().parse_known_args(words[:end], namespace)
         namespace.after = words[end + 1 :] if end < len(words) else None
         return namespace, rest
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """Give *parser* ``--json``, short for ``--format json``, if it has that format."""
-    for group in parser._action_groups:  # noqa: SLF001 - argparse offers no other access to the options it has
-        for action in group._group_actions:  # noqa: SLF001
-            if "--format" in action.option_strings and "json" in (action.choices or ()):
-                group.add_argument(
-                    "--json", action="store_const", dest="format", const="json", help="the same as --format json"
-                )
-                return
+def add_format(
+    add: "Callable[..., Any]", summary: str, forms: "Sequence[str]" = ("text", "json"), default: str | None = "text"
+) -> None:
+    """Add ``--format`` with these *forms*, and ``--json``, by calling *add*."""
+    add("--format", choices=forms, default=default, help=summary)
+    add("--json", action="store_const", dest="format", const="json", help="the same as --format json")
 
 
 def add_page_size(add: "Callable[..., Any]") -> None:

@@ -4,6 +4,8 @@ import argparse
 import os
 import sys
 
+from hugealign.cli.arguments import add_format
+
 EPILOG = """\
 To find out whether a file system keeps files in huge folios, doctor writes an
 unnamed file of two windows, which is gone afterwards.  It writes nothing else,
@@ -22,9 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "paths", nargs="*", metavar="PATH", help="where programs will run from (default: the current directory)"
     )
-    parser.add_argument(
-        "--format", choices=("text", "json"), default="text", help="json: schema hugealign.doctor/1 (default: text)"
-    )
+    add_format(parser.add_argument, "json: schema hugealign.doctor/1 (default: text)")
 
 
 def run(args: argparse.Namespace) -> int:

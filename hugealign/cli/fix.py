@@ -5,7 +5,7 @@ import json
 import sys
 
 from hugealign.cli import messages, output
-from hugealign.cli.arguments import add_page_size
+from hugealign.cli.arguments import add_format, add_page_size
 from hugealign.errors import HugealignError, UsageError
 from hugealign.progress import Progress
 from hugealign.units import parse_page_size, printable
@@ -62,12 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="what to make whole: text, or also windows of read-only data (default: text)",
     )
     add_page_size(parser.add_argument)
-    parser.add_argument(
-        "--format",
-        choices=("text", "json"),
-        default="text",
-        help="json: schema hugealign.fix/1, with --report hugealign.fix-report/1",
-    )
+    add_format(parser.add_argument, "json: schema hugealign.fix/1, with --report hugealign.fix-report/1")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,6 +5,7 @@ import gc
 import sys
 
 from hugealign.cli import messages, profiled
+from hugealign.cli.arguments import add_format
 from hugealign.errors import UsageError
 from hugealign.units import parse_page_size
 
@@ -38,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--order", metavar="ORDER", help="an order file; default: make the order from the profile")
     add("--svg", metavar="OUT", help="write a picture to OUT; - is stdout")
     add("--png", metavar="OUT", help="write a picture to OUT; - is stdout")
-    add("--format", choices=("text", "json"), help="print this; default: text, nothing with --svg or --png")
+    add_format(add, "print this; default: text, nothing with --svg or --png", default=None)
     profiled.configure(parser)
 
 

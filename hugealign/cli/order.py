@@ -5,7 +5,7 @@ import gc
 import sys
 
 from hugealign.cli import messages, profiled
-from hugealign.cli.arguments import percentage
+from hugealign.cli.arguments import add_format
 from hugealign.errors import UsageError
 from hugealign.units import parse_page_size, printable, without_commands
 
@@ -15,17 +15,13 @@ if TYPE_CHECKING:
 
 USAGE = (
     "hugealign order [OPTION]... PROFILE... [-b EXE] [-o FILE]\n"
-    "       hugealign order [OPTION]... PROFILE... --old-binary OLD -b NEW [-o FILE]\n"
-    "       hugealign order --diff OLD NEW\n"
-    "       hugealign order --drift ORDER PROFILE... -b EXE [--threshold P]"
+    "       hugealign order [OPTION]... PROFILE... --old-binary OLD -b NEW [-o FILE]"
 )
 EPILOG = """\
 examples:
   perf record -e cpu-clock:u -F 999 -g -o perf.data -- ./server
   hugealign order perf.data -b ./server -o server.order
   hugealign order --cpu skylake a.fdata b.fdata -b ./server
-  hugealign order --diff old.order server.order
-  hugealign order --drift server.order all.counts -b ./server --threshold 5%
 
 A profile may be: perf.data, perf script's text, BOLT fdata, YAML and
 pre-aggregated, folded stacks, callgrind, gprof (gmon.out or its text), AutoFDO
@@ -44,13 +40,9 @@ another build of the same program.  `order` finds functions by name, and with
 --blocks their blocks by their code, so a profile outlives changes of the
 sources.
 
-With --drift, the report says what share of the heat the leading windows of
-ORDER still hold, and what share those of a new order would.
-
-exit status: 0 order made (--diff: no difference; --drift: still good); 1 no
-order written, because less than half of the samples are of EXE, or there are
-too few for small pages (--diff: they differ; --drift: out of date); 2 wrong
-usage; 3 could not read.
+exit status: 0 order made; 1 no order written, because less than half of the
+samples are of EXE, or there are too few for small pages; 2 wrong usage; 3 could
+not read.
 """
 
 
@@ -73,40 +65,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="order",
         help="format of FILE: hugealign's own, lld's --symbol-ordering-file, names alone, JSON (default: order)",
     )
-    add("--format", choices=("text", "json"), default="text", help="format of the report (default: text)")
+    add_format(add, "format of the report (default: text)")
     add(
         "--blocks",
         action="store_true",
         help="split functions into hot and cold blocks; EXE needs clang's map of basic blocks",
     )
-    add("--diff", action="store_true", help="compare two order files")
-    add("--drift", metavar="ORDER", help="check how well this order still fits the profiles")
-    add(
-        "--threshold",
-        type=percentage,
-        metavar="P",
-        help="--drift: out of date if the windows of a new order would hold over P %% more of all heat (default: 5)",
-    )
     profiled.configure(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Make the order or the comparison, print the report and return the exit status."""
+    """Make the order, print the report and return the exit status."""
     gc.disable()  # a million small objects and no cycles: the search for cycles takes a fourth of the time
-    if args.threshold is not None and args.drift is None:
-        raise UsageError("order: --threshold belongs to --drift")
-    if args.old_binary is not None and (args.diff or args.drift is not None or not args.binary):
-        raise UsageError("order: --old-binary needs -b, the build to make an order for, and neither --diff nor --drift")
+    if args.old_binary is not None and not args.binary:
+        raise UsageError("order: --old-binary needs -b, the build to make an order for")
     if args.old_binary == "":
         raise UsageError("order: --old-binary: no file")
-    if args.diff:
-        return _diff(args)
-    if args.drift is not None:
-        return _drift(args)
     if not args.profiles:
         raise UsageError("order: no profile; example: hugealign order perf.data -b ./server")
     if not args.binary:
-        args.binary = _only_program(args.profiles)
+        args.binary = profiled.only_program("order", args.profiles)
     _keep_inputs(args)
     return _from_profiles(args)
 
@@ -115,20 +93,6 @@ def _keep_inputs(args: argparse.Namespace) -> None:
     from hugealign.cli import output
 
     output.keep_apart({"-o": args.output}, [*args.profiles, args.binary, args.old_binary])
-
-
-def _only_program(profiles: list[str]) -> str:
-    """Return the program that *profiles* name, and say so.  Raises UsageError unless there is exactly one."""
-    from hugealign.profile.programs import programs
-
-    found = programs(profiles)
-    if len(found) != 1:
-        known = f": {', '.join(map(printable, found[:3]))}{' ...' if len(found) > 3 else ''}" if found else ""
-        example = printable(found[0]) if found else "./server"
-        raise UsageError(f"order: which program ran{known}? give it with -b, as in: -b {example}")
-    told = f"using {printable(found[0])}, the only program in the profile; use -b to choose another"
-    print(f"hugealign: order: {told}", file=sys.stderr)
-    return found[0]
 
 
 def _from_profiles(args: argparse.Namespace) -> int:
@@ -175,46 +139,3 @@ def finish(made: "Order", args: argparse.Namespace) -> int:
     else:
         output.write(text, None, utf8=json)
     return 0
-
-
-def _diff(args: argparse.Namespace) -> int:
-    from hugealign.cli import output
-    from hugealign.orderfile import load
-    from hugealign.ordering import diff
-
-    if len(args.profiles) != 2:
-        raise UsageError("order --diff: two order files are needed: OLD NEW")
-    if args.binary or args.output:
-        raise UsageError("order --diff: takes no -b and no -o; the report is on standard output")
-    if args.blocks or args.drift:
-        raise UsageError("order --diff: takes no --blocks and no --drift")
-    difference = diff.compare(*map(load, args.profiles))
-    output.write((diff.to_json if args.format == "json" else diff.text)(difference), None, utf8=args.format == "json")
-    return 0 if difference.same else 1
-
-
-def _drift(args: argparse.Namespace) -> int:
-    from hugealign.cli import output
-    from hugealign.ordering import drift
-
-    if not args.profiles:
-        raise UsageError(
-            "order --drift: no profile; example: hugealign order --drift server.order all.counts -b ./server"
-        )
-    if args.output or args.blocks or args.itlb_2m is not None:
-        raise UsageError("order --drift: takes no -o, no --blocks and no --itlb-2m: ORDER says how many windows")
-    found = drift.drift(
-        args.drift,
-        args.profiles,
-        args.binary or _only_program(args.profiles),
-        form=args.type,
-        max_unpacked=profiled.max_unpacked(args),
-        debuginfo=args.debuginfo,
-        force=args.force,
-        page_size=parse_page_size(args.page_size, "--page-size"),
-        warn=messages.warning,
-    )
-    threshold = (5.0 if args.threshold is None else args.threshold) / 100
-    json = args.format == "json"
-    output.write((drift.to_json if json else drift.text)(found, threshold), None, utf8=json)
-    return 1 if found.lost > threshold else 0

@@ -4,10 +4,11 @@ import argparse
 import gc
 
 from hugealign.cli import messages, profiled
+from hugealign.cli.arguments import add_format, add_page_size, percentage
 from hugealign.errors import NumberFormatError, UsageError
 from hugealign.numbers import decimal
 from hugealign.progress import Progress
-from hugealign.units import counted, printable
+from hugealign.units import counted, parse_page_size, printable
 
 EPILOG = """\
 examples:
@@ -15,12 +16,17 @@ examples:
   hugealign profile merge hosts/*.counts.gz -o all.counts
   hugealign profile merge --keep-going --cap 1000000 hosts/*.counts -o all.counts
   hugealign order all.counts -b ./server -o server.order
+  hugealign profile drift server.order all.counts -b ./server --threshold 5%
 
 Counts are text, sorted, one count a line, by build-id.  Merging adds them up, in
 any order and any number of steps.  FILE is packed if its name ends in .gz.
 
-exit status: 0 done; 1 merged, but files were skipped (--keep-going); 2 wrong
-usage; 3 could not read, and nothing was written.
+drift says what share of the heat the leading windows of ORDER still hold, and what
+share those of a new order would.
+
+exit status: 0 done (drift: still good); 1 merged, but files were skipped
+(--keep-going), or the order is out of date (drift); 2 wrong usage; 3 could not
+read, and nothing was written.
 """
 _MOST = 10**18 - 1
 
@@ -30,6 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     _configure_reduce(actions.add_parser("reduce", help="count what ran, by build-id: functions, calls, blocks"))
     _configure_merge(actions.add_parser("merge", help="add up the counts of many hosts"))
+    _configure_drift(actions.add_parser("drift", help="check how well an order still fits new profiles"))
 
 
 def _configure_reduce(parser: argparse.ArgumentParser) -> None:
@@ -70,10 +77,27 @@ def _configure_merge(parser: argparse.ArgumentParser) -> None:
     add("--keep-going", action="store_true", help="skip files that are damaged, foreign or newer, and name them")
 
 
+def _configure_drift(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("order", metavar="ORDER", help="an order file")
+    add("profiles", nargs="+", metavar="PROFILE", help="a profile; several are added together")
+    add("-b", "--binary", metavar="EXE", help="the program or library (default: the one program the profiles name)")
+    add(
+        "--threshold",
+        type=percentage,
+        default=5.0,
+        metavar="P",
+        help="out of date if the windows of a new order would hold over P %% more of all heat (default: 5)",
+    )
+    add_format(add, "format of the report (default: text)")
+    profiled.add_reading(add)
+    add_page_size(add)
+
+
 def run(args: argparse.Namespace) -> int:
     """Run the action and return the exit status."""
     gc.disable()  # millions of small objects and no cycles
-    return _reduce(args) if args.action == "reduce" else _merge(args)
+    return {"reduce": _reduce, "merge": _merge, "drift": _drift}[args.action](args)
 
 
 def _reduce(args: argparse.Namespace) -> int:
@@ -107,6 +131,27 @@ def _merge(args: argparse.Namespace) -> int:
     if merged.skipped:
         messages.warning(f"{len(merged.skipped)} of {len(merged.skipped) + merged.files} files skipped")
     return 1 if merged.skipped else 0
+
+
+def _drift(args: argparse.Namespace) -> int:
+    from hugealign.cli import output
+    from hugealign.ordering import drift
+
+    found = drift.drift(
+        args.order,
+        args.profiles,
+        args.binary or profiled.only_program("profile drift", args.profiles),
+        form=args.type,
+        max_unpacked=profiled.max_unpacked(args),
+        debuginfo=args.debuginfo,
+        force=args.force,
+        page_size=parse_page_size(args.page_size, "--page-size"),
+        warn=messages.warning,
+    )
+    threshold = args.threshold / 100
+    json = args.format == "json"
+    output.write((drift.to_json if json else drift.text)(found, threshold), None, utf8=json)
+    return 1 if found.lost > threshold else 0
 
 
 def _number(text: str, option: str, most: int) -> int:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 
 from hugealign.cli import messages
-from hugealign.cli.arguments import SplitParser, interval, percentage, seconds
+from hugealign.cli.arguments import SplitParser, add_format, interval, percentage, seconds
 from hugealign.cli.output import painted, redrawn, write
 from hugealign.errors import UsageError
 from hugealign.ps import looking, report
@@ -56,12 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     times.add_argument(
         "--watch", metavar="SECONDS", type=interval, help="look again every SECONDS until all processes end"
     )
-    parser.add_argument(
-        "--format",
-        choices=("text", "json"),
-        default="text",
-        help=f"json: schema {report.SCHEMA}; one line per look with --watch",
-    )
+    add_format(parser.add_argument, f"json: schema {report.SCHEMA}; one line per look with --watch")
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="write to FILE, replaced as a whole each time (default: -)"
     )

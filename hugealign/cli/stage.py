@@ -5,6 +5,7 @@ import os
 from contextlib import suppress
 
 from hugealign.cli import messages, output
+from hugealign.cli.arguments import add_format
 from hugealign.errors import HugealignError, UsageError
 from hugealign.progress import Progress
 from hugealign.units import format_size, parse_size, printable
@@ -42,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--store", metavar="DIR", default=store.DEFAULT, help=f"the store's directory (default: {store.DEFAULT})")
     add("--owner", metavar="NAME", default="", help="link to the copies below for/NAME in the store, not below path")
     add("-q", "--quiet", action="store_true", help="print errors only")
-    add("--format", choices=("text", "json"), default="text", help="json: schema hugealign.stage/1")
+    add_format(add, "json: schema hugealign.stage/1")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from hugealign.cli.arguments import interval
+from hugealign.cli.arguments import add_format, interval
 from hugealign.cli.output import painted, redrawn, write
 from hugealign.errors import UsageError
 from hugealign.live import report
@@ -38,12 +38,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--interval", metavar="SECONDS", type=interval, help="seconds between looks")
     parser.add_argument("--containers", action="store_true", help="list containers and pods separately")
     parser.add_argument("--page-size", metavar="SIZE", help="window size (default: the kernel's huge page)")
-    parser.add_argument(
-        "--format",
-        choices=("text", "json", "prometheus"),
-        default="text",
-        help=f"json: schema {report.SCHEMA}, one line per look with --watch; prometheus: for the textfile collector",
-    )
+    summary = f"json: schema {report.SCHEMA}, one line per look with --watch; prometheus: for the textfile collector"
+    add_format(parser.add_argument, summary, ("text", "json", "prometheus"))
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="write to FILE, replaced as a whole each time (default: -)"
     )

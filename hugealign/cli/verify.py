@@ -5,7 +5,7 @@ import os
 import sys
 
 from hugealign.cli import messages
-from hugealign.cli.arguments import SplitParser
+from hugealign.cli.arguments import StrictParser, add_format
 from hugealign.errors import UsageError
 from hugealign.settings import DEFAULT_MIN_TEXT, DEFAULT_PAD_THRESHOLD, DEFAULT_PAGE_SIZE
 from hugealign.units import parse_page_size, parse_size
@@ -22,8 +22,7 @@ _MOST_CURES = 50  # a larger tree has no single cure; each takes some millisecon
 _FAIL_ON = ("error", "warning", "note", "never")
 _FORMS = ("text", "json", "sarif", "github", "junit", "gcc")  # hugealign.verification.formats
 
-PARSER = SplitParser
-USAGE = "hugealign verify [OPTION]... FILE... [-- OLD...]"
+PARSER = StrictParser
 EPILOG = """\
 examples:
   hugealign verify ./server libfoo.so        each file, in words
@@ -32,15 +31,9 @@ examples:
   hugealign verify --format sarif -o result.sarif ./server
   hugealign verify --format json -o known.json ./server; later:
   hugealign verify --baseline known.json ./server
-  hugealign verify build/server -- /usr/bin/server
 
-With -- OLD, each FILE is compared with the OLD in the same position: findings
-gained and lost, coverage and sizes.  Archives and directories are compared by
-the names inside them.  Without a FILE before it, -- ends the options.
-
-exit status: 0 ok (with OLD: not worse); 1 findings at or above --fail-on
-(with OLD: such findings that OLD did not have, or less coverage); 2 wrong
-usage; 3 something could not be checked, and nothing was found.
+exit status: 0 ok; 1 findings at or above --fail-on; 2 wrong usage; 3 something
+could not be checked, and nothing was found.
 """
 
 
@@ -125,7 +118,7 @@ def _add_demands(group: "argparse._ArgumentGroup") -> None:
 
 def _add_output(group: "argparse._ArgumentGroup") -> None:
     add = group.add_argument
-    add("--format", choices=_FORMS, default="text", help="format of the report (default: text)")
+    add_format(add, "format of the report (default: text)", _FORMS)
     add("-o", "--output", metavar="FILE", help="write the report to FILE, whole or not at all; - is stdout")
     volume = group.add_mutually_exclusive_group()
     volume.add_argument("-q", "--quiet", action="store_true", help="text: only files that are not ok")
@@ -152,10 +145,11 @@ def run(args: argparse.Namespace) -> int:
     from hugealign.verification.baseline import read
     from hugealign.verification.formats.text import Style
     from hugealign.verification.inputs import parse_jobs
-    from hugealign.verification.verify import compare, policy_for, verify
+    from hugealign.verification.verify import policy_for, verify
 
-    new, old = _sides(args)
-    output.keep_apart({"-o": args.output}, [*new, *old])
+    if not args.paths:
+        raise UsageError("verify: no file; example: hugealign verify ./server")
+    output.keep_apart({"-o": args.output}, args.paths)
     config = _configuration(args)
     selection = _selection(args, config)
     cpu = config.chosen("cpu", args.cpu, "")
@@ -170,32 +164,28 @@ def run(args: argparse.Namespace) -> int:
     unpacked = parse_size(*config.chosen("max-unpacked", args.max_unpacked, "16G"))
     stream = sys.stdout if args.output in (None, "-") else None
     style = Style(args.quiet, args.verbose, args.kernels, output.colour_wanted(args.color, stream, os.environ))
-    if old:
-        compared = compare(new, old, policy, selection, recursive=args.recursive, jobs=jobs, max_unpacked=unpacked)
-        text, status = formats.render_comparison(args.format, compared, style), compared.status
-    else:
-        baseline = config.chosen("baseline", args.baseline)
-        with Progress("hugealign: verify") as progress:
-            found = verify(
-                _paths(args, new),
-                policy,
-                selection,
-                recursive=args.recursive,
-                jobs=jobs,
-                max_unpacked=unpacked,
-                baseline=read(*baseline) if baseline.value else None,
-                allow_empty=config.chosen("allow-empty", args.allow_empty).value or False,
-                progress=progress.say,
-            )
-        if not found.files and not found.empty:
-            messages.error("no files on standard input")
-        if args.output and os.path.isfile(args.output):  # a program that was found in a directory or a list
-            programs = (file.report.path.partition("!")[0] for file in found.files if file.report.coverage)
-            output.keep_apart({"-o": args.output}, programs)
-        if args.format == "text":
-            found = _cured(found, policy.page_size)
-        base = os.getcwd() if args.format in formats.WITH_BASE else ""
-        text, status = formats.render(args.format, found, style, base), found.status
+    baseline = config.chosen("baseline", args.baseline)
+    with Progress("hugealign: verify") as progress:
+        found = verify(
+            _paths(args),
+            policy,
+            selection,
+            recursive=args.recursive,
+            jobs=jobs,
+            max_unpacked=unpacked,
+            baseline=read(*baseline) if baseline.value else None,
+            allow_empty=config.chosen("allow-empty", args.allow_empty).value or False,
+            progress=progress.say,
+        )
+    if not found.files and not found.empty:
+        messages.error("no files on standard input")
+    if args.output and os.path.isfile(args.output):  # a program that was found in a directory or a list
+        programs = (file.report.path.partition("!")[0] for file in found.files if file.report.coverage)
+        output.keep_apart({"-o": args.output}, programs)
+    if args.format == "text":
+        found = _cured(found, policy.page_size)
+    base = os.getcwd() if args.format in formats.WITH_BASE else ""
+    text, status = formats.render(args.format, found, style, base), found.status
     output.write(text, args.output, utf8=args.format != "text")
     return status
 
@@ -248,31 +238,10 @@ def _cured(found: "Verification", page_size: int) -> "Verification":
     return found._replace(files=tuple(map(with_cure, found.files)))
 
 
-def _sides(args: argparse.Namespace) -> tuple[list[str], list[str]]:
-    """Return the files and the old files; without a file before it, ``--`` merely ends the options."""
-    new, after = args.paths, args.after or []
-    if not new and args.after is not None:
-        end = after.index("--") if "--" in after else len(after)
-        new, after = after[:end], after[end + 1 :]
-    elif args.after == []:
-        raise UsageError("verify: no OLD after --")
-    if not new:
-        raise UsageError("verify: no file; example: hugealign verify ./server")
-    if after and len(after) != len(new):
-        raise UsageError(f"verify: {len(new)} FILE and {len(after)} OLD; give one OLD for each FILE")
-    if after and "-" in (*new, *after):
-        raise UsageError("verify: - cannot be compared; give the files")
-    if after and args.format not in ("text", "json"):
-        raise UsageError(f"verify: a comparison is text or json, not {args.format}")
-    if after and args.baseline:
-        raise UsageError("verify: give either --baseline or -- OLD")
-    return new, after
-
-
-def _paths(args: argparse.Namespace, words: list[str]) -> "Iterator[str]":
+def _paths(args: argparse.Namespace) -> "Iterator[str]":
     from hugealign.verification.inputs import names_from
 
-    for word in words:
+    for word in args.paths:
         if word == "-":
             yield from names_from(sys.stdin.buffer, args.null)
         else:

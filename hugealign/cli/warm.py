@@ -6,7 +6,7 @@ import os
 import sys
 
 from hugealign.cli import messages, output
-from hugealign.cli.arguments import count, seconds, window_size
+from hugealign.cli.arguments import add_format, count, seconds, window_size
 from hugealign.errors import HugealignError, UsageError
 from hugealign.progress import Progress
 from hugealign.units import printable
@@ -77,7 +77,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="wait up to SECONDS for khugepaged, where only it can make text huge",
     )
     parser.add_argument("--page-size", metavar="SIZE", help="window size (default: the kernel's huge page)")
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="json: schema hugealign.warm/1")
+    add_format(parser.add_argument, "json: schema hugealign.warm/1")
 
 
 def run(args: argparse.Namespace) -> int:

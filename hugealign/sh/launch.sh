@@ -231,9 +231,9 @@ case $name in
         done
         case ${1-} in
             # <<< commands: written by make tables
-            '' | -h | --help | -V | --version | verify | ps | top | advise | adapt | warm | run | stage | oci-hook | \
-                adopt | order | profile | map | fix | build | plugin | path | doctor | explain | help | trace | \
-                simulate | order-trace)
+            '' | -h | --help | -V | --version | verify | diff | ps | top | advise | adapt | warm | run | stage | \
+                oci-hook | adopt | order | profile | map | fix | build | plugin | path | doctor | explain | help | \
+                trace | simulate | order-trace)
             # >>> commands
                 # A build hands these on to its links; every other command has options of its own.
                 case $given/${1-} in

@@ -1,4 +1,4 @@
-"""``hugealign order --drift``: whether an order is out of date, by the heat in its windows."""
+"""``hugealign profile drift``: whether an order is out of date, by the heat in its windows."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ def order(program: Path, tmp_path: Path) -> Path:
 
 def test_what_the_windows_hold(order: Path, program: Path, tmp_path: Path) -> None:
     now = tmp_path / "now"
-    words = [HUGEALIGN, "order", "--drift", order, now, "-b", program]
+    words = [HUGEALIGN, "profile", "drift", order, now, "-b", program]
     now.write_text("f1 800\nf6 200\n")
     done = run(*words)
     assert done.returncode == 0
@@ -44,7 +44,7 @@ def test_one_window(program: Path, tmp_path: Path) -> None:
     (tmp_path / "then").write_text("f1 900\n")
     words = [HUGEALIGN, "order", tmp_path / "then", "-b", program]
     run(*words, "--itlb-2m=2", "--no-fill", "-o", tmp_path / "order", check=True)
-    done = run(*words, "--drift", tmp_path / "order")
+    done = run(HUGEALIGN, "profile", "drift", tmp_path / "order", tmp_path / "then", "-b", program)
     assert done.stdout.startswith("The order's leading window holds ")
 
 
@@ -63,22 +63,20 @@ def test_counts_of_a_fleet(order: Path, program: Path, tmp_path: Path) -> None:
             check=True,
         )
     run(HUGEALIGN, "profile", "merge", tmp_path / "a.counts", tmp_path / "b.counts", "-o", tmp_path / "all", check=True)
-    done = run(HUGEALIGN, "order", "--drift", order, tmp_path / "all", "-b", program, "--json")
+    done = run(HUGEALIGN, "profile", "drift", order, tmp_path / "all", "-b", program, "--json")
     assert (done.returncode, json.loads(done.stdout)["current"]) == (1, 8 / 948)
 
 
 def test_wrong_usage(order: Path, program: Path, tmp_path: Path) -> None:
     (tmp_path / "now").write_text("f3 500\n")
     for words in (
-        ["--drift", order],
-        ["--threshold=5", tmp_path / "now"],
-        ["--drift", order, tmp_path / "now", "-o", tmp_path / "x"],
-        ["--drift", order, "--diff", order, order],
-        ["--drift", order, tmp_path / "now", "--threshold=101"],
+        [order],
+        [order, tmp_path / "now", "-o", tmp_path / "x"],
+        [order, tmp_path / "now", "--threshold=101"],
     ):
-        assert run(HUGEALIGN, "order", "-b", program, *words).returncode == 2
+        assert run(HUGEALIGN, "profile", "drift", "-b", program, *words).returncode == 2
     run(HUGEALIGN, "order", tmp_path / "now", "-b", program, "--itlb-2m=0", "-o", tmp_path / "small", check=True)
-    done = run(HUGEALIGN, "order", "--drift", tmp_path / "small", tmp_path / "now", "-b", program)
+    done = run(HUGEALIGN, "profile", "drift", tmp_path / "small", tmp_path / "now", "-b", program)
     assert (done.returncode, done.stderr.count("\n")) == (3, 1)
-    done = run(HUGEALIGN, "order", "--drift", tmp_path / "now", tmp_path / "now", "-b", program)
+    done = run(HUGEALIGN, "profile", "drift", tmp_path / "now", tmp_path / "now", "-b", program)
     assert (done.returncode, done.stderr.count("\n")) == (3, 1)

@@ -44,7 +44,7 @@ def test_command(prog: Path, tmp_path: Path) -> None:
     assert again.read_bytes() == (tmp_path / "o").read_bytes()
     # An order file is a profile, and nothing is lost.
     done = run(HUGEALIGN, "order", tmp_path / "o", "-b", prog, "-o", again, check=True)
-    assert run(HUGEALIGN, "order", "--diff", tmp_path / "o", again).returncode == 0
+    assert run(HUGEALIGN, "diff", tmp_path / "o", again).returncode == 0
 
 
 def _valid(text: str, name: str) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def _valid(text: str, name: str) -> dict[str, Any]:
 
 
 def test_documents_are_as_their_schemas(prog: Path, tmp_path: Path) -> None:
-    """Those of `order --format json`, `--emit json` and `--diff`; of a program with and without symbols."""
+    """Those of `order --format json`, `--emit json` and `diff`; of a program with and without symbols."""
     stripped = tmp_path / "stripped"
     subprocess.run(["strip", prog, "-o", stripped], check=True)
     functions = read_functions(prog)
@@ -76,7 +76,7 @@ def test_documents_are_as_their_schemas(prog: Path, tmp_path: Path) -> None:
         run(HUGEALIGN, "order", SAMPLES / sample, "-b", prog, "-o", tmp_path / name, check=True)
     (tmp_path / "moved").write_text((tmp_path / "old").read_text().replace("# window: 1", "# window: 2"))
     for new in ("new", "moved", "old"):
-        words = [HUGEALIGN, "order", "--diff", "--format=json", tmp_path / "old", tmp_path / new]
+        words = [HUGEALIGN, "diff", "--format=json", tmp_path / "old", tmp_path / new]
         made = _valid(run(*words).stdout, "order-diff")
         assert bool(made["moved"]) == (new == "moved")
 
@@ -196,13 +196,10 @@ def test_a_build_that_has_none_of_the_functions(prog: Path, tmp_path: Path) -> N
         (["order", "list", "-b", "prog", "-o", "none/o"], 3, "cannot be written"),
         (["order", "bad", "-b", "prog"], 0, "1 line is not folded"),
         (["order", "list", "--old-binary=prog"], 2, "--old-binary needs -b"),
-        (["order", "--diff", "list", "list", "--old-binary=prog", "-b", "prog"], 2, "neither --diff nor --drift"),
         (["order", "list", "-b", "prog", "--old-binary="], 2, "order: --old-binary: no file"),
         (["order", "list", "-b", "prog", "--old-binary=absent"], 3, "absent: No such file"),
         (["order", "list", "-b", "absent", "--old-binary=prog"], 3, "absent: No such file"),
         (["order", "list", "-b", "list", "--old-binary=prog"], 3, "list: not an ELF file"),
-        (["order", "--diff", "list"], 2, "two order files"),
-        (["order", "--diff", "list", "list"], 3, "not an order file"),
     ],
 )
 def test_what_the_command_refuses(prog: Path, words: list[str], status: int, message: str) -> None:
@@ -221,11 +218,11 @@ def test_what_the_command_refuses(prog: Path, words: list[str], status: int, mes
 def test_diff_of_real_orders(prog: Path, tmp_path: Path) -> None:
     for name, profile in (("old", "prog.fdata"), ("new", "flat.txt")):
         run(HUGEALIGN, "order", SAMPLES / profile, "-b", prog, "-o", tmp_path / name, check=True)
-    done = run(HUGEALIGN, "order", "--diff", tmp_path / "old", tmp_path / "new")
+    done = run(HUGEALIGN, "diff", tmp_path / "old", tmp_path / "new")
     assert done.returncode == 1
     assert "% of the samples in common" in done.stdout
     assert "lost" in done.stdout
-    as_json = json.loads(run(HUGEALIGN, "order", "--diff", "--format=json", tmp_path / "old", tmp_path / "new").stdout)
+    as_json = json.loads(run(HUGEALIGN, "diff", "--format=json", tmp_path / "old", tmp_path / "new").stdout)
     assert {f["name"] for f in as_json["lost"]} >= {"main", "other"}
 
 

@@ -13,7 +13,7 @@ from tests.support import HUGEALIGN, PYTHON, run
     [
         ("verify program -o program", "-o program would replace program, which is read"),
         ("verify other program -o ./program", "-o ./program would replace program, which is read"),
-        ("verify other -o program -- program", "-o program would replace program, which is read"),
+        ("diff program other -o program", "-o program would replace program, which is read"),
         ("verify program -o program/", "-o program/ would replace program, which is read"),
         ("map program --profile list --svg second", "--svg second would replace program, which is read"),
         ("map program --profile list --png list", "--png list would replace list, which is read"),

@@ -108,17 +108,17 @@ def test_json_is_what_the_schema_says(files: dict[str, Path]) -> None:
 
 
 def test_comparison(files: dict[str, Path]) -> None:
-    worse = run(HUGEALIGN, "verify", files["plain"], "--", files["good"])
+    worse = run(HUGEALIGN, "diff", files["good"], files["plain"])
     assert (worse.returncode, worse.stderr) == (1, "")
     assert "gained error[HA001]" in worse.stdout
     assert "  coverage         100 %       0.0 %     -100.0 pp\n" in worse.stdout
-    better = run(HUGEALIGN, "verify", "--format", "json", files["good"], files["small"], "--", files["plain"], "/no")
-    assert better.returncode == 3
-    document = json.loads(better.stdout)
-    validate(document)
-    assert [pair["verdict"] for pair in document["pairs"]] == ["better", "unknown"]
-    assert run(HUGEALIGN, "verify", files["plain"], "--", files["plain"]).returncode == 0
-    assert run(HUGEALIGN, "verify", "--fail-on=never", files["plain"], "--", files["good"]).returncode == 0
+    for old, new, status, verdict in (("plain", "good", 0, "better"), ("/no", "small", 3, "unknown")):
+        done = run(HUGEALIGN, "diff", "--format", "json", files.get(old, old), files[new])
+        document = json.loads(done.stdout)
+        validate(document)
+        assert (done.returncode, [pair["verdict"] for pair in document["pairs"]]) == (status, [verdict])
+    assert run(HUGEALIGN, "diff", files["plain"], files["plain"]).returncode == 0
+    assert run(HUGEALIGN, "diff", "--fail-on=never", files["good"], files["plain"]).returncode == 0
 
 
 def test_comparison_of_directories(files: dict[str, Path], tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_comparison_of_directories(files: dict[str, Path], tmp_path: Path) -> No
         for number, kind in enumerate(kinds):
             shutil.copy(files[kind], tmp_path / side / "sub" / f"file{number}")
     (tmp_path / "old" / "sub" / "file2").rename(tmp_path / "old" / "gone")
-    done = run(HUGEALIGN, "verify", "-r", "new/", "--", "old", cwd=tmp_path)
+    done = run(HUGEALIGN, "diff", "-r", "old", "new/", cwd=tmp_path)
     heads = [line for line in done.stdout.splitlines() if line[:1] != " "]
     assert heads == [
         "new/sub/file0 against old/sub/file0: better",
@@ -143,7 +143,7 @@ def test_dashes_that_end_the_options(files: dict[str, Path], tmp_path: Path) -> 
         shutil.copy(files["small"], tmp_path / name)
     assert run(HUGEALIGN, "verify", "--", "-x--", cwd=tmp_path).stdout.startswith("-x--: ok")
     assert run(HUGEALIGN, "verify", "--", "-q", cwd=tmp_path).stdout.startswith("-q: ok")
-    assert run(HUGEALIGN, "verify", "--", "-q", "--", "-q", cwd=tmp_path).stdout.startswith("-q against -q: same")
+    assert run(HUGEALIGN, "diff", "--", "-q", "-q", cwd=tmp_path).stdout.startswith("-q against -q: same")
 
 
 def test_baseline(files: dict[str, Path], tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_configuration(files: dict[str, Path], tmp_path: Path) -> None:
     config.write_text("[verify]\nfail-on = 'error'\nselect = ['HA01']\n")
     done = verify("plain")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"hugealign: error: {config}:3: select: no rule HA01; did you mean HA001?\n"
+    assert done.stderr == f"hugealign: error: {config}: verify.select: no rule HA01; did you mean HA001?\n"
     config.rename(tmp_path / "other.toml")
     assert verify("plain").returncode == 1
     assert verify("--config", "other.toml", "plain").returncode == 2
@@ -333,12 +333,9 @@ def test_odd_files_get_a_verdict_and_no_traceback(tmp_path: Path) -> None:
         ["verify", "--no"],
         ["verify", "--"],
         ["verify", "--format=--", "x"],
-        ["verify", "-o--", "x"],
-        ["verify", "x", "--"],
-        ["verify", "x", "--", "y", "z"],
-        ["verify", "-", "--", "y"],
-        ["verify", "--format", "sarif", "x", "--", "y"],
-        ["verify", "--baseline", "b", "x", "--", "y"],
+        ["diff", "x"],
+        ["diff", "x", "y", "z"],
+        ["diff", "--format", "sarif", "x", "y"],
         ["verify", "-q", "-v", "x"],
         ["verify", "--strict", "--fail-on", "never", "x"],
         ["verify", "--select", "HA999", "x"],

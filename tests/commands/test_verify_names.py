@@ -41,10 +41,10 @@ def test_no_name_is_a_command_to_githubs_runner_in_other_commands(built: Path, t
 def test_no_name_of_a_function_is_a_command_to_githubs_runner(tmp_path: Path) -> None:
     for name, functions in (("a", "::error::x\nx##[error]y\n"), ("b", "")):
         (tmp_path / name).write_text(f"# hugealign.order/1\n# windows: 1\n{functions}main\n")
-    done = run(HUGEALIGN, "order", "--diff", "a", "b", cwd=tmp_path)
+    done = run(HUGEALIGN, "diff", "a", "b", cwd=tmp_path)
     assert "lost 2\n" in done.stdout
     no_commands(done.stdout)
-    assert '"::error::x"' in run(HUGEALIGN, "order", "--diff", "--json", "a", "b", cwd=tmp_path).stdout
+    assert '"::error::x"' in run(HUGEALIGN, "diff", "--json", "a", "b", cwd=tmp_path).stdout
 
 
 @pytest.fixture

@@ -95,7 +95,7 @@ _VERIFY = (
     ("verify", "--format=gcc", "--min-text=0", "@"),
     ("verify", "--max-unpacked=1M", "@"),
     ("verify", "-r", "."),
-    ("verify", "@", "--", "@"),
+    ("diff", "@", "@"),
 )
 _FIX = (
     ("fix", "--dry-run", "@"),
@@ -132,8 +132,8 @@ _COUNTS = (
 )
 _MADE = (("@",), *(("@", form) for form in profiles.WITHOUT_TOOLS))
 _ORDER = (
-    ("order", "--diff", "@", "good.order"),
-    ("order", "--diff", "good.order", "@"),
+    ("diff", "@", "good.order"),
+    ("diff", "good.order", "@"),
     ("order", "@", "-b", "prog", "--itlb-2m=8"),
     ("map", "prog", "--order", "@", "--cpu=zen2"),
 )

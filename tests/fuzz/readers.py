@@ -112,7 +112,7 @@ KINDS: dict[str, tuple[Callable[[random.Random], bytes], Words]] = {
     "order-file": (
         files.order,
         (
-            ("order", "--diff", "@", "good.order", "--format=json"),
+            ("diff", "@", "good.order", "--format=json"),
             ("map", "prog", "--profile", "folded", "--order", "@", "--cpu=zen2"),
             ("map", "prog", "--profile", "@", "--order", "@", "--itlb-2m=1", "--page-size=64K", "--svg", "out"),
         ),

@@ -2,6 +2,7 @@
 
 import argparse
 
+from hugealign.cli.arguments import add_format
 from hugealign.errors import NumberFormatError, UsageError
 from hugealign.numbers import decimal
 
@@ -53,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--data", action="store_true", help="code and data, of a trace recorded with --data")
     parser.add_argument("--curve", action="store_true", help="show the misses for every number of huge windows")
-    parser.add_argument("--format", choices=("text", "json"), default="text")
+    add_format(parser.add_argument, "format of the report (default: text)")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,0 +1,83 @@
+"""``hugealign diff OLD NEW``: what got better and what got worse, in programs, packages, trees or order files."""
+
+import argparse
+import os
+import sys
+
+from hugealign.cli.arguments import add_format
+from hugealign.errors import UsageError
+from hugealign.settings import DEFAULT_PAGE_SIZE
+from hugealign.units import parse_page_size
+
+EPILOG = """\
+examples:
+  hugealign diff /usr/bin/server build/server
+  hugealign diff -r /usr/lib/server build/lib
+  hugealign diff server_1.0_amd64.deb server_1.1_amd64.deb
+  hugealign diff old.order server.order
+
+Programs are compared by findings, coverage and sizes, packages and directories by
+the names inside them, order files by their functions and windows.
+
+exit status: 0 not worse (orders: the same); 1 NEW has findings at or above
+--fail-on that OLD did not have, or less coverage (orders: they differ); 2 wrong
+usage; 3 something could not be checked.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    add = parser.add_argument
+    add("old", metavar="OLD", help="a program, library, archive, directory with -r, or order file")
+    add("new", metavar="NEW", help="the same, as it is now")
+    add("-r", "--recursive", action="store_true", help="compare every program and library below two directories")
+    add("--page-size", metavar="SIZE", default=DEFAULT_PAGE_SIZE, help="the huge page size (default: %(default)s)")
+    add(
+        "--fail-on",
+        choices=("error", "warning", "note", "never"),
+        default="error",
+        help="the mildest new finding that makes NEW worse (default: error)",
+    )
+    add_format(add, "format of the report (default: text)")
+    add("-o", "--output", metavar="FILE", help="write the report to FILE, whole or not at all; - is stdout")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compare the two, write the report and return the exit status."""
+    from hugealign import orderfile
+    from hugealign.cli import output
+
+    output.keep_apart({"-o": args.output}, [args.old, args.new])
+    orders = [orderfile.is_order(path) for path in (args.old, args.new)]
+    if any(orders):
+        if not all(orders):
+            raise UsageError("diff: an order file can only be compared with an order file")
+        return _orders(args)
+    from hugealign.verification import formats
+    from hugealign.verification.formats.text import Style
+    from hugealign.verification.rules import Policy
+    from hugealign.verification.selection import Selection
+    from hugealign.verification.verify import compare
+
+    compared = compare(
+        [args.new],
+        [args.old],
+        Policy(parse_page_size(args.page_size, "--page-size")),
+        Selection(fail_on=args.fail_on),
+        recursive=args.recursive,
+    )
+    stream = sys.stdout if args.output in (None, "-") else None
+    style = Style(colour=output.colour_wanted("auto", stream, os.environ))
+    output.write(formats.render_comparison(args.format, compared, style), args.output, utf8=args.format == "json")
+    return compared.status
+
+
+def _orders(args: argparse.Namespace) -> int:
+    from hugealign.cli import output
+    from hugealign.orderfile import load
+    from hugealign.ordering import diff
+
+    difference = diff.compare(load(args.old), load(args.new))
+    json = args.format == "json"
+    output.write((diff.to_json if json else diff.text)(difference), args.output, utf8=json)
+    return 0 if difference.same else 1
