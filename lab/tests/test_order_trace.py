@@ -120,7 +120,7 @@ def test_a_trace_of_another_build(trace: Path, program: Path, tmp_path: Path) ->
     done = run(*words)
     assert done.returncode == 3
     assert done.stderr.endswith("trace this one, or give that one with --old-binary\n")
-    old = run(*words[:4], "-b", program, "--itlb-2m=8", "-o", tmp_path / "old.order", check=True)
+    old = run(*words[:3], "-b", program, "--itlb-2m=8", "-o", tmp_path / "old.order", check=True)
     done = run(*words, "--old-binary", program, "--cpu=4k=64,2m=8", "-o", tmp_path / "o", "--format=json", check=True)
     report = json.loads(done.stdout)
     jsonschema.validate(report, REPORT)
