@@ -314,7 +314,10 @@ if [ -n "$dialect" ] && [ -e /proc/self/fd ]; then
             # <<< usual: written by make tables
             -m | -z | -e | -h | -o | -soname | -dynamic-linker | -plugin | -rpath | \
                 -rpath-link) previous=$word && continue ;;
-            -zmax-page-size* | -L | -T | -o- | -o/dev/* | -o/proc/*) dialect= ;;
+            -zmax-page-size* | -zcommon-page-size* | -zlrodata-after-bss* | -znolrodata-after-bss* | \
+                -ztext-unlikely-segment* | -znosectionheader* | -plugin-opt=emit-asm* | -plugin-opt=emit-llvm* | \
+                -plugin-opt=thinlto-index-only* | -plugin-opt=disable-output* | -L | -T | -o- | -o/dev/* | \
+                -o/proc/*) dialect= ;;
             -melf_x86_64 | -z?* | -pie | -shared | -static | -e* | -h* | -o* | -soname* | -dynamic-linker* | -plugin* | \
                 -rpath* | -l* | -L?* | -O* | -s | -S | -x | -E | --build-id* | --eh-frame-hdr | --hash-style=* | \
                 --sysroot=* | --as-needed | --no-as-needed | --push-state | --pop-state | --start-group | --end-group | \
