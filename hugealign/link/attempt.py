@@ -51,6 +51,10 @@ class Attempt(Record):
     complaint: str | None = None
     notes: tuple[str, ...] = ()
 
+    def found(self) -> "tuple[Image, Guards] | None":
+        """Return the headers and the guards together, as `look` does."""
+        return (self.image, self.guards) if self.image and self.guards else None
+
 
 def plain(job: "Job", capture: bool = False) -> "LinkerRun":
     """Link with the user's arguments alone."""
@@ -58,10 +62,16 @@ def plain(job: "Job", capture: bool = False) -> "LinkerRun":
 
 
 def look(job: "Job") -> "tuple[Image, Guards] | None":
-    """Return the headers and the guards of the output, None if there is no ELF file."""
+    """Return the headers and the guards of the output, None if the link has written no ELF file.
+
+    A file that an earlier build has left under that name is none of this link's.
+    """
     from hugealign.elf.guards import read_guards
     from hugealign.elf.image import read_image
+    from hugealign.link.job import state
 
+    if job.before and job.before == state(job.output):
+        return None
     try:
         with file_at(job.output) as fd:
             image = read_image(fd)

@@ -17,7 +17,8 @@ _MAGIC = (b"\x7fELF", b"!<arch>\n", b"!<thin>\n", b"BC\xc0\xde", b"\xde\xc0\x17\
 class Job(Record):
     """One link to lay out: the *real* linker, the user's *arguments*, and the *words* after response files expand.
 
-    *command* is what the words ask for, *machine* the processor, *settings* what the environment asks for.
+    *command* is what the words ask for, *machine* the processor, *settings* what the environment asks for, *before* the
+    state of the output before the link (`state`).
     """
 
     real: str
@@ -26,6 +27,7 @@ class Job(Record):
     command: "Command"
     machine: int
     settings: "Settings"
+    before: tuple[int, ...] = ()
 
     @property
     def output(self) -> str:
@@ -79,7 +81,16 @@ def _job(real: str, arguments: list[str], words: list[str], command: "Command", 
         return "/proc is not mounted"
     if full := _full_script(command):
         return full
-    return Job(real, arguments, words, command, machine, settings)
+    return Job(real, arguments, words, command, machine, settings, state(command.output))
+
+
+def state(path: str) -> tuple[int, ...]:
+    """Return what tells the file at *path* from a later one of that name; empty if there is none."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return ()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _is_pipe(word: str) -> bool:
