@@ -4,7 +4,8 @@
 # shellcheck shell=sh
 
 shims=${0%/*}
-name=${0##*/}
+name=${_HUGEALIGN_NAME:-${0##*/}} # clang was given another name than ours
+unset _HUGEALIGN_NAME
 package=${shims%/libexec}
 prefix= # of the linker's name if clang compiles for another target: aarch64-linux-gnu-
 real=
@@ -300,8 +301,8 @@ scripts=$package/ld-scripts
 dialect=
 [ -n "$settings${HUGEALIGN_PROFILE-}" ] || [ "$total" -lt $early ] || if [ "$real" -ef "${real%/*}/ld.bfd" ]; then
     dialect=bfd
-elif [ "${real##*/}" = ld.lld ]; then
-    dialect=lld
+else
+    case ${real##*/} in ld.lld | ld.lld-[0-9]*) dialect=lld ;; esac
 fi
 if [ -n "$dialect" ] && [ -e /proc/self/fd ]; then
     # Options that not every build for x86-64 gives are unusual: hugealign.link.shim might leave such a link alone, or
