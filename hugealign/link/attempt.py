@@ -84,7 +84,7 @@ def laid_out(job: "Job", recipe: Recipe, run: "LinkerRun | None" = None) -> Atte
     """Link by *recipe*, unless *run* already did, and complete the output.  Raises OSError."""
     memory = MemoryFiles()
     words = recipe.order.words(memory) if recipe.order else None
-    complaint = []
+    complaint: list[str | None] = []
 
     def meanwhile() -> None:
         _load()
@@ -111,6 +111,8 @@ def laid_out(job: "Job", recipe: Recipe, run: "LinkerRun | None" = None) -> Atte
         if job.settings.debug and words:
             notes += [recipe.order.summary(words)]
             notes += ["hot functions: " + (f"{hot[0]:#x} to {hot[1]:#x}" if hot else "no note")]
+            notes += [recipe.order.placed(hot)] if hot else []
+        complaint = [next(filter(None, complaint), None) or recipe.order.nothing(hot)]
     return Attempt(run, *found, next(iter(complaint), None), tuple(notes))
 
 
