@@ -121,7 +121,7 @@ _Z_HARMLESS = """
     nopack-relative-relocs noreloc-overflow norelro norewrite-endbr noseparate-code nostart-stop-gc notext
     notext-unlikely-segment nounique nounique-symbol now origin pac-plt pack-relative-relocs pauth-report rel rela relro
     report-relative-reloc retpolineplt rewrite-endbr rodynamic sectionheader separate-code separate-loadable-segments
-    shstk stack-size start-stop-gc start-stop-visibility text textoff undefs unique unique-symbol wxneeded x86-64-*
+    shstk stack-size start-stop-gc start-stop-visibility start_stop_visibility text textoff undefs unique unique-symbol wxneeded x86-64-*
     zicfilp zicfilp-report zicfiss zicfiss-report
     """
 _Z_PLACES = "common-page-size lrodata-after-bss nolrodata-after-bss text-unlikely-segment"
