@@ -64,7 +64,7 @@ def signals_to_reset() -> "list[int]":
 
 
 def die_of_pipes() -> None:
-    """Let a signal to a process group that includes us, and a reader that has gone, end us as they end other programs."""
+    """Let SIGPIPE end us as it ends other programs: from a reader that has gone, or to our process group."""
     if SIGPIPE in signals_to_reset():
         reset_signals([SIGPIPE])
 

@@ -129,9 +129,11 @@ def parse(words: list[str]) -> Command:
         name, value = _option(word)
         if value is None and name in options.WITH_ARGUMENT:
             value = next(remaining, (0, ""))[1]
-            word += f" {value}"
+            written = f"{word} {value}"
+        else:
+            written = word
         if reason := _apply(command, name, value):
-            command.hands_off = command.hands_off or f"{word}: {reason}"
+            command.hands_off = command.hands_off or f"{written}: {reason}"
     return command
 
 

@@ -26,7 +26,8 @@ _HARMLESS = """
     define-common defsym= demangle depaudit= dependent-libraries detach detect-odr-violations disable-linker-version
     disable-multiple-abs-defs disable-new-dtags discard-all discard-locals discard-none discard-sframe dynamic-linker=
     dynamic-list= dynamic-list-cpp-new dynamic-list-cpp-typeinfo dynamic-list-data E EL e= eh-frame-hdr emit-relocs
-    emit-stub-syms enable-linker-version enable-new-dtags end-group end-lib entry= error-execstack error-handling-script=
+    emit-stub-syms enable-linker-version enable-new-dtags end-group end-lib entry= error-execstack
+    error-handling-script=
     error-limit= error-rwx-segments error-unresolved-symbols exclude-libs= execute-only export-dynamic
     export-dynamic-symbol= export-dynamic-symbol-list= F= f= fat-lto-objects fatal-warnings filter= fini= fix-arm1176
     fix-cortex-a53-835769 fix-cortex-a53-843419 fix-cortex-a8 fix-v4bx fix-v4bx-interworking flto flto-partition
@@ -98,10 +99,13 @@ _PLACES = """
 
 #: Options that make no program or library, or more than one file, or print what our layout changes.
 _OTHER = """
-    C= EB G c= chroot= cmse-implib debug= directory= dll-verbose embedded-relocs force-exe-suffix gpsize i in-implib=
-    lto-emit-asm lto-emit-llvm mri-script= out-implib= r relocatable separate-debug-file task-link=
-    thinlto-index-only thinlto-single-module traditional-format Ur verbose
+    C= EB G c= chroot= cmse-implib debug= directory= dll-verbose embedded-relocs force-exe-suffix gpsize in-implib=
+    lto-emit-asm lto-emit-llvm mri-script= out-implib= separate-debug-file thinlto-index-only thinlto-single-module
+    traditional-format verbose
     """
+
+#: Options of a relocatable link.
+_RELOCATABLE = "i r relocatable task-link= Ur"
 
 #: Options with which nothing is linked.
 _NOTHING = "help print-output-format print-sysroot run target-help version"
@@ -121,8 +125,8 @@ _Z_HARMLESS = """
     nopack-relative-relocs noreloc-overflow norelro norewrite-endbr noseparate-code nostart-stop-gc notext
     notext-unlikely-segment nounique nounique-symbol now origin pac-plt pack-relative-relocs pauth-report rel rela relro
     report-relative-reloc retpolineplt rewrite-endbr rodynamic sectionheader separate-code separate-loadable-segments
-    shstk stack-size start-stop-gc start-stop-visibility start_stop_visibility text textoff undefs unique unique-symbol wxneeded x86-64-*
-    zicfilp zicfilp-report zicfiss zicfiss-report
+    shstk stack-size start-stop-gc start-stop-visibility start_stop_visibility text textoff undefs unique unique-symbol
+    wxneeded x86-64-* zicfilp zicfilp-report zicfiss zicfiss-report
     """
 _Z_PLACES = "common-page-size lrodata-after-bss nolrodata-after-bss text-unlikely-segment"
 _Z_OTHER = "nosectionheader"
@@ -132,6 +136,7 @@ _PLUGIN_OTHER = ("emit-asm", "emit-llvm", "thinlto-index-only", "disable-output"
 
 PLACES = "it places sections, segments or pages"
 OTHER = "it makes something else than a program or a library, or prints what the layout changes"
+RELOCATABLE = "a relocatable link"
 NOTHING = "nothing is linked"
 SCRIPT = "it takes the place of the linker's default script"
 UNKNOWN = "hugealign does not know it"
@@ -161,7 +166,13 @@ def _names(text: str) -> "list[str]":
 
 #: Why an option keeps a link from being laid out; empty if it does not.
 EFFECTS = {name: "" for text in (_READ, _HARMLESS, _ORDERS) for name in _names(text)}
-for _text, _reason in ((_PLACES, PLACES), (_OTHER, OTHER), (_NOTHING, NOTHING), (_SCRIPTS, SCRIPT)):
+for _text, _reason in (
+    (_PLACES, PLACES),
+    (_OTHER, OTHER),
+    (_RELOCATABLE, RELOCATABLE),
+    (_NOTHING, NOTHING),
+    (_SCRIPTS, SCRIPT),
+):
     EFFECTS.update(dict.fromkeys(_names(_text), _reason))
 Z_EFFECTS = dict.fromkeys(_Z_HARMLESS.split(), "")
 Z_EFFECTS.update(dict.fromkeys(_Z_PLACES.split(), PLACES))
@@ -170,7 +181,7 @@ ORDERS = frozenset(_names(_ORDERS))
 #: Options that take the next word if no argument is joined to them.
 WITH_ARGUMENT = frozenset(
     word[:-1]
-    for text in (_READ, _HARMLESS, _ORDERS, _PLACES, _OTHER, _SCRIPTS)
+    for text in (_READ, _HARMLESS, _ORDERS, _PLACES, _OTHER, _RELOCATABLE, _SCRIPTS)
     for word in text.split()
     if word.endswith("=")
 )

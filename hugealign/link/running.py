@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import NoReturn
 
+
 class LinkerRun(Record):
     """A finished run of the linker: its exit *status* (negative: killed by that signal) and what it printed."""
 

@@ -88,7 +88,7 @@ class Script:
             value = word == "=" or (value and word not in (";", "{", "}"))
             if word == "EXCLUDE_FILE" and after == "(":
                 self._skip()
-            elif word[0] not in '{}();,=' and not value and after not in ("(", "="):
+            elif word[0] not in "{}();,=" and not value and after not in ("(", "="):
                 if parentheses:
                     self.patterns.append(word.strip('"'))
                 elif braces > 1 and before in ("{", "}", ";", ")") and word not in _STATEMENTS:

@@ -4,6 +4,8 @@ The check runs after every link: no imports but our own, no I/O.  ``examine`` ho
 applies.
 """
 
+import itertools
+
 from hugealign.elf.coverage import coverage
 from hugealign.elf.image import EM_AARCH64, EM_X86_64, PF_W, PF_X, PT_GNU_RELRO, SHF_ALLOC, SHF_EXECINSTR
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up, drift, whole_windows
@@ -225,7 +227,7 @@ RULES = {
             ERROR,
             "Linux does not start the file",
             "load_elf_binary and elf_map, fs/binfmt_elf.c: sizes, addresses and offsets of every PT_LOAD",
-            "link the file again, without -Tdata/-Tbss/--section-start; if another tool wrote its headers, keep the original",
+            "link the file again, without -Tdata/-Tbss/--section-start; if another tool edited it, take the original",
         ),
     )
 }
@@ -304,7 +306,7 @@ def _loadable(image: "Image") -> "Iterator[Finding]":
 
 
 def _ascending(loads: "tuple[Segment, ...]") -> "Iterator[Finding]":
-    for before, after in zip(loads, loads[1:], strict=False):
+    for before, after in itertools.pairwise(loads):
         if after.p_vaddr < before.p_vaddr:
             yield Finding("HA023", after, f"LOAD {after.index} lies below LOAD {before.index}, which comes first")
         elif before.p_memsz and align_up(before.p_vaddr + before.p_memsz, BASE_PAGE) > align_down(

@@ -3,7 +3,7 @@
 By hand: ``python -m tests.differential.links --seed 7 --count 1000``.  It prints the seed, each difference with its
 commands, and what became of the lines; the status is 1 if there was a difference.  ``--only N`` repeats one line.
 
-The options come from the linkers' own ``--help``.  A line that does not link plainly is passed over, and does not count.
+The options come from the linkers' own ``--help``.  A line that does not link plainly is passed over and does not count.
 The program prints what it finds in all its memory, so data that another segment lies over are seen.
 """
 
@@ -165,7 +165,9 @@ VALUES: dict[str, tuple[str, ...]] = {
     "x86-64-": ("baseline",),
 }
 #: Options that leave the place where the link is done, start something else, or wait.
-PASSED_OVER = frozenset({"run", "chroot", "C", "directory", "plugin", "load-pass-plugin", "error-handling-script", "help"})
+PASSED_OVER = frozenset(
+    {"run", "chroot", "C", "directory", "plugin", "load-pass-plugin", "error-handling-script", "help"}
+)
 MODES = ("-pie", "-no-pie", "-static", "-shared", "-static-pie")
 COMPILERS = ("gcc", "clang-14", "clang-19")
 LINKERS = {

@@ -11,7 +11,7 @@ _OTHER_TARGETS = re.compile(r"(?ms)^(elf32_x86_64|elf_i386|elf_iamcu|i386pep?|aa
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option: its *name* without dashes, and what stands behind it in the help, such as ``=<value>`` or ``FILE``."""
+    """One option: its *name* without dashes, and what follows it in the help, such as ``=<value>`` or ``FILE``."""
 
     name: str
     argument: str
@@ -27,8 +27,7 @@ def options(linker: str) -> tuple[Option, ...]:
     """Return the options that *linker* names in its help."""
     done = subprocess.run((linker, "--help"), capture_output=True, text=True, check=True)
     found = {}
-    for line in _OTHER_TARGETS.sub("", done.stdout).splitlines():
-        line = line.expandtabs()
+    for line in _OTHER_TARGETS.sub("", done.stdout).expandtabs().splitlines():
         entry = re.match(r" {2,4}(-.*)", line)
         if not entry:
             continue

@@ -85,7 +85,7 @@ def both(work: Path, words: str, **settings: str) -> tuple[Path, Path, str]:
     need_compiler(*command)
     if run(*command, "-o", "plain", cwd=work).returncode:
         pytest.skip("not without hugealign either")
-    done = run(HUGEALIGN, *command, "-o", "ours", cwd=work, check=True, **settings)
+    done = run(HUGEALIGN, *command, "-o", "ours", cwd=work, check=True, env=environment(**settings))
     return work / "plain", work / "ours", done.stderr
 
 
@@ -115,7 +115,7 @@ def test_a_program_that_would_not_start(work: Path) -> None:
     (work / "bin").mkdir()
     linker = work / "bin" / "ld.bfd"
     linker.write_text(
-        "#!/bin/sh\n/usr/bin/ld.bfd \"$@\" || exit\n"
+        '#!/bin/sh\n/usr/bin/ld.bfd "$@" || exit\n'
         'case " $* " in *max-page-size=0x200000*) ;; *) exit 0 ;; esac\n'
         'while [ "$1" != -o ]; do shift; done\n'
         # p_memsz of the last LOAD reaches over the end of the address space
@@ -124,7 +124,9 @@ def test_a_program_that_would_not_start(work: Path) -> None:
         "f.seek(at + 40); f.write(struct.pack('<Q', 1 << 47))\nP\n"
     )
     linker.chmod(0o755)
-    done = run(HUGEALIGN, "gcc", f"-B{work}/bin", "-fuse-ld=bfd", "main.o", "bulk.o", "-o", "ours", cwd=work, check=True)
+    done = run(
+        HUGEALIGN, "gcc", f"-B{work}/bin", "-fuse-ld=bfd", "main.o", "bulk.o", "-o", "ours", cwd=work, check=True
+    )
     assert "linked without huge-page layout, because with it LOAD" in done.stderr
     assert "[HA029]" in done.stderr
     assert done.stderr.count("\n") == 1
@@ -179,16 +181,16 @@ def test_a_step_that_writes_no_program_is_not_judged_by_an_old_file(work: Path) 
 @pytest.mark.parametrize("name", ["ld.bfd", "ld.strange"])
 def test_a_linker_that_writes_nothing(name: str, work: Path) -> None:
     (work / "bin").mkdir()
-    (work / "bin" / name).write_text('#!/bin/sh\ncase $* in --version) echo GNU ld ;; *) echo done ;; esac\n')
+    (work / "bin" / name).write_text("#!/bin/sh\ncase $* in --version) echo GNU ld ;; *) echo done ;; esac\n")
     (work / "bin" / name).chmod(0o755)
     (work / "ours").write_bytes(Path("/bin/true").read_bytes())
     before = (work / "ours").read_bytes()
     (shim,) = Path(HUGEALIGN).parents[1].glob("hugealign/libexec/ld.bfd")
     words = (shim, "main.o", "bulk.o", "-o", "ours")
-    path = {"PATH": f"{work}/bin:{os.environ['PATH']}"}
+    path = f"{work}/bin:{os.environ['PATH']}"
     if name == "ld.strange":
         (work / "bin" / "ld.bfd").symlink_to(name)
-    done = run(*words, cwd=work, check=True, HUGEALIGN_CHECK="error", HUGEALIGN_DEBUG="1", **path)
+    done = run(*words, cwd=work, check=True, HUGEALIGN_CHECK="error", HUGEALIGN_DEBUG="1", PATH=path)
     assert done.stdout == "done\n"
     assert "left alone: the linker has written no program" in done.stderr
     assert (work / "ours").read_bytes() == before
@@ -252,7 +254,6 @@ def test_a_signal_to_the_group(number: signal.Signals, delay: float, tmp_path: P
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_DFL),
     ) as process:
         time.sleep(delay)
         os.killpg(process.pid, number)

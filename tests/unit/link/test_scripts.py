@@ -28,7 +28,7 @@ def test_tokens(text: str, found: list[str]) -> None:
     [
         "",
         "SECTIONS { .fast : { *(.fast) } } INSERT AFTER .text;",
-        "SECTIONS { .fast : { *(.fast) } }\nINSERT /* where */ BEFORE .text;\nSECTIONS { .b : { *(.b) } } INSERT AFTER .bss",
+        "SECTIONS { .a : { *(.a) } }\nINSERT /* where */ BEFORE .text;\nSECTIONS { .b : { *(.b) } } INSERT AFTER .bss",
         "/* GNU ld script */ OUTPUT_FORMAT(elf64-x86-64) GROUP ( /lib/libc.so.6 AS_NEEDED ( ld.so ) )",
         'OUTPUT_FORMAT("elf64-x86-64", "elf64-x86-64", "elf64-x86-64") ENTRY(_start)',
         "name = 4; PROVIDE(other = .); VERSION { V1 { global: a; local: *; }; }",
