@@ -285,6 +285,7 @@ case ${HUGEALIGN_DEBUG-} in '' | 0 | 1) ;; *) fail 125 'HUGEALIGN_DEBUG: not 0 o
 # tcc links by itself, and clang-cl for Windows.
 case ${1##*/} in
     tcc | clang-cl)
+        [ "${HUGEALIGN_DEBUG-}" != 1 ] || printf 'hugealign: debug: left alone: %s links by itself\n' "${1##*/}" >&2
         check_command "$1"
         exec "$@"
         ;;
@@ -482,15 +483,15 @@ case ${shims:+$does}/${compiler##*/}/${first##*/} in
     link/*clang*/*) ;; # which looks for neither
     link/*/real-ld | link/*/collect-ld) unusable "${compiler##*/}" "$first comes first" 'call that linker ld' ;;
 esac
-# chooses_linker COMPILER: return 0 if what it runs as the linker may not be seen from its words.
+# chooses_linker COMPILER: return 0 if what it runs as the linker may not be seen from its words: it is a script.
 chooses_linker() {
     find_compiler "$1"
     set -- "$1" "$compiler"
     compiler=$1
     case $2 in
-        /usr/bin/* | /bin/*) ;; # a system's own compiler
-        *) read -r line <"$2" && case $line in '#!'*) return 0 ;; esac ;;
-    esac
+        /usr/bin/* | /bin/*) is_compiler "$1" ;; # a system's own, too long for a shell to read a line of
+        *) false ;;
+    esac || { read -r line <"$2" && case $line in '#!'*) return 0 ;; esac; }
     case $elsewhere/${1##*/} in
         /* | */*gcc* | */*g++*) return 1 ;;
         @*) grep -qse fuse-ld -e ld-path -- "${elsewhere#@}" ;;
@@ -514,9 +515,14 @@ linker_of() {
 }
 
 # A script in the place of the compiler, a file or a variable may name a linker, and then no shim is asked.  Where there
-# is one, see what would be run.
+# is one, see what would be run; a script that is given nothing to link may be something else than a compiler.
 if [ -n "$shims" ] && [ -z "$shim" ] && chooses_linker "$compiler"; then
-    linker_of "$compiler" "$shims" "$@"
+    answer=
+    case "$* " in
+        *'.o '* | *'.a '* | *'.c '* | *'.cc '* | *'.cpp '* | *'.cxx '* | *'.C '* | *@*)
+            linker_of "$compiler" "$shims" "$@"
+            ;;
+    esac
     case $answer in
         '' | "$package"/libexec/*) ;;
         *)

@@ -148,7 +148,10 @@ export _HUGEALIGN_SHIMS="$shims${nested:+:$nested}"
 
 case ${HUGEALIGN_DISABLE-} in
     '' | 0) ;;
-    1) exec "$real" "$@" ;;
+    1)
+        [ "${HUGEALIGN_DEBUG-}" != 1 ] || printf 'hugealign: debug: left alone: HUGEALIGN_DISABLE=1\n' >&2
+        exec "$real" "$@"
+        ;;
     *) fail 125 'HUGEALIGN_DISABLE: not 0 or 1' ;;
 esac
 # An outer shim, or the linker that it runs, has called us: the work is already being done.
