@@ -127,7 +127,7 @@ def parse(words: list[str]) -> Command:
         if word.strip("-") == "":
             continue
         name, value = _option(word)
-        if value is None and name in options.WITH_ARGUMENT:
+        if value is None and options.takes_argument(name):
             value = next(remaining, (0, ""))[1]
             written = f"{word} {value}"
         else:
@@ -146,7 +146,7 @@ def _option(word: str) -> tuple[str, str | None]:
     """
     name, equals, value = word.lstrip("-").partition("=")
     long_form = word.startswith("--") or (
-        name in options.EFFECTS and (name[0] not in "lo" or name in ("library", "library-path"))
+        options.effect(name) != options.UNKNOWN and (name[0] not in "lo" or name in ("library", "library-path"))
     )
     if not long_form and word[1] in _SHORT_WITH_ARGUMENT:
         return word[1], word[2:] or None
@@ -184,7 +184,7 @@ def _apply(command: Command, name: str, value: str | None) -> str:
         command.reports.append((value or "", name == "dependency-file"))
     elif name == "plugin-opt":
         return options.plugin_effect(value or "")
-    elif name in options.ORDERS:
+    elif options.gives_order(name):
         command.ordered = True
     else:
         return options.effect(name)

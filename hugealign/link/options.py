@@ -3,7 +3,7 @@
 The options are those of GNU ld 2.40 to 2.47, gold 1.16, lld 14 to 23, mold 1.10 to 3.0 and wild 0.10, by their names
 without dashes.  With a ``=`` behind it, an option takes the next word as its argument if none is joined to it.  Where
 the linkers differ about that, it is written without: its argument may then be mistaken for an input, which matters only
-if an object file of that name exists, but never hides an option.  With a ``*``, the name may go on.
+if an object file of that name exists, but never hides an option.
 
 What is not here is not known, and gets the plain link.
 """
@@ -34,8 +34,7 @@ _HARMLESS = """
     force-group-allocation fork fortran-common fuse-ld= g gc-keep-exported gc-sections gdb-index gnu-tls-tag
     gnu2-tls-tag gnu-unique h= hash-bucket-empty-fraction= hash-size= hash-style= I= icf icf-iterations=
     ignore-data-address-equality ignore-function-address-equality ignore-unresolved-symbol= init= just-symbols=
-    keep-files-mapped keep-unique= ld-generated-unwind-info link-mapless load-pass-plugin= long-plt lto lto-CGO*
-    lto-O* lto-aa-pipeline lto-basic-block-address-map lto-basic-block-sections lto-cs-profile-file
+    keep-files-mapped keep-unique= ld-generated-unwind-info link-mapless load-pass-plugin= long-plt lto lto-aa-pipeline lto-basic-block-address-map lto-basic-block-sections lto-cs-profile-file
     lto-cs-profile-generate lto-debug-pass-manager lto-known-safe-vtables lto-legacy-pass-manager lto-newpm-passes
     lto-obj-path lto-partitions lto-pgo-warn-mismatch lto-sample-profile lto-unique-basic-block-section-names
     lto-validate-all-vtables-have-type-infos lto-whole-program-visibility M map-whole-files max-cache-size=
@@ -126,7 +125,7 @@ _Z_HARMLESS = """
     notext-unlikely-segment nounique nounique-symbol now origin pac-plt pack-relative-relocs pauth-report rel rela relro
     report-relative-reloc retpolineplt rewrite-endbr rodynamic sectionheader separate-code separate-loadable-segments
     shstk stack-size start-stop-gc start-stop-visibility start_stop_visibility text textoff undefs unique unique-symbol
-    wxneeded x86-64-* zicfilp zicfilp-report zicfiss zicfiss-report
+    wxneeded zicfilp zicfilp-report zicfiss zicfiss-report
     """
 _Z_PLACES = "common-page-size lrodata-after-bss nolrodata-after-bss text-unlikely-segment"
 _Z_OTHER = "nosectionheader"
@@ -160,52 +159,56 @@ UNUSUAL = [
 EARLY = 4 << 20
 
 
-def _names(text: str) -> "list[str]":
-    return [word.rstrip("=") for word in text.split()]
-
-
-#: Why an option keeps a link from being laid out; empty if it does not.
-EFFECTS = {name: "" for text in (_READ, _HARMLESS, _ORDERS) for name in _names(text)}
-for _text, _reason in (
-    (_PLACES, PLACES),
-    (_OTHER, OTHER),
-    (_RELOCATABLE, RELOCATABLE),
-    (_NOTHING, NOTHING),
-    (_SCRIPTS, SCRIPT),
-):
-    EFFECTS.update(dict.fromkeys(_names(_text), _reason))
-Z_EFFECTS = dict.fromkeys(_Z_HARMLESS.split(), "")
-Z_EFFECTS.update(dict.fromkeys(_Z_PLACES.split(), PLACES))
-Z_EFFECTS.update(dict.fromkeys(_Z_OTHER.split(), OTHER))
-ORDERS = frozenset(_names(_ORDERS))
-#: Options that take the next word if no argument is joined to them.
-WITH_ARGUMENT = frozenset(
-    word[:-1]
-    for text in (_READ, _HARMLESS, _ORDERS, _PLACES, _OTHER, _RELOCATABLE, _SCRIPTS)
-    for word in text.split()
-    if word.endswith("=")
+#: The table: words, and why an option among them keeps a link from being laid out, empty if it does not.  Sets of words
+#: as they are written: a link has no time to take them apart.
+_EFFECTS = (
+    (frozenset(_READ.split()), ""),
+    (frozenset(_HARMLESS.split()), ""),
+    (frozenset(_ORDERS.split()), ""),
+    (frozenset(_PLACES.split()), PLACES),
+    (frozenset(_OTHER.split()), OTHER),
+    (frozenset(_RELOCATABLE.split()), RELOCATABLE),
+    (frozenset(_NOTHING.split()), NOTHING),
+    (frozenset(_SCRIPTS.split()), SCRIPT),
 )
-_PREFIXES = tuple(name[:-1] for name in EFFECTS if name.endswith("*"))
-_Z_PREFIXES = tuple(name[:-1] for name in Z_EFFECTS if name.endswith("*"))
+Z_EFFECTS = (
+    (frozenset(_Z_HARMLESS.split()), ""),
+    (frozenset(_Z_PLACES.split()), PLACES),
+    (frozenset(_Z_OTHER.split()), OTHER),
+)
+#: Names with a value that nothing parts from them.
+_PREFIXES, _Z_PREFIXES = ("lto-O", "lto-CGO"), ("x86-64-",)
 
 
 def effect(name: str) -> str:
     """Return why the option *name*, without dashes, keeps a link from being laid out; empty if it does not."""
-    reason = EFFECTS.get(name)
-    if reason is None:
-        return "" if name.startswith(_PREFIXES) else UNKNOWN
-    return reason
+    with_argument = f"{name}="
+    for words, reason in _EFFECTS:
+        if name in words or with_argument in words:
+            return reason
+    return "" if name.startswith(_PREFIXES) else UNKNOWN
+
+
+def takes_argument(name: str) -> bool:
+    """Return whether the option *name* takes the next word if no argument is joined to it."""
+    with_argument = f"{name}="
+    return any(with_argument in words for words, _ in _EFFECTS)
+
+
+def gives_order(name: str) -> bool:
+    """Return whether the option *name* gives an order of the user's own."""
+    return name in _EFFECTS[2][0] or f"{name}=" in _EFFECTS[2][0]
 
 
 def z_effect(keyword: str) -> str:
-    """Return the same for a *keyword* of ``-z``, with its value."""
+    """Return why a *keyword* of ``-z``, with its value, keeps a link from being laid out; empty if it does not."""
     name, _, value = keyword.partition("=")
     if name == "common-page-size" and value in ("4096", "0x1000", "4k", "4K"):
         return ""  # the page that all the linkers take by themselves
-    reason = Z_EFFECTS.get(name)
-    if reason is None:
-        return "" if name.startswith(_Z_PREFIXES) else UNKNOWN
-    return reason
+    for words, reason in Z_EFFECTS:
+        if name in words:
+            return reason
+    return "" if name.startswith(_Z_PREFIXES) else UNKNOWN
 
 
 def plugin_effect(option: str) -> str:

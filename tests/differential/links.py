@@ -247,7 +247,7 @@ def line(seed: int, number: int, compilers: list[str], linkers: list[str]) -> Li
     choices = [option for option in options(path) if option.name not in PASSED_OVER]
     if path.endswith("lld"):  # which does not list its keywords
         valued = ("max-page-size", "common-page-size", "stack-size", "start-stop-visibility")
-        choices += [Option("z", name + "=V" * (name in valued)) for name in Z_EFFECTS if not name.endswith("*")]
+        choices += [Option("z", name + "=V" * (name in valued)) for words, _ in Z_EFFECTS for name in words]
     words = [compiler, *flags, mode, "library.o" if mode == "-shared" else "program.o"]
     words.append("large.o" if chance.random() < 0.2 else "bulk.o")
     for option in chance.sample(choices, chance.choice((1, 1, 2, 3, 5))):
