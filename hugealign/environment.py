@@ -7,7 +7,7 @@ sh/given.sh tells us of all that in variables: names of the shell's and the load
 those that it was given, with the nameless ones; a mask of signals.
 """
 
-import _signal  # type: ignore[import-not-found]  # `signal` costs a third of a link's startup time
+import _signal  # type: ignore[import-not-found]
 import os
 
 TYPE_CHECKING = False
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _ENVIRON, _IGNORED = b"_HUGEALIGN_ENVIRON", b"_HUGEALIGN_IGNORED"
-_IGNORED_BY_PYTHON = (13, 25)  # SIGPIPE and SIGXFSZ
+SIGPIPE = 13  # the module costs a third of a link's startup time
+_IGNORED_BY_PYTHON = (SIGPIPE, 25)  # and SIGXFSZ
 
 
 def as_given() -> dict[bytes, bytes]:
@@ -62,6 +63,12 @@ def signals_to_reset() -> "list[int]":
     return [number for number in _IGNORED_BY_PYTHON if not ignored >> (number - 1) & 1]
 
 
+def die_of_pipes() -> None:
+    """Let SIGPIPE end us as it ends other programs: from a reader that has gone, or to our process group."""
+    if SIGPIPE in signals_to_reset():
+        reset_signals([SIGPIPE])
+
+
 def reset_signals(numbers: "Iterable[int]") -> None:
     """Give the signals *numbers* their defaults, for the program that takes this process's place next."""
     for number in numbers:
@@ -101,6 +108,11 @@ def reserve_standard_descriptors() -> None:
     Otherwise a file that we open could get such a number: our messages would be written into it, and the linker's own
     stdout would replace it.  The programs that we run find the descriptors closed again.
     """
-    while (fd := os.memfd_create("closed")) <= 2:
-        pass
-    os.close(fd)
+    for path, mode in (("/dev/null", os.O_RDWR), ("/", os.O_RDONLY)):  # the latter is everywhere
+        try:
+            while (fd := os.open(path, mode | os.O_CLOEXEC)) <= 2:
+                pass
+            os.close(fd)
+        except OSError:
+            continue
+        return

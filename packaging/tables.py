@@ -14,7 +14,7 @@ from hugealign import settings
 from hugealign.cli import COMMANDS, LABORATORY
 from hugealign.elf.image import EM_X86_64
 from hugealign.link import linkers
-from hugealign.link.command import EARLY, NEXT_IS_ARGUMENT, UNUSUAL, USUAL
+from hugealign.link.options import EARLY, NEXT_IS_ARGUMENT, UNUSUAL, USUAL
 
 _WIDTH = 108
 _FIRST = "HUGEALIGN_DISABLE"  # looked at before all others, and acted on

@@ -21,8 +21,8 @@ CC and the compilers' arguments stay as they are.  Example:
 
 Some links never look there and stay as they are: links with a -B to a directory
 that has a linker in it (-B/usr/libexec/mold; rustc 1.90 and newer, unless it
-gets -Clinker-features=-lld), with clang's --ld-path=, or by ld directly, and
-links in builds that empty the environment.  CC="hugealign gcc" also works with a
+gets -Clinker-features=-lld), with a path for clang's --ld-path=, or by ld
+directly, and links in builds that empty the environment.  CC="hugealign gcc" also works with a
 -B.  ccache takes a new COMPILER_PATH for another compiler, so the first build
 misses its cache.
 

@@ -51,6 +51,10 @@ class Attempt(Record):
     complaint: str | None = None
     notes: tuple[str, ...] = ()
 
+    def found(self) -> "tuple[Image, Guards] | None":
+        """Return the headers and the guards together, as `look` does."""
+        return (self.image, self.guards) if self.image and self.guards else None
+
 
 def plain(job: "Job", capture: bool = False) -> "LinkerRun":
     """Link with the user's arguments alone."""
@@ -58,10 +62,16 @@ def plain(job: "Job", capture: bool = False) -> "LinkerRun":
 
 
 def look(job: "Job") -> "tuple[Image, Guards] | None":
-    """Return the headers and the guards of the output, None if there is no ELF file."""
+    """Return the headers and the guards of the output, None if the link has written no ELF file.
+
+    A file that an earlier build has left under that name is none of this link's.
+    """
     from hugealign.elf.guards import read_guards
     from hugealign.elf.image import read_image
+    from hugealign.link.job import state
 
+    if job.before and job.before == state(job.output):
+        return None
     try:
         with file_at(job.output) as fd:
             image = read_image(fd)
@@ -74,7 +84,7 @@ def laid_out(job: "Job", recipe: Recipe, run: "LinkerRun | None" = None) -> Atte
     """Link by *recipe*, unless *run* already did, and complete the output.  Raises OSError."""
     memory = MemoryFiles()
     words = recipe.order.words(memory) if recipe.order else None
-    complaint = []
+    complaint: list[str | None] = []
 
     def meanwhile() -> None:
         _load()
@@ -101,6 +111,8 @@ def laid_out(job: "Job", recipe: Recipe, run: "LinkerRun | None" = None) -> Atte
         if job.settings.debug and words:
             notes += [recipe.order.summary(words)]
             notes += ["hot functions: " + (f"{hot[0]:#x} to {hot[1]:#x}" if hot else "no note")]
+            notes += [recipe.order.placed(hot)] if hot else []
+        complaint = [next(filter(None, complaint), None) or recipe.order.nothing(hot)]
     return Attempt(run, *found, next(iter(complaint), None), tuple(notes))
 
 

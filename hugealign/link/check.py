@@ -41,8 +41,15 @@ def _says_of_the_stack(command: "Command") -> bool:
     return False
 
 
+def broken(image: "Image") -> str:
+    """Return why the linked program would not start, or not with its memory; empty if nothing says so."""
+    from hugealign.verification import rules
+
+    return next((f"{finding.message} [{finding.rule.id}]" for finding in rules.startable(image)), "")
+
+
 def shortfall(image: "Image", linker: "Linker", settings: "Settings") -> str:
-    """Return what keeps the text of *image* from whole windows, and the fix; empty if nothing does."""
+    """Return what keeps the text of *image* from whole windows, and what helps; empty if nothing does."""
     from hugealign.verification import rules
 
     if settings.check == "off":
@@ -55,6 +62,8 @@ def shortfall(image: "Image", linker: "Linker", settings: "Settings") -> str:
     finding = findings[0]
     more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
     mend = finding.rule.fix if linker.script else "relink with -fuse-ld=bfd"
+    if mend == rules.RELINK:  # that is what was done
+        mend = f"what it means: hugealign explain {finding.rule.id}"
     return f"{finding.message}{more} [{finding.rule.id}]; {mend}"
 
 

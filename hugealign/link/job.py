@@ -10,12 +10,15 @@ from hugealign.records import Record
 from hugealign.settings import Settings
 
 _SCRIPT_LIMIT = 1 << 20  # bytes of a user's linker script that are read
+_OBJECTS = (".o", ".a", ".so", ".lo", ".obj", ".rlib")  # inputs that are no scripts, by their names
+_MAGIC = (b"\x7fELF", b"!<arch>\n", b"!<thin>\n", b"BC\xc0\xde", b"\xde\xc0\x17\x0b")  # and by how they begin
 
 
 class Job(Record):
     """One link to lay out: the *real* linker, the user's *arguments*, and the *words* after response files expand.
 
-    *command* is what the words ask for, *machine* the processor, *settings* what the environment asks for.
+    *command* is what the words ask for, *machine* the processor, *settings* what the environment asks for, *before* the
+    state of the output before the link (`state`).
     """
 
     real: str
@@ -24,6 +27,7 @@ class Job(Record):
     command: "Command"
     machine: int
     settings: "Settings"
+    before: tuple[int, ...] = ()
 
     @property
     def output(self) -> str:
@@ -75,11 +79,18 @@ def _job(real: str, arguments: list[str], words: list[str], command: "Command", 
         return "left out by HUGEALIGN_ONLY or HUGEALIGN_SKIP"
     if not os.path.isdir("/proc/self/fd"):
         return "/proc is not mounted"
-    for script in command.scripts:
-        text = _script_text(script, command.library_paths)
-        if "INSERT" not in text or "PHDRS" in text:
-            return "a full linker script of the user's own"
-    return Job(real, arguments, words, command, machine, settings)
+    if full := _full_script(command):
+        return full
+    return Job(real, arguments, words, command, machine, settings, state(command.output))
+
+
+def state(path: str) -> tuple[int, ...]:
+    """Return what tells the file at *path* from a later one of that name; empty if there is none."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return ()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _is_pipe(word: str) -> bool:
@@ -98,17 +109,43 @@ def _read_response(path: str) -> str:
         return os.fsdecode(file.read())
 
 
-def _script_text(path: str, library_paths: list[str]) -> str:
-    """Return the text of the linker script *path*, searched for as GNU ld does; empty if it cannot be read."""
-    for directory in ("", *library_paths):
-        candidate = os.path.join(directory, path)
-        if os.path.isfile(candidate):
-            try:
-                with open(candidate, "rb") as file:
-                    return file.read(_SCRIPT_LIMIT).decode("latin-1")
-            except OSError:
-                return ""
+def _full_script(command: "Command") -> str:
+    """Return why a linker script of the user's own keeps the link from being laid out, empty if none does.
+
+    Scripts are given by ``-T`` or among the inputs, where a linker takes for one what is no object (ld manual,
+    "Implicit Linker Scripts").  *command* gets the patterns of the sections that they ask for.
+    """
+    given = [(name, _found(name, command.library_paths)) for name in command.scripts]
+    given += [(name, name) for name in command.inputs if not name.endswith(_OBJECTS) and ".so." not in name]
+    for place, (name, path) in enumerate(given):
+        try:
+            if not os.path.isfile(path):
+                raise FileNotFoundError
+            with open(path, "rb") as file:
+                data = file.read(_SCRIPT_LIMIT + 1)
+        except (OSError, ValueError):
+            if place < len(command.scripts):
+                return f"the linker script {name} cannot be read"
+            continue
+        if place >= len(command.scripts) and data.startswith(_MAGIC):
+            continue
+        if len(data) > _SCRIPT_LIMIT:
+            return f"the linker script {name} is too long to be looked at"
+        from hugealign.link.scripts import Script  # most links have none
+
+        script = Script(data.decode("latin-1"))
+        if script.full:
+            return f"the linker script {name} is a full one: {script.full}"
+        command.sections += script.patterns
     return ""
+
+
+def _found(path: str, library_paths: list[str]) -> str:
+    """Return where the linker script *path* is, searched for as GNU ld does."""
+    return next(
+        (there for where in ("", *library_paths) if os.path.isfile(there := os.path.join(where, path))),
+        path,
+    )
 
 
 def _wanted(output: str, settings: "Settings") -> bool:

@@ -3,15 +3,13 @@
 import os
 
 from hugealign.descriptors import write_all
-from hugealign.environment import as_given, reset_signals, signals_to_reset
+from hugealign.environment import SIGPIPE, as_given, reset_signals, signals_to_reset
 from hugealign.records import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import NoReturn
-
-_EPIPE, _SIGPIPE = 32, 13  # the modules cost a third of our startup time
 
 
 class LinkerRun(Record):
@@ -20,11 +18,6 @@ class LinkerRun(Record):
     status: int
     stdout: bytes = b""
     stderr: bytes = b""
-
-    def complaint(self) -> str:
-        """Return the first line that the linker printed about its failure, or its status if it printed none."""
-        lines = self.stderr.decode("utf-8", "replace").splitlines() or [f"status {self.status}"]
-        return lines[0].strip()
 
     def forward(self) -> None:
         """Print what the linker printed."""
@@ -63,9 +56,29 @@ def spawn(argv: list[str], capture: bool, meanwhile: "Callable[[], object] | Non
     return LinkerRun(os.waitstatus_to_exitcode(status), *(_contents(fd) for fd in streams))
 
 
+def complaint(runs: "Sequence[LinkerRun]", beside: bytes) -> str:
+    """Return the line that says why *runs*, which tried the same, failed; their status if none does.
+
+    It is one that all of them printed, and that is not in *beside*, the messages of a link that did not fail.  A line
+    that ends with a colon only says where.
+    """
+    lines = [line for line in runs[-1].stderr.splitlines() if line.strip() and not line.rstrip().endswith(b":")]
+    for choice in (set(runs[0].stderr.splitlines()) - set(beside.splitlines()), lines):
+        for line in lines:
+            if line in choice:
+                return line.decode("utf-8", "replace").strip()
+    return f"status {runs[-1].status}"
+
+
 def started() -> LinkerRun:
-    """Return the outcome of the link that sh/shim.sh started, read from stdin: the messages, and the status last."""
+    """Return the outcome of the link that sh/shim.sh started, read from stdin: the messages, and the status last.
+
+    Does not return if the shell that waits for the linker has been killed: then so have the driver and we, but Python
+    ignores SIGPIPE while it starts.
+    """
     stderr, _, status = drain().rpartition(b"\n")
+    if not status:
+        leave(-SIGPIPE)
     number = int(status)
     return LinkerRun(number if number <= 128 else 128 - number, b"", stderr)
 
@@ -81,7 +94,10 @@ def drain() -> bytes:
 def become(argv: list[str]) -> "NoReturn":
     """Replace this process by *argv*."""
     reset_signals(signals_to_reset())
-    os.execve(argv[0], argv, as_given())  # noqa: S606
+    try:
+        os.execve(argv[0], argv, as_given())  # noqa: S606
+    except OSError:  # such as ENOMEM, which passes
+        leave(spawn(argv, capture=False).status)
 
 
 def leave(status: int) -> "NoReturn":
@@ -101,14 +117,13 @@ def say(kind: str, message: str) -> None:
 
 
 def write(fd: int, data: bytes) -> None:
-    """Write *data* as a linker does: a reader that has gone is SIGPIPE, and that and other errors can be ignored."""
+    """Write *data* as a linker does: errors can be ignored (`environment.die_of_pipes`)."""
     written = 0
     try:
         while written < len(data):
             written += os.write(fd, data[written:])
-    except OSError as error:
-        if error.errno == _EPIPE and _SIGPIPE in signals_to_reset():
-            leave(-_SIGPIPE)
+    except OSError:
+        return
 
 
 def _contents(fd: int) -> bytes:

@@ -6,7 +6,7 @@ less guarded.  If in doubt, the real linker runs with the user's arguments untou
 
 import os
 
-from hugealign.environment import reserve_standard_descriptors
+from hugealign.environment import die_of_pipes, reserve_standard_descriptors
 from hugealign.errors import HugealignError
 from hugealign.link import estimate, linkers, running
 from hugealign.link.attempt import Attempt, Recipe, laid_out, look, plain
@@ -16,19 +16,25 @@ from hugealign.settings import Settings, from_environ
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import NoReturn
 
+    from hugealign.elf.guards import Guards
     from hugealign.elf.image import Image
     from hugealign.link.order.plan import OrderedLink
     from hugealign.link.running import LinkerRun
 
 
 class LinkProgress:
-    """How far a link has come, for the handler of our own failures: *linked* once its *output* is final."""
+    """How far a link has come, for the handler of our own failures: *linked* once its *output* is final.
+
+    *messages* are those of the linker that counts.
+    """
 
     def __init__(self) -> None:
         self.linked = False
         self.output = "a.out"
+        self.messages = b""
 
 
 class Voice(Record):
@@ -63,6 +69,7 @@ def link(real: str, arguments: list[str], settings: Settings, started: str, prog
     if started:
         first = running.started()
         if isinstance(job, Job):
+            job = job.changed(before=())  # the linker had begun before we looked
             return _laid_out(job, Recipe(linkers.named(started)), progress, voice, first=first)
     linker = None
     if isinstance(job, Job):
@@ -75,7 +82,8 @@ def link(real: str, arguments: list[str], settings: Settings, started: str, prog
     small = estimate.code_bytes(job.command, settings.min_text) < settings.min_text
     if small:
         run = plain(job)
-        if run.status or _is_small(job):
+        if run.status or (reason := _reason_for_plain(job, look(job))):
+            voice.debug(f"left alone: {f'the linker failed: status {run.status}' if run.status else reason}")
             return run.status
     recipe = Recipe(linker, _order(job, linker, voice), rodata=job.settings.rodata, zeros=job.settings.data)
     return _laid_out(job, _possible(recipe, voice), progress, voice, quiet=small)
@@ -104,34 +112,52 @@ def _laid_out(
 ) -> int:
     """Link by *recipe*, unless *first* did; *quiet* if an earlier plain link has printed the linker's messages."""
     voice.debug(f"{job.real} as {recipe.linker.name}: {' '.join(recipe.linker.flags(job.settings.page_size))}")
-    attempt = laid_out(job, recipe, first)
-    if attempt.run.status and b"GNU-stack" in attempt.run.stderr:  # with --fatal-warnings: the pad alone has the note
-        recipe = recipe.changed(stack_note=False)
-        attempt = laid_out(job, recipe)
+    from hugealign.link.check import broken
+
+    attempts = [laid_out(job, recipe, first)]
+    if attempts[0].run.status and b"GNU-stack" in attempts[0].run.stderr:
+        recipe = recipe.changed(stack_note=False)  # with --fatal-warnings: the pad alone has the note
+        attempts.append(laid_out(job, recipe))
+    attempt = attempts[-1]
     if attempt.run.status:
-        less: Recipe | None = None
-        what = "linked without huge-page layout"
-        if recipe.rodata or recipe.zeros:
-            less = recipe.changed(rodata=False, zeros=False)
-            what = f"{'read-only data' if recipe.rodata else 'data'} are as without hugealign"
-        elif recipe.order:
-            less, what = recipe.changed(order=None), "linked without an order"
-        status = _laid_out(job, less, progress, voice, quiet) if less else plain(job, capture=quiet).status
-        if status == 0:
-            voice.warn(f"{what}, because with it the linker said: {attempt.run.complaint()}")
-        return status
-    if attempt.image is None:  # for example --version among the arguments
-        attempt.run.forward()
-        return attempt.run.status
-    if _is_small(job, attempt.image):
+        runs = [attempt.run for attempt in attempts]
+        why = lambda: f"the linker said: {running.complaint(runs, progress.messages)}"  # noqa: E731
+        return _with_less(job, recipe, progress, voice, quiet, why)
+    if reason := _reason_for_plain(job, attempt.found()):
+        voice.debug(f"left alone: {reason}")
         return plain(job, capture=quiet).status
     guarded = _guarded(job, recipe, attempt, voice, quiet)
     if isinstance(guarded, int):
         return guarded
-    progress.linked = True
+    if guarded.image and (reason := broken(guarded.image)):
+        return _with_less(job, recipe, progress, voice, quiet, lambda: reason)
+    progress.linked, progress.messages = True, guarded.run.stderr
     if not quiet:
         guarded.run.forward()
     return _finish(job, recipe, guarded, voice)
+
+
+def _with_less(
+    job: Job, recipe: Recipe, progress: LinkProgress, voice: Voice, quiet: bool, why: "Callable[[], str]"
+) -> int:
+    """Link with less than *recipe*, in the end plainly, and then warn: with it, *why* happened."""
+    less: Recipe | None = None
+    what = "linked without huge-page layout"
+    if recipe.rodata or recipe.zeros:
+        less = recipe.changed(rodata=False, zeros=False)
+        what = f"{'read-only data' if recipe.rodata else 'data'} are as without hugealign"
+    elif recipe.order:
+        less, what = recipe.changed(order=None), "linked without an order"
+    if less:
+        status = _laid_out(job, less, progress, voice, quiet)
+    else:
+        run = plain(job, capture=True)
+        if not quiet:
+            run.forward()
+        status, progress.messages = run.status, run.stderr
+    if status == 0:
+        voice.warn(f"{what}, because with it {why()}")
+    return status
 
 
 def _guarded(job: Job, recipe: Recipe, attempt: Attempt, voice: Voice, quiet: bool) -> Attempt | int:
@@ -207,21 +233,23 @@ def _version(real: str) -> str:
     return running.spawn([real, "--version"], capture=True).stdout.decode("utf-8", "replace").partition("\n")[0]
 
 
-def _is_small(job: Job, image: "Image | None" = None) -> bool:
-    """Return whether the output has too little text to be worth it, or is no ELF file at all."""
+def _reason_for_plain(job: Job, found: "tuple[Image, Guards] | None") -> str:
+    """Return why the output that was *found* is to be the plain link's; empty if it is worth a layout."""
     from hugealign.elf.coverage import coverage
+    from hugealign.units import format_size
 
-    if image is None:
-        found = look(job)
-        if found is None:
-            return True
-        image = found[0]
-    return coverage(image, job.settings.page_size).text < job.settings.min_text
+    if found is None:
+        return "the linker has written no program or library"
+    text = coverage(found[0], job.settings.page_size).text
+    if text >= job.settings.min_text:
+        return ""
+    return f"{format_size(text)} of text are less than HUGEALIGN_MIN_TEXT, {format_size(job.settings.min_text)}"
 
 
 def main(argv: list[str]) -> "NoReturn":
     """Run as a linker: *argv* is the started recipe or an empty word, the real linker, and the user's arguments."""
     reserve_standard_descriptors()
+    die_of_pipes()
     started, real, *arguments = argv
     try:
         settings = from_environ(os.environ)
@@ -234,8 +262,9 @@ def main(argv: list[str]) -> "NoReturn":
     except KeyboardInterrupt:
         running.leave(-2)
     except Exception as error:  # noqa: BLE001  # whatever is wrong with us, the user's link comes first
-        message = f"linked without a check, because hugealign failed: {type(error).__name__}: {error}"
-        Voice(progress.output, settings.debug).warn(message)
+        what = f"{error.strerror or error}" if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+        done = "linked without a check" if progress.linked else "linked as without hugealign"
+        Voice(progress.output, settings.debug).warn(f"{done}, because hugealign failed: {what}")
         if started:
             running.drain()  # the linker that was started must not write at the same time as the one that we become
         if not progress.linked:

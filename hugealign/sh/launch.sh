@@ -208,6 +208,14 @@ compiler_behind() {
     return 1
 }
 
+# before_shims DIRECTORY: note a linker there, of a -B of the user's own, that comes before the shims: collect2 takes the
+# first two names before all others, and behind a program in front the shims come last.
+before_shims() {
+    for candidate in real-ld collect-ld ${front:+ld}; do
+        [ ! -x "$1/$candidate" ] || first=$1/$candidate
+    done
+}
+
 name=${0##*/}
 case $name in
     hugealign-*gcc-ar | hugealign-*gcc-nm | hugealign-*gcc-ranlib)
@@ -277,6 +285,7 @@ case ${HUGEALIGN_DEBUG-} in '' | 0 | 1) ;; *) fail 125 'HUGEALIGN_DEBUG: not 0 o
 # tcc links by itself, and clang-cl for Windows.
 case ${1##*/} in
     tcc | clang-cl)
+        [ "${HUGEALIGN_DEBUG-}" != 1 ] || printf 'hugealign: debug: left alone: %s links by itself\n' "${1##*/}" >&2
         check_command "$1"
         exec "$@"
         ;;
@@ -295,8 +304,10 @@ is_compiler "$1" || case ${1##*/} in
     hugealign*) front=$1 ;;
     *) ! compiler_behind "$@" || front=$1 ;;
 esac
-linker= # clang's option for a linker by its path: the last --ld-path, else the last -fuse-ld
+linker= # clang's option for a linker of the user's own: the last --ld-path, else the last -fuse-ld
 chosen=
+first= # a linker that comes before the shims
+elsewhere=${CCC_OVERRIDE_OPTIONS-} # where clang may get such an option from that is not among the words
 previous=${front:+front }
 for word do
     case $previous$word in
@@ -310,7 +321,10 @@ for word do
         --) break ;;
         # clang warns about options that mean nothing to an assembler
         [!-]*.s | [!-]*.asm | -xassembler | --language=assembler) profile= ;;
+        @*) elsewhere=$word ;;
         [!-]*) continue ;; # an input
+        -B?*) before_shims "${word#-B}" ;;
+        -B) previous=$word && continue ;;
         -Xlinker | -o | -x) previous=$word && continue ;;
         -[cSEMfpd\#-]*)
             case $previous$word in
@@ -318,9 +332,9 @@ for word do
                     does=compile
                     [ -n "$profile" ] || break
                     ;;
-                --ld-path=*/*) chosen=yes linker=$word ;;
-                --ld-path=*) chosen=yes linker= ;;
-                -fuse-ld=*) [ -n "$chosen" ] || case $word in *=/*) linker=$word ;; *) linker= ;; esac ;;
+                --ld-path=*) chosen=yes linker=$word ;;
+                -fuse-ld=*) [ -n "$chosen" ] || linker=$word ;;
+                --config*) elsewhere=$word ;;
                 -fembed-bitcode | -fembed-bitcode=all | -fembed-bitcode=bitcode) profile= ;; # clang refuses sections with it
                 -E | -M | -MM | -fsyntax-only | -cc1* | -'###' | -print-* | --print-* | --version | --help | \
                     -dumpmachine | -dumpversion | -dumpfullversion | -dumpspecs) # -dumpdir and -dumpbase name files
@@ -397,25 +411,40 @@ esac
 [ "$does" != link ] || [ -x "$package/libexec/ld" ] ||
     unusable "${1##*/}" "$package/libexec/ld cannot be run" 'install it again'
 
-# clang looks nowhere else for a linker given by its path: the shim takes the linker's place, and runs it.
-if [ -n "$linker" ] && [ -x "${linker#*=}" ] && [ ! -d "${linker#*=}" ]; then
-    case ${1##*/} in
-        *gcc* | *g++* | *gfortran*) ;; # which knows no such option
-        *)
+# clang looks nowhere else for a linker given by its path, nor for one by a name that no shim has: there a shim takes the
+# linker's place, and looks for it as clang would have.
+shim='' option=${linker%%=*}
+case ${1##*/}/$linker in
+    */ | *gcc*/* | *g++*/* | *gfortran*/*) ;; # which know no such option, or know the shims by their names
+    *=*/*)
+        [ ! -x "${linker#*=}" ] || [ -d "${linker#*=}" ] || {
             shim=$package/libexec/${linker##*/}
             [ -e "$shim" ] || shim=$package/libexec/ld
             export _HUGEALIGN_LINKER="${linker#*=}"
-            case " $* " in
-                *' -- '*) # what follows that is an input
-                    for word do
-                        shift
-                        [ "$word" != "$linker" ] || word=${linker%%=*}=$shim
-                        set -- "$@" "$word"
-                    done
-                    ;;
-                *) set -- "$@" "${linker%%=*}=$shim" ;;
-            esac
+        }
+        ;;
+    */-fuse-ld= | */-fuse-ld=ld) ;;
+    *)
+        name=${linker#--ld-path=}
+        [ "$name" != "$linker" ] || name=ld.${linker#*=}
+        [ -e "$package/libexec/$name" ] || {
+            export _HUGEALIGN_NAME="$name"
+            # clang has a warning about paths behind -fuse-ld
+            shim=$package/libexec/ld
+            case "$1 ${2-}" in *clang*) option=--ld-path ;; esac
+        }
+        ;;
+esac
+if [ -n "$shim" ]; then
+    case " $* " in
+        *' -- '*) # what follows that is an input
+            for word do
+                shift
+                [ "$word" != "$linker" ] || word=$option=$shim
+                set -- "$@" "$word"
+            done
             ;;
+        *) set -- "$@" "$option=$shim" ;;
     esac
 fi
 
@@ -433,6 +462,8 @@ if [ -z "$front" ]; then
     [ "$does" != link ] || shims=-B$package/libexec/
 else
     [ "$does" != link ] || export COMPILER_PATH="$package/libexec${COMPILER_PATH:+:$COMPILER_PATH}"
+    [ "$does$first" = "$does" ] || [ "$does" != link ] || [ -n "$cache" ] ||
+        unusable "${1##*/}" "$first comes first" "put hugealign behind it: ${1##*/} hugealign ..."
     [ -n "$cache" ] || exec "$@"
     case ${2-} in '' | -* | *=*) exec "$@" ;; esac
     # Behind another program our option would be that one's: ccache env gcc, distcc ccache gcc.
@@ -444,9 +475,70 @@ else
         export CCACHE_EXTRAFILES="${extra:+$extra:}$profile"
     fi
     shift
+    [ "$does" != link ] || shims=-B$package/libexec/
 fi
 compiler=$1
 shift
+case ${shims:+$does}/${compiler##*/}/${first##*/} in
+    link/*clang*/*) ;; # which looks for neither
+    link/*/real-ld | link/*/collect-ld) unusable "${compiler##*/}" "$first comes first" 'call that linker ld' ;;
+esac
+# chooses_linker COMPILER: return 0 if what it runs as the linker may not be seen from its words: it is a script.
+chooses_linker() {
+    find_compiler "$1"
+    set -- "$1" "$compiler"
+    compiler=$1
+    case $2 in
+        /usr/bin/* | /bin/*) is_compiler "$1" ;; # a system's own, too long for a shell to read a line of
+        *) false ;;
+    esac || { read -r line <"$2" && case $line in '#!'*) return 0 ;; esac; }
+    case $elsewhere/${1##*/} in
+        /* | */*gcc* | */*g++*) return 1 ;;
+        @*) grep -qse fuse-ld -e ld-path -- "${elsewhere#@}" ;;
+    esac
+} 2>/dev/null
+
+# linker_of WORD...: set $answer to the linker that this command would run, by its own account.
+linker_of() {
+    answer=$("$@" '-###' 2>&1 </dev/null | sed -n 's/^ //p' | tail -n 1)
+    case $answer in
+        \"*) answer=${answer#?} answer=${answer%%\"*} ;; # clang
+        */collect2\ *)
+            case $answer in
+                *' -fuse-ld='*) answer=.${answer##* -fuse-ld=} answer=${answer%% *} ;;
+                *) answer= ;;
+            esac
+            answer=$("$@" "-print-prog-name=ld$answer" 2>/dev/null </dev/null)
+            ;;
+        *) answer= ;;
+    esac
+}
+
+# A script in the place of the compiler, a file or a variable may name a linker, and then no shim is asked.  Where there
+# is one, see what would be run; a script that is given nothing to link may be something else than a compiler.
+if [ -n "$shims" ] && [ -z "$shim" ] && chooses_linker "$compiler"; then
+    answer=
+    case "$* " in
+        *'.o '* | *'.a '* | *'.c '* | *'.cc '* | *'.cpp '* | *'.cxx '* | *'.C '* | *@*)
+            linker_of "$compiler" "$shims" "$@"
+            ;;
+    esac
+    case $answer in
+        '' | "$package"/libexec/*) ;;
+        *)
+            other=$answer
+            export _HUGEALIGN_LINKER="$other"
+            linker_of "$compiler" "$shims" "$@" "--ld-path=$package/libexec/ld"
+            case $answer in
+                "$package"/libexec/*) set -- "$@" "--ld-path=$package/libexec/ld" ;;
+                *)
+                    unset _HUGEALIGN_LINKER
+                    unusable "${compiler##*/}" "it runs $other" 'put hugealign in front of the compiler that it runs'
+                    ;;
+            esac
+            ;;
+    esac
+fi
 [ -z "$plugin" ] || exec ${cache:+"$cache"} "$compiler" ${shims:+"$shims"} --start-no-unused-arguments \
     "-fpass-plugin=$plugin" -Wno-error=backend-plugin --end-no-unused-arguments "$@"
 # For link-time optimisation.

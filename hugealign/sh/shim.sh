@@ -4,7 +4,8 @@
 # shellcheck shell=sh
 
 shims=${0%/*}
-name=${0##*/}
+name=${_HUGEALIGN_NAME:-${0##*/}} # clang was given another name than ours
+unset _HUGEALIGN_NAME
 package=${shims%/libexec}
 prefix= # of the linker's name if clang compiles for another target: aarch64-linux-gnu-
 real=
@@ -147,7 +148,10 @@ export _HUGEALIGN_SHIMS="$shims${nested:+:$nested}"
 
 case ${HUGEALIGN_DISABLE-} in
     '' | 0) ;;
-    1) exec "$real" "$@" ;;
+    1)
+        [ "${HUGEALIGN_DEBUG-}" != 1 ] || printf 'hugealign: debug: left alone: HUGEALIGN_DISABLE=1\n' >&2
+        exec "$real" "$@"
+        ;;
     *) fail 125 'HUGEALIGN_DISABLE: not 0 or 1' ;;
 esac
 # An outer shim, or the linker that it runs, has called us: the work is already being done.
@@ -300,8 +304,8 @@ scripts=$package/ld-scripts
 dialect=
 [ -n "$settings${HUGEALIGN_PROFILE-}" ] || [ "$total" -lt $early ] || if [ "$real" -ef "${real%/*}/ld.bfd" ]; then
     dialect=bfd
-elif [ "${real##*/}" = ld.lld ]; then
-    dialect=lld
+else
+    case ${real##*/} in ld.lld | ld.lld-[0-9]*) dialect=lld ;; esac
 fi
 if [ -n "$dialect" ] && [ -e /proc/self/fd ]; then
     # Options that not every build for x86-64 gives are unusual: hugealign.link.shim might leave such a link alone, or
@@ -314,7 +318,10 @@ if [ -n "$dialect" ] && [ -e /proc/self/fd ]; then
             # <<< usual: written by make tables
             -m | -z | -e | -h | -o | -soname | -dynamic-linker | -plugin | -rpath | \
                 -rpath-link) previous=$word && continue ;;
-            -zmax-page-size* | -L | -T | -o- | -o/dev/* | -o/proc/*) dialect= ;;
+            -zmax-page-size* | -zcommon-page-size* | -zlrodata-after-bss* | -znolrodata-after-bss* | \
+                -ztext-unlikely-segment* | -znosectionheader* | -plugin-opt=emit-asm* | -plugin-opt=emit-llvm* | \
+                -plugin-opt=thinlto-index-only* | -plugin-opt=disable-output* | -L | -T | -o- | -o/dev/* | \
+                -o/proc/*) dialect= ;;
             -melf_x86_64 | -z?* | -pie | -shared | -static | -e* | -h* | -o* | -soname* | -dynamic-linker* | -plugin* | \
                 -rpath* | -l* | -L?* | -O* | -s | -S | -x | -E | --build-id* | --eh-frame-hdr | --hash-style=* | \
                 --sysroot=* | --as-needed | --no-as-needed | --push-state | --pop-state | --start-group | --end-group | \

@@ -3,7 +3,6 @@
 Only `hugealign verify` applies them; the rules that a link checks are in ``rules``.
 """
 
-import itertools
 import re
 from collections.abc import Iterator
 
@@ -15,7 +14,7 @@ from hugealign.elf.windows import BASE_PAGE, align_down, align_up, drift, text_w
 from hugealign.units import format_size, printable
 from hugealign.verification.facts import LIBRARY, STATIC_PIE, Facts
 from hugealign.verification.kernels import thp_eligible
-from hugealign.verification.rules import Finding, Policy
+from hugealign.verification.rules import Finding, Policy, startable
 
 _GLIBC = re.compile(r"GLIBC_([0-9]{1,4})\.([0-9]{1,4})")
 _ALIGNING_GLIBC = (2, 35)
@@ -28,7 +27,7 @@ def examine(facts: Facts, policy: Policy) -> list[Finding]:
         return []
     if facts.debug:
         return list(_debug_file(facts, policy, loads[0]))
-    findings = [*_alignments(loads, policy), *_order(loads), *_relro(facts.image), *_stack(facts.image)]
+    findings = [*_alignments(loads, policy), *startable(facts.image), *_relro(facts.image), *_stack(facts.image)]
     text = facts.image.text_segments
     if not text:
         return findings
@@ -147,16 +146,8 @@ def _note(facts: Facts, text: Segment) -> Iterator[Finding]:
 
 def _relro(image: Image) -> Iterator[Finding]:
     for relro in [s for s in image.segments if s.p_type == PT_GNU_RELRO][:1]:
-        start = align_down(relro.p_vaddr, BASE_PAGE)
-        end = align_down(relro.p_vaddr + relro.p_memsz, BASE_PAGE)
-        reached = start
-        for load in sorted(image.load_segments, key=lambda segment: segment.p_vaddr):
-            if align_down(load.p_vaddr, BASE_PAGE) <= reached:
-                reached = max(reached, align_up(load.p_vaddr + load.p_memsz, BASE_PAGE))
-        if reached < end:
-            yield Finding("HA013", relro, f"RELRO ends at {end:#x}, what is mapped there at {reached:#x}")
-        elif (relro.p_vaddr + relro.p_memsz) % BASE_PAGE:
-            left = (relro.p_vaddr + relro.p_memsz) % BASE_PAGE
+        left = (relro.p_vaddr + relro.p_memsz) % BASE_PAGE
+        if left and not any(finding.rule.id == "HA013" for finding in startable(image)):
             yield Finding("HA014", relro, f"the last {left} bytes of RELRO stay writable")
 
 
@@ -170,16 +161,6 @@ def _alignments(loads: tuple[Segment, ...], policy: Policy) -> Iterator[Finding]
         yield Finding(
             "HA022", largest, f"aligned to {format_size(largest.p_align)}; {format_size(policy.page_size)} do"
         )
-
-
-def _order(loads: tuple[Segment, ...]) -> Iterator[Finding]:
-    for before, after in itertools.pairwise(loads):
-        if after.p_vaddr < before.p_vaddr:
-            yield Finding("HA023", after, f"LOAD {after.index} lies below LOAD {before.index}, which comes first")
-        elif before.p_memsz and align_up(before.p_vaddr + before.p_memsz, BASE_PAGE) > align_down(
-            after.p_vaddr, BASE_PAGE
-        ):
-            yield Finding("HA023", after, f"LOAD {after.index} is mapped over the end of LOAD {before.index}")
 
 
 def _debug_file(facts: Facts, policy: Policy, segment: Segment) -> Iterator[Finding]:

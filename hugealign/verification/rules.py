@@ -4,8 +4,10 @@ The check runs after every link: no imports but our own, no I/O.  ``examine`` ho
 applies.
 """
 
+import itertools
+
 from hugealign.elf.coverage import coverage
-from hugealign.elf.image import PF_W, SHF_ALLOC, SHF_EXECINSTR
+from hugealign.elf.image import EM_AARCH64, EM_X86_64, PF_W, PF_X, PT_GNU_RELRO, SHF_ALLOC, SHF_EXECINSTR
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up, drift, whole_windows
 from hugealign.records import Record
 from hugealign.settings import MIN_TEXT, PAD_THRESHOLD, PAGE_SIZE
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 ERROR, WARNING, NOTE = "error", "warning", "note"
 
 RELINK = 'relink with CC="hugealign gcc" (or hugealign clang, …)'
+
+#: Where the addresses of programs end (TASK_SIZE): with page tables of four levels, which every kernel has.
+_ADDRESSES = {EM_X86_64: (1 << 47) - BASE_PAGE, EM_AARCH64: 1 << 48}
 
 #: The rules that report missing windows, which an edit of the headers may give a finished file; and a rule that such an
 #: edit breaks.
@@ -217,6 +222,13 @@ RULES = {
             "_dl_executable_postprocess, glibc 2.44: p_vaddr and p_offset are multiples of the huge page",
             'relink with CC="hugealign gcc"; or undo a fix of level align, and: hugealign fix FILE -o OUT',
         ),
+        (
+            "HA029",
+            ERROR,
+            "Linux does not start the file",
+            "load_elf_binary and elf_map, fs/binfmt_elf.c: sizes, addresses and offsets of every PT_LOAD",
+            "link the file again, without -Tdata/-Tbss/--section-start; if another tool edited it, take the original",
+        ),
     )
 }
 
@@ -260,6 +272,59 @@ def check(image: "Image", policy: Policy) -> list[Finding]:
     if not large or any(finding.rule.severity == ERROR for finding in placed):
         findings += [Finding("HA007", segment, "a second executable segment") for segment in image.text_segments[1:]]
     return findings + placed
+
+
+def startable(image: "Image") -> "Iterator[Finding]":
+    """Yield why the program or library of *image* does not start, or not with the memory that it was linked for.
+
+    Each of these is judged by the headers alone, so a link asks for them, too.
+    """
+    yield from _loadable(image)
+    yield from _ascending(image.load_segments)
+    yield from _protectable(image)
+
+
+def _loadable(image: "Image") -> "Iterator[Finding]":
+    """Yield what load_elf_binary and elf_map (fs/binfmt_elf.c) refuse, or cannot map, for each ``PT_LOAD``."""
+    loads = image.load_segments
+    room = _ADDRESSES.get(image.e_machine, 1 << 64 if image.is64 else 1 << 32)
+    base = 0 if image.fixed else min((align_down(s.p_vaddr, BASE_PAGE) for s in loads), default=0)
+    for segment in loads:
+        name = f"LOAD {segment.index}"
+        missing = segment.p_offset + segment.p_filesz - image.file_size
+        if segment.p_filesz > segment.p_memsz:
+            message = f"{name} has more bytes in the file ({segment.p_filesz:#x}) than in memory ({segment.p_memsz:#x})"
+        elif segment.p_vaddr + segment.p_memsz - base > room:
+            message = f"{name} reaches over the end of the address space: {segment.p_vaddr + segment.p_memsz:#x}"
+        elif (segment.p_vaddr - segment.p_offset) % BASE_PAGE and (segment.p_filesz or segment.p_vaddr % BASE_PAGE):
+            message = f"p_vaddr and p_offset of {name} differ modulo {format_size(BASE_PAGE)}"
+        elif missing > 0 and not segment.p_flags & PF_X:  # text: HA006
+            message = f"the file ends {format_size(missing)} before {name} does"
+        else:
+            continue
+        yield Finding("HA029", segment, message)
+
+
+def _ascending(loads: "tuple[Segment, ...]") -> "Iterator[Finding]":
+    for before, after in itertools.pairwise(loads):
+        if after.p_vaddr < before.p_vaddr:
+            yield Finding("HA023", after, f"LOAD {after.index} lies below LOAD {before.index}, which comes first")
+        elif before.p_memsz and align_up(before.p_vaddr + before.p_memsz, BASE_PAGE) > align_down(
+            after.p_vaddr, BASE_PAGE
+        ):
+            yield Finding("HA023", after, f"LOAD {after.index} is mapped over the end of LOAD {before.index}")
+
+
+def _protectable(image: "Image") -> "Iterator[Finding]":
+    for relro in [s for s in image.segments if s.p_type == PT_GNU_RELRO][:1]:
+        start = align_down(relro.p_vaddr, BASE_PAGE)
+        end = align_down(relro.p_vaddr + relro.p_memsz, BASE_PAGE)
+        reached = start
+        for load in sorted(image.load_segments, key=lambda segment: segment.p_vaddr):
+            if align_down(load.p_vaddr, BASE_PAGE) <= reached:
+                reached = max(reached, align_up(load.p_vaddr + load.p_memsz, BASE_PAGE))
+        if reached < end:
+            yield Finding("HA013", relro, f"RELRO ends at {end:#x}, what is mapped there at {reached:#x}")
 
 
 def _structure(image: "Image", segment: "Segment") -> "Iterator[Finding]":

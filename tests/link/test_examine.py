@@ -183,7 +183,7 @@ def patch(path: Path, directory: Path, *changes: tuple[int, str, int]) -> Path:
     return target
 
 
-P_VADDR, P_FILESZ, P_MEMSZ, P_ALIGN = 16, 32, 40, 48
+P_OFFSET, P_VADDR, P_FILESZ, P_MEMSZ, P_ALIGN = 8, 16, 32, 40, 48
 
 
 def test_patched_alignment(directory: Path) -> None:
@@ -204,6 +204,27 @@ def test_patched_order(directory: Path) -> None:
 def test_patched_size(directory: Path) -> None:
     good = made(directory, "good")
     assert "HA006" in ids(patch(good, directory, (segment(good, 1) + P_FILESZ, "Q", 2 * M)))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        (P_MEMSZ, 1 << 47),
+        (P_MEMSZ, (1 << 64) - 0x1000),
+        (P_MEMSZ, 0x10),  # below p_filesz
+        (P_VADDR, (1 << 47) - 0x1000),
+        (P_OFFSET, 0x11),
+        (P_OFFSET, 1 << 40),
+    ],
+)
+def test_what_linux_does_not_start(field: int, value: int, directory: Path) -> None:
+    """Of a PT_LOAD that holds no text; the program itself is the judge."""
+    good = made(directory, "good")
+    assert run(good).returncode == 0
+    path = patch(good, directory, (segment(good, -1) + field, "Q", value))
+    path.chmod(0o755)
+    assert run(path).returncode != 0
+    assert "HA029" in ids(path)
 
 
 def test_patched_pad(directory: Path) -> None:

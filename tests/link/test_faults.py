@@ -97,7 +97,7 @@ def test_debug_says_what_was_done(main: Path, bulk: Path, tmp_path: Path) -> Non
     done = run(HUGEALIGN, "gcc", main, bulk, "-o", tmp_path / "out", HUGEALIGN_DEBUG="1")
     assert " as bfd: -z max-page-size=0x200000 -z separate-code" in done.stderr
     done = run(HUGEALIGN, "gcc", "-nostdlib", "-r", main, bulk, "-o", tmp_path / "out.o", HUGEALIGN_DEBUG="1")
-    assert "left alone: a relocatable link" in done.stderr
+    assert "left alone: -r: a relocatable link" in done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL, signal.SIGTERM])

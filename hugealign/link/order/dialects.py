@@ -220,7 +220,7 @@ def script(
     def statements(name: bytes, source: bytes) -> bytes:
         lines = [b"%b(.text)\n" % pattern for pattern in pieces.get(name, ())]
         sections = choices.of(name)
-        places = objects.get((name, source), ()) if source and sections else ()
+        places = choices.left(objects.get((name, source), ())) if source and sections else ()
         places = [place for place in places if not place[0].translate(None, PLAIN_PATH)]
         lines += [_statement(*place) for place in places or [(b"", section) for section in sections]]
         return b"".join(lines)
@@ -248,7 +248,7 @@ def script_of_front(
     for index in sorted({*range(last), *locals_}):
         name = order.names[index]
         if name in apart:
-            places = objects[name, order.sources[index]] if index in order.sources else []
+            places = choices.left(objects[name, order.sources[index]]) if index in order.sources else []
         else:
             places = [(b"", section) for section in (choices.of(name) if name in strange else [_OWN + name])]
         if places:
@@ -297,11 +297,19 @@ def _list(
 class Choices:
     """The sections that each of the functions *names* may be in, judged by the inputs' sections, which `add` collects.
 
-    *others*: the sections of some inputs cannot be known, so a function may be in any that compilers make.
+    *others*: the sections of some inputs cannot be known, so a function may be in any that compilers make.  *asked*
+    says of the name of a section whether a script of the user's asks for it: then it is none of ours.
     """
 
-    def __init__(self, names: "Collection[bytes]", others: bool = False, local: "Collection[bytes]" = ()) -> None:
+    def __init__(
+        self,
+        names: "Collection[bytes]",
+        others: bool = False,
+        local: "Collection[bytes]" = (),
+        asked: "Callable[[bytes], object] | None" = None,
+    ) -> None:
         self.others = others
+        self._asked = asked
         self.count = 0  # sections of functions
         self.copies = dict.fromkeys(local, 0)  # sections of local functions, whose names others may have
         self._missing = set(names)  # functions without a section of their own
@@ -331,13 +339,23 @@ class Choices:
             strange |= elsewhere.intersection(names)
         if b"".join(names).translate(None, _PLAIN):
             strange.update([name for name in names if name.translate(None, _PLAIN)])
+        if self._asked:
+            strange.update([name for name in names if self._asked(_OWN + name)])
         return strange
+
+    def left(self, places: "Collection[tuple[bytes, bytes]]") -> list[tuple[bytes, bytes]]:
+        """Return those of *places*, object files with a section each, that no script of the user's asks for."""
+        return [place for place in places if not (self._asked and self._asked(place[1]))]
 
     def of(self, name: bytes) -> list[bytes]:
         """Return the sections for the function *name*, none if the name has a special meaning to a linker.
 
         ``.text.unlikely.f`` holds f itself only if f has no other section; otherwise it holds f's cold part.
         """
+        sections = self._of(name)
+        return [section for section in sections if not self._asked(section)] if self._asked else sections
+
+    def _of(self, name: bytes) -> list[bytes]:
         if (rest := name.translate(None, _PLAIN)) and _SPECIAL.intersection(rest):
             return []
         whole, cold, number = name.rpartition(b".cold")

@@ -15,7 +15,7 @@ from hugealign.records import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from hugealign.link.command import Command
     from hugealign.link.order.dialects import LinkOrder
@@ -64,8 +64,13 @@ class Sections:
     *objects* maps a function's name and source file to the names of the object files that have it, with its sections.
     """
 
-    def __init__(self, names: "Collection[bytes]", local: "Collection[bytes]" = ()) -> None:
-        self.choices = Choices(names, local=local)
+    def __init__(
+        self,
+        names: "Collection[bytes]",
+        local: "Collection[bytes]" = (),
+        asked: "Callable[[bytes], object] | None" = None,
+    ) -> None:
+        self.choices = Choices(names, local=local, asked=asked)
         self.objects: dict[tuple[bytes, bytes], list[tuple[bytes, bytes]]] = {}
 
     @property
@@ -91,7 +96,7 @@ def find(command: "Command", names: "Collection[bytes]", local: "Collection[tupl
 
     *local* are the functions, by name and source file, to look for by object too.
     """
-    found = Sections(names, [name for name, _ in local])
+    found = Sections(names, [name for name, _ in local], asked_for(command))
     sought: dict[bytes, list[bytes]] = {}
     for name, source in local:
         sought.setdefault(source.rpartition(b"/")[2], []).append(name)
@@ -113,6 +118,15 @@ def find(command: "Command", names: "Collection[bytes]", local: "Collection[tupl
         if (name, base := source.rpartition(b"/")[2]) in found.objects
     }
     return found
+
+
+def asked_for(command: "Command") -> "Callable[[bytes], object] | None":
+    """Return what says whether a script of the user's asks for a section; None if there is none."""
+    if not command.sections:
+        return None
+    from hugealign.link.scripts import matcher
+
+    return matcher(command.sections)
 
 
 def _names(fd: int, base: int, size: int) -> bytes | None:

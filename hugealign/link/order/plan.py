@@ -7,9 +7,10 @@ from hugealign import checksum
 from hugealign.descriptors import using
 from hugealign.elf import buildnote
 from hugealign.elf.windows import text_windows
+from hugealign.errors import HugealignError
 from hugealign.link import linkers
 from hugealign.link.order import dialects
-from hugealign.link.order.inputs import Sections, UnsplitObject, find, in_one_piece, pieces, whole
+from hugealign.link.order.inputs import Sections, UnsplitObject, asked_for, find, in_one_piece, pieces, whole
 from hugealign.link.order.second_process import SecondProcess
 from hugealign.records import Record
 
@@ -30,6 +31,7 @@ _NAMED = 5  # objects, in a message
 _LOCAL, _COMPARISONS = 500, 4_000_000  # functions in a script for lld, and the comparisons these cost: 0.1 s
 _FEW = 100  # hot functions for each that may share its name: from here, finding all sections costs more than it gains
 _OTHERS = "use -fuse-ld=lld or -fuse-ld=bfd"
+_MAKE = "hugealign order PROFILE -b PROGRAM -o FILE"
 
 
 class Words(Record):
@@ -184,7 +186,10 @@ class OrderedLink(Record):
         return placed
 
     def _can_place(self, piece: UnsplitObject) -> bool:
-        return not piece.member if self.form == linkers.COPIES else bool(piece.pattern())
+        if self.form == linkers.COPIES:
+            return not piece.member
+        asked = asked_for(self.job.command)
+        return bool(piece.pattern()) and not (asked and asked(b".text"))
 
     def note(self, rodata: bool = False) -> bytes:
         """Return the note for the link: its version is 0, which no reader accepts, until `sign` completes it."""
@@ -220,6 +225,25 @@ class OrderedLink(Record):
             windows = min(budget, there) if start < end else 0
             os.pwrite(fd, _SIGNED.pack(buildnote.VERSION, flags, page_size, start, end, windows), offset)
         return start, end
+
+    def placed(self, hot: tuple[int, int]) -> str:
+        """Return how many hot functions lie between the addresses *hot* of the linked file, by its own symbols."""
+        from hugealign.elf.symbols import read_functions  # slow, and for HUGEALIGN_DEBUG alone
+
+        names = [name.decode("utf-8", "surrogateescape") for name in self.order.names[: self.order.hot]]
+        try:
+            functions = read_functions(self.job.output)
+        except (HugealignError, OSError) as error:
+            return f"order: no telling which of {len(names)} hot functions were placed: {error}"
+        count = sum(any(hot[0] <= functions.starts[at] < hot[1] for at in functions.having(name)) for name in names)
+        return f"order: {count} of {len(names)} hot functions placed"
+
+    def nothing(self, hot: tuple[int, int] | None) -> str | None:
+        """Return the warning that not one function lies between the addresses *hot*, where the order has some."""
+        if hot is None or hot[0] < hot[1] or not self.order.hot:
+            return None
+        what = f"none of the {self.order.hot} hot functions of the order was placed"
+        return f"{what}: no input has one in a section of its own; make an order of this program: {_MAKE}"
 
     def complaint(self, words: Words) -> str | None:
         """Return the warning about hot functions that stay where they are because their objects are in one piece."""

@@ -1,0 +1,97 @@
+"""The table of the linkers' options, held against what each installed linker says that it has."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from hugealign.link import options
+from hugealign.link.command import parse
+from tests.differential.options import options as named
+from tests.link import newer
+from tests.support import LLVM, need
+
+LINKERS = ("ld.bfd", "ld.gold", "mold", "wild", *(f"{path}/ld.lld" for path in LLVM.values()))
+#: Linkers of Debian's next releases, if tests/link/newer.py has unpacked them.
+NEXT = [str(path) for suite in newer.SUITES for path in sorted((newer.TARGET / suite / "bin").glob("ld.*"))]
+
+
+@pytest.mark.parametrize("linker", [*LINKERS, *NEXT])
+def test_every_option_of_a_linker_is_in_the_table(linker: str) -> None:
+    if linker not in NEXT:
+        need(linker)
+    found = named(linker)
+    assert len(found) > 100
+    assert [o.name for o in found if not o.keyword and options.effect(o.name) == options.UNKNOWN] == []
+    assert [o.keyword for o in found if o.keyword and options.z_effect(o.keyword) == options.UNKNOWN] == []
+
+
+@pytest.mark.parametrize("linker", [f"{path}/ld.lld" for path in LLVM.values()])
+def test_keywords_that_lld_does_not_list(linker: str) -> None:
+    """They stand in the program as the strings that it compares with: here those that the manual names."""
+    need(linker)
+    manual = """
+        combreloc nocombreloc copyreloc nocopyreloc defs undefs execstack noexecstack force-bti force-ibt global
+        ifunc-noplt initfirst interpose keep-text-section-prefix lazy now max-page-size=4096 muldefs nodefaultlib
+        nodelete nodlopen nognustack norelro notext origin pac-plt rel rela retpolineplt rodynamic separate-code
+        noseparate-code separate-loadable-segments shstk stack-size=4096 start-stop-visibility=hidden text wxneeded
+        start-stop-gc nostart-stop-gc bti-report=none cet-report=none dead-reloc-in-nonalloc=*=0
+        """
+    assert [keyword for keyword in manual.split() if options.z_effect(keyword)] == []
+
+
+@pytest.mark.parametrize("linker", LINKERS)
+def test_an_option_takes_the_next_word_only_if_every_linker_says_so(linker: str) -> None:
+    """Else an option behind it could be hidden; what is taken for an input instead does no harm."""
+    need(linker)
+    alone = {o.name for o in named(linker) if not o.argument} - {o.name for o in named(linker) if o.argument}
+    # In mold's help some lack their argument, and GNU ld reads that of -O and -dT.
+    known = {
+        "Tdata",
+        "Ttext",
+        "dynamic-list",
+        "export-dynamic-symbol",
+        "export-dynamic-symbol-list",
+        "sort-section",
+        "O",
+        "dT",
+    }
+    assert sorted(name for name in alone - known if options.takes_argument(name)) == []
+
+
+def test_usual_options_are_harmless() -> None:
+    """Those with which a link starts before Python has read its command line."""
+    for pattern in options.USUAL:
+        word = pattern.strip("'").replace("?*", "now").replace("*", "x" if "=" in pattern else "")
+        assert parse([word, "x", "main.o"]).hands_off is None, pattern
+    for pattern in options.UNUSUAL:
+        if pattern.startswith(("-zc", "-zl", "-zn", "-zt", "-plugin")):
+            assert parse([pattern.replace("*", ""), "main.o"]).hands_off, pattern
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--no-such-option", "-z no-such-keyword", "--section-start=.data=0", "--sect=.data=0", "-Tbss 0x600000",
+        "-Trodata-segment=0x600000", "--Tdata=0x600000", "-z common-page-size=65536", "-zcommon-page-size=2M",
+        "--thinlto-index-only", "--thinlto-index-only=x", "-plugin-opt=thinlto-index-only", "-plugin-opt=emit-asm",
+        "--lto-emit-llvm", "--unique", "--no-rosegment", "-z text-unlikely-segment", "-z nosectionheader", "-EB",
+        "-C /", "--verbose", "--run cc", "--separate-debug-file", "-c script", "--split-by-file=4", "-G 8",
+        "-z lrodata-after-bss",
+    ],
+)  # fmt: skip
+def test_options_that_get_the_plain_link(words: str) -> None:
+    command = parse([*words.split(), "main.o"])
+    assert command.hands_off
+    assert words.split(maxsplit=1)[0] in command.hands_off
+
+
+def test_no_word_of_the_table_is_there_twice() -> None:
+    text = Path(options.__file__).read_text()
+    for begin in ("_HARMLESS", "_Z_HARMLESS"):
+        found = re.search(rf'^{begin} = """(.*?)"""', text, re.DOTALL | re.MULTILINE)
+        assert found
+        words = [word.rstrip("=") for word in found[1].split()]
+        assert len(words) == len(set(words))
+    assert shutil.which("ld.bfd")

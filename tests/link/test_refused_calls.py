@@ -1,0 +1,124 @@
+"""Each system call of a link's own Python fails once, with an error that it can have: the program links all the same.
+
+The interpreter's start does not count: what comes after hugealign's first module does.  A package below a prefix of its
+own makes hugealign run that prefix's Python, here one under strace, which refuses the call.
+"""
+
+import re
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.link.bulk import bulk_object
+from tests.support import ROOT, environment, need, need_compiler, run
+
+#: The errors that each call can have, by its manual page.
+ERRORS = {
+    **dict.fromkeys(("openat", "open"), ("EMFILE", "ENFILE", "EACCES", "EIO", "ENOMEM")),
+    **dict.fromkeys(("read", "pread64", "getdents64"), ("EIO",)),
+    **dict.fromkeys(("write", "pwrite64", "ftruncate"), ("ENOSPC", "EIO")),
+    **dict.fromkeys(("newfstatat", "fstat", "stat", "statx", "readlink"), ("EACCES", "ENOMEM")),
+    "memfd_create": ("ENOSYS", "EPERM", "EMFILE", "ENOMEM"),
+    **dict.fromkeys(("vfork", "clone", "clone3", "fork"), ("EAGAIN", "ENOMEM")),
+    "wait4": ("ECHILD",),
+    "execve": ("ENOMEM", "EAGAIN"),
+    "mmap": ("ENOMEM",),
+    "fallocate": ("EOPNOTSUPP", "ENOSPC"),
+    **dict.fromkeys(("pipe2", "dup", "dup2", "fcntl"), ("EMFILE",)),
+    "lseek": ("EINVAL",),
+    "unlink": ("EACCES",),
+}
+#: Links that take different ways: compiler words, KiB of text, settings.
+WAYS: dict[str, tuple[str, int, dict[str, str]]] = {
+    "started": ("gcc -fuse-ld=bfd", 4500, {}),
+    "python": ("gcc -fuse-ld=bfd", 600, {}),
+    "edited": ("gcc -fuse-ld=mold", 600, {}),
+    "twice": ("gcc -fuse-ld=gold", 600, {}),
+    "ordered": ("clang-19 -fuse-ld=lld", 600, {"HUGEALIGN_PROFILE": "order"}),
+    "copies": ("gcc -fuse-ld=mold", 600, {"HUGEALIGN_PROFILE": "order"}),
+    "left alone": ("gcc -fuse-ld=bfd -Wl,-Tdata=0x4000000", 600, {}),
+}
+#: So many calls of each link are refused in `make test`, all in `make test-links`.
+SOME = 5
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An installation whose Python is one under strace."""
+    need("strace")
+    place = tmp_path_factory.mktemp("prefix")
+    name = f"python3.{sys.version_info.minor}"
+    package = place / "lib" / name / "site-packages" / "hugealign"
+    shutil.copytree(ROOT / "hugealign", package)
+    shutil.copytree(ROOT / "ld-scripts", package / "ld-scripts")
+    (place / "bin").mkdir()
+    python = place / "bin" / name
+    python.write_text(f'#!/bin/sh\nexec strace -qq -o "$LOG" -e trace="$CALLS" $INJECT {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    (place / "main.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }\n")
+    (place / "order").write_text("# hugealign.order/1\nmain\n")
+    run("gcc", "-ffunction-sections", "-c", "main.c", cwd=place, check=True)
+    for size in sorted({size for _, size, _ in WAYS.values()}):
+        shutil.copy(bulk_object(place, size), place / f"{size}.o")
+    return place
+
+
+def link(prefix: Path, way: str, log: Path, inject: str = "") -> tuple[int, str, int]:
+    """Link by *way*; return the status, what was said, and the status of the program."""
+    compiler, size, settings = WAYS[way]
+    need_compiler(*compiler.split())
+    (shims,) = prefix.glob("lib/*/site-packages/hugealign/libexec")
+    out = log.with_name("out")
+    out.unlink(missing_ok=True)
+    words = (*compiler.split(), f"-B{shims}/", "main.o", f"{size}.o", "-o", out)
+    calls = ",".join(f"?{name}" for name in ERRORS)
+    done = run(*words, cwd=prefix, env=environment(LOG=str(log), CALLS=calls, INJECT=inject, **settings))
+    return done.returncode, done.stderr, run(out).returncode if out.exists() else -1
+
+
+def refusals(prefix: Path, way: str, log: Path) -> Iterator[tuple[str, str, int]]:
+    """Each call of that link, one of its errors in turn, and its number among those of its name."""
+    assert link(prefix, way, log) == (0, "", 0)
+    counts: Counter[str] = Counter()
+    ours = False
+    for entry in log.read_text(errors="replace").splitlines():
+        call = re.match(r"(\w+)\(", entry)
+        if not call:
+            continue
+        counts[call[1]] += 1
+        ours = ours or "hugealign/link/" in entry
+        if ours:
+            errors = ERRORS[call[1]]
+            yield call[1], errors[counts[call[1]] % len(errors)], counts[call[1]]
+            if call[1] == "execve":
+                return  # the linker took its place
+
+
+def outcome(prefix: Path, way: str, log: Path, call: str, error: str, number: int) -> str:
+    """What is wrong with the link in which that call is refused; empty if nothing is."""
+    status, said, ran = link(prefix, way, log, f"-e inject={call}:error={error}:when={number}")
+    what = f"{call} {number} {error}: "
+    if status or ran:
+        return f"{what}link {status}, program {ran}: {said}"
+    if any(not line.startswith("hugealign: warning: ") for line in said.splitlines()) or said.count("\n") > 1:
+        return f"{what}{said}"
+    return ""
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_some_calls_are_refused(way: str, prefix: Path, tmp_path: Path) -> None:
+    cases = list(refusals(prefix, way, tmp_path / "log"))
+    some = cases[:: len(cases) // SOME]
+    assert len(some) >= SOME
+    assert [said for case in some if (said := outcome(prefix, way, tmp_path / "log", *case))] == []
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("way", WAYS)
+def test_each_call_is_refused(way: str, prefix: Path, tmp_path: Path) -> None:
+    cases = list(refusals(prefix, way, tmp_path / "log"))
+    assert [said for case in cases if (said := outcome(prefix, way, tmp_path / "log", *case))] == []
