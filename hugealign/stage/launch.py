@@ -217,7 +217,7 @@ def _in_namespace(origins: Sequence[copies.StagedFile], place: str) -> Iterator[
                 own.append(origin)
             else:
                 stack.callback(os.close, copy)
-                yield _bound(entered, origin, copy)
+                yield _bound(origin, copy)
         if own:
             mounted = entered.mount_tmpfs([origin.path for origin in origins])
             stack.callback(entered.detach, mounted)
@@ -245,21 +245,22 @@ def _bound_own(entered: namespace.Namespace, origin: copies.StagedFile, mounted:
             copies.carry(origin, target, owner=not entered.user)
             copy = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         with using(copy):
-            return _bound(entered, origin, copy)
+            return _bound(origin, copy)
     except (OSError, HugealignError) as error:
         with suppress(OSError):
             os.unlink(path)  # frees its memory
         return _unstaged(TextResult(origin.path, IN_PLACE), origin.windows, error)
 
 
-def _bound(entered: namespace.Namespace, origin: copies.StagedFile, copy: int) -> TextResult:
+def _bound(origin: copies.StagedFile, copy: int) -> TextResult:
     """Bind *copy* over the file of *origin*, if its path still leads there."""
     try:
         bound = _measured(origin, copy, STAGE, _FRAGMENTED)
         with using(os.open(origin.path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)) as target:
             if not os.path.samestat(os.fstat(target), os.fstat(origin.fd)):
                 raise StageError("another file took its name")
-            entered.bind(copy, origin.path, target)
+            with using(namespace.tree(copy)) as made:
+                namespace.attach(made, target)
     except (OSError, HugealignError) as error:
         return _unstaged(TextResult(origin.path, IN_PLACE), origin.windows, error)
     return bound
