@@ -130,9 +130,10 @@ def attach(made: int, target: int) -> None:
         raise _error("mount the copy over the file")
     # In a user namespace, the flags that the mount had outside have to stay (mount_namespaces(7)).
     had = os.fstatvfs(made).f_flag
-    flags = had & _MS_OF_ST | (_MS_RELATIME if had & _ST_RELATIME else 0) | _MS_NODEV
+    flags = had & _MS_OF_ST | (_MS_RELATIME if had & _ST_RELATIME else 0)
+    flags |= _MS_REMOUNT | _MS_BIND | _MS_RDONLY | _MS_NODEV
     try:
-        _mount("none", f"/proc/self/fd/{made}", "", flags | _MS_REMOUNT | _MS_BIND | _MS_RDONLY, "", "make it read-only")
+        _mount("none", f"/proc/self/fd/{made}", "", flags, "", "make the copy read-only")
     except NamespaceError:
         _libc().umount2(f"/proc/self/fd/{made}".encode(), _MNT_DETACH)
         raise

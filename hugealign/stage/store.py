@@ -39,6 +39,7 @@ class Staged(Record):
 
     *state* is MADE, THERE, or NO_WINDOW, which means that there is no copy.  *link* is what to bind over the file.
     *rodata* is the number of huge windows of read-only data and the number of all such windows; None if not asked for.
+    *problem* says why not all are huge, and what to do.
     """
 
     path: str
@@ -49,6 +50,7 @@ class Staged(Record):
     link: str = ""
     fixed: bool = False
     rodata: tuple[int, int] | None = None
+    problem: str = ""
 
     @property
     def whole(self) -> bool:
@@ -228,14 +230,15 @@ def _staged(
         _copy(store, origin, identity, private)
     _point(place, link, identity)
     copy = os.open(identity, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=store)
+    state = MADE if made else THERE
     try:
         huge, size = copies.huge_windows(copy), os.fstat(copy).st_blocks * 512
         data = copies.huge_rodata(origin, copy)
+        staged = Staged(real, state, origin.windows, huge, size, link, origin.output is not None, data)
+        return staged if staged.whole else staged.changed(problem=copies.problem(copy)), copy
     except BaseException:
         os.close(copy)
         raise
-    state = MADE if made else THERE
-    return Staged(real, state, origin.windows, huge, size, link, origin.output is not None, data), copy
 
 
 def _copy(store: int, origin: copies.StagedFile, identity: str, private: bool) -> None:
