@@ -438,11 +438,12 @@ def _remove_leftovers(place: int) -> None:
     for name in os.listdir(place):
         if not re.fullmatch(_TEMPORARY, name):
             continue
-        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-        with contextlib.suppress(OSError), using(os.open(name, flags, dir_fd=place)) as fd:
-            if stat.S_ISREG(os.fstat(fd).st_mode):
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                os.unlink(name, dir_fd=place)
+        flags = os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW
+        with contextlib.suppress(OSError), using(os.open(name, flags, dir_fd=place)) as file:
+            if stat.S_ISREG(os.fstat(file).st_mode):
+                with using(reopened(file, os.O_RDONLY)) as fd:
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    os.unlink(name, dir_fd=place)
 
 
 def _forget(name: str, place: int) -> None:
