@@ -21,6 +21,14 @@ class FileError(HugealignError):
     """The file cannot be examined: missing, not readable, not a regular file, or larger than memory."""
 
 
+def real_path(path: str) -> str:
+    """Return the *path* without links, also if nothing is there.  Raises FileError if it changes meanwhile."""
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError) as error:
+        raise FileError(cause(error)) from error
+
+
 @contextlib.contextmanager
 def opened(path: str, empty: bool = False) -> Iterator[int]:
     """Open the regular file at *path* for reading only; with *empty*, it may be empty.

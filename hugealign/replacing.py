@@ -18,7 +18,7 @@ from contextlib import closing
 from hugealign import mounts
 from hugealign.descriptors import reopened, using, write_all
 from hugealign.errors import HugealignError, cause
-from hugealign.regular import NO_LOCKS, locked
+from hugealign.regular import NO_LOCKS, locked, real_path
 
 _FS_IOC_GETFLAGS, _FS_IOC_SETFLAGS = 0x80086601, 0x40086602  # ioctl_iflags(2)
 _IMMUTABLE, _APPEND, _VERITY = 0x10, 0x20, 0x100000
@@ -126,7 +126,7 @@ def replace(path: str, worthwhile: Callable[[int], bool], fill: Fill | None = No
     *held* is the file if the caller has it `locked` already.  Symbolic links are followed.  Only root sees
     ``trusted.*`` attributes; without root they are lost.  Raises ReplaceError, FileError.
     """
-    real = os.path.realpath(path)
+    real = real_path(path)
     with _explained(), _directory(real) as (place, name), contextlib.ExitStack() as stack:
         source = held if held >= 0 else stack.enter_context(locked(real, empty=True))
         info = os.fstat(source)

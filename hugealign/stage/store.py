@@ -20,7 +20,7 @@ from hugealign.descriptors import using
 from hugealign.errors import HugealignError, cause
 from hugealign.machine import kernel, namespace, rooted
 from hugealign.records import Record
-from hugealign.regular import FileError, lock, opened_at
+from hugealign.regular import FileError, lock, opened_at, real_path
 from hugealign.stage import copies
 from hugealign.stage.copies import StageError
 from hugealign.units import format_size, printable
@@ -81,7 +81,7 @@ def stage(
     *limit* bounds the bytes of all copies; 0 means half of the memory, the default of tmpfs.  With *rodata*, the
     windows of read-only data count, too.  With an *owner*, the link belongs to that owner.  Raises HugealignError.
     """
-    real, links = os.path.realpath(path), _tree(place, owner)
+    real, links = real_path(path), _tree(place, owner)
     if not os.path.ismount(place):  # a store is mounted only for a file that it will hold
         with _public(real) as fd:
             if _origin(real, fd, fix, rodata) is None:

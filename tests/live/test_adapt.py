@@ -320,7 +320,7 @@ def test_text_of_files_where_the_kernel_collapses_it(tmp_path: Path, staged: boo
     if staged or not done.returncode:  # some kernels collapse both
         assert (done.returncode, "text: small -> huge" in done.stdout) == (0, True)
     else:
-        assert done.stdout.count("does not collapse files of this file system") == 1
+        assert done.stdout.count("does not collapse this file") == 1
 
 
 def test_api_and_undo(arena: Path) -> None:
