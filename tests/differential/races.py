@@ -3,8 +3,8 @@
 An ordinary user owns a directory on the way to a program, and exchanges one component of the path with a link to a
 place of root's, as fast as the kernel can.  Root's commands work on the path all the time.  Whatever they see, no
 program of root's may get out, no file may be covered by a copy of another one, nothing that was renamed to a name may
-be lost, and a pipe is never opened.  Status 1 if something of that happened.  Needs root, a C compiler, and a file system
-with RENAME_EXCHANGE.  The kernel decides the moments, so *seed* only decides where and how long is waited.
+be lost, and a pipe is never opened.  Status 1 if something of that happened.  Needs root, a C compiler, and a file
+system with RENAME_EXCHANGE.  The kernel decides the moments; the seed only decides how long the package manager waits.
 """
 
 import argparse
@@ -141,8 +141,7 @@ def replace(ground: Ground, count: int, _: random.Random) -> Iterator[str]:
                 with contextlib.suppress(HugealignError):
                     replacing.replace(str(ground.program), lambda _: True)
         for path, mark in zip(files, (_OPEN, _SECRET), strict=True):
-            where = path if path.is_file() and not path.is_symlink() else _elsewhere(path)
-            if not where.read_bytes().endswith(mark):
+            if not _place(path).read_bytes().endswith(mark):
                 yield f"replace, {one} exchanged: {path} has the contents of another file"
 
 
@@ -245,10 +244,10 @@ def _is_mount(pid: int, path: Path) -> bool:
     return f" {path} " in Path(f"/proc/{pid}/mountinfo").read_text()
 
 
-def _elsewhere(path: Path) -> Path:
-    """Return where the file of *path* is if the exchange ended with its names exchanged."""
-    links = (path.parent / "link-program", path.parent.parent / "link-a" / "program")
-    return next(place for place in links if not place.is_symlink() and not place.parent.is_symlink() and place.exists())
+def _place(path: Path) -> Path:
+    """Return where the file of *path* is, whether or not the exchange ended with its names exchanged."""
+    names = (path, path.parent / "link-program", path.parent.parent / "link-a" / "program")
+    return next(name for name in names if name.is_file() and not name.is_symlink() and not name.parent.is_symlink())
 
 
 @contextlib.contextmanager
