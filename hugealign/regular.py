@@ -21,17 +21,37 @@ class FileError(HugealignError):
     """The file cannot be examined: missing, not readable, not a regular file, or larger than memory."""
 
 
+def real_path(path: str) -> str:
+    """Return the *path* without links, also if nothing is there.  Raises FileError if it changes meanwhile."""
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError) as error:
+        raise FileError(cause(error)) from error
+
+
 @contextlib.contextmanager
 def opened(path: str, empty: bool = False) -> Iterator[int]:
     """Open the regular file at *path* for reading only; with *empty*, it may be empty.
 
     Raises FileError, also for errors while reading.
     """
-    with using(_open(path, empty)) as fd:
-        try:
-            yield fd
-        except OSError as error:
-            raise FileError(cause(error)) from error
+    with using(_open(path, empty)) as fd, _explained():
+        yield fd
+
+
+@contextlib.contextmanager
+def opened_at(place: int) -> Iterator[int]:
+    """Open the regular file that the descriptor *place* (``O_PATH``) stands for; otherwise as `opened` does."""
+    with _explained(), using(_reopen(place, empty=False)) as fd:
+        yield fd
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise FileError(cause(error)) from error
 
 
 @contextlib.contextmanager
@@ -60,14 +80,18 @@ def _open(path: str, empty: bool = False) -> int:
     try:
         # O_PATH first: opening a FIFO can hang, and opening a device can do something.
         with using(os.open(path, os.O_PATH | os.O_CLOEXEC)) as place:
-            info = os.fstat(place)
-            if not stat.S_ISREG(info.st_mode):
-                raise FileError("not a regular file")
-            if not info.st_size and not empty:
-                raise FileError("the file is empty")
-            return reopened(place, os.O_RDONLY)
+            return _reopen(place, empty)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise FileError(cause(error)) from error
+
+
+def _reopen(place: int, empty: bool) -> int:
+    info = os.fstat(place)
+    if not stat.S_ISREG(info.st_mode):
+        raise FileError("not a regular file")
+    if not info.st_size and not empty:
+        raise FileError("the file is empty")
+    return reopened(place, os.O_RDONLY)
 
 
 def _lock(fd: int) -> None:

@@ -18,7 +18,7 @@ from contextlib import closing
 from hugealign import mounts
 from hugealign.descriptors import reopened, using, write_all
 from hugealign.errors import HugealignError, cause
-from hugealign.regular import NO_LOCKS, locked
+from hugealign.regular import NO_LOCKS, locked, real_path
 
 _FS_IOC_GETFLAGS, _FS_IOC_SETFLAGS = 0x80086601, 0x40086602  # ioctl_iflags(2)
 _IMMUTABLE, _APPEND, _VERITY = 0x10, 0x20, 0x100000
@@ -27,6 +27,11 @@ _TEMPORARY = r"\.hugealign-[0-9a-f]{16}"
 _READ_ONLY = "its file system is read-only"
 _MOUNTED = "a file is mounted there; replace the one below it"
 _KEPT_AS_IT_IS = "it is immutable or append-only; see: chattr(1)"
+_TAKEN = "another file took its name while it was copied"
+_SYS_RENAMEAT2 = {"x86_64": 316, "aarch64": 276}  # arch/x86/entry/syscalls, include/uapi/asm-generic/unistd.h
+_RENAME_EXCHANGE = 2  # linux/fs.h
+_NO_EXCHANGE = (errno.EINVAL, errno.ENOSYS)  # the file system cannot, as NFS
+_ATTEMPTS = 1000  # at an exchange, while others give the name to file after file
 _CHUNK = 2 << 20  # a whole huge page, which the kernel need not clear before it is written
 
 
@@ -121,7 +126,7 @@ def replace(path: str, worthwhile: Callable[[int], bool], fill: Fill | None = No
     *held* is the file if the caller has it `locked` already.  Symbolic links are followed.  Only root sees
     ``trusted.*`` attributes; without root they are lost.  Raises ReplaceError, FileError.
     """
-    real = os.path.realpath(path)
+    real = real_path(path)
     with _explained(), _directory(real) as (place, name), contextlib.ExitStack() as stack:
         source = held if held >= 0 else stack.enter_context(locked(real, empty=True))
         info = os.fstat(source)
@@ -134,7 +139,7 @@ def replace(path: str, worthwhile: Callable[[int], bool], fill: Fill | None = No
         if not worthwhile(new.fd):
             return False
         _check_unchanged(place, name, source, info)
-        new.publish(name)
+        new.exchange(name, source)
         _sync_name(place)
     return True
 
@@ -205,12 +210,44 @@ class _New:
 
     def publish(self, name: str) -> None:
         """Give the sealed file its *name*, which another file may have had."""
+        os.rename(self._named(), name, src_dir_fd=self._place, dst_dir_fd=self._place)
+        self._name = ""
+
+    def exchange(self, name: str, source: int) -> None:
+        """Give the sealed file its *name*, which the open file *source* has.
+
+        If an upgrade gives that name to another file at this moment, that file gets it back.  Raises ReplaceError.
+        """
+        before, put = os.fstat(source), os.fstat(self.fd)
+        try:
+            out = self._exchanged(name)
+        except OSError as error:
+            if error.errno not in _NO_EXCHANGE:
+                raise
+            self.publish(name)
+            return
+        if os.path.samestat(out, before) and _same_state(os.fstat(source), before):
+            return
+        # What came out goes back.  If something else than what we had put there comes out for it, that is newer.
+        for _ in range(_ATTEMPTS):
+            back = self._exchanged(name)
+            if os.path.samestat(back, put):
+                break
+            put, out = out, back
+        raise ReplaceError(_TAKEN)
+
+    def _exchanged(self, name: str) -> os.stat_result:
+        """Exchange the file at our name for the one at *name*, and return what we have now."""
+        _exchange(self._place, self._named(), name)
+        return os.stat(self._named(), dir_fd=self._place, follow_symlinks=False)
+
+    def _named(self) -> str:
+        """Return the name of the file for now, which it gets if it has none yet."""
         if not self._name:
             self._name = _temporary_name()
             # With dst_dir_fd Python calls linkat, which can follow the link in /proc (open(2), O_TMPFILE).
             os.link(f"/proc/self/fd/{self.fd}", self._name, dst_dir_fd=self._place, follow_symlinks=True)
-        os.rename(self._name, name, src_dir_fd=self._place, dst_dir_fd=self._place)
-        self._name = ""
+        return self._name
 
 
 @contextlib.contextmanager
@@ -266,9 +303,28 @@ def _is_mount_point(path: str) -> bool:
 def _check_unchanged(place: int, name: str, source: int, before: os.stat_result) -> None:
     now, there = os.fstat(source), os.stat(name, dir_fd=place, follow_symlinks=False)
     if not os.path.samestat(there, before):
-        raise ReplaceError("another file took its name while it was copied")
+        raise ReplaceError(_TAKEN)
     if (now.st_size, now.st_mtime_ns, now.st_ctime_ns) != (before.st_size, before.st_mtime_ns, before.st_ctime_ns):
         raise ReplaceError("it was changed while it was copied")
+
+
+def _same_state(now: os.stat_result, before: os.stat_result) -> bool:
+    """Return whether nobody has changed the file; a new name alone changes its ``st_ctime``."""
+    keys = ("st_size", "st_mtime_ns", "st_mode", "st_uid", "st_gid")
+    return all(getattr(now, key) == getattr(before, key) for key in keys)
+
+
+def _exchange(place: int, name: str, other: str) -> None:
+    """Exchange two files in the open directory *place* (renameat2(2), Linux 3.15).  Raises OSError."""
+    import ctypes  # `run`, which must start fast, does not need it
+
+    number = _SYS_RENAMEAT2.get(os.uname().machine)
+    if number is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    libc = ctypes.CDLL(None, use_errno=True)
+    words = (place, os.fsencode(name), place, os.fsencode(other), _RENAME_EXCHANGE)
+    if libc.syscall(number, *words) < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
 def _sync_name(place: int) -> None:
@@ -382,11 +438,12 @@ def _remove_leftovers(place: int) -> None:
     for name in os.listdir(place):
         if not re.fullmatch(_TEMPORARY, name):
             continue
-        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-        with contextlib.suppress(OSError), using(os.open(name, flags, dir_fd=place)) as fd:
-            if stat.S_ISREG(os.fstat(fd).st_mode):
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                os.unlink(name, dir_fd=place)
+        flags = os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW
+        with contextlib.suppress(OSError), using(os.open(name, flags, dir_fd=place)) as file:
+            if stat.S_ISREG(os.fstat(file).st_mode):
+                with using(reopened(file, os.O_RDONLY)) as fd:
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    os.unlink(name, dir_fd=place)
 
 
 def _forget(name: str, place: int) -> None:

@@ -39,17 +39,37 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Stage and bind the programs that the container asks for; return 0."""
+    from hugealign.machine import children
     from hugealign.stage import oci
 
     os.umask(0o022)  # everyone reads, and only we change, what the system runs
+    # In a child, since whatever waits there, for a lock, a disk or a server, has to end with us.
+    try:
+        work = children.function(lambda: _work(args))
+        children.collect([work], oci.SECONDS)
+        if work.status is None:
+            _say(f"oci-hook: no time left: it takes {oci.SECONDS:g} s at most")
+        elif work.status:
+            _say(f"oci-hook: it was ended, with status {work.status}")
+    except Exception as error:  # noqa: BLE001  # whatever happens, the container starts
+        _say(f"oci-hook: {error}")
+    return 0
+
+
+def _work(args: argparse.Namespace) -> bytes:
+    from hugealign.stage import oci
+
     try:
         wanted = oci.container(oci.read_state())
         for bound in oci.bind(wanted, args.store) if wanted else ():
-            path = printable(bound.path)
             if bound.reason:
-                print(f"hugealign: {path}: not staged: {printable(bound.reason)}", file=sys.stderr)
-            elif args.verbose and bound.windows:
-                print(f"hugealign: {path}: {bound.windows} windows in a huge copy", file=sys.stderr)
+                _say(f"{bound.path}: not staged: {bound.reason}")
+            elif args.verbose:
+                _say(f"{bound.path}: {bound.windows} windows in a huge copy")
     except Exception as error:  # noqa: BLE001  # whatever an image contains, the container starts
-        print(f"hugealign: oci-hook: {printable(str(error))}", file=sys.stderr)
-    return 0
+        _say(f"oci-hook: {error}")
+    return b""
+
+
+def _say(line: str) -> None:
+    print(f"hugealign: {printable(line)}", file=sys.stderr)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from hugealign.errors import HugealignError
 from hugealign.live import groups, ranking
 from hugealign.live.ranking import Window
-from hugealign.machine import kernel
+from hugealign.machine import kernel, memory
 from hugealign.ordering.budget import budget_of
 from hugealign.process import instructions, processes, texts
 from hugealign.process.advice import AdviceError, Adviser
@@ -31,14 +31,6 @@ RATE = 8.0  # windows per second, at most
 _WORK = 0.2  # share of the time that collapsing may take
 _STEPS = 3  # most changes per window in a round
 _AGAIN, _MOMENT = 4, 0.005  # more tries at splitting a window, and seconds before each; some never split
-
-_WHY = {
-    errno.EINVAL: "the kernel does not collapse files of this file system: start it with hugealign run, or adopt it",
-    errno.ENOMEM: "no free memory in one piece, or it was unmapped",
-    errno.EBUSY: "its memory limit is met, or somebody holds its pages",
-    errno.EAGAIN: "its pages are in use: try again",
-}
-
 
 #: A window of memory that processes share: device and inode, and offset.
 _Shared = tuple[tuple[int, int], int, int]
@@ -153,14 +145,16 @@ def find(targets: Sequence[str]) -> list[int]:
 class _Adapter:
     """Make at most *most* windows huge; remember between rounds what the kernel refused, and when the last change was.
 
-    *shared* are the huge windows of shared memory.  A process that has not touched such a window since does not show it
-    as huge.
+    *forbidden* says of mappings whether the program wants no huge pages there, as far as that was looked up in this
+    round.  *shared* are the huge windows of shared memory.  A process that has not touched such a window since does not
+    show it as huge.
     """
 
     options: AdaptOptions
     most: int
     refused: dict[tuple[int, float, int | str], int] = field(default_factory=dict)
     shared: set[_Shared] = field(default_factory=set)
+    forbidden: dict[tuple[int, float, int], bool] = field(default_factory=dict)
     worked: float = 0.0
     pause: float = 0.0
     sleep: Callable[[float], None] = time.sleep
@@ -172,6 +166,7 @@ class _Adapter:
         except ProcessLookupError:
             samples = {}
         self.refused = {key: number for key, number in self.refused.items() if key[0] in samples}
+        self.forbidden.clear()
         together = self._together(samples) if len(samples) > 1 else samples
         done = [one for pid, found in together.items() if (one := self.adapt(pid, found))]
         if pids and not done:
@@ -290,10 +285,45 @@ class _Adapter:
             return Change(window, state, seconds=took)
         if wanted == State.HUGE:
             self.refused[self._key(seen, window)] = number
-        problem = _WHY.get(number) or (os.strerror(number) if number else "it stayed as it was")
-        if wanted != State.HUGE and _shared(seen, window.start):  # folio_maybe_mapped_shared in mm/madvise.c
+            problem = self._why_small(seen, window, number)
+        elif _shared(seen, window.start):  # folio_maybe_mapped_shared in mm/madvise.c
             problem = "other processes use it, too: the kernel does not split it"
+        else:
+            problem = os.strerror(number) if number else "it stayed as it was"
         return Change(window, state, problem, took)
+
+    def _why_small(self, seen: Executed, window: Window, number: int) -> str:
+        """Return why the *window* of *seen* stayed small although it was collapsed, with the kernel's answer *number*.
+
+        The kernel has one answer for many reasons (madvise_collapse_errno in mm/khugepaged.c), so look first.
+        """
+        size = kernel.huge_page_size()
+        mapping = next(m for m in seen.mappings if m.start <= window.start < m.end)
+        with suppress(OSError, HugealignError):
+            if texts.thp_disabled(seen.pid):
+                return "huge pages are disabled for it, prctl(PR_SET_THP_DISABLE): start it without that"
+            if self._forbids(seen, mapping):
+                return "the program forbids huge pages there: madvise(MADV_NOHUGEPAGE)"
+            if not _has(_look(seen.pid), window.start, size):
+                return "it was unmapped meanwhile"
+        if mapping.is_file and not mapping.without_file and number == errno.EINVAL:
+            return "the kernel does not collapse this file: start it with hugealign run, or adopt it"
+        if _common(mapping) and kernel.thp_mode("shmem_enabled") == "deny":
+            return "this system denies huge pages to all shared memory (shmem_enabled is deny)"
+        if memory.free_huge_pages() == 0 or number == errno.ENOMEM:
+            return "no free memory in one piece: echo 1 | sudo tee /proc/sys/vm/compact_memory, then try again"
+        if number == errno.EBUSY:
+            return "its memory limit is met, or somebody holds its pages"
+        if number == errno.EAGAIN:
+            return "its pages are in use: try again"
+        return f"the kernel refuses to collapse it: {os.strerror(number)}" if number else "it stayed as it was"
+
+    def _forbids(self, seen: Executed, mapping: Mapping) -> bool:
+        """Say whether the program forbids huge pages in *mapping*; looked up once, as that may walk a large heap."""
+        key = seen.pid, seen.started, mapping.start
+        if key not in self.forbidden:
+            self.forbidden[key] = texts.forbidden(seen.pid, mapping.start)
+        return self.forbidden[key]
 
     def _key(self, seen: Executed, window: Window) -> tuple[int, float, int | str]:
         """Return the key of a refusal: one for all windows of a file, since the file system is the reason."""

@@ -5,7 +5,9 @@ import functools
 from hugealign import mounts
 from hugealign.mounts import Mount
 
-_PMD_SIZE = "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size"
+#: The directory of the kernel's settings for huge pages (Documentation/admin-guide/mm/transhuge.rst).
+THP = "/sys/kernel/mm/transparent_hugepage"
+_PMD_SIZE = f"{THP}/hpage_pmd_size"
 _USUAL = 2 << 20
 
 
@@ -17,6 +19,15 @@ def huge_page_size(path: str = _PMD_SIZE) -> int:
             return int(file.read())
     except (OSError, ValueError):
         return _USUAL
+
+
+def thp_mode(name: str) -> str:
+    """Return the word that the setting *name* (``shmem_enabled``) has chosen; empty without such a setting."""
+    try:
+        with open(f"{THP}/{name}", encoding="ascii") as file:
+            return file.read().partition("[")[2].partition("]")[0]
+    except (OSError, ValueError):
+        return ""
 
 
 def available_memory() -> int | None:

@@ -13,7 +13,6 @@ import stat
 import sys
 from collections.abc import Sequence
 
-from hugealign.descriptors import using
 from hugealign.errors import HugealignError
 from hugealign.machine import children
 from hugealign.records import Record
@@ -24,6 +23,10 @@ _MS_RELATIME = 1 << 21
 _ST_RELATIME = 4096  # statvfs has the other flags where mount has them (include/linux/statfs.h)
 _MS_OF_ST = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC | os.ST_NOATIME | os.ST_NODIRATIME
 _MNT_DETACH = 2
+# Same numbers on all architectures (include/uapi/asm-generic/unistd.h); linux/mount.h, linux/fcntl.h.
+_SYS_OPEN_TREE, _SYS_MOVE_MOUNT = 428, 429
+_OPEN_TREE_CLONE, _AT_EMPTY_PATH = 1, 0x1000
+_MOVE_MOUNT_F_EMPTY_PATH, _MOVE_MOUNT_T_EMPTY_PATH = 4, 0x40
 _PR_CAPBSET_READ, _PR_CAPBSET_DROP, _PR_GET_SECUREBITS, _PR_SET_SECUREBITS = 23, 24, 27, 28
 _MAY = b"\0"  # the child's answer for success
 #: Directories that exist nearly everywhere; the tmpfs covers one of them while files are copied.
@@ -50,22 +53,6 @@ class Namespace(Record):
                 mount_huge_tmpfs(place, "mode=0755")
                 return place
         raise NamespaceError("no directory to mount a tmpfs on")
-
-    def bind(self, copy: int, path: str, target: int) -> None:
-        """Bind the open file *copy* read-only over the file at *path*, whose open descriptor is *target*.
-
-        By descriptor, because the owner of the directory could exchange the name, and we would cover another file.
-        Read-only, because writes to a copy would be lost, and others may use it, too.  Raises NamespaceError.
-        """
-        _mount(f"/proc/self/fd/{copy}", f"/proc/self/fd/{target}", "", _MS_BIND, "", "bind the copy over the file")
-        # A descriptor from before the mount leads below it, so open the new file by name.
-        with using(os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)) as covered:
-            if os.path.samestat(os.fstat(covered), os.fstat(copy)):
-                # In a user namespace, the flags that the mount had outside have to stay (mount_namespaces(7)).
-                had = os.fstatvfs(covered).f_flag
-                flags = had & _MS_OF_ST | (_MS_RELATIME if had & _ST_RELATIME else 0)
-                flags |= _MS_REMOUNT | _MS_BIND | _MS_RDONLY
-                _mount("none", f"/proc/self/fd/{covered}", "", flags, "", "make the copy read-only")
 
     def detach(self, place: str) -> None:
         """Unmount the tmpfs at *place*; files bound from it stay.  Raises NamespaceError."""
@@ -118,6 +105,38 @@ def refusal() -> str:
 
     said = children.result(attempt)
     return "" if said == _MAY else said.decode() or "the attempt was cut short"
+
+
+def tree(copy: int) -> int:
+    """Return a mount of the open file *copy* that is not attached anywhere yet (open_tree(2), Linux 5.2).
+
+    Raises NamespaceError.
+    """
+    flags = _OPEN_TREE_CLONE | _AT_EMPTY_PATH | os.O_CLOEXEC
+    made = _libc().syscall(_SYS_OPEN_TREE, copy, b"", flags)
+    if made < 0:
+        raise _error("make a mount of the copy")
+    return int(made)
+
+
+def attach(made: int, target: int) -> None:
+    """Attach the mount *made* (`tree`) read-only over the open file *target*.
+
+    By descriptor, because the owner of the directory could exchange the name, and we would cover another file.
+    Read-only, because writes to a copy would be lost, and others may use it, too.  Raises NamespaceError.
+    """
+    flags = _MOVE_MOUNT_F_EMPTY_PATH | _MOVE_MOUNT_T_EMPTY_PATH
+    if _libc().syscall(_SYS_MOVE_MOUNT, made, b"", target, b"", flags) < 0:
+        raise _error("mount the copy over the file")
+    # In a user namespace, the flags that the mount had outside have to stay (mount_namespaces(7)).
+    had = os.fstatvfs(made).f_flag
+    flags = had & _MS_OF_ST | (_MS_RELATIME if had & _ST_RELATIME else 0)
+    flags |= _MS_REMOUNT | _MS_BIND | _MS_RDONLY | _MS_NODEV
+    try:
+        _mount("none", f"/proc/self/fd/{made}", "", flags, "", "make the copy read-only")
+    except NamespaceError:
+        _libc().umount2(f"/proc/self/fd/{made}".encode(), _MNT_DETACH)
+        raise
 
 
 def mount_huge_tmpfs(place: str, options: str) -> None:

@@ -1,13 +1,19 @@
-"""Files below another root, as a container will see them: no link leads outside (openat2(2), Linux 5.6)."""
+"""Files of other owners by descriptor: below another root, or through directories that everybody may enter.
+
+What these functions return was not opened yet (``O_PATH``), so nothing has happened to a device or a FIFO: look at the
+descriptor, and use `hugealign.regular.opened_at` to read from it.
+"""
 
 import ctypes
 import os
+import stat
 
 from hugealign.errors import HugealignError
 from hugealign.units import printable
 
 _SYS_OPENAT2 = 437  # on all architectures (include/uapi/asm-generic/unistd.h)
-_RESOLVE_NO_SYMLINKS, _RESOLVE_BENEATH, _RESOLVE_IN_ROOT = 4, 8, 16  # linux/openat2.h
+_RESOLVE_NO_MAGICLINKS, _RESOLVE_NO_SYMLINKS, _RESOLVE_BENEATH, _RESOLVE_IN_ROOT = 2, 4, 8, 16  # linux/openat2.h
+_STEP = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class RootedError(HugealignError):
@@ -20,22 +26,45 @@ class _How(ctypes.Structure):
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
-def opened(root: int, path: str, flags: int = os.O_RDONLY) -> int:
-    """Open *path* as a process with the open *root* as its root directory would.  Raises RootedError."""
-    return _opened(root, path, flags, _RESOLVE_IN_ROOT)
-
-
-def beneath(directory: int, path: str) -> int:
-    """Open the file at the relative *path* below the open *directory* for reading, without following symbolic links.
+def found(root: int, path: str) -> int:
+    """Return what *path* names for a process with the open *root* as its root directory (openat2(2), Linux 5.6).
 
     Raises RootedError.
     """
-    return _opened(directory, path, os.O_RDONLY, _RESOLVE_BENEATH | _RESOLVE_NO_SYMLINKS)
+    return _found(root, path, _RESOLVE_IN_ROOT | _RESOLVE_NO_MAGICLINKS)
 
 
-def _opened(directory: int, path: str, flags: int, resolve: int) -> int:
-    # O_NONBLOCK: do not wait for a FIFO.
-    how = _How(flags | os.O_CLOEXEC | (0 if flags & os.O_PATH else os.O_NONBLOCK), 0, resolve)
+def beneath(directory: int, path: str) -> int:
+    """Return what the relative *path* names below the open *directory*, without following symbolic links.
+
+    Raises RootedError.
+    """
+    return _found(directory, path, _RESOLVE_BENEATH | _RESOLVE_NO_SYMLINKS)
+
+
+def public(path: str) -> int:
+    """Return what the real *path* names, if everybody may enter each directory on the way to it.
+
+    Each directory is judged as it is passed, so no exchange of names leads past one that is closed.  Raises
+    RootedError; OSError, also if a link has taken the place of a component.
+    """
+    *directories, name = path.split("/")[1:]
+    at = os.open("/", _STEP | os.O_DIRECTORY)
+    try:
+        for depth, directory in enumerate([*directories, ""], 1):
+            if not os.fstat(at).st_mode & stat.S_IXOTH:
+                closed = printable("/" + "/".join(directories[: depth - 1]))
+                raise RootedError(f"not everyone may enter {closed}, but anyone could read the copy")
+            if depth <= len(directories):
+                above, at = at, os.open(directory, _STEP | os.O_DIRECTORY, dir_fd=at)
+                os.close(above)
+        return os.open(name or ".", _STEP, dir_fd=at)
+    finally:
+        os.close(at)
+
+
+def _found(directory: int, path: str, resolve: int) -> int:
+    how = _How(os.O_PATH | os.O_CLOEXEC, 0, resolve)
     libc = ctypes.CDLL(None, use_errno=True)
     if "\0" in path:
         raise RootedError("a name with a NUL byte")

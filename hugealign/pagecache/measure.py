@@ -71,6 +71,11 @@ def huge_pages_allowed() -> Iterator[None]:
             _prctl(_PR_SET_THP_DISABLE, 1, before & _EXCEPT_ADVISED)
 
 
+def huge_pages_disabled() -> bool:
+    """Return whether ``PR_SET_THP_DISABLE`` takes all huge pages from this process and from what it executes."""
+    return _prctl(_PR_GET_THP_DISABLE) == 1  # else, with a flag, only those that nobody asked for
+
+
 def _prctl(option: int, *values: int) -> int:
     return int(libc().prctl(option, *map(ctypes.c_ulong, (*values, 0, 0, 0, 0)[:4])))
 

@@ -10,6 +10,7 @@ import stat
 
 from hugealign.descriptors import using
 from hugealign.machine import children, kernel, memory
+from hugealign.pagecache import warming
 from hugealign.pagecache.warming import Warmth
 from hugealign.records import Record
 from hugealign.units import format_size, printable
@@ -54,17 +55,49 @@ def to_huge(fd: int, path: str, warmth: Warmth, hits: int) -> Obstacle:
         return Obstacle("dirty", "its pages are still being written to disk", f"run: sync; {again}")
     if kept and kept.cached:
         return Obstacle("held", _HELD, f"look for it as root; or: hugealign warm --replace {name}")
-    if memory.limit_hits() > hits:
-        text = f"the memory limit of this control group, {format_size(memory.limit() or 0)}, is too small"
-        return Obstacle("memory-limit", text, f"raise it, then: {again}")
-    if memory.free_huge_pages() == 0 or warmth.collapse == errno.ENOMEM:
-        mend = f"run: echo 1 | sudo tee /proc/sys/vm/compact_memory; {again}"
-        return Obstacle("fragmented", "no free memory in one piece", mend)
+    if system == "tmpfs" and (denial := _denial(again)):
+        return denial
+    if lack := _lack(warmth.collapse, hits, again):
+        return lack
     if any(warmth.huge):
         return Obstacle("partly", "the kernel made some windows huge, and not the others", f"try again: {again}")
     text = f"{system or 'this file system'} gives this file no huge folios"
     mend = f"run: hugealign run -- COMMAND, or hugealign stage {name}"
     return Obstacle("file-system", text, mend)
+
+
+def of_copy(warmth: Warmth, hits: int) -> Obstacle:
+    """Return why windows of a copy in memory are small; *hits* is `memory.limit_hits` before the attempt."""
+    if denial := _denial("try again"):
+        return denial
+    if lack := _lack(warmth.collapse, hits, "try again"):
+        return lack
+    if not warming.collapses():
+        return Obstacle("no-collapse", "this kernel does not collapse files in memory", "Linux 6.1 does")
+    if any(warmth.huge) or not warmth.collapse:
+        return Obstacle("partly", "the kernel made some windows huge, and not the others", "try again")
+    text = f"the kernel refuses to make huge pages of it: {os.strerror(warmth.collapse)}"
+    return Obstacle("refused", text, "see: hugealign doctor")
+
+
+def _denial(again: str) -> Obstacle | None:
+    if kernel.thp_mode("shmem_enabled") != "deny":
+        return None
+    text = "this system denies huge pages to all files in memory (shmem_enabled is deny)"
+    return Obstacle("shmem-denied", text, f"run: echo never | sudo tee {kernel.THP}/shmem_enabled; {again}")
+
+
+def _lack(collapse: int, hits: int, again: str) -> Obstacle | None:
+    """Return what the kernel lacked for a huge page, as far as that can be seen; *collapse* as in `Warmth`."""
+    if memory.limit_hits() > hits:
+        text = f"the memory limit of this control group, {format_size(memory.limit() or 0)}, is too small"
+        return Obstacle("memory-limit", text, f"raise it, then: {again}")
+    # The kernel answers so if it finds no huge page even after compaction (SCAN_ALLOC_HUGE_PAGE_FAIL in
+    # mm/khugepaged.c), which may be over when we look.
+    if memory.free_huge_pages() == 0 or collapse == errno.ENOMEM:
+        mend = f"run: echo 1 | sudo tee /proc/sys/vm/compact_memory; {again}"
+        return Obstacle("fragmented", "no free memory in one piece", mend)
+    return None
 
 
 def to_small(fd: int, path: str) -> Obstacle:

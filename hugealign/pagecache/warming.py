@@ -92,6 +92,12 @@ def cool(fd: int, offsets: Sequence[int], page_size: int, progress: Progress | N
     return Warmth(tuple(measure(fd, offsets, page_size)), kept=kept)
 
 
+def collapses() -> bool:
+    """Return whether this kernel knows MADV_COLLAPSE at all."""
+    # Of an empty range it looks at the advice alone (do_madvise in mm/madvise.c).
+    return bool(libc().madvise(None, 0, _MADV_COLLAPSE) == 0)
+
+
 def _evict(fd: int, offsets: Sequence[int], page_size: int) -> CacheState | None:
     with contextlib.suppress(OSError):  # dirty pages stay small, and the measurement shows it
         os.fsync(fd)

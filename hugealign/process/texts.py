@@ -115,6 +115,16 @@ def thp_disabled(pid: int) -> bool:
     return b"\nTHP_enabled:\t0" in _read(f"{processes.living(pid)}/status")
 
 
+def forbidden(pid: int, address: int) -> bool:
+    """Return whether the mapping of *pid* at *address* was given MADV_NOHUGEPAGE.  Raises OSError."""
+    # The kernel walks all pages of what it shows, but no further than this reads.
+    with open(f"{processes.living(pid)}/smaps", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+        for mapping in smaps.parse(file):
+            if address < mapping.end:
+                return mapping.start <= address and mapping.no_huge
+    return False
+
+
 def control_groups(pid: int) -> str:
     """Return the text of /proc/PID/cgroup for *pid* (cgroups(7)); empty if it is gone."""
     with suppress(OSError):

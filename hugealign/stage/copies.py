@@ -129,6 +129,19 @@ def huge_windows(fd: int) -> int:
     return _huge(fd, measure.text_windows(fd, kernel.huge_page_size()))
 
 
+def problem(fd: int) -> str:
+    """Return why windows of the copy are small, and what to do, for people; found by another attempt at them."""
+    from hugealign.pagecache import obstacles  # not needed as long as all is well
+
+    page_size = kernel.huge_page_size()
+    hits = memory.limit_hits()
+    with measure.huge_pages_allowed():
+        offsets = dict.fromkeys([*measure.text_windows(fd, page_size), *measure.rodata_windows(fd, page_size)])
+        warmth = warming.warm(fd, list(offsets), page_size)
+    obstacle = obstacles.of_copy(warmth, hits)
+    return f"{obstacle.text}; {obstacle.mend}"
+
+
 def huge_rodata(origin: StagedFile, fd: int) -> tuple[int, int] | None:
     """Return the numbers of huge windows and of all windows of the copy's read-only data; None if they do not count."""
     if not (origin.rodata or measure.rodata_meant(fd, kernel.huge_page_size())):

@@ -11,6 +11,7 @@ from hugealign.elf.image import read_image
 from hugealign.errors import HugealignError, cause
 from hugealign.execution import which
 from hugealign.machine import children, kernel, namespace
+from hugealign.pagecache import measure
 from hugealign.pagecache.programs import binary, shared_libraries, warm_command
 from hugealign.records import Record
 from hugealign.regular import FileError, opened
@@ -23,7 +24,10 @@ from hugealign.units import format_size, printable
 AUTO, IN_PLACE, STAGE, COPY = "auto", "in-place", "stage", "copy"
 #: memfd_create: executable, even if vm.memfd_noexec is 1 (Linux 6.3; EINVAL before).
 _MFD_CLOEXEC, _MFD_EXEC = 1, 0x10
-_FRAGMENTED = "no free memory in one piece; try again, or: hugealign doctor"
+_DISABLED = (
+    "huge pages are switched off for this process and what it starts (PR_SET_THP_DISABLE), by a parent of it; "
+    "see: hugealign doctor"
+)
 
 
 class LaunchOptions(Record):
@@ -93,6 +97,8 @@ def prepare(command: str, options: LaunchOptions) -> Launch:
     launch = _prepared(command, program, options)
     if not any(text.windows for text in launch.texts):
         return launch
+    if measure.huge_pages_disabled():
+        return launch.changed(texts=[text.changed(huge=0, problem=_DISABLED) for text in launch.texts])
     with suppress(HugealignError):
         return launch.changed(tunable=tunable.known(program))
     return launch
@@ -217,7 +223,7 @@ def _in_namespace(origins: Sequence[copies.StagedFile], place: str) -> Iterator[
                 own.append(origin)
             else:
                 stack.callback(os.close, copy)
-                yield _bound(entered, origin, copy)
+                yield _bound(origin, copy)
         if own:
             mounted = entered.mount_tmpfs([origin.path for origin in origins])
             stack.callback(entered.detach, mounted)
@@ -245,31 +251,32 @@ def _bound_own(entered: namespace.Namespace, origin: copies.StagedFile, mounted:
             copies.carry(origin, target, owner=not entered.user)
             copy = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         with using(copy):
-            return _bound(entered, origin, copy)
+            return _bound(origin, copy)
     except (OSError, HugealignError) as error:
         with suppress(OSError):
             os.unlink(path)  # frees its memory
         return _unstaged(TextResult(origin.path, IN_PLACE), origin.windows, error)
 
 
-def _bound(entered: namespace.Namespace, origin: copies.StagedFile, copy: int) -> TextResult:
+def _bound(origin: copies.StagedFile, copy: int) -> TextResult:
     """Bind *copy* over the file of *origin*, if its path still leads there."""
     try:
-        bound = _measured(origin, copy, STAGE, _FRAGMENTED)
+        bound = _measured(origin, copy, STAGE)
         with using(os.open(origin.path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)) as target:
             if not os.path.samestat(os.fstat(target), os.fstat(origin.fd)):
                 raise StageError("another file took its name")
-            entered.bind(copy, origin.path, target)
+            with using(namespace.tree(copy)) as made:
+                namespace.attach(made, target)
     except (OSError, HugealignError) as error:
         return _unstaged(TextResult(origin.path, IN_PLACE), origin.windows, error)
     return bound
 
 
-def _measured(origin: copies.StagedFile, copy: int, how: str, problem: str) -> TextResult:
-    """Return how much of the *copy* of *origin* is huge; *problem* is why not all of it would be."""
+def _measured(origin: copies.StagedFile, copy: int, how: str) -> TextResult:
+    """Return how much of the *copy* of *origin* is huge, and why not all of it is."""
     huge, rodata = copies.huge_windows(copy), copies.huge_rodata(origin, copy)
     done = TextResult(origin.path, how, origin.windows, huge, rodata=rodata)
-    return done if done.whole else done.changed(problem=problem)
+    return done if done.whole else done.changed(problem=copies.problem(copy))
 
 
 def _copied(command: str, path: str, options: LaunchOptions) -> Launch:
@@ -288,7 +295,7 @@ def _copied(command: str, path: str, options: LaunchOptions) -> Launch:
             os.fchmod(target, 0o500)
             # Executed through a descriptor that the command does not get: the kernel opens the file before closing it.
             copy = os.open(f"/proc/self/fd/{target}", os.O_RDONLY | os.O_CLOEXEC)
-        done = _measured(origin, copy, COPY, "this kernel does not collapse files in memory (Linux 6.1 does)")
+        done = _measured(origin, copy, COPY)
     return Launch([done], f"/proc/self/fd/{copy}")
 
 

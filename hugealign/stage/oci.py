@@ -13,18 +13,16 @@ import contextlib
 import json
 import os
 import re
-import signal
-import stat
 import sys
-import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from hugealign import mounts
 from hugealign.descriptors import using
 from hugealign.errors import HugealignError, cause
 from hugealign.machine import foreign, rooted
+from hugealign.regular import FileError, opened, opened_at
 from hugealign.stage import store
 from hugealign.stage.copies import StageError
 
@@ -33,7 +31,8 @@ STORE = "/run/hugealign-containers"
 ANNOTATION, FIX = "hugealign.text", "hugealign.fix"
 _LIMIT = 1 << 24  # bytes of a state or a configuration
 _MOST_PIDS = 1 << 22  # PID_MAX_LIMIT of the kernel
-_SECONDS = 20.0  # for all programs: an engine ends a hook that takes too long, and the container then fails
+#: Seconds for the hook: an engine ends one that takes too long, and the container then fails.
+SECONDS = 20.0
 _MOST = 16  # programs of a container, and words of its command, to look at
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SCRIPT = re.compile(rb"#![ \t]*([^ \t\n]+)")
@@ -86,80 +85,58 @@ def container(state: bytes) -> Container | None:
     return Container(pid, root, words, path, cwd if isinstance(cwd, str) else "/", programs, fix)
 
 
-def bind(wanted: Container, place: str = STORE) -> list[Bound]:
+def bind(wanted: Container, place: str = STORE) -> Iterator[Bound]:
     """Stage the programs of *wanted* in the store at *place*, and mount their copies over them in the container.
 
-    What is not staged after 20 s is left.  Raises HugealignError, OSError if nothing can be examined.
+    Raises OSError if nothing can be examined.
     """
-    end = time.monotonic() + _SECONDS
-    with contextlib.ExitStack() as open_files:
-        root = open_files.enter_context(using(os.open(wanted.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)))
+    with using(os.open(wanted.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as root:
         layers = _layers(os.fstat(root).st_dev)
-        done: list[Bound] = []
-        trees: list[tuple[str, int]] = []
         for path in wanted.programs or tuple(dict.fromkeys(_commands(root, wanted))):
             try:
-                with _until(end):
-                    staged = _staged(root, layers, path, wanted, place)
-                if staged.state != store.NO_WINDOW:
-                    copy = open_files.enter_context(using(os.open(staged.link, os.O_PATH | os.O_CLOEXEC)))
-                    trees.append((path, open_files.enter_context(using(foreign.tree(copy)))))
-                    done.append(Bound(path, staged.windows))
-                elif wanted.programs:
-                    done.append(Bound(path, reason="its text has no whole window"))
+                windows = _bound(root, layers, path, wanted, place)
             except (HugealignError, OSError) as error:
-                done.append(Bound(path, reason=cause(error)))
-        refused = dict(zip((path for path, _ in trees), foreign.place(wanted.pid, wanted.root, trees), strict=True))
-        return [replace(one, reason=refused[one.path]) if refused.get(one.path) else one for one in done]
+                yield Bound(path, reason=cause(error))
+            else:
+                if windows:
+                    yield Bound(path, windows)
+                elif wanted.programs:
+                    yield Bound(path, reason="its text has no whole window")
 
 
-@contextlib.contextmanager
-def _until(end: float) -> Iterator[None]:
-    """Raise StageError if it is *end* (`time.monotonic`) before the block has ended: it may wait for a lock or a disk.
-
-    A signal does it, so this is for the main thread.
-    """
-
-    def late(*_: object) -> None:
-        raise StageError(f"no time left: the hook takes {_SECONDS:g} s at most")
-
-    left = end - time.monotonic()
-    if left <= 0:
-        late()
-    before = signal.signal(signal.SIGALRM, late)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, left, 1)  # again each second, should somebody pass over the error
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+def _bound(root: int, layers: Sequence[str], path: str, wanted: Container, place: str) -> int:
+    """Stage the program at *path*, and mount its copy over it; return the windows of the copy, 0 without one."""
+    with contextlib.ExitStack() as stack:
+        target = stack.enter_context(using(rooted.found(root, path)))
+        below = os.path.relpath(*(os.readlink(f"/proc/self/fd/{fd}") for fd in (target, root)))
+        source = _source(target, below, layers)
+        if source >= 0:
+            stack.callback(os.close, source)
+        staged, copy = store.stage_privately(source if source >= 0 else target, place, wanted.fix)
+        if copy >= 0:
+            stack.callback(os.close, copy)
+            foreign.place(wanted.pid, wanted.root, path, target, copy)
+        return staged.windows
 
 
-def _staged(root: int, layers: Sequence[str], path: str, wanted: Container, place: str) -> store.Staged:
-    with using(rooted.opened(root, path, os.O_PATH)) as target:
-        real = os.readlink(f"/proc/self/fd/{target}")
-        source = _source(target, os.path.relpath(real, os.path.realpath(wanted.root)), layers) or real
-    return store.stage(source, place, wanted.fix, private=True)
-
-
-def _source(target: int, below: str, layers: Sequence[str]) -> str | None:
-    """Return the file behind the open *target* in the topmost layer of the overlay that has it; None if none does.
+def _source(target: int, below: str, layers: Sequence[str]) -> int:
+    """Return the file behind the open *target* in the topmost layer of the overlay that has it; -1 if none does.
 
     All containers of an image share the layers, and so the copy; each container has an overlay of its own.
     """
     seen = os.fstat(target)
     for layer in layers:
         try:
-            with (
-                using(os.open(layer, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as directory,
-                using(rooted.beneath(directory, below)) as fd,
-            ):
-                info = os.fstat(fd)
-                same = all(getattr(info, key) == getattr(seen, key) for key in ("st_size", "st_mtime_ns", "st_mode"))
-                return os.readlink(f"/proc/self/fd/{fd}") if same and stat.S_ISREG(info.st_mode) else None
+            with using(os.open(layer, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:
+                fd = rooted.beneath(directory, below)
         except (OSError, rooted.RootedError):
             continue
-    return None
+        info = os.fstat(fd)
+        if all(getattr(info, key) == getattr(seen, key) for key in ("st_size", "st_mtime_ns", "st_mode")):
+            return fd
+        os.close(fd)
+        break
+    return -1
 
 
 def _layers(device: int) -> list[str]:
@@ -183,15 +160,14 @@ def _commands(root: int, wanted: Container) -> Iterator[str]:
     for word in wanted.words:
         if not word or word.startswith("-"):
             continue
-        places = [wanted.cwd] if "/" in word else wanted.path.split(":")
-        for place in places:
+        for place in [wanted.cwd] if "/" in word else dict.fromkeys(wanted.path.split(":")):
             path = os.path.join("/", wanted.cwd, place, word)
             try:
-                with using(rooted.opened(root, path)) as fd:
-                    info = os.fstat(fd)
-                    if not stat.S_ISREG(info.st_mode) or not info.st_mode & 0o111:
+                with using(rooted.found(root, path)) as file:
+                    if not os.fstat(file).st_mode & 0o111:
                         continue
-                    head = os.pread(fd, 256, 0)
+                    with opened_at(file) as fd:
+                        head = os.pread(fd, 256, 0)
             except (OSError, HugealignError):
                 continue
             if script := _SCRIPT.match(head):
@@ -203,10 +179,10 @@ def _commands(root: int, wanted: Container) -> Iterator[str]:
 
 def _config(bundle: str) -> bytes:
     try:
-        with open(os.path.join(bundle, "config.json"), "rb") as file:
+        with opened(os.path.join(bundle, "config.json")) as fd, open(fd, "rb", closefd=False) as file:
             return file.read(_LIMIT)
-    except OSError as error:
-        raise StageError(f"config.json: {error.strerror}") from error
+    except FileError as error:
+        raise StageError(f"config.json: {error}") from error
 
 
 def _object(data: bytes, what: str) -> dict[str, Any]:

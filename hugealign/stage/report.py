@@ -23,7 +23,7 @@ def lines(staged: Staged) -> list[str]:
     if staged.rodata:
         found.append(f"  read-only data: {staged.rodata[0]} of {staged.rodata[1]} windows huge")
     if not staged.whole:
-        found.append("  no free memory in one piece; see: hugealign doctor")
+        found.append(f"  {staged.problem}")
     return found
 
 

@@ -17,10 +17,10 @@ from collections.abc import Set as AbstractSet
 
 from hugealign import trust
 from hugealign.descriptors import using
-from hugealign.errors import HugealignError
-from hugealign.machine import kernel, namespace
+from hugealign.errors import HugealignError, cause
+from hugealign.machine import kernel, namespace, rooted
 from hugealign.records import Record
-from hugealign.regular import lock, opened
+from hugealign.regular import FileError, lock, opened_at, real_path
 from hugealign.stage import copies
 from hugealign.stage.copies import StageError
 from hugealign.units import format_size, printable
@@ -39,6 +39,7 @@ class Staged(Record):
 
     *state* is MADE, THERE, or NO_WINDOW, which means that there is no copy.  *link* is what to bind over the file.
     *rodata* is the number of huge windows of read-only data and the number of all such windows; None if not asked for.
+    *problem* says why not all are huge, and what to do.
     """
 
     path: str
@@ -49,6 +50,7 @@ class Staged(Record):
     link: str = ""
     fixed: bool = False
     rodata: tuple[int, int] | None = None
+    problem: str = ""
 
     @property
     def whole(self) -> bool:
@@ -72,33 +74,48 @@ def stage(
     fix: bool = False,
     limit: int = 0,
     rodata: bool = False,
-    private: bool = False,
     owner: str = "",
 ) -> Staged:
     """Put a huge copy of the file *path* into the store at *place*; with *fix*, a fixed copy if the file has no window.
 
     *limit* bounds the bytes of all copies; 0 means half of the memory, the default of tmpfs.  With *rodata*, the
-    windows of read-only data count, too.  Nobody else may enter a *private* store, so it also takes files that only
-    some users can reach.  With an *owner*, the link belongs to that owner.  Raises HugealignError.
+    windows of read-only data count, too.  With an *owner*, the link belongs to that owner.  Raises HugealignError.
     """
-    real, links = os.path.realpath(path), _tree(place, owner)
+    real, links = real_path(path), _tree(place, owner)
     if not os.path.ismount(place):  # a store is mounted only for a file that it will hold
-        with opened(real) as fd:
-            if _origin(real, fd, fix, rodata, private) is None:
+        with _public(real) as fd:
+            if _origin(real, fd, fix, rodata) is None:
                 return Staged(real, NO_WINDOW)
-    with _opened(place, private) as store:
+    with _opened(place) as store:
         try:
-            with _alone(store), opened(real) as fd:
-                _remove_stale(store, place, {copies.identity(os.fstat(fd), fixed) for fixed in (False, True)})
-                origin = _origin(real, fd, fix, rodata, private)
-                if origin is None:
-                    _unlink(links + real)
-                    return Staged(real, NO_WINDOW)
-                return _staged(store, place, links, origin, limit, private)
+            with _alone(store), _public(real) as fd:
+                _remove_stale(store, place, fd)
+                staged, copy = _staged(store, place, links, real, _origin(real, fd, fix, rodata), limit)
         except BaseException:
             # Whatever went wrong, a link to the copy of an older file must not stay.
             _unlink(links + real)
             raise
+        if copy >= 0:
+            os.close(copy)
+        return staged
+
+
+def stage_privately(file: int, place: str, fix: bool = False) -> tuple[Staged, int]:
+    """Put a huge copy of the open *file* into the store at *place*, which nobody else may enter.
+
+    So it also takes files that only some users can reach.  Return the result, and the open copy, -1 without one; the
+    caller closes it.  Raises HugealignError.
+    """
+    real = os.readlink(f"/proc/self/fd/{file}")
+    if not real.startswith("/"):
+        raise StageError("it has no path here")
+    with opened_at(file) as fd:
+        origin = _origin(real, fd, fix, rodata=False)
+        if origin is None and not os.path.ismount(place):
+            return Staged(real, NO_WINDOW), -1
+        with _opened(place, private=True) as store, _alone(store):
+            _remove_stale(store, place, fd)
+            return _staged(store, place, _tree(place, ""), real, origin, private=True)
 
 
 def entries(place: str = DEFAULT) -> list[StoredCopy]:
@@ -161,13 +178,22 @@ def found(origin: copies.StagedFile, place: str = DEFAULT) -> Iterator[int | Non
         yield fd
 
 
-def _origin(real: str, fd: int, fix: bool, rodata: bool, private: bool) -> copies.StagedFile | None:
+@contextlib.contextmanager
+def _public(real: str) -> Iterator[int]:
+    """Open the file at the *real* path for reading, if everybody may reach it, as its copy.  Raises HugealignError."""
+    try:
+        file = rooted.public(real)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise FileError(cause(error)) from error
+    with using(file), opened_at(file) as fd:
+        yield fd
+
+
+def _origin(real: str, fd: int, fix: bool, rodata: bool) -> copies.StagedFile | None:
     """Return what to stage of the open file at *real*; None if a copy of it would have no window.
 
     Raises HugealignError for a file that may not be staged.
     """
-    if not private:
-        _check_reachable(real)
     origin = copies.source(real, fd, fix, rodata)
     if origin is not None:
         copies.check(origin)
@@ -177,8 +203,24 @@ def _origin(real: str, fd: int, fix: bool, rodata: bool, private: bool) -> copie
     return origin
 
 
-def _staged(store: int, place: str, links: str, origin: copies.StagedFile, limit: int, private: bool) -> Staged:
-    real, identity = origin.path, origin.identity
+def _staged(
+    store: int,
+    place: str,
+    links: str,
+    real: str,
+    origin: copies.StagedFile | None,
+    limit: int = 0,
+    private: bool = False,
+) -> tuple[Staged, int]:
+    """Give *origin*, the file at *real*, a copy and a link to it; return the result and the open copy.
+
+    Without *origin* there is neither, and the descriptor is -1.
+    """
+    link = links + real
+    if origin is None:
+        _unlink(link)
+        return Staged(real, NO_WINDOW), -1
+    identity = origin.identity
     there = _exists(store, identity)
     made = not there or not (private or _is_ours(os.stat(identity, dir_fd=store, follow_symlinks=False)))
     if made:
@@ -186,23 +228,17 @@ def _staged(store: int, place: str, links: str, origin: copies.StagedFile, limit
             os.unlink(identity, dir_fd=store)
         _make_room(store, origin, limit)
         _copy(store, origin, identity, private)
-    _point(place, links + real, identity)
-    with opened(os.path.join(place, identity)) as copy:
+    _point(place, link, identity)
+    copy = os.open(identity, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=store)
+    state = MADE if made else THERE
+    try:
         huge, size = copies.huge_windows(copy), os.fstat(copy).st_blocks * 512
         data = copies.huge_rodata(origin, copy)
-    state = MADE if made else THERE
-    return Staged(real, state, origin.windows, huge, size, links + real, origin.output is not None, data)
-
-
-def _check_reachable(real: str) -> None:
-    """Check that everybody may reach the file at *real*, as its copy.  Raises StageError."""
-    directory = os.path.dirname(real)
-    while True:
-        if not os.stat(directory).st_mode & stat.S_IXOTH:
-            raise StageError(f"not everyone may enter {printable(directory)}, but anyone could read the copy")
-        if directory == "/":
-            return
-        directory = os.path.dirname(directory)
+        staged = Staged(real, state, origin.windows, huge, size, link, origin.output is not None, data)
+        return staged if staged.whole else staged.changed(problem=copies.problem(copy)), copy
+    except BaseException:
+        os.close(copy)
+        raise
 
 
 def _copy(store: int, origin: copies.StagedFile, identity: str, private: bool) -> None:
@@ -255,13 +291,13 @@ def _point(place: str, link: str, identity: str) -> None:
     os.rename(fresh, link)
 
 
-def _remove_stale(store: int, place: str, wanted: AbstractSet[str]) -> None:
-    """Remove the copies of files that have changed, except *wanted*, and links left by killed runs."""
+def _remove_stale(store: int, place: str, fd: int) -> None:
+    """Remove the copies of files that have changed, except of the open file *fd*, and links left by killed runs."""
     for path, link in list(_links(place)):
         identity = os.path.basename(os.readlink(link))
         if not _exists(store, identity) or not _is_current(path, identity):
             _unlink(link)
-    _remove_unnamed(store, place, wanted)
+    _remove_unnamed(store, place, {copies.identity(os.fstat(fd), fixed) for fixed in (False, True)})
 
 
 def _remove_unnamed(store: int, place: str, wanted: AbstractSet[str] = frozenset()) -> None:

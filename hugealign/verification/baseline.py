@@ -14,6 +14,7 @@ from hugealign.verification.result import Key
 from hugealign.verification.rules import Finding
 
 _PIECE, _PIECES = 1 << 20, 255  # bytes of a piece of the report, and pieces behind the first one, at most
+_VALUE = 8  # bytes of a report for each value in it, at least: an empty list is 2 in a file, and 64 in memory
 
 
 class Baseline:
@@ -53,6 +54,8 @@ def read(path: str, option: str = "--baseline") -> Baseline:
 def parse(data: bytes, name: str, option: str = "--baseline") -> Baseline:
     """Return the baseline in *data*, the content of the file *name*, which *option* named.  Raises UsageError."""
     try:
+        if sum(map(data.count, (b",", b"[", b"{"))) * _VALUE > len(data):
+            raise ValueError  # noqa: TRY301
         document = json.loads(data)
         if document["schema"] != SCHEMA:
             raise ValueError  # noqa: TRY301  # whatever is wrong with the file gets the same message

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from hugealign.archives import kinds
 from hugealign.archives.counts import OBJECT, OTHER, Counts
 from hugealign.archives.work import Allowance, Work
-from hugealign.descriptors import file_at
+from hugealign.descriptors import using
 from hugealign.elf.image import ET_CORE, ET_REL
 from hugealign.errors import cause
 from hugealign.verification.checking import check_fd
@@ -36,7 +36,7 @@ def check_path(task: Task, terms: Terms, counts: Counts) -> Iterator[FileReport]
     """Yield the report on the file that *task* names, or on each program in it if it is an archive."""
     path, named = task
     try:
-        file = file_at(path)
+        file = using(_opened(path))
     except (OSError, ValueError) as error:
         yield FileReport(path, reason=_cannot_open(path, error))
         return
@@ -56,6 +56,21 @@ def check_path(task: Task, terms: Terms, counts: Counts) -> Iterator[FileReport]
             counts[OTHER] += 1
         else:
             yield from _archive(fd, task, terms, counts)
+
+
+def _opened(path: str) -> int:
+    """Open the file at *path* for reading; of anything but a regular file, return a descriptor that cannot be read.
+
+    Opening a device can do something, and opening a FIFO lets its writer go on.
+    """
+    place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(place).st_mode):
+        return place
+    with using(place):
+        try:
+            return os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:  # without /proc
+            return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
 
 
 def _kind(fd: int) -> str | OSError:

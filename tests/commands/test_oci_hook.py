@@ -3,11 +3,22 @@
 import json
 import os
 import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from tests.support import HUGEALIGN, run
+
+ROOT = Path(__file__).parents[2]
+
+
+def hook(bundle: Path, config: dict[str, object]) -> subprocess.CompletedProcess[bytes]:
+    """Give the hook a container of our own process, whose bundle has *config*."""
+    (bundle / "config.json").write_text(json.dumps(config))
+    state = json.dumps({"bundle": str(bundle), "pid": os.getpid()}).encode()
+    return subprocess.run([HUGEALIGN, "oci-hook"], input=state, check=False, capture_output=True, timeout=30)
 
 
 @pytest.mark.parametrize(
@@ -36,10 +47,54 @@ def test_whatever_comes_the_status_is_0(state: bytes) -> None:
 )
 def test_whatever_the_configuration_holds_the_status_is_0(config: dict[str, object], tmp_path: Path) -> None:
     asked = {"annotations": {"hugealign.text": "auto"}, "root": {"path": str(tmp_path)}}
-    (tmp_path / "config.json").write_text(json.dumps(asked | config))
-    state = json.dumps({"bundle": str(tmp_path), "pid": os.getpid()}).encode()
-    done = subprocess.run([HUGEALIGN, "oci-hook"], input=state, check=False, capture_output=True, timeout=30)
+    done = hook(tmp_path, asked | config)
     assert (done.returncode, done.stdout, b"Traceback" in done.stderr) == (0, b"", False)
+
+
+def test_a_pipe_in_place_of_the_configuration_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "config.json")
+    state = json.dumps({"bundle": str(tmp_path), "pid": os.getpid()}).encode()
+    done = subprocess.run([HUGEALIGN, "oci-hook"], input=state, check=False, capture_output=True, timeout=15)
+    assert (done.returncode, done.stderr.count(b"\n")) == (0, 1)
+
+
+def test_what_an_image_has_in_place_of_its_program_is_not_opened(tmp_path: Path) -> None:
+    """A process that waits until somebody reads from the pipe goes on waiting."""
+    pipe = tmp_path / "program"
+    os.mkfifo(pipe, 0o777)
+    read = threading.Event()
+
+    def write() -> None:
+        os.close(os.open(pipe, os.O_WRONLY))
+        read.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        process = {"args": ["/program"], "cwd": "/"}
+        asked = {"annotations": {"hugealign.text": "auto"}, "root": {"path": "."}, "process": process}
+        assert hook(tmp_path, asked).returncode == 0
+        assert not read.is_set()
+    finally:
+        os.close(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK))
+        writer.join()
+
+
+def test_the_time_is_bounded_from_the_first_byte() -> None:
+    """The engine's own pipe may stay open for ever."""
+    code = (
+        "import sys\nfrom hugealign import cli\nfrom hugealign.stage import oci\n"
+        "oci.SECONDS = 0.5\nsys.exit(cli.main(['oci-hook']))"
+    )
+    reading, writing = os.pipe()
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", code], stdin=reading, cwd=ROOT, check=False, capture_output=True, timeout=30
+        )
+    finally:
+        os.close(reading)
+        os.close(writing)
+    assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (0, b"", 1)
 
 
 def test_help() -> None:

@@ -54,6 +54,16 @@ def test_image_that_names_a_blob_many_times(tmp_path: Path) -> None:
     assert ended.peak < 128 << 20
 
 
+def test_baseline_of_nothing_but_empty_lists(tmp_path: Path) -> None:
+    """Each takes 3 bytes in the file, and would take 64 in memory."""
+    size = 24 << 20
+    with (tmp_path / "report").open("w") as file:
+        file.write('{"schema": "hugealign.verify/1", "files": [' + "[]," * (size // 3) + "1]}")
+    ended = run("verify", "--no-config", "--baseline", tmp_path / "report", "/bin/true")
+    assert (ended.status, ended.stdout, ended.line != "") == (2, "", True)
+    assert ended.peak < 4 * size + (32 << 20)
+
+
 @pytest.mark.parametrize("size", [b"-0000001", b"+0000001", b"0000_001", b" 0000001", b"0x000001"])
 @pytest.mark.parametrize("wrap", [bytes, bz2.compress])
 def test_sizes_that_int_would_take(size: bytes, wrap: Callable[[bytes], bytes], tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from hugealign.live.adapt import AdaptOptions, keep_adapting, undo
 from hugealign.process import instructions
 from hugealign.process.advice import Adviser
 from hugealign.process.pagemap import State
-from tests.live.programs import NOBODY, ROOT, WINDOW, chill, hugealign
+from tests.live.programs import NO_THP, NOBODY, ROOT, WINDOW, chill, hugealign
 from tests.support import need
 
 SCHEMA = json.loads((ROOT / "hugealign" / "live" / "adapt-1.schema.json").read_text(encoding="utf-8"))
@@ -100,6 +100,23 @@ def test_hottest_windows_become_huge_and_undo_splits_them(arena: Path, more: tup
         done = hugealign("adapt", "--undo", str(process.pid))
         assert (done.returncode, process.huge()) == (0, 0)
         assert "0 of at most 0 windows are huge" in done.stdout
+
+
+def test_memory_without_huge_pages_by_the_programs_own_wish(arena: Path) -> None:
+    """The kernel's answer is the one for files that it cannot collapse."""
+    with running(arena, 2, 1) as process:
+        process.say("forbid")
+        found = adapt("--windows", "1", str(process.pid), statuses=(1,))
+        assert process.huge() == 0
+        assert {w["problem"] for w in found["windows"]} == {
+            "the program forbids huge pages there: madvise(MADV_NOHUGEPAGE)"
+        }
+    with running(arena, 2, 1, prefix=NO_THP) as process:
+        found = adapt("--windows", "1", str(process.pid), statuses=(1,))
+        assert process.huge() == 0
+        assert {w["problem"] for w in found["windows"]} == {
+            "huge pages are disabled for it, prctl(PR_SET_THP_DISABLE): start it without that"
+        }
 
 
 def test_a_window_that_the_kernel_does_not_split_at_once(arena: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,7 +320,7 @@ def test_text_of_files_where_the_kernel_collapses_it(tmp_path: Path, staged: boo
     if staged or not done.returncode:  # some kernels collapse both
         assert (done.returncode, "text: small -> huge" in done.stdout) == (0, True)
     else:
-        assert done.stdout.count("does not collapse files of this file system") == 1
+        assert done.stdout.count("does not collapse this file") == 1
 
 
 def test_api_and_undo(arena: Path) -> None:

@@ -286,6 +286,26 @@ def test_file_that_changes_meanwhile_is_left_alone(place: Path) -> None:
     assert change(lambda: path.chmod(0o700)) == "it was changed while it was copied"
 
 
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+def test_upgrade_at_the_last_moment_stays(place: Path) -> None:
+    """The copy has a name, but not yet that of the file, when a package manager renames its own file to it."""
+    path, fresh = place / "good", place / "other"
+    shutil.copy(path, fresh)
+    with fresh.open("ab") as file:
+        file.write(b"upgraded")
+    code = f"from hugealign import replacing\nreplacing.replace({str(path)!r}, lambda _: True)"
+    slowly = ("-e", "trace=linkat", "-e", "inject=linkat:delay_exit=2000000")
+    words = ["strace", "-f", "-o", "/dev/null", *slowly, sys.executable, "-c", code]
+    with subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, text=True) as child:
+        while not any(name.startswith(".hugealign-") for name in names(place)) and child.poll() is None:
+            time.sleep(0.01)
+        fresh.rename(path)
+        assert child.stderr
+        assert "another file took its name while it was copied" in child.stderr.read()
+    assert path.read_bytes().endswith(b"upgraded")
+    assert names(place) == ["good"]
+
+
 def test_file_system_without_nameless_files(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Stands in for network file systems, which cannot be had here.
     real = os.open

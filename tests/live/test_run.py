@@ -49,6 +49,20 @@ def test_text_is_huge_in_the_command(programs: Programs, tmp_path: Path, how: st
             child.kill()
 
 
+@pytest.mark.parametrize("how", ["auto", "copy"])
+def test_no_huge_page_is_claimed_where_the_command_gets_none(programs: Programs, how: str) -> None:
+    """Its parent has switched huge pages off, for itself and all that it starts."""
+    good = programs.copy(f"disabled-{how}")
+    words = [*NO_THP, HUGEALIGN, "run", f"--how={how}", "--", good, "5"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()) as child:
+        assert child.stdout
+        assert child.stderr
+        assert child.stdout.readline() == b"ready\n"
+        assert re.search("(FilePmdMapped|ShmemPmdMapped): +[1-9]", Path(f"/proc/{child.pid}/smaps").read_text()) is None
+        child.kill()
+        assert f"0 of {WINDOWS} windows huge: huge pages are switched off" in child.stderr.read().decode()
+
+
 def test_environment_name_and_status_are_the_commands_own(tmp_path: Path) -> None:
     script = (
         "import os, sys; print(sorted(os.environb.items())); print(open('/proc/self/cmdline').read()); sys.exit(41)"
