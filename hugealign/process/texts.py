@@ -12,8 +12,9 @@ import struct
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from hugealign import mounts
 from hugealign.descriptors import using
-from hugealign.process import pagemap, processes, smaps
+from hugealign.process import pagemap, processes, smaps, statx
 
 #: The executable mappings of /proc/PID/maps (Documentation/filesystems/proc.rst); "\n" in a name is escaped there.
 _EXECUTABLE = re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) ..x. [0-9a-f]+ [0-9a-f]+:[0-9a-f]+ \d+ *(.*)$", re.MULTILINE)
@@ -27,6 +28,8 @@ _LIMIT = 64 << 20  # bytes of a list of mappings; vm.max_map_count is 65530 by d
 _PIECE = 1 << 16
 _TICKS = os.sysconf("SC_CLK_TCK")
 _GONE = " (deleted)"
+_AT_EXECFN = 31  # include/uapi/linux/auxvec.h
+_PATH_MAX = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,8 @@ class Executed:
 
     *mappings* are the executable mappings of each file whose mappings have at least the requested size in total, and
     those without a file if they reach that size.  *files* are all the files that it executes.  *cpu* is the processor
-    time in seconds that it has used since it started, *started* seconds after boot.
+    time in seconds that it has used since it started, *started* seconds after boot.  *called* is the path by which it
+    was started, a link to *exe* perhaps; empty if none is known that leads there.
     """
 
     pid: int
@@ -45,6 +49,12 @@ class Executed:
     started: float
     mappings: tuple[smaps.Mapping, ...]
     files: tuple[str, ...]
+    called: str = ""
+
+    @property
+    def program(self) -> str:
+        """The path by which to start the program again."""
+        return self.called or self.exe
 
 
 def look(pid: int, least: int, page_size: int) -> Executed | None:
@@ -75,10 +85,43 @@ def look(pid: int, least: int, page_size: int) -> Executed | None:
     comm, cpu, started = _times(str(pid))
     with using(os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:
         exe, exe_id = processes.program(pid, directory)
+        called = _called(pid, directory, exe_id)
     files = tuple(os.fsdecode(path).removesuffix(_GONE) for path in sizes if path)
     named = tuple(processes.named(mapping, exe, exe_id) for mapping in smaps.parse(large))
     mappings = _with_pages(pid, place, named, page_size)
-    return Executed(pid, comm, exe, cpu, started, mappings, files)
+    return Executed(pid, comm, exe, cpu, started, mappings, files, called)
+
+
+def _called(pid: int, directory: int, program: tuple[int, int]) -> str:
+    """Return the path by which *pid*, whose open /proc/PID is *directory*, was started; empty if none leads to *program*.
+
+    The python of a virtual environment is a link, and finds its packages by that name.  The kernel keeps the name that
+    execve got (AT_EXECFN); for a script that is the script's, and the interpreter's name is the first argument.
+    """
+    here = ""
+    with suppress(OSError):
+        here = os.readlink("cwd", dir_fd=directory)
+    for find in (_execve_name, _first_argument):
+        with suppress(OSError, ValueError, struct.error):
+            name = os.fsdecode(find(directory))
+            path = os.path.join(here, name) if "/" in name else ""
+            if path.startswith("/") and not mounts.behind_server(path, pid):
+                if statx.identity(f"root{path}", directory) == program:
+                    return os.path.normpath(path) if "/../" not in path else path
+    return ""
+
+
+def _execve_name(directory: int) -> bytes:
+    with using(os.open("auxv", os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)) as fd:
+        vector = _all(fd)
+    pairs = dict(struct.iter_unpack("=QQ", vector))
+    with using(os.open("mem", os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)) as fd:
+        return os.pread(fd, _PATH_MAX, pairs.get(_AT_EXECFN, 0)).partition(b"\0")[0]
+
+
+def _first_argument(directory: int) -> bytes:
+    with using(os.open("cmdline", os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)) as fd:
+        return os.read(fd, _PATH_MAX).partition(b"\0")[0]
 
 
 def _executable(place: str, least: int) -> list[re.Match[bytes]] | None:

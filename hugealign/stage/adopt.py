@@ -133,11 +133,12 @@ def _is_elf(path: str, asked: bool) -> bool:
 
 def _place(path: str, options: AdoptOptions) -> str:
     """Return ``warm`` if the file at *path* can be huge in place, ``stage`` if a copy can, "" if neither."""
-    done = warm(path, WarmOptions(rodata=options.rodata))
     with opened(path) as fd:
-        if done.offsets and (done.huge == len(done.offsets) or _could_be_warm(path, fd, done)):
-            return "warm"
         origin = copies.source(path, fd, options.fix, options.rodata)
+        if origin is None or not origin.output:
+            done = warm(path, WarmOptions(rodata=options.rodata))
+            if done.offsets and (done.huge == len(done.offsets) or _could_be_warm(path, fd, done)):
+                return "warm"
         if origin is None:
             return ""
         copies.check(origin)
