@@ -18,7 +18,6 @@ from hugealign.machine import kernel
 from hugealign.pagecache.programs import binary
 from hugealign.ordering.budget import budget_of
 from hugealign.process import counters, followed, instructions, processes, smaps, texts
-from hugealign.process.followed import Followed
 from hugealign.process.instructions import Samples
 from hugealign.process.pagemap import State
 from hugealign.process.processes import GoneError, ProcessError
@@ -97,16 +96,16 @@ def advise(
 
     try:
         prepare = {"prepare": launched.prepare} if launched else {}
-        window = kernel.huge_page_size()
-        found = followed.follow(command, options.limit, options.frequency, count, window, **prepare)
+        found = followed.follow(command, options.limit, options.frequency, count, **prepare)
         counted = _counted(counting[0], held) if counting else None
     finally:
         for one in counting:
             one.close()
     spread = heat.heat(found.pages)
-    in_huge = 1 - found.small.total() / found.pages.total() if found.pages else 0.0
-    judged = verdict.judge(found.small, spread, held, in_huge, counted)
-    words = _for_command(command, judged.answer, found, spread, held, options.frequency, launched)
+    small = found.small(kernel.huge_page_size())
+    in_huge = 1 - small.total() / found.pages.total() if found.pages else 0.0
+    judged = verdict.judge(small, spread, held, in_huge, counted)
+    words = _for_command(command, judged.answer, small, spread, held, options.frequency, launched)
     name = printable(_line(command, launched and launched.options))
     hottest = _hottest(found.pages)
     return Advice(name, judged, spread, held, hottest, in_huge, words, counted, found.status, found.lost)
@@ -196,7 +195,7 @@ def _line(command: Sequence[str], options: Sequence[str] | None) -> str:
 def _for_command(
     command: Sequence[str],
     answer: Answer,
-    found: Followed,
+    small: "Counter[Page]",
     spread: Heat,
     held: Entries,
     frequency: int,
@@ -209,36 +208,38 @@ def _for_command(
         return f"hugealign advise --frequency {more} -- {words}" if more > frequency else ""
     if answer not in (Answer.YES, Answer.MAYBE):
         return ""
-    if spread.windows[-1] > held.huge and (hottest := _hottest(found.pages)):
+    hottest = _hottest(small)
+    if spread.windows[-1] > held.huge and hottest:
         program = printable(shlex.quote(hottest))
         return f"perf record -e cpu-clock -g -- {words} && hugealign order perf.data -b {program} -o hot.order"
-    hottest = _hottest(found.small)
     if not hottest:
-        runtime = runtimes.runtime(_binary(command), tuple({name for name, _ in found.pages}))
+        runtime = runtimes.runtime(_binary(command), tuple({name for name, _ in small}))
         if option := runtimes.mend(runtime, "", windows=False):
             return option
-    options = _to_gain(command, found, launched)
-    return printable(_line(command, options)) if options else ""
+    options = _to_gain(command, small, int(_WORTH * spread.samples), launched)
+    return "" if options is None else printable(_line(command, options))
 
 
-def _to_gain(command: Sequence[str], found: Followed, launched: Launched | None) -> tuple[str, ...]:
-    """Return the options of `hugealign run` that make hot text of *command* huge that is not; none if none do.
+def _to_gain(
+    command: Sequence[str], small: "Counter[Page]", least: int, launched: Launched | None
+) -> tuple[str, ...] | None:
+    """Return the options of `hugealign run` that make huge what *command* runs from *small* pages; None if none do.
 
-    Of a file that counts the heat in the windows that a copy of it would have.
+    A file needs *least* samples in the windows that a copy of it would have.
     """
     reached = {os.path.realpath(_binary(command) or "/"), *map(os.path.realpath, launched.files if launched else ())}
     fix, files, gains = False, [], False
     by_file: dict[str, Counter[int]] = {}
-    for (name, page), count in found.small.items():
+    for (name, page), count in small.items():
         by_file.setdefault(name, Counter())[page] += count
     for path in sorted(by_file, key=lambda one: -by_file[one].total()):
-        gain = _gain(path, by_file[path], int(_WORTH * found.pages.total()))
+        gain = _gain(path, by_file[path], least)
         if gain is None or (launched and path in reached and launched.fix >= gain):
             continue
         gains, fix = True, fix or gain
         files += [path] if path not in reached else []
     if not gains:
-        return ()
+        return None
     before = launched.options if launched else ()
     fixing = ("--fix",) if fix and not (launched and launched.fix) else ()
     return (*before, *fixing, *(word for path in files for word in ("--file", path)))
@@ -270,7 +271,7 @@ def _gain(path: str, pages: "Counter[int]", least: int) -> bool | None:
 def _for_process(pid: int, answer: Answer, hottest: str, seconds: float) -> str:
     """Return what to do next about the hottest part of *pid*, as `top` says."""
     if answer == Answer.UNKNOWN:
-        return f"hugealign advise --seconds {6 * seconds:g} -p {pid}"
+        return f"hugealign advise --seconds {max(60, 6 * seconds):g} -p {pid}"
     if answer not in (Answer.YES, Answer.MAYBE):
         return ""
     size = kernel.huge_page_size()

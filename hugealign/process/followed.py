@@ -38,6 +38,7 @@ _COMM, _FORK, _MMAP2 = 3, 7, 10
 _COMM_EXEC = 1 << 13
 _KIND = SAMPLE_IP | SAMPLE_TID | SAMPLE_TIME
 _PAGE_SIZE = 24  # of SAMPLE_CODE_PAGE_SIZE in a sample: behind address, PID and TID, time
+_SMALL = 4096
 _PAGES = 64  # per ring
 _PAUSE = 0.1
 _MOST_MAPPINGS = 20_000  # per process; a runtime makes new ones all the time
@@ -51,7 +52,8 @@ Page = tuple[str, int]
 class Followed:
     """How often each page of 4 KiB was sampled, in all processes together, and the command's exit *status*.
 
-    *small* are the samples in pages smaller than a window: all samples on Linux before 5.11, which does not tell.
+    *larger* are those of the samples that the kernel mapped by larger pages, with the size of these in bytes; Linux
+    before 5.11 does not tell.
     *status* is None if the command ran out of time, and minus the signal number if a signal ended it.  *lost* is the
     number of records lost for want of room.
     """
@@ -59,7 +61,15 @@ class Followed:
     pages: "Counter[Page]"
     status: int | None
     lost: int = 0
-    small: "Counter[Page]" = field(default_factory=Counter)
+    larger: "Counter[tuple[Page, int]]" = field(default_factory=Counter)
+
+    def small(self, window: int) -> "Counter[Page]":
+        """Return the samples outside of pages of *window* bytes or more."""
+        found = Counter(self.pages)
+        for (page, size), count in self.larger.items():
+            if size >= window:
+                found[page] -= count
+        return +found
 
 
 @dataclass(slots=True)
@@ -95,13 +105,12 @@ class Space:
 
 @dataclass(slots=True)
 class Records:
-    """Collect the kernel's records in the order of their times; pages of *window* bytes are huge."""
+    """Collect the kernel's records in the order of their times."""
 
     spaces: dict[int, Space] = field(default_factory=dict)
     pages: "Counter[Page]" = field(default_factory=Counter)
-    small: "Counter[Page]" = field(default_factory=Counter)
+    larger: "Counter[tuple[Page, int]]" = field(default_factory=Counter)
     lost: int = 0
-    window: int = 2 << 20
 
     def take(self, records: Sequence[tuple[int, int, bytes]]) -> None:
         """Collect *records*: each has type, misc and body."""
@@ -116,8 +125,8 @@ class Records:
             page = self.spaces.setdefault(pid, Space()).page(address)
             self.pages[page] += 1
             size = struct.unpack_from("=Q", body, _PAGE_SIZE)[0] if len(body) > _PAGE_SIZE else 0
-            if size < self.window:
-                self.small[page] += 1
+            if size > _SMALL:
+                self.larger[page, size] += 1
         elif kind == _MMAP2:
             pid, _, start, length, offset = struct.unpack_from("=IIQQQ", body)
             name = body[64:-16].partition(b"\0")[0]
@@ -143,12 +152,11 @@ def follow(
     seconds: float | None = None,
     frequency: int = FREQUENCY,
     waiting: Callable[[int], object] = lambda _: None,
-    window: int = 2 << 20,
     prepare: Callable[[], tuple[str, Mapping[bytes, bytes]]] = lambda: ("", as_given()),
 ) -> Followed:
     """Run the command *words* and return where it and its children run, until it ends or *seconds* are over.
 
-    Code pages of *window* bytes are huge.  *waiting* is called with the PID while that process waits to become the
+    *waiting* is called with the PID while that process waits to become the
     command.  *prepare* is called there: it returns the path to execute instead of the first word, empty for that word,
     and the environment.  An interrupt from the terminal
     reaches the command as well and is left to it; SIGTERM and SIGHUP are passed on.  Raises SamplingError,
@@ -163,7 +171,7 @@ def follow(
     os.close(started)
     os.close(fail)
     rings: list[Ring] = []
-    records = Records(window=window)
+    records = Records()
     status: int | None = None
     handlers = ExitStack()
     try:
@@ -199,7 +207,7 @@ def follow(
         records.take([record for ring in rings for record in ring.drain()])
         for ring in rings:
             ring.close()
-    return Followed(records.pages, status, records.lost, records.small)
+    return Followed(records.pages, status, records.lost, records.larger)
 
 
 def _ring(pid: int, frequency: int, cpu: int) -> Ring:

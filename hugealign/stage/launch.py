@@ -2,7 +2,6 @@
 
 import marshal
 import os
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 
@@ -134,6 +133,8 @@ def worth_saying(launch: Launch) -> str:
         with suppress(HugealignError), opened(text.path) as fd:
             size = coverage(read_image(fd), kernel.huge_page_size()).text
             if size >= MIN_TEXT:
+                import shlex  # it imports re
+
                 option = f"--file {printable(shlex.quote(text.path))} " if named else ""
                 what = text.problem or f"no whole window; run: hugealign run --fix {option}-- COMMAND"
                 return f"{name}: none of {format_size(size)} of text huge: {what}"
