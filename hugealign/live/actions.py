@@ -9,16 +9,15 @@ from itertools import islice
 
 from hugealign import mounts
 from hugealign.errors import HugealignError
-from hugealign.execution import which
 from hugealign.fixing import cure
-from hugealign.live import groups
 from hugealign.live.rows import Group
 from hugealign.pagecache import measure
-from hugealign.process import statx, texts
+from hugealign.process import groups, statx, texts
 from hugealign.process.smaps import Mapping
 from hugealign.process.texts import Executed
 from hugealign.ps import runtimes, staged
 from hugealign.ps.parts import CodeKind, CodePart
+from hugealign.ps.start import Start
 from hugealign.ps.verdict import DELETED, why_none
 from hugealign.regular import opened
 from hugealign.units import printable
@@ -31,45 +30,6 @@ _MEMORY = "/memfd:"  # a file that never had a name (mm/memfd.c), as `hugealign 
 
 #: Device, inode and change time of a file in use.
 _Identity = tuple[int, int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """A restart from huge text: of the *service* if there is one, else of the *program*, in its container if *inside*.
-
-    *fix*: from files with edited headers; *files*: with these libraries.
-    """
-
-    program: str
-    service: str
-    inside: bool
-    fix: bool
-    files: tuple[str, ...] = ()
-
-    @property
-    def unit(self) -> str:
-        """The service, if it can be adopted from here."""
-        return "" if self.inside else self.service
-
-    @property
-    def whose(self) -> tuple[str, bool]:
-        """The service or program to start, and whether it is in a container."""
-        return self.unit or self.program, self.inside
-
-    @property
-    def command(self) -> str:
-        """The command that makes the text huge; for a service, now and after each upgrade."""
-        fix = "--fix " * self.fix
-        if self.unit:
-            unit = shlex.quote(self.unit)  # systemd writes some characters as \xNN
-            return f"hugealign adopt {fix}{'--libs ' * bool(self.files)}{unit} && systemctl restart {unit}"
-        name = os.path.basename(self.program)
-        if not self.inside and which(name) != self.program:
-            name = self.program
-        # A library is named by its file: the program may be linked with it, or open it later.
-        files = "".join(f"--file {printable(shlex.quote(path))} " for path in self.files)
-        start = f"hugealign run {fix}{files}-- {printable(shlex.quote(name))}"
-        return f"{'in its container, ' * self.inside}start it with: {start}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 _GONE = " (deleted)"
 _AT_EXECFN = 31  # include/uapi/linux/auxvec.h
 _PATH_MAX = 4096
+_HERE = -100  # AT_FDCWD
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,43 +86,38 @@ def look(pid: int, least: int, page_size: int) -> Executed | None:
     comm, cpu, started = _times(str(pid))
     with using(os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:
         exe, exe_id = processes.program(pid, directory)
-        called = _called(pid, directory, exe_id)
     files = tuple(os.fsdecode(path).removesuffix(_GONE) for path in sizes if path)
     named = tuple(processes.named(mapping, exe, exe_id) for mapping in smaps.parse(large))
     mappings = _with_pages(pid, place, named, page_size)
-    return Executed(pid, comm, exe, cpu, started, mappings, files, called)
+    return Executed(pid, comm, exe, cpu, started, mappings, files, called(pid, exe_id))
 
 
-def _called(pid: int, directory: int, program: tuple[int, int]) -> str:
-    """Return the path by which *pid*, whose open /proc/PID is *directory*, was started; empty if none leads to *program*.
+def called(pid: int, program: tuple[int, int]) -> str:
+    """Return the path by which *pid* was started; empty if none is known that leads to its *program* (st_dev, st_ino).
 
     The python of a virtual environment is a link, and finds its packages by that name.  The kernel keeps the name that
     execve got (AT_EXECFN); for a script that is the script's, and the interpreter's name is the first argument.
     """
-    here = ""
-    with suppress(OSError):
-        here = os.readlink("cwd", dir_fd=directory)
     for find in (_execve_name, _first_argument):
-        with suppress(OSError, ValueError, struct.error):
-            name = os.fsdecode(find(directory))
-            path = os.path.join(here, name) if "/" in name else ""
-            if path.startswith("/") and not mounts.behind_server(path, pid):
-                if statx.identity(f"root{path}", directory) == program:
-                    return os.path.normpath(path) if "/../" not in path else path
+        with suppress(OSError, ValueError, LookupError, struct.error):
+            name = os.fsdecode(find(pid))
+            path = os.path.join(os.readlink(f"/proc/{pid}/cwd"), name)
+            if "/" not in name or mounts.behind_server(path, pid):
+                continue
+            if statx.identity(f"/proc/{pid}/root{path}", _HERE) == program:
+                return path if "/../" in path else os.path.normpath(path)
     return ""
 
 
-def _execve_name(directory: int) -> bytes:
-    with using(os.open("auxv", os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)) as fd:
-        vector = _all(fd)
-    pairs = dict(struct.iter_unpack("=QQ", vector))
-    with using(os.open("mem", os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)) as fd:
-        return os.pread(fd, _PATH_MAX, pairs.get(_AT_EXECFN, 0)).partition(b"\0")[0]
+def _execve_name(pid: int) -> bytes:
+    name = dict(struct.iter_unpack("=QQ", _read(f"/proc/{pid}/auxv")))[_AT_EXECFN]
+    with using(os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)) as memory:
+        return os.pread(memory, _PATH_MAX, name).partition(b"\0")[0]
 
 
-def _first_argument(directory: int) -> bytes:
-    with using(os.open("cmdline", os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)) as fd:
-        return os.read(fd, _PATH_MAX).partition(b"\0")[0]
+def _first_argument(pid: int) -> bytes:
+    with using(os.open(f"/proc/{pid}/cmdline", os.O_RDONLY | os.O_CLOEXEC)) as words:
+        return os.read(words, _PATH_MAX).partition(b"\0")[0]
 
 
 def _executable(place: str, least: int) -> list[re.Match[bytes]] | None:

@@ -9,9 +9,10 @@ from hugealign import mounts
 from hugealign.errors import HugealignError
 from hugealign.machine import kernel
 from hugealign.process import processes as proc
-from hugealign.process import sampling
+from hugealign.process import groups, sampling, texts
 from hugealign.process.processes import Process
 from hugealign.ps import besides, mapped_files, staged
+from hugealign.ps.start import Start
 from hugealign.ps.verdict import Hints, Verdict, judge, judge_beside, rodata
 
 _PAUSE = 0.1  # seconds between looks while waiting
@@ -136,15 +137,23 @@ def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Ve
 
     devices = {m.path: m.device for m in (*mappings, *(m for part in parts for m in part.mappings))}
 
+    def start(path: str, fix: bool = False) -> str:
+        inside = process.elsewhere and process.exe not in staged.covered(process.pid)
+        service = groups.service(texts.control_groups(process.pid))
+        files = () if path == process.exe else (path,)
+        program = texts.called(process.pid, process.exe_id) or process.exe
+        return Start(program, service, inside, fix, files).command
+
     def cure(path: str) -> str:
         on_server = path in devices and mounts.served(os.makedev(*devices[path]), process.pid)
         if on_server or mounts.behind_server(path):
             return ""  # a server may not answer
-        from hugealign.fixing.cure import cure_or_relink  # only if there is something to cure
+        from hugealign.fixing.cure import cure_or_relink, find  # only if there is something to cure
 
-        return cure_or_relink(path, window)
+        found = find(path, window)
+        return f"{start(path, fix=True)} ({found.effect})" if found else cure_or_relink(path, window)
 
-    hints = Hints(cure, runtime)
+    hints = Hints(cure, runtime, start)
     copies = staged.states(process, mappings)
     verdict = judge(process, mappings, window, options.min_coverage, cached, asked, copies, hints)
     beside = tuple(judge_beside(process, part, window, hints) for part in parts)
