@@ -217,18 +217,29 @@ RULES = {
             "_dl_executable_postprocess, glibc 2.44: p_vaddr and p_offset are multiples of the huge page",
             'relink with CC="hugealign gcc"; or undo a fix of level align, and: hugealign fix FILE -o OUT',
         ),
+        (
+            "HA030",
+            ERROR,
+            "the text has fewer windows than asked for",
+            "thp_vma_suitable_order, include/linux/huge_mm.h: only a whole window is mapped huge; N is --min-windows",
+            "look where the code went: hugealign verify -v FILE LIBRARY; or lower --min-windows",
+        ),
     )
 }
 
 
 class Policy(Record):
-    """What is required of a file.  Sizes are bytes; *itlb_2m* is how many 2 MiB entries *cpu* has, 0 if not asked."""
+    """What is required of a file.  Sizes are bytes; *itlb_2m* is how many 2 MiB entries *cpu* has, 0 if not asked.
+
+    *min_windows* is how many whole windows of text it needs, however little text it has.
+    """
 
     page_size: int = PAGE_SIZE
     min_text: int = MIN_TEXT
     pad_threshold: int = PAD_THRESHOLD
     cpu: str = ""
     itlb_2m: int = 0
+    min_windows: int = 0
 
 
 class Finding:
