@@ -137,21 +137,31 @@ def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Ve
 
     devices = {m.path: m.device for m in (*mappings, *(m for part in parts for m in part.mappings))}
 
-    def start(path: str, fix: bool = False) -> str:
+    def reachable(path: str) -> str:
+        """Return the path by which we reach the file, empty if a server would have to answer first."""
+        on_server = path in devices and mounts.served(os.makedev(*devices[path]), process.pid)
+        if on_server or process.served or mounts.behind_server(path):
+            return ""
+        return f"/proc/{process.pid}/root{path}" if process.elsewhere else path
+
+    def start(path: str) -> str:
+        from hugealign.fixing.cure import find  # only if there is something to cure
+
         inside = process.elsewhere and process.exe not in staged.covered(process.pid)
         service = groups.service(texts.control_groups(process.pid))
         files = () if path == process.exe else (path,)
         program = texts.called(process.pid, process.exe_id) or process.exe
-        return Start(program, service, inside, fix, files).command
+        file = reachable(path)
+        found = find(file, window) if file else None
+        command = Start(program, service, inside, found is not None, files).command
+        return f"{command} ({found.effect})" if found else command
 
     def cure(path: str) -> str:
-        on_server = path in devices and mounts.served(os.makedev(*devices[path]), process.pid)
-        if on_server or mounts.behind_server(path):
-            return ""  # a server may not answer
-        from hugealign.fixing.cure import cure_or_relink, find  # only if there is something to cure
+        from hugealign.fixing.cure import cure_or_relink, find
 
-        found = find(path, window)
-        return f"{start(path, fix=True)} ({found.effect})" if found else cure_or_relink(path, window)
+        if not reachable(path):
+            return ""
+        return start(path) if find(path, window) else cure_or_relink(path, window)
 
     hints = Hints(cure, runtime, start)
     copies = staged.states(process, mappings)
