@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import HUGEALIGN, environment, run
+from tests.support import HUGEALIGN, ROOT, environment, run
 
 FIX = re.compile(r"(hugealign fix --in-place .*?) \(0 -> [1-9]\d* windows?\)")
 SOURCE = 'int main(int c, char **v) { (void)v; if (c > 9) __asm__(".rept 3000000\\n nop\\n .endr"); return 0; }'
@@ -109,9 +109,10 @@ def test_what_cannot_be_replaced_is_fixed_into_another_file(tmp_path: Path) -> N
     named = re.search(r"(hugealign fix .*) -o OUT \(0 -> 2 windows\)", text)
     assert named
     run("sh", "-c", f"{named[1]} -o {tmp_path}/fixed", check=True)
-    named = re.search(r"run: (hugealign run --fix --file .*) -- COMMAND \(0 -> 2 windows\)", run(HUGEALIGN, "warm", place).stdout)
-    assert named  # what uses the file runs from a fixed copy; nothing would use OUT
-    done = run("sh", "-c", f"{named[1]} -v -- {place}", env=environment() | {"PATH": f"{ROOT}/bin:/usr/bin:/bin"})
+    warmed = run(HUGEALIGN, "warm", place).stdout
+    named = re.search(r"run: (hugealign run --fix --file .*) -- COMMAND \(0 -> 2 windows\)", warmed)
+    assert named  # nothing would use OUT
+    done = run("sh", "-c", f"{named[1]} -v -- {place}", PATH=f"{ROOT}/bin:/usr/bin:/bin")
     assert f"{place}: 2 of 2 windows huge (stage)" in done.stderr
     assert "fix: hugealign" not in run(HUGEALIGN, "verify", tmp_path / "fixed").stdout
 
