@@ -97,9 +97,10 @@ def prepare(command: str, options: LaunchOptions) -> Launch:
         launch = _copied(command, os.path.realpath(program), options)
     else:
         launch = _prepared(program, options)
-    if program and any(text.windows for text in launch.texts):
-        with suppress(HugealignError):
-            return launch.changed(tunable=tunable.known(program))
+    if not any(text.windows for text in launch.texts):
+        return launch
+    with suppress(HugealignError):
+        return launch.changed(tunable=program is not None and tunable.known(program))
     return launch
 
 
