@@ -1,12 +1,13 @@
 # find_package(hugealign) with  -Dhugealign_DIR="$(hugealign path --cmake)":
 #
-#   hugealign_verify(target [STRICT] [ARGS option...])
+#   hugealign_verify(target [STRICT] [WINDOWS number] [ARGS option...])
 #
 # runs `hugealign verify` on the file that *target* links: after each link, which then fails if the text is not in whole
 # windows, and as a ctest test named hugealign.<target>, which checks the file as it is when the tests run, if the
 # project has enable_testing().
-# With STRICT, warnings fail too; ARGS are further options of `hugealign verify`.  It does not change how the target is
-# linked: that is the toolchain file's business, or the compiler's.
+# With STRICT, warnings fail too; with WINDOWS, so does text with fewer whole windows, as when code has moved into a
+# library; ARGS are further options of `hugealign verify`.  It does not change how the target is linked: that is the
+# toolchain file's business, or the compiler's.
 #
 #   hugealign_profile(order target...)
 #
@@ -59,7 +60,7 @@ function(hugealign_profile order)
 endfunction()
 
 function(hugealign_verify target)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "STRICT" "" "ARGS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "STRICT" "WINDOWS" "ARGS")
   if(NOT TARGET "${target}")
     message(FATAL_ERROR "hugealign_verify: ${target} is not a target")
   endif()
@@ -73,6 +74,9 @@ function(hugealign_verify target)
   set(words verify --quiet)
   if(arg_STRICT)
     list(APPEND words --strict)
+  endif()
+  if(DEFINED arg_WINDOWS)
+    list(APPEND words "--min-windows=${arg_WINDOWS}")
   endif()
   list(APPEND words ${arg_ARGS} -- "$<TARGET_FILE:${target}>")
   add_custom_command(

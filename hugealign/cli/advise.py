@@ -2,13 +2,16 @@
 
 import argparse
 import json
+import os
 import shutil
 
 from hugealign.cli import output
+from hugealign.cli import run as run_
 from hugealign.cli.arguments import SplitParser, add_format, count, interval
+from hugealign.cli.words import command_words
 from hugealign.errors import HugealignError, UsageError
 from hugealign.live import advise_report as report
-from hugealign.live.advise import FREQUENCY, SECONDS, AdviseOptions, advise, advise_process
+from hugealign.live.advise import FREQUENCY, SECONDS, AdviseOptions, Launched, advise, advise_process
 from hugealign.live.verdict import Answer
 from hugealign.progress import Progress
 
@@ -57,7 +60,8 @@ def run(args: argparse.Namespace) -> int:
     options = AdviseOptions(args.seconds or SECONDS, args.frequency, args.cpu, args.seconds)
     if args.after:
         output.keep_apart({"-o": args.output}, [shutil.which(args.after[0])])
-        found = advise(args.after, options)
+        launched, words = _launched(args.after)
+        found = advise(words, options, launched)
     else:
         with Progress("hugealign: advise") as progress:
             progress.at_once(f"sampling for {options.seconds:g} s")
@@ -71,3 +75,21 @@ def run(args: argparse.Namespace) -> int:
     if found.judged.answer == Answer.UNKNOWN:
         return HugealignError.exit_status
     return 0 if found.judged.answer in (Answer.YES, Answer.MAYBE) else 1
+
+
+def _launched(words: list[str]) -> tuple[Launched | None, list[str]]:
+    """Return `hugealign run` and its options in front of a command, if that is what *words* begin with; and the rest.
+
+    Its own work, which comes before the command's, is then in no sample.
+    """
+    if os.path.basename(words[0]) != "hugealign" or words[1:2] != ["run"]:
+        return None, words
+    parser = argparse.ArgumentParser(prog="hugealign run")
+    run_.configure(parser)
+    asked = parser.parse_args(words[2:])
+    command = command_words(asked.words, "hugealign advise -- hugealign run -- ./server")
+    options = words[2 : len(words) - len(command)]
+    if options[-1:] == ["--"]:
+        options.pop()
+    made = Launched(tuple(options), asked.fix, tuple(asked.file), lambda: run_.prepared(command[0], asked))
+    return made, command

@@ -2,11 +2,11 @@
 
 import contextlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from hugealign.cli.words import command_words
 from hugealign.environment import as_given
-from hugealign.errors import HugealignError
+from hugealign.errors import HugealignError, UsageError
 from hugealign.execution import execute
 from hugealign.numbers import decimal
 from hugealign.records import Record
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 USAGE = (
-    "hugealign run [-h] [-v] [--how HOW] [--libs] [--fix] [--rodata]\n"
-    "                     [--store DIR] [--wait SECONDS]\n"
+    "hugealign run [-h] [-v] [--how HOW] [--libs] [--file PATH]... [--fix]\n"
+    "                     [--rodata] [--store DIR] [--wait SECONDS]\n"
     "                     [--] COMMAND [ARGUMENT ...]"
 )
 EPILOG = """\
@@ -27,6 +27,10 @@ run finds COMMAND as the shell does and makes its text huge. COMMAND then takes
 the place of this process, with the same pid, environment, signals, descriptors
 and name. For a script, the interpreter's text counts. Whatever goes wrong,
 COMMAND runs. If not all of its text is huge, one line on stderr says why.
+
+--libs adds the libraries that COMMAND is linked with. What it starts, as a
+shell, make or npm does, and what it opens later, as Python does with a wheel's
+libraries, is named by --file; hugealign advise -- COMMAND says what to name.
 
 --how=auto      in place, like `hugealign warm`; where the file system keeps no
                 huge pages, by a copy that is mounted over the file
@@ -50,6 +54,8 @@ away. A value of your own for it stays.
 Example:
 
   hugealign run --libs -- postgres -D /var/lib/postgresql
+  hugealign run --fix --file venv/lib/python3.11/site-packages/x/x.so -- python t.py
+  hugealign run --file ./server -- sh -c './server --port 80'
 
 exit status: COMMAND's own; 2 wrong usage; 126 COMMAND not executable;
 127 COMMAND not found.
@@ -71,13 +77,14 @@ class Asked(Record):
     fix: bool = False
     rodata: bool = False
     wait: int = 0
+    file: Sequence[str] = ()
 
 
 def quick(words: list[str]) -> Asked | None:
     """Return the arguments if they are simple; leave the rest to argparse, whose import takes a fifth of a start."""
     from hugealign.stage import store
 
-    found: dict[str, Any] = {"store": store.DEFAULT}
+    found: dict[str, Any] = {"store": store.DEFAULT, "file": []}
     at = 0
     while at < len(words) and words[at].startswith("-") and words[at] != "--":
         name, equals, value = words[at].partition("=")
@@ -85,6 +92,9 @@ def quick(words: list[str]) -> Asked | None:
             found[_FLAGS[words[at]]] = True
         elif equals and name in ("--how", "--store"):
             found[name.removeprefix("--")] = value
+        elif words[at] == "--file" and at + 1 < len(words):
+            at += 1
+            found["file"].append(words[at])
         else:
             return None
         at += 1
@@ -100,11 +110,18 @@ def configure(parser: "argparse.ArgumentParser") -> None:
     add = parser.add_argument
     add("-v", "--verbose", action="store_true", help="say on stderr how much of each file is huge")
     add("--how", choices=_WAYS, default=_WAYS[0], help="how to make it huge (default: auto)")
-    add("--libs", action="store_true", help="also the shared libraries")
+    add("--libs", action="store_true", help="also the shared libraries that it is linked with")
+    add(
+        "--file",
+        metavar="PATH",
+        action="append",
+        default=[],
+        help="also this program or library, which COMMAND starts or opens later; may be repeated",
+    )
     add(
         "--fix",
         action="store_true",
-        help="stage a fixed copy of a file without a whole window; the file stays as it is",
+        help="stage a fixed copy of a file that a fix gives more windows; the file stays as it is",
     )
     add("--rodata", action="store_true", help="also whole windows of read-only data")
     add("--store", metavar="DIR", default=store.DEFAULT, help=f"look for copies here (default: {store.DEFAULT})")
@@ -127,12 +144,14 @@ def seconds(text: str) -> int:
 def run(args: "argparse.Namespace | Asked") -> int:
     """Make the command's text huge and become the command; return 126 or 127 if that fails."""
     words = command_words(args.words, "hugealign run -- python3 script.py")
-    program, environ = _prepared(words[0], args)
+    if args.file and args.how == "copy":
+        raise UsageError("--file: a copy without a path cannot take the place of a file; leave --how=copy out")
+    program, environ = prepared(words[0], args)
     return execute(words, environ, program)
 
 
-def _prepared(command: str, args: "argparse.Namespace | Asked") -> tuple[str, Mapping[bytes, bytes]]:
-    """Make the text huge, and print the messages.
+def prepared(command: str, args: "argparse.Namespace | Asked") -> tuple[str, Mapping[bytes, bytes]]:
+    """Make the text of *command* huge as *args* say, and print the messages.
 
     Return the path to execute instead of the first word, and the environment for it.
     """
@@ -142,7 +161,7 @@ def _prepared(command: str, args: "argparse.Namespace | Asked") -> tuple[str, Ma
     try:
         from hugealign.stage import launch
 
-        options = launch.LaunchOptions(args.how, args.libs, args.fix, args.store, args.wait, args.rodata)
+        options = launch.LaunchOptions(args.how, args.libs, args.fix, args.store, args.wait, args.rodata, args.file)
         done = launch.prepare(command, options)
         program = done.program
         if done.tunable:

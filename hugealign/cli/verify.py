@@ -6,7 +6,8 @@ import sys
 
 from hugealign.cli import messages
 from hugealign.cli.arguments import StrictParser, add_format
-from hugealign.errors import UsageError
+from hugealign.errors import NumberFormatError, UsageError
+from hugealign.numbers import decimal
 from hugealign.settings import DEFAULT_MIN_TEXT, DEFAULT_PAD_THRESHOLD, DEFAULT_PAGE_SIZE
 from hugealign.units import parse_page_size, parse_size
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from hugealign.verification.result import FileResult, Verification
     from hugealign.verification.selection import Selection
 
+_MOST_WINDOWS = 1 << 20
 _MOST_CURES = 50  # a larger tree has no single cure; each takes some milliseconds
 _FAIL_ON = ("error", "warning", "note", "never")
 _FORMS = ("text", "json", "sarif", "github", "junit", "gcc")  # hugealign.verification.formats
@@ -87,6 +89,7 @@ def _add_demands(group: "argparse._ArgumentGroup") -> None:
         help=f"files with less text are ok wherever it lies (default: {DEFAULT_MIN_TEXT}, which a 64-entry 4 KiB iTLB "
         "covers)",
     )
+    add("--min-windows", metavar="N", help="fail files with fewer whole windows of text (HA030; default: 0)")
     add(
         "--pad-threshold",
         metavar="SIZE",
@@ -159,7 +162,7 @@ def run(args: argparse.Namespace) -> int:
         parse_size(*config.chosen("pad-threshold", args.pad_threshold, DEFAULT_PAD_THRESHOLD)),
         cpu.value,
         cpu.where,
-    )
+    ).changed(min_windows=_number(*config.chosen("min-windows", args.min_windows, "0")))
     jobs = parse_jobs(*config.chosen("jobs", args.jobs, "1"))
     unpacked = parse_size(*config.chosen("max-unpacked", args.max_unpacked, "16G"))
     stream = sys.stdout if args.output in (None, "-") else None
@@ -188,6 +191,13 @@ def run(args: argparse.Namespace) -> int:
     text, status = formats.render(args.format, found, style, base), found.status
     output.write(text, args.output, utf8=args.format != "text")
     return status
+
+
+def _number(value: str, where: str) -> int:
+    try:
+        return decimal(value, _MOST_WINDOWS, where)
+    except NumberFormatError as error:
+        raise UsageError(str(error)) from error
 
 
 def _configuration(args: argparse.Namespace) -> "Configuration":

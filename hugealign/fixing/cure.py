@@ -18,15 +18,24 @@ from hugealign.verification.rules import RELINK
 
 @dataclass(frozen=True, slots=True)
 class Cure:
-    """The *command*, fit for a terminal, that gives a file windows; how many it has *before* and *after*."""
+    """The *command*, fit for a terminal, that gives a file windows; how many it has *before* and *after*.
+
+    *in_place*: the file itself gets them.
+    """
 
     command: str
     before: int
     after: int
+    in_place: bool = True
+
+    @property
+    def effect(self) -> str:
+        """The number of windows before and after, for people."""
+        return f"{self.before} -> {counted(self.after, 'window')}"
 
     def __str__(self) -> str:
         """Return the command, followed by its effect in parentheses."""
-        return f"{self.command} ({self.before} -> {counted(self.after, 'window')})"
+        return f"{self.command} ({self.effect})"
 
 
 def find(path: str, page_size: int) -> Cure | None:
@@ -37,7 +46,7 @@ def find(path: str, page_size: int) -> Cure | None:
     file = path if not path.startswith("-") else f"./{path}"
     name = printable(shlex.quote(file))
     mine = os.access(os.path.dirname(file) or ".", os.W_OK) and os.access(file, os.W_OK)
-    command = f"{'' if mine else 'sudo '}hugealign fix --in-place {name}"
+    command, in_place = f"{'' if mine else 'sudo '}hugealign fix --in-place {name}", True
     try:
         with opened(path) as fd:
             _, output, plan = made(fd, FixOptions(page_size=page_size))
@@ -45,12 +54,12 @@ def find(path: str, page_size: int) -> Cure | None:
                 replacing.refuse_write(fd)
                 refuse_copy(path, fd, output)
             except (RefusalError, ReplaceError):
-                command = f"hugealign fix {name} -o OUT"
+                command, in_place = f"hugealign fix {name} -o OUT", False
     except (HugealignError, OSError):
         return None
     if plan is None or not plan.edits or plan.windows <= plan.windows_before:
         return None
-    return Cure(command, plan.windows_before, plan.windows)
+    return Cure(command, plan.windows_before, plan.windows, in_place)
 
 
 def cure(path: str, page_size: int) -> str:
@@ -71,9 +80,13 @@ def instead(path: str) -> str:
 
 
 def cure_or_relink(path: str, page_size: int) -> str:
-    """Return what to do about a file whose text has too few windows, in words that follow a reason."""
-    if found := cure(path, page_size):
-        return f"run: {found}"
+    """Return what to do about a file whose text has too few windows, in words that follow a reason.
+
+    Where the file itself cannot change, a command can run from a fixed copy; nothing would use another file.
+    """
+    if found := find(path, page_size):
+        start = f"hugealign run --fix --file {printable(shlex.quote(path))} -- COMMAND ({found.effect})"
+        return f"run: {found if found.in_place else start}"
     with contextlib.suppress(HugealignError, OSError), opened(path) as fd:
         image = read_image(fd)
         if _small(image):

@@ -9,16 +9,15 @@ from itertools import islice
 
 from hugealign import mounts
 from hugealign.errors import HugealignError
-from hugealign.execution import which
 from hugealign.fixing import cure
-from hugealign.live import groups
 from hugealign.live.rows import Group
-from hugealign.machine import libraries
 from hugealign.pagecache import measure
-from hugealign.process import processes, statx, texts
+from hugealign.process import groups, statx, texts
 from hugealign.process.smaps import Mapping
-from hugealign.ps import runtimes
+from hugealign.process.texts import Executed
+from hugealign.ps import runtimes, staged
 from hugealign.ps.parts import CodeKind, CodePart
+from hugealign.ps.start import Start
 from hugealign.ps.verdict import DELETED, why_none
 from hugealign.regular import opened
 from hugealign.units import printable
@@ -34,48 +33,10 @@ _Identity = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
-    """A restart from huge text: of the *service* if there is one, else of the *program*, in its container if *inside*.
-
-    *fix*: from files with edited headers; *libs*: with its libraries.
-    """
-
-    program: str
-    service: str
-    inside: bool
-    fix: bool
-    libs: bool
-
-    @property
-    def unit(self) -> str:
-        """The service, if it can be adopted from here."""
-        return "" if self.inside else self.service
-
-    @property
-    def whose(self) -> tuple[str, bool]:
-        """The service or program to start, and whether it is in a container."""
-        return self.unit or self.program, self.inside
-
-    @property
-    def command(self) -> str:
-        """The command that makes the text huge; for a service, now and after each upgrade."""
-        options = "--fix " * self.fix + "--libs " * self.libs
-        if self.unit:
-            unit = shlex.quote(self.unit)  # systemd writes some characters as \xNN
-            return f"hugealign adopt {options}{unit} && systemctl restart {unit}"
-        name = os.path.basename(self.program)
-        found = "" if self.inside or mounts.behind_server(self.program) else which(name)
-        if not self.inside and not (found and os.path.realpath(found) == os.path.realpath(self.program)):
-            name = self.program
-        start = f"hugealign run {options}-- {printable(shlex.quote(name))}"
-        return f"{'in its container, ' * self.inside}start it with: {start}"
-
-
-@dataclass(frozen=True, slots=True)
 class Action:
     """Why windows are not huge, what to do, and how many windows of all processes could then be huge.
 
-    *start* is set if the action is a restart.
+    *start* is set if the action is a restart, and, without a command, if the part is huge thanks to an earlier one.
     """
 
     reason: str = ""
@@ -89,8 +50,9 @@ def together(actions: Sequence[Action]) -> list[Action]:
     starts: dict[tuple[str, bool], Start] = {}
     for start in (action.start for action in actions if action.start):
         known = starts.get(start.whose, start)
-        starts[start.whose] = replace(known, fix=known.fix or start.fix, libs=known.libs or start.libs)
-    return [replace(a, command=starts[a.start.whose].command) if a.start else a for a in actions]
+        files = tuple(dict.fromkeys((*known.files, *start.files)))
+        starts[start.whose] = replace(known, fix=known.fix or start.fix, files=files)
+    return [replace(a, command=starts[a.start.whose].command) if a.start and a.command else a for a in actions]
 
 
 class Actions:
@@ -103,7 +65,6 @@ class Actions:
         self._page_size = page_size
         self._most = most
         self._cures: dict[_Identity, cure.Cure | None] = {}
-        self._libraries: dict[str, frozenset[str]] = {}
         self._early: dict[str, bool] = {}
 
     def of(self, group: Group) -> Action:
@@ -123,8 +84,8 @@ class Actions:
             if possible and huge == possible:
                 return Action("" if in_memory else DELETED, "", possible * count)
             return Action("not all of its copy in memory is huge" if in_memory else DELETED, restart, possible * count)
-        found = self._file(group, process.pid, part, service, restart)
-        if found.start and self._too_early(group.key.program, service):
+        found = self._file(process, part, service, restart)
+        if found.command and found.start and self._too_early(process.exe, service):
             return Action("it starts before hugealign could", "", possible * count)
         return replace(found, reachable=found.reachable * count)
 
@@ -157,35 +118,32 @@ class Actions:
                 self._early[service] = services.starts_early(service)
         return self._early.get(service, False)
 
-    def _file(self, group: Group, pid: int, part: CodePart, service: str, restart: str) -> Action:
+    def _file(self, process: Executed, part: CodePart, service: str, restart: str) -> Action:
         size = self._page_size
         possible, huge = part.possible(size), part.huge(size)
         largest = max(part.mappings, key=lambda mapping: mapping.size)
-        path, inside = _found(pid, largest)
+        path, inside = _found(process.pid, largest)
         with suppress(HugealignError, OSError):
             if not path:
                 return Action("its file cannot be looked at", "", possible)
+            copied = part.path in staged.covered(process.pid)
+            files = (part.path,) if part.kind == CodeKind.LIBRARY else ()
+            start = Start(process.program, service, inside and not copied, copied, files)
+            kept = start if copied else None
             with opened(path) as fd:
                 meant = measure.windows_meant(fd, size)
                 wanted = possible if meant is None else min(meant, possible)
                 if possible and huge >= wanted:
-                    return Action(reachable=max(wanted, huge))
+                    return Action(reachable=max(wanted, huge), start=kept)
                 if huge < possible and self._cached(fd, part):
                     if part.touched(size) == huge:
-                        return Action("not touched yet", "", wanted)
+                        return Action("not touched yet", "", wanted, kept)
                     return Action("the page cache has it huge, but it was mapped in small pages", restart, wanted)
                 found = self._cure(fd, path)
             if (fixed := found is not None and found.after > possible) or possible:
                 reason = _why(part, size) if fixed else "the page cache holds its text in small pages"
                 after = found.after if found and fixed else wanted
-                if (
-                    part.kind == CodeKind.LIBRARY
-                    and not service
-                    and not inside
-                    and not self._needed(group, pid, part.path)
-                ):
-                    return Action(reason, _for_loaded(part.path, found if fixed else None, restart), after)
-                start = Start(group.key.program, service, inside, fixed, part.kind == CodeKind.LIBRARY)
+                start = replace(start, fix=copied or fixed)
                 return Action(reason, start.command, after, start)
             return Action(_why(part, size), RELINK, -(-part.text // size))
         return Action(_why(part, size) if not possible else "", "", possible)
@@ -200,18 +158,6 @@ class Actions:
         with measure.huge_pages_allowed():
             return all(measure.measure(fd, list(islice(offsets, _ASKED)), self._page_size))
 
-    def _needed(self, group: Group, pid: int, path: str) -> bool:
-        """Say whether the loader maps the library; if not, the program has loaded it later, as java does."""
-        program = group.key.program
-        if program not in self._libraries:
-            self._libraries[program] = frozenset()
-            with suppress(HugealignError, OSError):
-                on_server = mounts.served(statx.identity(f"{processes.living(pid)}/exe", _HERE)[0], pid)
-                if not on_server and not mounts.behind_server(program):
-                    found = libraries.resolve(program).paths
-                    self._libraries[program] = frozenset(map(os.path.realpath, found))
-        return os.path.realpath(path) in self._libraries[program]
-
     def _cure(self, fd: int, path: str) -> cure.Cure | None:
         info = os.fstat(fd)
         identity = info.st_dev, info.st_ino, info.st_ctime_ns
@@ -223,13 +169,7 @@ class Actions:
 def _target(group: Group) -> str:
     """Return the name or PID by which `adapt` finds the processes of *group*."""
     (first, _), *others = group.members
-    return printable(shlex.quote(os.path.basename(group.key.program))) if others else str(first.pid)
-
-
-def _for_loaded(path: str, fixed: cure.Cure | None, restart: str) -> str:
-    """Return the command for a library that the program loads by itself, so `run` does not find it."""
-    warm = f"hugealign warm --replace {printable(shlex.quote(path))}"
-    return f"{fixed.command} && {warm}, then {restart}" if fixed else f"{warm}, then {restart}"
+    return printable(shlex.quote(os.path.basename(first.exe))) if others else str(first.pid)
 
 
 def _lacking(part: CodePart, page_size: int) -> tuple[bool, int, int]:

@@ -13,11 +13,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from hugealign.errors import HugealignError
-from hugealign.live import groups, ranking
+from hugealign.live import ranking
 from hugealign.live.ranking import Window
 from hugealign.machine import kernel, memory
 from hugealign.ordering.budget import budget_of
-from hugealign.process import instructions, processes, texts
+from hugealign.process import groups, instructions, processes, texts
 from hugealign.process.advice import AdviceError, Adviser
 from hugealign.process.instructions import Samples
 from hugealign.process.pagemap import State
@@ -68,8 +68,8 @@ class Adapted:
 
     *windows* are its windows that have a page or a sample, as they were, the hottest first; *changes* has an entry for
     each window that `adapt` tried to change.  *huge* is the number of huge windows now.  *before* and *after* are the
-    shares of the *samples* in huge windows.  *code* is the name of its code without a file, and *never* says why that
-    code cannot be huge.  *problem* says why nothing could be done.
+    shares of the *samples* in huge windows.  *code* is the name of its code without a file, and *never* says why
+    that code cannot be huge.  *problem* says why nothing could be done.
     """
 
     pid: int
@@ -241,7 +241,7 @@ class _Adapter:
             now[window.start] = replace(window, state=change.state, ours=window.ours and not change.problem)
         states = _states(adviser.pid, size)
         whole = [mapping for mapping in seen.mappings if mapping.windows_possible(size)]
-        code = any(mapping.without_file for mapping in whole)
+        code = [mapping for mapping in seen.mappings if mapping.without_file]
         return Adapted(
             adviser.pid,
             seen.comm,
@@ -253,7 +253,7 @@ class _Adapter:
             ranking.share(found, samples.total),
             ranking.share(found, samples.total, states),
             runtimes.code_name(runtime),
-            runtimes.why_none(runtime) if runtime and runtime.never and not code else "",
+            runtimes.why_none(runtime) if code and not any(mapping in whole for mapping in code) else "",
             "" if whole else "it has no whole window of executable memory",
         )
 

@@ -24,7 +24,7 @@ def lines(one: Adapted, *, verbose: bool = False) -> list[str]:
     if len(shown) > _MOST:
         found.append(f"  … {len(shown) - _MOST} more; see --json")
     if one.never:
-        found.append(f"  {one.code}: {one.never}")
+        found.append(f"  {one.never}")
     heat = f"; {one.after:.1%} of {one.samples:,} samples are in them, before {one.before:.1%}" if one.samples else ""
     return [*found, f"{name}: {one.huge} of at most {one.most} windows {are(one.huge)} huge{heat}"]
 

@@ -4,7 +4,7 @@ import os
 import shlex
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -16,15 +16,20 @@ from hugealign.live.heat import Heat, Page
 from hugealign.live.verdict import Answer, Counted, Judged
 from hugealign.machine import kernel
 from hugealign.ordering.budget import budget_of
+from hugealign.pagecache.programs import binary
 from hugealign.process import counters, followed, instructions, processes, smaps, texts
 from hugealign.process.instructions import Samples
 from hugealign.process.pagemap import State
 from hugealign.process.processes import GoneError, ProcessError
 from hugealign.processor import events
+from hugealign.ps import runtimes
+from hugealign.regular import opened
+from hugealign.stage import copies
 from hugealign.units import printable
 
 SECONDS = 10.0
 FREQUENCY = 997  # Hz; no divisor of the usual clocks
+_WORTH = 0.02  # share of the samples from which a file is worth a copy
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +46,24 @@ class AdviseOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class Launched:
+    """`hugealign run` in front of a command: its *options* as words, with *fix* and the *files* among them.
+
+    *prepare* does what it does before it becomes the command, as `hugealign.process.followed.follow` expects.
+    """
+
+    options: tuple[str, ...]
+    fix: bool
+    files: tuple[str, ...]
+    prepare: Callable[[], tuple[str, Mapping[bytes, bytes]]]
+
+
+@dataclass(frozen=True, slots=True)
 class Advice:
     """The advice about *what*: the verdict *judged*, the *heat* behind it, and the TLB *entries* it was compared with.
 
     *hottest* is the file with the most samples, empty for code without one.  *in_huge* is the share of the samples that
-    are already in huge windows.  *command* is the one thing to do next, empty if there is none.  *status* is the exit
+    are already in huge windows.  *command* is the one thing to do next, empty if nothing helps.  *status* is the exit
     status of the command, None for a process.  *lost* is the number of samples lost for want of room.
     """
 
@@ -61,8 +79,13 @@ class Advice:
     lost: int = 0
 
 
-def advise(command: Sequence[str], options: AdviseOptions | None = None) -> Advice:
-    """Run *command*, and return whether it would gain from huge text.  Raises HugealignError."""
+def advise(
+    command: Sequence[str], options: AdviseOptions | None = None, launched: Launched | None = None
+) -> Advice:
+    """Run *command*, and return whether it would gain from huge text, or more of it than *launched* gives it.
+
+    Raises HugealignError.
+    """
     options = options or AdviseOptions()
     held = entries(options.cpu)
     counting: list[counters.Counters] = []
@@ -72,17 +95,20 @@ def advise(command: Sequence[str], options: AdviseOptions | None = None) -> Advi
             counting.append(made)
 
     try:
-        found = followed.follow(command, options.limit, options.frequency, count)
+        prepare = {"prepare": launched.prepare} if launched else {}
+        found = followed.follow(command, options.limit, options.frequency, count, **prepare)
         counted = _counted(counting[0], held) if counting else None
     finally:
         for one in counting:
             one.close()
     spread = heat.heat(found.pages)
-    judged = verdict.judge(found.pages, spread, held, counted=counted)
-    name = " ".join(shlex.quote(word) for word in command)
+    small = found.small(kernel.huge_page_size())
+    in_huge = 1 - small.total() / found.pages.total() if found.pages else 0.0
+    judged = verdict.judge(small, spread, held, in_huge, counted)
+    words = _for_command(command, judged.answer, small, spread, held, options.frequency, launched)
+    name = printable(_line(command, launched and launched.options))
     hottest = _hottest(found.pages)
-    words = _for_command(command, judged.answer, hottest, spread, held)
-    return Advice(printable(name), judged, spread, held, hottest, 0.0, words, counted, found.status, found.lost)
+    return Advice(name, judged, spread, held, hottest, in_huge, words, counted, found.status, found.lost)
 
 
 def advise_process(target: str, options: AdviseOptions | None = None) -> Advice:
@@ -115,7 +141,7 @@ def advise_process(target: str, options: AdviseOptions | None = None) -> Advice:
     in_huge = 1 - rest.total() / samples.total if samples.total else 0.0
     judged = verdict.judge(small, spread, held, in_huge, counted)
     hottest = _hottest(pages)
-    words = _for_process(pid, judged.answer, hottest)
+    words = _for_process(pid, judged.answer, hottest, options.seconds)
     return Advice(
         f"{printable(name)}[{pid}]", judged, spread, held, hottest, in_huge, words, counted, None, samples.lost
     )
@@ -160,24 +186,92 @@ def _hottest(pages: "Counter[Page]") -> str:
     return files.most_common(1)[0][0] if files else ""
 
 
-def _for_command(command: Sequence[str], answer: Answer, hottest: str, found: Heat, held: Entries) -> str:
-    """Return what to do next about *command*."""
-    words = printable(" ".join(shlex.quote(word) for word in command))
+def _line(command: Sequence[str], options: Sequence[str] | None) -> str:
+    """Return the shell's words for *command*, with `hugealign run` and its *options* in front unless these are None."""
+    words = command if options is None else ("hugealign", "run", *options, "--", *command)
+    return " ".join(map(shlex.quote, words))
+
+
+def _for_command(
+    command: Sequence[str],
+    answer: Answer,
+    small: "Counter[Page]",
+    spread: Heat,
+    held: Entries,
+    frequency: int,
+    launched: Launched | None,
+) -> str:
+    """Return what to do next about *command*; empty if nothing is known that helps."""
+    words = printable(_line(command, launched and launched.options))
     if answer == Answer.UNKNOWN:
-        return f"hugealign advise --frequency {4 * FREQUENCY} -- {words}"
+        more = min(4 * frequency, instructions.most_per_second())
+        return f"hugealign advise --frequency {more} -- {words}" if more > frequency else ""
     if answer not in (Answer.YES, Answer.MAYBE):
         return ""
-    if found.windows[-1] > held.huge and hottest:
+    hottest = _hottest(small)
+    if spread.windows[-1] > held.huge and hottest:
         program = printable(shlex.quote(hottest))
         return f"perf record -e cpu-clock -g -- {words} && hugealign order perf.data -b {program} -o hot.order"
-    libraries = "--libs " if ".so" in os.path.basename(hottest) else ""
-    return f"hugealign run --fix {libraries}-- {words}"
+    if not hottest:
+        runtime = runtimes.runtime(_binary(command), tuple({name for name, _ in small}))
+        if option := runtimes.mend(runtime, "", windows=False):
+            return option
+    options = _to_gain(command, small, int(_WORTH * spread.samples), launched)
+    return "" if options is None else printable(_line(command, options))
 
 
-def _for_process(pid: int, answer: Answer, hottest: str) -> str:
+def _to_gain(
+    command: Sequence[str], small: "Counter[Page]", least: int, launched: Launched | None
+) -> tuple[str, ...] | None:
+    """Return the options of `hugealign run` that make huge what *command* runs from *small* pages; None if none do.
+
+    A file needs *least* samples in the windows that a copy of it would have.
+    """
+    reached = {os.path.realpath(_binary(command) or "/"), *map(os.path.realpath, launched.files if launched else ())}
+    fix, files, gains = False, [], False
+    by_file: dict[str, Counter[int]] = {}
+    for (name, page), count in small.items():
+        by_file.setdefault(name, Counter())[page] += count
+    for path in sorted(by_file, key=lambda one: -by_file[one].total()):
+        gain = _gain(path, by_file[path], least)
+        if gain is None or (launched and path in reached and launched.fix >= gain):
+            continue
+        gains, fix = True, fix or gain
+        files += [path] if path not in reached else []
+    if not gains:
+        return None
+    before = launched.options if launched else ()
+    fixing = ("--fix",) if fix and not (launched and launched.fix) else ()
+    return (*before, *fixing, *(word for path in files for word in ("--file", path)))
+
+
+def _binary(command: Sequence[str]) -> str:
+    with suppress(HugealignError):
+        return binary(command[0]) or ""
+    return ""
+
+
+def _gain(path: str, pages: "Counter[int]", least: int) -> bool | None:
+    """Return None unless a copy of the file at *path* has windows with *least* samples of its *pages* or more.
+
+    Otherwise return whether only a fixed copy has.
+    """
+    if not path or pages.total() < least:
+        return None
+    with suppress(HugealignError, OSError), opened(path) as fd:
+        origin = copies.source(path, fd, fix=True)
+        if origin:
+            copies.check(origin)
+            inside = copies.in_windows(origin, (page << 12 for page in pages))
+            if sum(count for count, good in zip(pages.values(), inside, strict=True) if good) >= max(least, 1):
+                return origin.output is not None
+    return None
+
+
+def _for_process(pid: int, answer: Answer, hottest: str, seconds: float) -> str:
     """Return what to do next about the hottest part of *pid*, as `top` says."""
     if answer == Answer.UNKNOWN:
-        return f"hugealign advise --seconds 60 -p {pid}"
+        return f"hugealign advise --seconds {max(60, 6 * seconds):g} -p {pid}"
     if answer not in (Answer.YES, Answer.MAYBE):
         return ""
     size = kernel.huge_page_size()

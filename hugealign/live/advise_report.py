@@ -4,6 +4,7 @@ from typing import Any
 
 from hugealign.live.advise import Advice
 from hugealign.live.heat import SHARES
+from hugealign.live.verdict import Answer
 from hugealign.profile.goodturing import Estimate
 from hugealign.units import printable
 from hugealign.version import __version__
@@ -21,6 +22,8 @@ def lines(advice: Advice, *, verbose: bool = False) -> list[str]:
         found += _details(advice)
     if advice.command:
         found.append(f"  next: {advice.command}")
+    elif judged.answer in (Answer.YES, Answer.MAYBE):
+        found.append("  nothing is left to do: no command is known that makes more of it huge")
     return found
 
 

@@ -11,12 +11,16 @@ from hugealign.ps.runtimes import Runtime
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """The key of a row: the *program*, its *container* if asked for, and the *part*."""
+    """The key of a row: the *program*, its *container* if asked for, the *part*, and the path that starts the program.
+
+    *start* is another one than *program* if that was started by a link.
+    """
 
     program: str
     container: str
     kind: CodeKind
     part: str
+    start: str
 
 
 @dataclass(slots=True)
@@ -75,7 +79,7 @@ def group(
         runtime = runtimes.runtime(one.exe, one.files)
         for part in split(one.exe, one.mappings):
             name = part.path or runtimes.code_name(runtime)
-            key = Key(one.exe, inside, part.kind, name)
+            key = Key(one.exe, inside, part.kind, name, one.program)
             into = found.setdefault(key, Group(key, runtime))
             into.cpu += shares.get(one.pid, 0.0)
             into.members.append((one, part))

@@ -5,11 +5,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hugealign.live import groups, rows, survey
+from hugealign.live import rows, survey
 from hugealign.live.actions import Action, Actions, together
 from hugealign.live.rows import Group, ProgramRow
 from hugealign.machine import kernel
 from hugealign.ordering.budget import Budget, ask, of_this_machine
+from hugealign.process import groups
 from hugealign.process.texts import control_groups
 
 _PAUSE = 5.0  # seconds between looks

@@ -80,7 +80,7 @@ def judge(
     if counted is not None:
         return _by_counters(counted, made)
     if found.samples < _ENOUGH and small.low < _EXCEEDS:
-        return made(Answer.UNKNOWN, f"only {found.samples} samples: it was idle, or too short; sample for longer")
+        return made(Answer.UNKNOWN, f"only {found.samples} samples: it was idle, or too short; take more")
     if in_huge >= _HUGE:
         return made(Answer.DONE, f"{in_huge:.0%} of the running time is in huge pages already")
     held = f"the {entries.small} entries for 4 KiB pages"

@@ -62,7 +62,7 @@ def to_huge(fd: int, path: str, warmth: Warmth, hits: int) -> Obstacle:
     if any(warmth.huge):
         return Obstacle("partly", "the kernel made some windows huge, and not the others", f"try again: {again}")
     text = f"{system or 'this file system'} gives this file no huge folios"
-    mend = f"run: hugealign run -- COMMAND, or hugealign stage {name}"
+    mend = f"run: hugealign run --file {name} -- COMMAND"
     return Obstacle("file-system", text, mend)
 
 

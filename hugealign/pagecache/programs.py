@@ -1,7 +1,7 @@
 """Find and warm the files that a command will execute: the first step of `hugealign run`."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from hugealign.errors import HugealignError
 from hugealign.execution import which
@@ -15,26 +15,17 @@ _INTERPRETERS = 4  # files that are looked at; the kernel follows as many interp
 _LINE = 256  # bytes of a script that the kernel reads (BINPRM_BUF_SIZE)
 
 
-def warm_command(
-    command: str, libs: bool = False, options: "WarmOptions | None" = None
+def warm_files(
+    paths: Sequence[str], options: "WarmOptions | None" = None
 ) -> "Iterator[tuple[str, CachedText | HugealignError]]":
-    """Warm the program that *command* executes, with *libs* its shared libraries as well, as *options* say.
-
-    Yield each path with its result; libraries without a whole window are skipped.  Raises HugealignError.
-    """
+    """Warm the files at *paths* as *options* say, and yield each path with its result or error."""
     from hugealign.pagecache.text import warm
 
-    program = binary(command)
-    if program is None:
-        return
-    for path in (program, *(shared_libraries(program) if libs else ())):
+    for path in paths:
         try:
-            done = warm(path, options)
+            yield path, warm(path, options)
         except HugealignError as error:
             yield path, error
-            continue
-        if done.offsets or (done.rodata and done.rodata.offsets) or path == program:
-            yield path, done
 
 
 def shared_libraries(program: str) -> tuple[str, ...]:

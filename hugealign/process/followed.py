@@ -4,13 +4,14 @@ This is like `hugealign.process.instructions`, except that the processes may be 
 read.  So the kernel reports each mapping, too (PERF_RECORD_MMAP2, perf_event_open(2)).
 """
 
+import errno
 import os
 import signal
 import struct
 import time
 from bisect import bisect_right, insort
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 
@@ -18,7 +19,15 @@ from hugealign.environment import as_given, reset_signals, signals_to_reset
 from hugealign.errors import NotRunnableError
 from hugealign.execution import become
 from hugealign.process.instructions import FREQUENCY, SamplingError, refusal
-from hugealign.process.ring import LOST, SAMPLE, SAMPLE_IP, SAMPLE_TID, SAMPLE_TIME, Ring
+from hugealign.process.ring import (
+    LOST,
+    SAMPLE,
+    SAMPLE_CODE_PAGE_SIZE,
+    SAMPLE_IP,
+    SAMPLE_TID,
+    SAMPLE_TIME,
+    Ring,
+)
 from hugealign.process.sampling import handling, passing_on
 from hugealign.units import printable
 
@@ -28,6 +37,8 @@ _FLAGS = sum(1 << bit for bit in (0, 1, 5, 6, 8, 9, 10, 12, 13, 18, 23, 24))
 _COMM, _FORK, _MMAP2 = 3, 7, 10
 _COMM_EXEC = 1 << 13
 _KIND = SAMPLE_IP | SAMPLE_TID | SAMPLE_TIME
+_PAGE_SIZE = 24  # of SAMPLE_CODE_PAGE_SIZE in a sample: behind address, PID and TID, time
+_SMALL = 4096
 _PAGES = 64  # per ring
 _PAUSE = 0.1
 _MOST_MAPPINGS = 20_000  # per process; a runtime makes new ones all the time
@@ -39,8 +50,10 @@ Page = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """How often each *page* of 4 KiB was sampled, in all processes together, and the command's exit *status*.
+    """How often each page of 4 KiB was sampled, in all processes together, and the command's exit *status*.
 
+    *larger* are those of the samples that the kernel mapped by larger pages, with the size of these in bytes; Linux
+    before 5.11 does not tell.
     *status* is None if the command ran out of time, and minus the signal number if a signal ended it.  *lost* is the
     number of records lost for want of room.
     """
@@ -48,6 +61,15 @@ class Followed:
     pages: "Counter[Page]"
     status: int | None
     lost: int = 0
+    larger: "Counter[tuple[Page, int]]" = field(default_factory=Counter)
+
+    def small(self, window: int) -> "Counter[Page]":
+        """Return the samples outside of pages of *window* bytes or more."""
+        found = Counter(self.pages)
+        for (page, size), count in self.larger.items():
+            if size >= window:
+                found[page] -= count
+        return +found
 
 
 @dataclass(slots=True)
@@ -87,6 +109,7 @@ class Records:
 
     spaces: dict[int, Space] = field(default_factory=dict)
     pages: "Counter[Page]" = field(default_factory=Counter)
+    larger: "Counter[tuple[Page, int]]" = field(default_factory=Counter)
     lost: int = 0
 
     def take(self, records: Sequence[tuple[int, int, bytes]]) -> None:
@@ -99,7 +122,11 @@ class Records:
     def _one(self, kind: int, misc: int, body: bytes) -> None:
         if kind == SAMPLE:
             address, pid = struct.unpack_from("=QI", body)
-            self.pages[self.spaces.setdefault(pid, Space()).page(address)] += 1
+            page = self.spaces.setdefault(pid, Space()).page(address)
+            self.pages[page] += 1
+            size = struct.unpack_from("=Q", body, _PAGE_SIZE)[0] if len(body) > _PAGE_SIZE else 0
+            if size > _SMALL:
+                self.larger[page, size] += 1
         elif kind == _MMAP2:
             pid, _, start, length, offset = struct.unpack_from("=IIQQQ", body)
             name = body[64:-16].partition(b"\0")[0]
@@ -125,10 +152,13 @@ def follow(
     seconds: float | None = None,
     frequency: int = FREQUENCY,
     waiting: Callable[[int], object] = lambda _: None,
+    prepare: Callable[[], tuple[str, Mapping[bytes, bytes]]] = lambda: ("", as_given()),
 ) -> Followed:
     """Run the command *words* and return where it and its children run, until it ends or *seconds* are over.
 
-    *waiting* is called with the PID while that process waits to become the command.  An interrupt from the terminal
+    *waiting* is called with the PID while that process waits to become the
+    command.  *prepare* is called there: it returns the path to execute instead of the first word, empty for that word,
+    and the environment.  An interrupt from the terminal
     reaches the command as well and is left to it; SIGTERM and SIGHUP are passed on.  Raises SamplingError,
     NotRunnableError.
     """
@@ -137,7 +167,7 @@ def follow(
     to_reset = signals_to_reset()  # in the child, we would be the parent that it asks
     pid = os.fork()
     if not pid:
-        _become(words, to_reset, started, start, fail)
+        _become(words, prepare, to_reset, started, start, fail)
     os.close(started)
     os.close(fail)
     rings: list[Ring] = []
@@ -145,7 +175,7 @@ def follow(
     status: int | None = None
     handlers = ExitStack()
     try:
-        rings.extend(Ring(pid, frequency, _KIND, _FLAGS, _PAGES, cpu) for cpu in sorted(os.sched_getaffinity(0)))
+        rings.extend(_ring(pid, frequency, cpu) for cpu in sorted(os.sched_getaffinity(0)))
         # The command decides what an interrupt from the terminal means; we go on until it ends.
         handlers.enter_context(handling({signal.SIGINT: signal.SIG_IGN}))
         waiting(pid)
@@ -177,16 +207,33 @@ def follow(
         records.take([record for ring in rings for record in ring.drain()])
         for ring in rings:
             ring.close()
-    return Followed(records.pages, status, records.lost)
+    return Followed(records.pages, status, records.lost, records.larger)
 
 
-def _become(words: Sequence[str], to_reset: Sequence[int], started: int, start: int, fail: int) -> None:
+def _ring(pid: int, frequency: int, cpu: int) -> Ring:
+    try:
+        return Ring(pid, frequency, _KIND | SAMPLE_CODE_PAGE_SIZE, _FLAGS, _PAGES, cpu)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        return Ring(pid, frequency, _KIND, _FLAGS, _PAGES, cpu)
+
+
+def _become(
+    words: Sequence[str],
+    prepare: Callable[[], tuple[str, Mapping[bytes, bytes]]],
+    to_reset: Sequence[int],
+    started: int,
+    start: int,
+    fail: int,
+) -> None:
     """Wait for the signal to start, then become the command, which gets the default for *to_reset*; never return."""
     try:
         os.close(start)
         if os.read(started, 1) == b"!":
+            program, environ = prepare()
             reset_signals(to_reset)
-            become(words, as_given())
+            become(words, environ, program)
     except OSError as error:
         os.write(fail, str(error.errno).encode())
     except ValueError:

@@ -144,12 +144,13 @@ def refusal(error: OSError, frequency: int) -> str:
     if error.errno in (errno.EACCES, errno.EPERM):
         who = "try as root" if os.geteuid() else "root has no CAP_PERFMON here"
         return f"cannot be sampled: not ours, or kernel.perf_event_paranoid is above 2; {who}"
-    if error.errno == errno.EINVAL and frequency > (most := _most_per_second()):
+    if error.errno == errno.EINVAL and frequency > (most := most_per_second()):
         return f"cannot be sampled {frequency} times per second: kernel.perf_event_max_sample_rate is {most}"
     return f"cannot be sampled: {error.strerror}"
 
 
-def _most_per_second() -> int:
+def most_per_second() -> int:
+    """Return how many samples per second the kernel takes at most; a number beyond any if it does not say."""
     with suppress(OSError, ValueError), open("/proc/sys/kernel/perf_event_max_sample_rate", "rb") as file:
         return int(file.read(32))
     return 1 << 64

@@ -17,6 +17,7 @@ _PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}
 ATTRIBUTES = struct.Struct("=IIQQQQQ16x")
 _SOFTWARE, _CPU_CLOCK = 1, 0
 SAMPLE_IP, SAMPLE_TID, SAMPLE_TIME = 1, 2, 4
+SAMPLE_CODE_PAGE_SIZE = 1 << 23  # Linux 5.11 (commit 995f088efebe)
 _CLOSE_ON_EXEC = 8  # PERF_FLAG_FD_CLOEXEC
 _HEADER = struct.Struct("=IHH")  # type, misc, size: struct perf_event_header
 LOST, SAMPLE = 2, 9  # types: PERF_RECORD_LOST, PERF_RECORD_SAMPLE

@@ -12,8 +12,9 @@ import struct
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from hugealign import mounts
 from hugealign.descriptors import using
-from hugealign.process import pagemap, processes, smaps
+from hugealign.process import pagemap, processes, smaps, statx
 
 #: The executable mappings of /proc/PID/maps (Documentation/filesystems/proc.rst); "\n" in a name is escaped there.
 _EXECUTABLE = re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) ..x. [0-9a-f]+ [0-9a-f]+:[0-9a-f]+ \d+ *(.*)$", re.MULTILINE)
@@ -27,6 +28,9 @@ _LIMIT = 64 << 20  # bytes of a list of mappings; vm.max_map_count is 65530 by d
 _PIECE = 1 << 16
 _TICKS = os.sysconf("SC_CLK_TCK")
 _GONE = " (deleted)"
+_AT_EXECFN = 31  # include/uapi/linux/auxvec.h
+_PATH_MAX = 4096
+_HERE = -100  # AT_FDCWD
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +39,8 @@ class Executed:
 
     *mappings* are the executable mappings of each file whose mappings have at least the requested size in total, and
     those without a file if they reach that size.  *files* are all the files that it executes.  *cpu* is the processor
-    time in seconds that it has used since it started, *started* seconds after boot.
+    time in seconds that it has used since it started, *started* seconds after boot.  *called* is the path by which it
+    was started, a link to *exe* perhaps; empty if none is known that leads there.
     """
 
     pid: int
@@ -45,6 +50,12 @@ class Executed:
     started: float
     mappings: tuple[smaps.Mapping, ...]
     files: tuple[str, ...]
+    called: str = ""
+
+    @property
+    def program(self) -> str:
+        """The path by which to start the program again."""
+        return self.called or self.exe
 
 
 def look(pid: int, least: int, page_size: int) -> Executed | None:
@@ -78,7 +89,35 @@ def look(pid: int, least: int, page_size: int) -> Executed | None:
     files = tuple(os.fsdecode(path).removesuffix(_GONE) for path in sizes if path)
     named = tuple(processes.named(mapping, exe, exe_id) for mapping in smaps.parse(large))
     mappings = _with_pages(pid, place, named, page_size)
-    return Executed(pid, comm, exe, cpu, started, mappings, files)
+    return Executed(pid, comm, exe, cpu, started, mappings, files, called(pid, exe_id))
+
+
+def called(pid: int, program: tuple[int, int]) -> str:
+    """Return the path by which *pid* was started; empty if none is known that leads to its *program* (st_dev, st_ino).
+
+    The python of a virtual environment is a link, and finds its packages by that name.  The kernel keeps the name that
+    execve got (AT_EXECFN); for a script that is the script's, and the interpreter's name is the first argument.
+    """
+    for find in (_execve_name, _first_argument):
+        with suppress(OSError, ValueError, LookupError, struct.error):
+            name = os.fsdecode(find(pid))
+            path = os.path.join(os.readlink(f"/proc/{pid}/cwd"), name)
+            if "/" not in name or mounts.behind_server(path, pid):
+                continue
+            if statx.identity(f"/proc/{pid}/root{path}", _HERE) == program:
+                return path if "/../" in path else os.path.normpath(path)
+    return ""
+
+
+def _execve_name(pid: int) -> bytes:
+    name = dict(struct.iter_unpack("=QQ", _read(f"/proc/{pid}/auxv")))[_AT_EXECFN]
+    with using(os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)) as memory:
+        return os.pread(memory, _PATH_MAX, name).partition(b"\0")[0]
+
+
+def _first_argument(pid: int) -> bytes:
+    with using(os.open(f"/proc/{pid}/cmdline", os.O_RDONLY | os.O_CLOEXEC)) as words:
+        return os.read(words, _PATH_MAX).partition(b"\0")[0]
 
 
 def _executable(place: str, least: int) -> list[re.Match[bytes]] | None:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from hugealign import mounts
 from hugealign.errors import HugealignError
 from hugealign.machine import kernel
+from hugealign.process import groups, sampling, texts
 from hugealign.process import processes as proc
-from hugealign.process import sampling
 from hugealign.process.processes import Process
 from hugealign.ps import besides, mapped_files, staged
+from hugealign.ps.start import Start
 from hugealign.ps.verdict import Hints, Verdict, judge, judge_beside, rodata
 
 _PAUSE = 0.1  # seconds between looks while waiting
@@ -136,15 +137,33 @@ def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Ve
 
     devices = {m.path: m.device for m in (*mappings, *(m for part in parts for m in part.mappings))}
 
-    def cure(path: str) -> str:
+    def reachable(path: str) -> str:
+        """Return the path by which we reach the file, empty if a server would have to answer first."""
         on_server = path in devices and mounts.served(os.makedev(*devices[path]), process.pid)
-        if on_server or mounts.behind_server(path):
-            return ""  # a server may not answer
-        from hugealign.fixing.cure import cure_or_relink  # only if there is something to cure
+        if on_server or process.served or mounts.behind_server(path):
+            return ""
+        return f"/proc/{process.pid}/root{path}" if process.elsewhere else path
 
-        return cure_or_relink(path, window)
+    def start(path: str) -> str:
+        from hugealign.fixing.cure import find  # only if there is something to cure
 
-    hints = Hints(cure, runtime)
+        inside = process.elsewhere and process.exe not in staged.covered(process.pid)
+        service = groups.service(texts.control_groups(process.pid))
+        files = () if path == process.exe else (path,)
+        program = texts.called(process.pid, process.exe_id) or process.exe
+        file = reachable(path)
+        found = find(file, window) if file else None
+        command = Start(program, service, inside, found is not None, files).command
+        return f"{command} ({found.effect})" if found else command
+
+    def cure(path: str) -> str:
+        from hugealign.fixing.cure import cure_or_relink, find
+
+        if not reachable(path):
+            return ""
+        return start(path) if find(path, window) else cure_or_relink(path, window)
+
+    hints = Hints(cure, runtime, start)
     copies = staged.states(process, mappings)
     verdict = judge(process, mappings, window, options.min_coverage, cached, asked, copies, hints)
     beside = tuple(judge_beside(process, part, window, hints) for part in parts)

@@ -15,7 +15,7 @@ class Runtime:
     """A *name*, and the *programs* and *libraries* that reveal it: patterns of whole base names.
 
     *option* makes its code huge from the start of the process.  *room* is an option that gives the code whole windows,
-    which `hugealign adapt` can then make huge.  *never* says why neither is possible.
+    which `hugealign adapt` can then make huge.
     """
 
     name: str
@@ -23,7 +23,6 @@ class Runtime:
     libraries: str = "(?!)"
     option: str = ""
     room: str = ""
-    never: str = ""
 
 
 RUNTIMES = (
@@ -32,7 +31,6 @@ RUNTIMES = (
         "V8",
         programs="node|nodejs|chrome|chromium|electron|deno",
         libraries=r"libnode\.so.*|libv8.*\.so.*",
-        never="V8 keeps it in pieces of 240 KiB with guards between; node --use-largepages=on is for its own text",
     ),
     Runtime("PHP", programs=r"php[\d.]*|php-(cgi|fpm)[\d.]*", libraries=r"libphp[\d.]*\.so.*"),
     Runtime(
@@ -64,7 +62,7 @@ def code_name(found: Runtime | None) -> str:
 
 def why_none(found: Runtime | None) -> str:
     """Return why the code of *found* has no window that could be huge."""
-    return found.never if found and found.never else f"{code_name(found)} lies in no whole window"
+    return f"{code_name(found)} lies in no whole window"
 
 
 def mend(found: Runtime | None, target: str, *, windows: bool) -> str:
@@ -72,12 +70,11 @@ def mend(found: Runtime | None, target: str, *, windows: bool) -> str:
 
     *target* is the name or PID by which `hugealign adapt` finds its processes.
     """
-    if found is None or found.never:
-        return f"run: hugealign adapt {target}" if windows and found is None else ""
-    option = f"start it with {found.option or found.room}" if found.option or found.room else ""
+    option, room = (found.option, found.room) if found else ("", "")
+    start = f"start it with {option or room}" if option or room else ""
     if not windows:
-        return option
-    return f"run: hugealign adapt {target}" + (f", or {option}" if found.option else "")
+        return start
+    return f"run: hugealign adapt {target}" + (f", or {start}" if option else "")
 
 
 def _base(path: str) -> str:

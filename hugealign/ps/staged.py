@@ -14,7 +14,7 @@ _SOURCE = b"hugealign"  # source of the tmpfs that `run` and `stage` mount
 
 def states(process: Process, mappings: Sequence[Mapping]) -> dict[int, str]:
     """Return, by address, the state of those *mappings* of *process* that are of staged copies."""
-    points = _mounted(process.pid)
+    points = covered(process.pid)
     found = {}
     for mapping in mappings:
         if mapping.path == "/":
@@ -48,7 +48,7 @@ def _compared(process: Process, mapping: Mapping) -> str:
     return OLDER
 
 
-def _mounted(pid: int) -> set[str]:
-    """Return the files of *pid* that a mount from our tmpfs covers."""
+def covered(pid: int) -> set[str]:
+    """Return the paths that *pid* sees covered by a mount from our tmpfs."""
     ours = (b"tmpfs", _SOURCE)
     return {mounts.text(mount.place) for mount in mounts.seen(pid) if (mount.kind, mount.source) == ours}

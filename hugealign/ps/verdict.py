@@ -26,10 +26,14 @@ _OUTDATED = {
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """Where to look for remedies: *cure* for a file without a whole window, *runtime* for code without a file."""
+    """Where to look for remedies: *cure* for a file without a whole window, *runtime* for code without a file.
+
+    *start* starts the process again so that the file at a path is huge.
+    """
 
     cure: Callable[[str], str]
     runtime: Runtime | None = None
+    start: Callable[[str], str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,9 +289,12 @@ def _why(process: Process, mapping: Mapping, state: State, cached: bool | None, 
     if state == State.UNTOUCHED:
         if cached is not False:
             return "not touched yet", "look again later"
-        return "not touched yet, and not warmed", _there(process, f"run: hugealign warm {_name(mapping)}")
+        warm = _there(process, f"run: hugealign warm {_name(mapping)}")
+        return "not touched yet, and not warmed", hints.start(mapping.path) if hints and hints.start else warm
     if cached:
         return "the page cache has it huge, but it was mapped in small pages", RESTART
+    if hints and hints.start:
+        return "the page cache holds its text in small pages", hints.start(mapping.path)
     warm = f"hugealign warm {_name(mapping)}"
     if process.elsewhere:
         return "the page cache holds its text in small pages", _there(process, f"stop it, then run: {warm}")

@@ -251,7 +251,7 @@ case $name in
                 # shellcheck source=hugealign/sh/python.sh
                 . "$package/sh/python.sh"
                 # shellcheck disable=SC2154
-                find_python "$package" || fail 125 'no python3 of version 3.11 or newer found; install python3'
+                find_python "$package" || fail 125 'no python3 of version 3.11 or newer found; install one, as python3.11 beside an older python3'
                 # Python does not start where standard input is a directory (init_sys_streams in its pylifecycle.c).
                 [ ! -d /dev/stdin ] || exec </dev/null
                 # shellcheck source=hugealign/sh/given.sh

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -57,7 +58,7 @@ def plan(unit: str, options: AdoptOptions) -> Adopted:
         place = _place(path, options)
         (warmed if place == "warm" else staged if place else []).append(path)
     if not staged and not warmed:
-        hint = "" if options.fix else "; try: --fix"
+        hint = _members(service, options) or ("" if options.fix else "; try: --fix")
         raise ServiceError(f"{service.name}: nothing that it starts has a whole window of text{hint}")
     keeps = tunable.VARIABLE not in service.environment and tunable.known((*staged, *warmed)[0])
     adoption = dropins.Adoption(service.name, staged, warmed, options.fix, keeps, store.DEFAULT, options.rodata)
@@ -111,11 +112,20 @@ def _files(service: Service, options: AdoptOptions) -> list[str]:
         found += [mapping.path for mapping in running.text(libraries=options.libs) if not mapping.deleted]
     programs = [path for path in dict.fromkeys(found) if _is_elf(path, path in options.files)]
     if not programs:
-        raise ServiceError(f"{service.name}: it starts a script; name what that runs: --file FILE, or start it first")
+        hint = _members(service, options) or "; name what that runs: --file FILE, or start it first"
+        raise ServiceError(f"{service.name}: it starts a script{hint}")
     if options.libs:
         for path in tuple(programs):
             programs += libraries.resolve(path).paths
     return list(dict.fromkeys(programs))
+
+
+def _members(service: Service, options: AdoptOptions) -> str:
+    """Return what to adopt instead of a *service* that consists of others; empty if it does not."""
+    if not service.members:
+        return ""
+    words = ["hugealign", "adopt", *["--fix"] * options.fix, *["--libs"] * options.libs, *service.members]
+    return f"; it consists of other services: {shlex.join(words)}"
 
 
 def _is_elf(path: str, asked: bool) -> bool:
@@ -133,11 +143,12 @@ def _is_elf(path: str, asked: bool) -> bool:
 
 def _place(path: str, options: AdoptOptions) -> str:
     """Return ``warm`` if the file at *path* can be huge in place, ``stage`` if a copy can, "" if neither."""
-    done = warm(path, WarmOptions(rodata=options.rodata))
     with opened(path) as fd:
-        if done.offsets and (done.huge == len(done.offsets) or _could_be_warm(path, fd, done)):
-            return "warm"
         origin = copies.source(path, fd, options.fix, options.rodata)
+        if origin is None or not origin.output:
+            done = warm(path, WarmOptions(rodata=options.rodata))
+            if done.offsets and (done.huge == len(done.offsets) or _could_be_warm(path, fd, done)):
+                return "warm"
         if origin is None:
             return ""
         copies.check(origin)

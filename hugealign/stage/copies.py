@@ -1,9 +1,11 @@
 """One huge copy of a file: its original, its attributes, and whether it is huge."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from hugealign import replacing
+from hugealign.descriptors import using
 from hugealign.errors import HugealignError, cause
 from hugealign.machine import kernel, memory, namespace
 from hugealign.pagecache import measure, warming
@@ -61,20 +63,35 @@ def is_identity(name: str) -> bool:
 def source(path: str, fd: int, fix: bool = False, rodata: bool = False) -> StagedFile | None:
     """Return what to stage of the open file at the real *path*; None if a copy of it would have no window.
 
-    With *fix*, a file without a whole window is fixed in its copy.  Raises HugealignError.
+    With *fix*, the copy of a file that a fix gives more windows is fixed.  Raises HugealignError.
     """
     page_size = kernel.huge_page_size()
     windows = len(measure.text_windows(fd, page_size))
-    if windows or not fix:
-        return StagedFile(path, fd, windows, rodata=rodata) if windows else None
-    from hugealign.fixing.fix import FixOptions, made
-    from hugealign.fixing.plan import RefusalError
+    if fix:
+        from hugealign.fixing.fix import FixOptions, made
+        from hugealign.fixing.plan import RefusalError
 
-    try:
-        _, output, plan = made(fd, FixOptions(page_size=page_size, rodata=rodata))
-    except RefusalError:
-        return None
-    return StagedFile(path, fd, plan.windows, output, rodata) if plan and plan.edits else None
+        with suppress(RefusalError):
+            _, output, plan = made(fd, FixOptions(page_size=page_size, rodata=rodata))
+            if plan and plan.edits and (rodata or plan.windows > windows):
+                return StagedFile(path, fd, plan.windows, output, rodata)
+    return StagedFile(path, fd, windows, rodata=rodata) if windows else None
+
+
+def in_windows(origin: StagedFile, offsets: Iterable[int]) -> list[bool]:
+    """Return for each of *offsets* of the original whether the byte there is in a window of the copy's text."""
+    page_size = kernel.huge_page_size()
+    if origin.output is None:
+        windows = {offset // page_size for offset in measure.text_windows(origin.fd, page_size)}
+        return [offset // page_size in windows for offset in offsets]
+    from hugealign.fixing.plan import moved
+
+    with using(os.memfd_create("headers", os.MFD_CLOEXEC)) as headers:  # they say where the text is
+        os.ftruncate(headers, origin.output.size)
+        for at, data in origin.output.writes:
+            os.pwrite(headers, data, at)
+        windows = {offset // page_size for offset in measure.text_windows(headers, page_size)}
+    return [moved(origin.output.pieces, offset) // page_size in windows for offset in offsets]
 
 
 def check(origin: StagedFile) -> None:

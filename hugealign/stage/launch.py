@@ -2,7 +2,7 @@
 
 import marshal
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 
 from hugealign.descriptors import using
@@ -12,7 +12,7 @@ from hugealign.errors import HugealignError, cause
 from hugealign.execution import which
 from hugealign.machine import children, kernel, namespace
 from hugealign.pagecache import measure
-from hugealign.pagecache.programs import binary, shared_libraries, warm_command
+from hugealign.pagecache.programs import binary, shared_libraries, warm_files
 from hugealign.records import Record
 from hugealign.regular import FileError, opened
 from hugealign.settings import MIN_TEXT
@@ -33,7 +33,7 @@ _DISABLED = (
 class LaunchOptions(Record):
     """What to do for a command: *how*; *libs*: with its shared libraries; *fix*: with fixed copies.
 
-    *place* is the store to look into first; *wait* is the time in seconds that khugepaged gets in place.  *rodata*: the
+    *files* are the paths of other programs and libraries that the command starts or opens.  *place* is the store to look into first; *wait* is the time in seconds that khugepaged gets in place.  *rodata*: the
     windows of read-only data, too.
     """
 
@@ -43,6 +43,7 @@ class LaunchOptions(Record):
     place: str = store.DEFAULT
     wait: float = 0.0
     rodata: bool = False
+    files: Sequence[str] = ()
 
 
 class TextResult(Record):
@@ -73,13 +74,15 @@ class TextResult(Record):
 class Launch(Record):
     """How to execute the command: *program* is the file to execute instead of the first word, empty for that word.
 
-    *texts* are the files that were examined, the program first.  *tunable*: the program's loader can ask for huge pages
+    *texts* are the files that were examined, the program first; *named* are the paths of those that the options name.
+    *tunable*: the program's loader can ask for huge pages
     itself (`hugealign.stage.tunable`).
     """
 
     texts: Sequence[TextResult]
     program: str = ""
     tunable: bool = False
+    named: Sequence[str] = ()
 
 
 def prepare(command: str, options: LaunchOptions) -> Launch:
@@ -92,50 +95,68 @@ def prepare(command: str, options: LaunchOptions) -> Launch:
         program = binary(command)
     except FileError as error:
         return Launch([TextResult(command, IN_PLACE, problem=str(error))])
-    if program is None:
+    if program is None and not options.files:
         return Launch(())
-    launch = _prepared(command, program, options)
+    if program and options.how == COPY:
+        launch = _copied(command, os.path.realpath(program), options)
+    else:
+        launch = _prepared(program, options)
     if not any(text.windows for text in launch.texts):
         return launch
     if measure.huge_pages_disabled():
         return launch.changed(texts=[text.changed(huge=0, problem=_DISABLED) for text in launch.texts])
     with suppress(HugealignError):
-        return launch.changed(tunable=tunable.known(program))
+        return launch.changed(tunable=program is not None and tunable.known(program))
     return launch
 
 
-def _prepared(command: str, program: str, options: LaunchOptions) -> Launch:
-    if options.how == COPY:
-        return _copied(command, os.path.realpath(program), options)
-    texts: Sequence[TextResult] = ()
-    # A staged file was staged for a reason, and the attempt in place reads the file again.
-    if options.how == IN_PLACE or (options.how == AUTO and not _in_store(os.path.realpath(program), options)):
-        texts = _in_a_child(command, options)
-    if options.how == IN_PLACE or (texts and all(text.whole and (text.windows or not options.fix) for text in texts)):
-        return Launch(texts)
-    paths = (program, *(shared_libraries(program) if options.libs else ()))
-    known = {text.path: text for text in texts}
-    staged = _staged(
-        [known.get(p, TextResult(p, IN_PLACE)) for p in dict.fromkeys(map(os.path.realpath, paths))], options
-    )
-    return Launch([text for text in staged if text.windows or text.problem or text.path in known or not known])
+def _prepared(program: str | None, options: LaunchOptions) -> Launch:
+    programs = (os.path.realpath(program),) if program else ()
+    libraries = shared_libraries(program) if program and options.libs else ()
+    named = tuple(map(os.path.realpath, options.files))
+    texts = {path: TextResult(path, IN_PLACE) for path in (*programs, *map(os.path.realpath, libraries), *named)}
+    if options.how != STAGE:
+        # A staged file was staged for a reason, and the attempt in place reads the file again.
+        in_place = [path for path in texts if options.how == IN_PLACE or not _in_store(path, options)]
+        texts |= {text.path: text for text in _in_a_child(in_place, options)}
+    if options.how != IN_PLACE:
+        texts = _staged(texts, program, options)
+    asked = {*programs, *named}
+    return Launch([t for t in texts.values() if t.windows or t.problem or t.path in asked], named=named)
 
 
 def worth_saying(launch: Launch) -> str:
-    """Return the line to print about text that is not huge; empty if all is, or if there is too little to matter."""
+    """Return the line to print about text that is not huge, or about text that was not examined; empty if all is."""
     for text in launch.texts:
         if text.windows and not text.whole:
             return f"{text.line}: {text.problem}"
-    for text in launch.texts[:1]:
+    asked = [text for text in launch.texts if text.path in launch.named]
+    for text in (*asked, *launch.texts[:1]):
+        if text.windows:
+            continue
+        name, named = printable(text.path), text in asked
+        if named and text.problem:
+            return f"{name}: {text.problem}"
         with suppress(HugealignError), opened(text.path) as fd:
             size = coverage(read_image(fd), kernel.huge_page_size()).text
-            if not text.windows and size >= MIN_TEXT:
-                what = text.problem or "no whole window; run: hugealign run --fix -- COMMAND"
-                return f"{printable(text.path)}: none of {format_size(size)} of text huge: {what}"
+            if size >= MIN_TEXT:
+                import shlex  # it imports re
+
+                option = f"--file {printable(shlex.quote(text.path))} " if named else ""
+                what = text.problem or f"no whole window; run: hugealign run --fix {option}-- COMMAND"
+                return f"{name}: none of {format_size(size)} of text huge: {what}"
+            little = f"{name} has too little text for huge pages ({format_size(size)})"
+            if named:
+                return little
+            if not any(text.windows for text in launch.texts):
+                more = "what it starts or loads was not examined: hugealign advise -- COMMAND names it"
+                return f"{little}; {more}"
     return ""
 
 
 def _in_store(path: str, options: LaunchOptions) -> bool:
+    if not os.path.isdir(options.place):
+        return False
     with suppress(HugealignError), opened(path) as fd:
         origin = copies.source(path, fd, options.fix)
         if origin:
@@ -144,14 +165,14 @@ def _in_store(path: str, options: LaunchOptions) -> bool:
     return False
 
 
-def _in_a_child(command: str, options: LaunchOptions) -> list[TextResult]:
-    """Warm the command's files in a child: a process that maps and measures them should not be the one to execute."""
+def _in_a_child(paths: Sequence[str], options: LaunchOptions) -> list[TextResult]:
+    """Warm the files at *paths* in a child: a process that maps and measures them should not be the one to execute."""
 
     def work() -> bytes:
         from hugealign.pagecache.text import WarmOptions
 
         found: list[tuple[str, int, int, str, tuple[int, int] | None]] = []
-        for path, done in warm_command(command, options.libs, WarmOptions(wait=options.wait, rodata=options.rodata)):
+        for path, done in warm_files(paths, WarmOptions(wait=options.wait, rodata=options.rodata)):
             if isinstance(done, HugealignError):
                 found.append((path, 0, 0, str(done), None))
                 continue
@@ -163,20 +184,23 @@ def _in_a_child(command: str, options: LaunchOptions) -> list[TextResult]:
         return marshal.dumps(found)
 
     return [
-        TextResult(os.path.realpath(path), IN_PLACE, windows, huge, problem, rodata and (rodata[0], rodata[1]))
+        TextResult(path, IN_PLACE, windows, huge, problem, rodata and (rodata[0], rodata[1]))
         for path, windows, huge, problem, rodata in marshal.loads(children.result(work) or marshal.dumps([]))  # noqa: S302  # our own
     ]
 
 
-def _staged(texts: Sequence[TextResult], options: LaunchOptions) -> list[TextResult]:
-    """Put huge copies over the files that are not huge yet, in a namespace of our own.  The program is the first."""
-    found = {text.path: text for text in texts}
+def _staged(
+    texts: Mapping[str, TextResult], program: str | None, options: LaunchOptions
+) -> dict[str, TextResult]:
+    """Put huge copies over the files that are not huge yet, or could have more windows, in a namespace of our own."""
+    found = dict(texts)
     # An ordinary user's copies, those of libraries too, need a user namespace.
-    gives_none = bool(os.geteuid()) and namespace.privileged(texts[0].path)
+    gives_none = bool(os.geteuid()) and program is not None and namespace.privileged(program)
     with ExitStack() as stack:
         origins = []
-        for text in texts:
-            if text.windows and text.whole:
+        for text in texts.values():
+            whole = bool(text.windows) and text.whole
+            if whole and not options.fix:
                 continue
             windows = text.windows
             try:
@@ -184,6 +208,8 @@ def _staged(texts: Sequence[TextResult], options: LaunchOptions) -> list[TextRes
                 if origin is None:
                     if options.fix and not text.windows:
                         found[text.path] = TextResult(text.path, IN_PLACE, problem="no window can be made of it")
+                    continue
+                if whole and origin.windows == text.windows:
                     continue
                 windows = origin.windows
                 copies.check(origin)
@@ -201,7 +227,7 @@ def _staged(texts: Sequence[TextResult], options: LaunchOptions) -> list[TextRes
             for origin in origins:
                 if found[origin.path].how == IN_PLACE:
                     found[origin.path] = _unstaged(found[origin.path], origin.windows, error)
-    return list(found.values())
+    return found
 
 
 def _unstaged(text: TextResult, windows: int, error: Exception) -> TextResult:

@@ -32,13 +32,15 @@ class ServiceError(HugealignError):
 class Service:
     """A service: its full *name*, the *programs* that it starts, and the *pid* of its running process, 0 without one.
 
-    *environment* is the environment that the unit sets.
+    *environment* is the environment that the unit sets.  *members* are the services that are part of it (PartOf=), as
+    those of the clusters are of postgresql.service.
     """
 
     name: str
     programs: tuple[str, ...]
     pid: int = 0
     environment: str = ""
+    members: tuple[str, ...] = ()
 
 
 def full_name(unit: str) -> str:
@@ -96,7 +98,7 @@ def systemctl(*words: str) -> str:
 
 
 def _shown(name: str) -> Service:
-    said = systemctl("show", "-p", "LoadState,ExecStart,MainPID,Environment", "--", name)
+    said = systemctl("show", "-p", "LoadState,ExecStart,MainPID,Environment,ConsistsOf", "--", name)
     values: dict[str, list[str]] = {}
     for line in said.splitlines():
         key, _, value = line.partition("=")
@@ -106,7 +108,8 @@ def _shown(name: str) -> Service:
     # { path=/usr/sbin/mariadbd ; argv[]=/usr/sbin/mariadbd $OPTIONS ; … }
     paths = [value[len("{ path=") :].partition(" ; argv[]=")[0] for value in values.get("ExecStart", ())]
     pid = decimal(values.get("MainPID", ["0"])[0], _MOST_PIDS, "MainPID")
-    return Service(name, tuple(dict.fromkeys(paths)), pid, " ".join(values.get("Environment", ())))
+    members = tuple(unit for unit in " ".join(values.get("ConsistsOf", ())).split() if _NAME.fullmatch(unit))
+    return Service(name, tuple(dict.fromkeys(paths)), pid, " ".join(values.get("Environment", ())), members)
 
 
 def _files(name: str) -> Iterator[str]:

@@ -6,6 +6,7 @@ import stat
 from hugealign.elf.coverage import Coverage, coverages, rodata_coverage, total
 from hugealign.elf.image import ET_CORE, ET_DYN, ET_EXEC, ET_REL, Image, read_image
 from hugealign.errors import HugealignError, MalformedElfError, NotElfError, cause
+from hugealign.units import counted
 from hugealign.verification import rules
 from hugealign.verification.examine import examine
 from hugealign.verification.facts import read_facts
@@ -58,6 +59,9 @@ def _check(fd: int, name: str, policy: rules.Policy) -> FileReport:
         findings = rules.check(image, policy) + findings
         parts = coverages(image, policy.page_size)
     covered = total(parts)
+    if covered.windows < policy.min_windows and not facts.debug:
+        message = f"{counted(covered.windows, 'whole window')} of text, not {policy.min_windows}"
+        findings = [*findings, rules.Finding("HA030", (*image.text_segments, *image.load_segments)[0], message)]
     level, undoable = _fixed(fd, image)
     return FileReport(
         name,

@@ -25,6 +25,7 @@ KEYS = {
     "fail-on": _TEXT,
     "page-size": _TEXT,
     "min-text": _TEXT,
+    "min-windows": _TEXT,
     "pad-threshold": _TEXT,
     "max-unpacked": _TEXT,
     "cpu": _TEXT,

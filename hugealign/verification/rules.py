@@ -229,18 +229,29 @@ RULES = {
             "load_elf_binary and elf_map, fs/binfmt_elf.c: sizes, addresses and offsets of every PT_LOAD",
             "link the file again, without -Tdata/-Tbss/--section-start; if another tool edited it, take the original",
         ),
+        (
+            "HA030",
+            ERROR,
+            "the text has fewer windows than asked for",
+            "thp_vma_suitable_order, include/linux/huge_mm.h: only a whole window is mapped huge; N is --min-windows",
+            "look where the code went: hugealign verify -v FILE LIBRARY; or lower --min-windows",
+        ),
     )
 }
 
 
 class Policy(Record):
-    """What is required of a file.  Sizes are bytes; *itlb_2m* is how many 2 MiB entries *cpu* has, 0 if not asked."""
+    """What is required of a file.  Sizes are bytes; *itlb_2m* is how many 2 MiB entries *cpu* has, 0 if not asked.
+
+    *min_windows* is how many whole windows of text it needs, however little text it has.
+    """
 
     page_size: int = PAGE_SIZE
     min_text: int = MIN_TEXT
     pad_threshold: int = PAD_THRESHOLD
     cpu: str = ""
     itlb_2m: int = 0
+    min_windows: int = 0
 
 
 class Finding:

@@ -45,7 +45,7 @@ hugealign_verify(server {words})
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     need("cmake", "ctest")
-    return write(program(tmp_path / "source dir"), {"CMakeLists.txt": LISTS.format(words="STRICT ARGS --page-size 2M")})
+    return write(program(tmp_path / "source dir"), {"CMakeLists.txt": LISTS.format(words="STRICT WINDOWS 2 ARGS --page-size 2M")})
 
 
 def configure(project: Path, *words: str, status: int = 0) -> tuple[Path, str]:
@@ -74,6 +74,14 @@ def test_cmake_without_the_toolchain_file(project: Path) -> None:
     assert done.returncode != 0
     assert "server: FAILED" in done.stdout + done.stderr
     assert "error[HA001]" in done.stdout + done.stderr
+
+
+def test_cmake_asks_for_windows(project: Path) -> None:
+    write(project, {"CMakeLists.txt": LISTS.format(words="WINDOWS 3")})
+    build, _ = configure(project, "--toolchain", run(HUGEALIGN, "path", "--toolchain").stdout.rstrip("\n"))
+    done = run("cmake", "--build", build)
+    assert done.returncode != 0
+    assert "error[HA030]" in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(
@@ -265,7 +273,8 @@ def act(workspace: Path, **inputs: str) -> subprocess.CompletedProcess[str]:
 def test_action_splices_nothing_into_its_script() -> None:
     for step in ACTION["runs"]["steps"]:
         assert "${{" not in step["run"]
-    assert set(ACTION["inputs"]) == {"files", "recursive", "fail-on", "format", "sarif", "working-directory"}
+    inputs = {"files", "recursive", "fail-on", "min-windows", "format", "sarif", "working-directory"}
+    assert set(ACTION["inputs"]) == inputs
     used = "".join(ACTION["runs"]["steps"][0]["env"].values())
     assert all(f"inputs.{name} " in used for name in ACTION["inputs"])
 
@@ -284,6 +293,7 @@ def test_action(workspace: Path) -> None:
     assert '"ruleId": "HA001"' in (workspace / "result.sarif").read_text()
     assert (workspace.parent / "github-output").read_text() == "status=0\nstatus=1\n"
     assert act(workspace, files="plain", fail_on="never").returncode == 0
+    assert [act(workspace, files="good", min_windows=number).returncode for number in ("2", "3")] == [0, 1]
     assert act(workspace, files="[gp][ol]*", format="text").stdout.count("could not check") == 1
     first, *_, last = act(workspace, files="good", format="json").stdout.splitlines()
     assert re.fullmatch(r"::stop-commands::([0-9a-f-]{36})", first)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import HUGEALIGN, environment, run
+from tests.support import HUGEALIGN, ROOT, environment, run
 
 FIX = re.compile(r"(hugealign fix --in-place .*?) \(0 -> [1-9]\d* windows?\)")
 SOURCE = 'int main(int c, char **v) { (void)v; if (c > 9) __asm__(".rept 3000000\\n nop\\n .endr"); return 0; }'
@@ -109,6 +109,11 @@ def test_what_cannot_be_replaced_is_fixed_into_another_file(tmp_path: Path) -> N
     named = re.search(r"(hugealign fix .*) -o OUT \(0 -> 2 windows\)", text)
     assert named
     run("sh", "-c", f"{named[1]} -o {tmp_path}/fixed", check=True)
+    warmed = run(HUGEALIGN, "warm", place).stdout
+    named = re.search(r"run: (hugealign run --fix --file .*) -- COMMAND \(0 -> 2 windows\)", warmed)
+    assert named  # nothing would use OUT
+    done = run("sh", "-c", f"{named[1]} -v -- {place}", PATH=f"{ROOT}/bin:/usr/bin:/bin")
+    assert f"{place}: 2 of 2 windows huge (stage)" in done.stderr
     assert "fix: hugealign" not in run(HUGEALIGN, "verify", tmp_path / "fixed").stdout
 
 
@@ -154,9 +159,9 @@ def test_a_running_program(finished: Path) -> None:
             time.sleep(0.5)
             text = run(HUGEALIGN, "ps", running.pid).stdout
             assert "besides: libbig.so, 2.9 MiB: no window can be huge: no" in text
-            assert re.search(rf"hugealign fix --in-place \S*{library.name} \(0 -> ", text), text
-            text = run(HUGEALIGN, "ps", "--libs", running.pid).stdout
-            assert re.search(rf"run: hugealign fix --in-place \S*{library.name} \(0 -> ", text), text
+            start = f"start it with: hugealign run --fix --file {library} -- {small} (0 -> "
+            assert start in text, text
+            assert start in run(HUGEALIGN, "ps", "--libs", running.pid).stdout
         finally:
             running.kill()
 

@@ -162,6 +162,26 @@ def test_baseline(files: dict[str, Path], tmp_path: Path) -> None:
     assert (gone.returncode, gone.stdout) == (2, "")
 
 
+def test_windows_are_a_gate(files: dict[str, Path], tmp_path: Path) -> None:
+    """Code has moved into a library: what is left is small, which is ok unless windows are asked for."""
+    (tmp_path / "work.c").write_text("int work(void) { return 0; }")
+    (tmp_path / "main.c").write_text("int work(void); int main(void) { return work(); }")
+    library, moved = tmp_path / "libwork.so", tmp_path / "server"
+    run("gcc", "-shared", tmp_path / "work.c", "-o", library, check=True)
+    run("gcc", tmp_path / "main.c", library, "-o", moved, check=True)
+    assert run(HUGEALIGN, "verify", "--strict", moved).returncode == 0
+    for words in (["--min-windows", "1"], ["--min-windows=1", "--min-text=1G"]):
+        done = run(HUGEALIGN, "verify", *words, moved)
+        assert done.returncode == 1
+        assert "error[HA030]" in done.stdout
+    for number, status in ((2, 0), (3, 1)):
+        assert run(HUGEALIGN, "verify", f"--min-windows={number}", files["good"]).returncode == status
+    (tmp_path / "hugealign.toml").write_text('[verify]\nmin-windows = "1"\n')
+    assert run(HUGEALIGN, "verify", moved, cwd=tmp_path).returncode == 1
+    for number in ("-1", "x", "", "9" * 40):
+        assert run(HUGEALIGN, "verify", f"--min-windows={number}", moved).returncode == 2
+
+
 def test_configuration(files: dict[str, Path], tmp_path: Path) -> None:
     shutil.copy(files["plain"], tmp_path / "plain")
     config = tmp_path / "hugealign.toml"

@@ -1,4 +1,4 @@
-"""Programs with much code to compile, for HotSpot, PHP and LuaJIT: ``python -m tests.live.jit java|php|lua DIRECTORY``.
+"""Programs with much code to compile, for HotSpot, PHP, LuaJIT and V8: ``python -m tests.live.jit java|php|lua|js DIRECTORY``.
 
 A thousand functions or more that differ, of which each runs; some run more than others.
 """
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 JAVA_CLASSES, JAVA_METHODS = 60, 50
-PHP_FUNCTIONS, LUA_FUNCTIONS = 2000, 6000
+PHP_FUNCTIONS, LUA_FUNCTIONS, JS_FUNCTIONS = 2000, 6000, 6000
 _LINES = 12  # statements in each function
 _PHP_QUERY = """\
 $db = new mysqli('localhost', 'www-data', '', 'site');
@@ -50,6 +50,17 @@ def java(directory: Path, classes: int = JAVA_CLASSES, methods: int = JAVA_METHO
         encoding="ascii",
     )
     subprocess.run(["javac", "-nowarn", "-d", directory, *sorted(directory.glob("*.java"))], check=True)
+
+
+def js(directory: Path, functions: int = JS_FUNCTIONS) -> None:
+    """Write work.js, which runs until it is ended."""
+    each = "".join(
+        f"function f{n}(x) {{ let s = 0; for (let k = 0; k < 3; k++) s += x * {n} + k; return s & 255; }}\n"
+        for n in range(functions)
+    )
+    table = ",".join(f"f{n}" for n in range(functions))
+    loop = f"let s = 0; for (;;) for (let i = 0; i < {functions}; i++) s += table[i](s & 15);\n"
+    (directory / "work.js").write_text(f"{each}const table = [{table}];\n{loop}", encoding="ascii")
 
 
 def php(directory: Path, functions: int = PHP_FUNCTIONS) -> None:
@@ -100,5 +111,5 @@ def lua(directory: Path, functions: int = LUA_FUNCTIONS) -> None:
 
 
 if __name__ == "__main__":
-    writers: dict[str, Callable[[Path], None]] = {"java": java, "php": php, "lua": lua}
+    writers: dict[str, Callable[[Path], None]] = {"java": java, "php": php, "lua": lua, "js": js}
     writers[sys.argv[1]](Path(sys.argv[2]))

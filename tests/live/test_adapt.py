@@ -424,9 +424,36 @@ def test_luajit(tmp_path: Path) -> None:
         assert adapt_soon(pid)["share_after"] > 0
 
 
+def row_of_code(pid: int) -> dict[str, Any]:
+    found = json.loads(hugealign("top", "--once", "--json").stdout)["rows"]
+    (row,) = (row for row in found if pid in row["pids"] and row["kind"] == "code")
+    return dict(row)
+
+
 @pytest.mark.matrix
-def test_v8_is_refused_by_name_and_reason() -> None:
-    with runtime("node", "-e", "for (let s = 0; ;) s = (s * 31 + 7) % 1000003", ready=2) as pid:
+def test_v8_keeps_code_in_pieces_and_nothing_is_named(tmp_path: Path) -> None:
+    need("node")
+    if not subprocess.run(["node", "--version"], capture_output=True, check=True).stdout.startswith(b"v20."):
+        pytest.skip("another node than 20: see the next test")
+    subprocess.run([sys.executable, "-m", "tests.live.jit", "js", tmp_path], check=True, cwd=ROOT)
+    with runtime("node", str(tmp_path / "work.js"), ready=8) as pid:
+        row = row_of_code(pid)
         done = hugealign("adapt", "--seconds", "1", str(pid))
+    assert (row["windows_possible"], row["windows_reachable"], row["action"]) == (0, 0, None)
     assert done.returncode == 1
-    assert "V8 code: V8 keeps it in pieces of 240 KiB with guards between" in done.stdout
+    assert "  V8 code lies in no whole window\n" in done.stdout
+
+
+@pytest.mark.matrix
+def test_v8_keeps_code_in_one_mapping_and_the_command_that_is_named_makes_it_huge(tmp_path: Path) -> None:
+    need("npm")
+    words = ["npm", "install", "--no-audit", "--no-fund", "--prefix", tmp_path, "node@24"]
+    if subprocess.run(words, check=False, capture_output=True, timeout=200).returncode:
+        pytest.skip("npm cannot download node@24")
+    subprocess.run([sys.executable, "-m", "tests.live.jit", "js", tmp_path], check=True, cwd=ROOT)
+    node = next(path for path in tmp_path.rglob("bin/node") if path.stat().st_size > 20 << 20)
+    with runtime(str(node), str(tmp_path / "work.js"), ready=8) as pid:
+        row = row_of_code(pid)
+        assert row["action"] == f"run: hugealign adapt {pid}"
+        hugealign("adapt", "--seconds", "3", str(pid))
+        assert 0 < row_of_code(pid)["windows_huge"] <= row["windows_reachable"] + 1  # it compiles on

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -99,6 +100,24 @@ def test_adopt_restart_upgrade_undo(demo: System, built: Programs) -> None:
     assert names == ["demo.service"]
     demo.run("systemctl", "restart", "demo")
     assert (version(demo), "0 of 3 windows are huge" in windows(demo)) == ("VERSION2", True)
+
+
+def test_service_that_only_groups_others_names_them(demo: System) -> None:
+    """As postgresql.service does, which runs /bin/true; the servers are postgresql@15-main and the like."""
+    demo.write_unit("demos.service", "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true\n")
+    demo.write_unit("demo@.service", UNIT.replace("[Service]", "PartOf=demos.service\n[Service]"))
+    assert demo.run("systemctl", "restart", "demos", "demo@one").returncode == 0
+    try:
+        refused = demo.hugealign("adopt", "--dry-run", "--fix", "demos")
+        assert refused.returncode == 3
+        named = shlex.split(refused.stderr.rpartition(": hugealign ")[2])
+        assert named == ["adopt", "--fix", "demo@one.service"]
+        assert demo.hugealign(*named).returncode == 0
+        demo.run("systemctl", "restart", "demo@one")
+        assert "all 3 windows are huge" in demo.hugealign("ps", demo.pid("demo@one")).stdout
+    finally:
+        demo.hugealign("adopt", "--undo", "demo@one")
+        demo.run("systemctl", "stop", "demos", "demo@one")
 
 
 @pytest.mark.matrix

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 
 import hugealign as api
 from hugealign.process.followed import follow
-from tests.live.programs import NOBODY, ROOT, hugealign
+from tests.live.programs import NOBODY, ROOT, chill, hugealign
 
 SCHEMA = json.loads((ROOT / "hugealign" / "live" / "advise-1.schema.json").read_text(encoding="utf-8"))
 # argv[1] functions, each on a page of its own, are called in turn for argv[2] milliseconds.
@@ -70,6 +71,69 @@ def test_program_whose_text_is_spread_and_one_whose_is_not(spread: Path) -> None
     no = advise("--cpu", "skylake", "--frequency", "2000", "--", str(spread), "10", "800", status=1)
     assert (no["answer"], no["command"]) == ("no", None)
     assert 5 <= no["pages"]["0.9"] <= 20
+
+
+@pytest.fixture(scope="module")
+def opened(spread: Path) -> Path:
+    """A program that opens a library with the same text later; the library has a name of its own in a cache, too."""
+    directory = spread.parent
+    source = _SPREAD.replace("int main(", "int work(")
+    library = directory / "libspread.so"
+    subprocess.run(["gcc", "-O1", "-fPIC", "-shared", "-xc", "-", "-o", library], input=source, text=True, check=True)
+    chill(library)
+    os.link(library, directory / "cached")
+    source = (
+        "#include <dlfcn.h>\n"
+        'int main(int c, char **v) { return ((int (*)(int, char **))dlsym(dlopen(v[1], 2), "work"))(c - 1, v + 1); }'
+    )
+    subprocess.run(["gcc", "-xc", "-", "-o", directory / "opens"], input=source, text=True, check=True)
+    return library
+
+
+@pytest.mark.parametrize("how", ["itself", "sh", "timeout", "env", "make", "opened"])
+def test_command_that_is_named_helps_when_typed(spread: Path, opened: Path, tmp_path: Path, how: str) -> None:
+    """Wherever the time is: in the program, in a child of it, in a library that it opens later."""
+    work = [str(spread), "1000", "900"]
+    (tmp_path / "makefile").write_text(f"all:\n\t{' '.join(work)}\n")
+    command = {
+        "itself": work,
+        "sh": ["sh", "-c", f"{' '.join(work)}; true"],
+        "timeout": ["timeout", "60", "nice", *work],
+        "env": ["env", "A=1", *work],
+        "make": ["make", "-s", "-f", str(tmp_path / "makefile")],
+        "opened": [str(spread.parent / "opens"), str(opened), "1000", "900"],
+    }[how]
+    hot = opened if how == "opened" else spread
+    options = ("--cpu", "skylake", "--frequency", "1999", "--")
+    before = advise(*options, *command, status=0)
+    assert (before["answer"], before["in_huge"]) == ("yes", 0)
+    file = () if how == "itself" else ("--file", str(hot))
+    typed = shlex.split(before["command"])
+    assert typed == ["hugealign", "run", "--fix", *file, "--", *command]
+    done = hugealign("advise", "--json", *options, *typed)
+    after = json.loads(done.stdout)
+    assert after["in_huge"] > 0.4
+    assert after["beyond_small"]["value"] < before["beyond_small"]["value"] / 2
+    assert (after["what"], after["command"]) == (shlex.join(typed), None)
+
+
+def test_options_of_a_run_are_added_to(spread: Path, opened: Path) -> None:
+    """Nothing is ever named that starts one run by another."""
+    work = f"{spread} 1000 500; {spread.parent / 'opens'} {opened} 1000 500"
+    words = ["hugealign", "run", "--fix", "--how=auto", "--file", str(spread), "--", "sh", "-c", work]
+    found = advise("--cpu", "skylake", "--frequency", "1999", "--", *words, status=0)
+    assert shlex.split(found["command"]) == [*words[:6], "--file", str(opened), *words[6:]]
+
+
+def test_nothing_is_named_where_nothing_helps(spread: Path, tmp_path: Path) -> None:
+    """Text that is spread over windows which no copy can have: it is not 2 MiB long."""
+    small = tmp_path / "small"
+    source = _SPREAD.replace(".rept 1024", ".rept 300")
+    subprocess.run(["gcc", "-O1", "-xc", "-", "-o", small], input=source, text=True, check=True)
+    words = ["advise", "--cpu", "skylake", "--frequency", "1999", "--", small, "290", "900"]
+    done = hugealign(*words)
+    assert "hugealign run" not in done.stdout
+    assert "  nothing is left to do: " in done.stdout
 
 
 def test_output_of_the_command_is_not_in_the_answer(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_not_warmed(warmed: Path) -> None:
         assert done.stdout.splitlines()[-3:] == [
             f"{warmed.name}[{child.pid}]: 0 of 3 windows are huge",
             "  the page cache holds its text in small pages",
-            f"  stop it, then: hugealign warm {warmed}",
+            f"  start it with: hugealign run -- {warmed}",
         ]
 
 
@@ -125,7 +125,7 @@ def test_program_that_is_not_aligned(built: Programs) -> None:
             break
     assert done.returncode == 1
     assert f"plain[{child.pid}]: no window can be huge\n" in done.stdout
-    assert f"  run: hugealign fix --in-place {built.plain} (0 -> " in done.stdout
+    assert f"  start it with: hugealign run --fix -- {built.plain} (0 -> " in done.stdout
     assert row(done.stdout, str(built.plain))[-2].strip() == "--"
 
 

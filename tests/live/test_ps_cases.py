@@ -187,7 +187,7 @@ def test_other_mount_namespace(warmed: Path, tmp_path: Path) -> None:
     assert seen.inner_pids[-1] < seen.pid  # the first processes of a namespace of its own
     assert done.stdout.splitlines()[-2:] == [
         "  the page cache holds its text in small pages",
-        f"  in its container or mount namespace, stop it, then run: hugealign warm {inside}/{warmed.name}",
+        f"  in its container, start it with: hugealign run -- {warmed.name}",
     ]
     assert f"{warmed.name}[{pid}]: " in done.stdout
 

@@ -74,8 +74,9 @@ def test_strip_and_list(cold: Path) -> None:
         "    #.-",
         *(f"    {place}  1 window    {reason}" for place, reason in zip(places, reasons, strict=True)),
     ]
-    assert f"  1 window: {small}\n  stop it, then: hugealign warm {cold}\n" in done.stdout
-    assert f"  1 window: {untouched}\n  run: hugealign warm {cold}\n" in done.stdout
+    start = f"start it with: hugealign run -- {cold}"
+    assert f"  1 window: {small}\n  {start}\n" in done.stdout
+    assert f"  1 window: {untouched}\n  {start}\n" in done.stdout
 
 
 def test_windows_that_are_not_warmed_can_be_while_it_runs(cold: Path) -> None:

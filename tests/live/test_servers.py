@@ -1,13 +1,16 @@
 """The whole of it, as a new user would: one screen shows what runs from small pages, and its commands mend each row."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.live import servers
+from tests.live import filesystems, servers
+from tests.live.booted import booted
 from tests.live.filesystems import MissingError
 from tests.live.servers import Screen
+from tests.support import ROOT
 
 pytestmark = [pytest.mark.matrix, pytest.mark.timeout(1800)]
 
@@ -37,3 +40,24 @@ def test_each_row_is_mended_by_the_command_that_it_names(tmp_path_factory: pytes
         assert row["windows_huge"] > 0, row
     for command, said in (step for step in steps if not isinstance(step, Screen)):
         assert "error" not in said, command
+
+
+def test_what_the_readme_types_for_a_finished_binary(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """On a file system without huge pages, as ext4 is on the distributions that it names."""
+    if os.geteuid():
+        pytest.skip("root is needed to boot a system")
+    text = (ROOT / "README.md").read_text(encoding="utf-8").partition("### 2. A finished binary\n")[2]
+    first, *commands = text.partition("```sh\n")[2].partition("```")[0].splitlines()
+    assert first == "apt install mariadb-server"
+    work: Path = tmp_path_factory.mktemp("readme")
+    work.chmod(0o755)
+    try:
+        with filesystems.mounted("btrfs", work, size=3 << 30) as at, booted(at, ("mariadb-server",)) as system:
+            servers.done(system, "systemctl", "restart", "mariadb")
+            script = "\n".join(commands)
+            said = servers.done(system, "sh", "-ec", f"PATH=/opt/hugealign/bin:$PATH; {script}")
+            assert servers.done(system, "mariadb", "-Ne", "select 6 * 7").strip() == "42"
+    except MissingError as error:
+        pytest.skip(str(error))
+    assert "hugealign adopt --fix" in said
+    assert re.search(r"^mariadbd\[\d+\]: all [4-9] windows are huge$", said, re.MULTILINE)

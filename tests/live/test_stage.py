@@ -120,7 +120,8 @@ def test_auto_takes_a_copy_where_the_file_system_has_none(stock: Path, user: boo
         with running(command("run", f"--how={how}", "--", stock / "good", "5", user=user)) as child:
             assert huge_kib(child.pid, stock / "good") == kib
     done = said(command("run", "--how=in-place", "--", stock / "good", user=user))
-    one_line(done, "0 of 3 windows huge: btrfs gives this file no huge folios; run: hugealign run -- COMMAND")
+    run = f"hugealign run --file {stock}/good -- COMMAND"
+    one_line(done, f"0 of 3 windows huge: btrfs gives this file no huge folios; run: {run}")
 
 
 def test_copy_in_memory(stock: Path, user: bool) -> None:

@@ -5,12 +5,13 @@ import json
 import os
 import pty
 import select
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ import pytest
 
 import hugealign as api
 from hugealign.process import pagemap, texts
+from tests.live import filesystems
+from tests.live.filesystems import MissingError
 from tests.live.programs import NO_THP, NOBODY, ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
 from tests.live.test_hung import Hung, hung  # noqa: F401 - a fixture
 
@@ -185,42 +188,126 @@ def test_processes_that_end_meanwhile_do_not_stop_it(program: Path) -> None:
             os.killpg(shell.pid, signal.SIGKILL)
 
 
-@pytest.mark.matrix
-def test_the_command_that_is_named_mends_it(built: Programs, tmp_path: Path) -> None:
-    """As somebody would who reads the screen: a program, and a library that its program loads by itself."""
-    library, loader = tmp_path / "libbig.so", tmp_path / "loader"
+@contextlib.contextmanager
+def started(words: Sequence[str | Path]) -> Iterator[subprocess.Popen[bytes]]:
+    """Start what was named, as somebody would who types it."""
+    with running("env", f"PATH={ROOT / 'bin'}:{os.environ['PATH']}", *words) as child:
+        yield child
+
+
+@pytest.fixture(scope="module")
+def stock(built: Programs) -> Iterator[Path]:
+    """A directory on btrfs, which keeps no huge folios."""
+    work = built.directory / "btrfs"
+    work.mkdir()
+    try:
+        with filesystems.mounted("btrfs", work, 1 << 30) as at:
+            yield at
+    except MissingError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def loader(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program that opens the library of its last argument, beside which nothing else has text."""
+    directory = tmp_path_factory.mktemp("loader")
     source = 'void f(void) { __asm__(".rept 6000000\\n nop\\n .endr"); }'
-    subprocess.run(["gcc", "-shared", "-fPIC", "-xc", "-", "-o", str(library)], input=source, text=True, check=True)
+    command = ["gcc", "-shared", "-fPIC", "-xc", "-", "-o", directory / "libbig.so"]
+    subprocess.run(command, input=source, text=True, check=True)
     source = (
         "#include <dlfcn.h>\n#include <unistd.h>\n"
         'int main(int c, char **v) { volatile char *f = dlsym(dlopen(v[c - 1], 2), "f"); '
         'for (long at = 0; at < 6000000; at += 4096) f[at]; if (write(1, "ready\\n", 6) == 6) pause(); }'
     )
-    subprocess.run(["gcc", "-xc", "-", "-o", str(loader)], input=source, text=True, check=True)
-    chill(library)
-    environment = {**os.environ, "PATH": f"{ROOT / 'bin'}:{built.directory}:{os.environ['PATH']}"}
-    program = built.directory / "mended"
-    shutil.copy(built.plain, program)
+    subprocess.run(["gcc", "-xc", "-", "-o", directory / "loader"], input=source, text=True, check=True)
+    return directory / "loader"
+
+
+def typed(row: dict[str, Any]) -> list[str]:
+    """Return the words of the command that the row names."""
+    front, _, command = row["action"].partition("start it with: ")
+    assert (front, command[:14]) == ("", "hugealign run ")
+    return shlex.split(command)
+
+
+@pytest.mark.parametrize("name", ["plain", "fixed", "good"])
+def test_the_command_that_is_named_mends_a_program(built: Programs, name: str) -> None:
+    """Whether it has no window, or some and a fix gives it more, or all."""
+    program = built.directory / f"mended-{name}"
+    shutil.copy(built.directory / name, program)
+    chill(program)
     try:
         with running(program, "5") as child:
             (row,) = rows(top(), child.pid)
-        words = row["action"].removeprefix("start it with: ").split()
-        with subprocess.Popen([*words, "5"], stdout=subprocess.PIPE, env=environment) as child:
-            assert child.stdout
-            assert child.stdout.readline() == b"ready\n"
-            (after,) = rows(top(), child.pid)
-            child.kill()
-        assert (after["windows_huge"], after["action"]) == (row["windows_reachable"], None)
-        with running(loader, library) as child:
-            (row,) = rows(top(), child.pid)
-        command, _, rest = row["action"].partition(", then ")
-        assert rest == "start it again"
-        subprocess.run(["sh", "-ec", command], check=True, env=environment, stdout=subprocess.DEVNULL)
-        with running(loader, library) as child:
+        assert row["windows_reachable"] > (0 if name == "good" else row["windows_possible"])
+        with started([*typed(row), "5"]) as child:
             (after,) = rows(top(), child.pid)
         assert (after["windows_huge"], after["action"]) == (row["windows_reachable"], None)
     finally:
         program.unlink()
+
+
+@pytest.mark.parametrize("place", ["one name", "hard links", "btrfs"])
+def test_the_command_that_is_named_mends_a_library_that_is_opened_later(
+    loader: Path, tmp_path: Path, place: str, request: pytest.FixtureRequest
+) -> None:
+    """Installers link one file into many environments; some file systems keep no huge pages.  The file stays."""
+    directory = request.getfixturevalue("stock") if place == "btrfs" else tmp_path
+    library = directory / "lib big.so"
+    shutil.copy(loader.with_name("libbig.so"), library)
+    chill(library)
+    if place == "hard links":
+        (tmp_path / "cached").hardlink_to(library)
+    before = library.read_bytes()
+    with running(loader, library) as child:
+        (row,) = rows(top(), child.pid)
+        said = hugealign("ps", str(child.pid)).stdout
+    words = typed(row)
+    assert words == ["hugealign", "run", "--fix", "--file", str(library), "--", str(loader)]
+    assert f"start it with: {shlex.join(words)} (" in said
+    with started([*words, library]) as child:
+        (after,) = rows(top(), child.pid)
+        assert "windows are huge" in hugealign("ps", "--libs", str(child.pid)).stdout
+    assert (after["windows_huge"], after["action"]) == (row["windows_reachable"], None)
+    assert library.read_bytes() == before
+
+
+def test_windows_that_the_cache_has_small_are_mended_on_a_file_system_without_huge_pages(
+    built: Programs, stock: Path
+) -> None:
+    program = stock / "good"
+    shutil.copy(built.good, program)
+    with running(program, "5") as child:
+        (row,) = rows(top(), child.pid)
+        assert f"start it with: {shlex.join(typed(row))}\n" in hugealign("ps", str(child.pid)).stdout
+    with started([*typed(row), "5"]) as child:
+        done = hugealign("ps", str(child.pid))
+    assert (done.returncode, "all 3 windows are huge" in done.stdout) == (0, True)
+
+
+@pytest.mark.parametrize("how", ["path", "relative", "search", "script", "another name", "link replaced"])
+def test_program_is_named_as_it_was_started(program: Path, tmp_path: Path, how: str) -> None:
+    """The python of a virtual environment is a link, and finds its packages by that name."""
+    link = tmp_path / "v" / "bin" / "python"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(program)
+    script = tmp_path / "script"
+    script.write_text(f"#!{link} 5\n")
+    script.chmod(0o755)
+    words: list[str | Path] = {
+        "relative": ["env", "-C", tmp_path, "v/bin/python", "5"],
+        "search": ["env", f"PATH={link.parent}:/usr/bin", "python", "5"],
+        "script": [script],
+        "another name": ["bash", "-c", f"exec -a /usr/bin/python3 {link} 5"],
+    }.get(how, [link, "5"])
+    chill(program)
+    with running(*words) as child:
+        if how == "link replaced":
+            link.unlink()
+            link.symlink_to("/bin/true")
+        (row,) = rows(top(), child.pid)
+    assert row["program"] == str(program)
+    assert typed(row)[-1] == str(program if how == "link replaced" else link)
 
 
 @contextlib.contextmanager

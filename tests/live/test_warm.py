@@ -264,7 +264,7 @@ def mounted(cold: Path, tmp_path: Path) -> Callable[[str], tuple[str, ...]]:
 def test_file_system_without_huge_folios(mounted: Callable[[str], tuple[str, ...]]) -> None:
     # Files whose data are journalled have none (ext4_should_enable_large_folio in fs/ext4/inode.c).
     done = hugealign("warm", "/mnt/good", prefix=mounted("data=journal"))
-    mend = "run: hugealign run -- COMMAND, or hugealign stage /mnt/good"
+    mend = "run: hugealign run --file /mnt/good -- COMMAND"
     assert done.stdout == f"/mnt/good: {NONE}\n  ext4 gives this file no huge folios; {mend}\n"
     assert done.returncode == 1
 

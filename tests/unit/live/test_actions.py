@@ -14,7 +14,7 @@ from hugealign.ps.parts import CodeKind
 from hugealign.ps.verdict import DELETED
 
 W = 2 << 20
-SERVICE = Start("/usr/sbin/mariadbd", "mariadb.service", inside=False, fix=True, libs=False)
+SERVICE = Start("/usr/sbin/mariadbd", "mariadb.service", inside=False, fix=True)
 
 
 def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,28 +22,39 @@ def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert SERVICE.command == "hugealign adopt --fix mariadb.service && systemctl restart mariadb.service"
     escaped = replace(SERVICE, service=r"a\x2db.service", fix=False)  # a-b, as systemd-escape(1) writes it
     assert escaped.command == r"hugealign adopt 'a\x2db.service' && systemctl restart 'a\x2db.service'"
-    start = replace(SERVICE, service="", fix=False, libs=True)
-    assert start.command == "start it with: hugealign run --libs -- /usr/sbin/mariadbd"
+    start = replace(SERVICE, service="", fix=False, files=("/lib/a b.so",))
+    assert start.command == "start it with: hugealign run --file '/lib/a b.so' -- /usr/sbin/mariadbd"
     for place in ("elsewhere", "sbin"):
         (tmp_path / place).mkdir()
         (tmp_path / place / "mariadbd").write_text("")
         (tmp_path / place / "mariadbd").chmod(0o755)
     here = replace(start, program=str(tmp_path / "sbin/mariadbd"))
     monkeypatch.setenv("PATH", f"{tmp_path}/sbin")
-    assert here.command == "start it with: hugealign run --libs -- mariadbd"
+    assert here.command == "start it with: hugealign run --file '/lib/a b.so' -- mariadbd"
     monkeypatch.setenv("PATH", f"{tmp_path}/elsewhere:{tmp_path}/sbin")
-    assert here.command == f"start it with: hugealign run --libs -- {tmp_path}/sbin/mariadbd"
+    assert here.command == f"start it with: hugealign run --file '/lib/a b.so' -- {tmp_path}/sbin/mariadbd"
     inside = replace(SERVICE, inside=True)
     assert inside.command == "in its container, start it with: hugealign run --fix -- mariadbd"
 
 
 def test_parts_of_a_service_have_one_command_in_whatever_order_they_are_mended() -> None:
-    text, libs = SERVICE, replace(SERVICE, fix=False, libs=True)
+    text, libs = SERVICE, replace(SERVICE, fix=False, files=("/lib/a.so",))
     other, inside = replace(SERVICE, service="nginx.service"), replace(libs, inside=True)
-    starts = [Action(start=start) for start in (text, libs, other, inside)]
+    starts = [Action(command=start.command, start=start) for start in (text, libs, other, inside)]
     found = together([starts[0], Action("why", "as it is", 3), *starts[1:]])
     both = "hugealign adopt --fix --libs mariadb.service && systemctl restart mariadb.service"
     assert [action.command for action in found] == [both, "as it is", both, other.command, inside.command]
+
+
+def test_what_an_earlier_start_made_huge_is_in_the_next_command() -> None:
+    """A library is huge by `run --file`; the command for another one names it too, or it would be small again."""
+    program = replace(SERVICE, service="", fix=False)
+    done, lacking = replace(program, fix=True, files=("/lib/a.so",)), replace(program, files=("/lib/b.so",))
+    found = together([Action(reachable=2, start=done), Action("why", lacking.command, 3, lacking)])
+    assert [action.command for action in found] == [
+        "",
+        "start it with: hugealign run --fix --file /lib/a.so --file /lib/b.so -- /usr/sbin/mariadbd",
+    ]
 
 
 def code(*pids: int, huge: int, small: int, files: int = 0) -> Group:

@@ -113,6 +113,6 @@ def test_command_is_counted_from_its_first_instruction_on(monkeypatch: pytest.Mo
     assert found.judged.answer == Answer.YES
     assert found.judged.share == pytest.approx(0.04)
     assert found.counted
-    assert found.command == "hugealign run --fix -- app"
+    assert found.command == ""  # there is no such file that a copy could give windows
     # For another processor its own counters say nothing.
     assert advise.advise(["app"], advise.AdviseOptions(cpu="skylake")).counted is None

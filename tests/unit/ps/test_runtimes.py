@@ -2,7 +2,7 @@
 
 import pytest
 
-from hugealign.ps.runtimes import code_name, mend, runtime, why_none
+from hugealign.ps.runtimes import code_name, mend, runtime
 
 
 @pytest.mark.parametrize(
@@ -39,14 +39,11 @@ def test_runtimes_are_known_by_whole_names(exe: str, files: tuple[str, ...], nam
         ("/x/php8.2", (), False, ""),
         ("/x/luajit", (), True, "run: hugealign adapt 7"),
         ("/x/luajit", (), False, "start it with -Osizemcode=4096 -Omaxmcode=16384 (jit.opt.start in a program)"),
-        ("/x/node", (), True, ""),
+        ("/x/node", (), True, "run: hugealign adapt 7"),
+        ("/x/node", (), False, ""),
         ("/x/other", (), True, "run: hugealign adapt 7"),
         ("/x/other", (), False, ""),
     ],
 )
 def test_what_is_done_depends_on_the_runtime(exe: str, files: tuple[str, ...], windows: bool, words: str) -> None:
     assert mend(runtime(exe, files), "7", windows=windows) == words
-
-
-def test_v8_is_refused_by_name_and_reason() -> None:
-    assert why_none(runtime("/usr/bin/node", ())).startswith("V8 keeps it in pieces of 240 KiB")

@@ -22,14 +22,21 @@ def test_one_line_for_what_is_not_huge(texts: tuple[TextResult, ...], line: str)
     assert worth_saying(Launch(texts)) == line
 
 
-def test_small_text_is_not_worth_a_line(tmp_path: Path) -> None:
-    """Nobody misses huge pages in 200 KiB of text; in 300 KiB it is said."""
-    for size, words in ((200 << 10, ""), (300 << 10, "none of 300.0 KiB of text huge: no whole window")):
-        path = tmp_path / "program"
-        path.write_bytes(_program(size))
-        said = worth_saying(Launch([TextResult(str(path), IN_PLACE)]))
-        assert words in said
-        assert bool(said) == bool(words)
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        (200 << 10, "has too little text for huge pages (200.0 KiB); what it starts or loads was not examined"),
+        (300 << 10, "none of 300.0 KiB of text huge: no whole window"),
+    ],
+)
+def test_of_little_text_the_line_says_what_was_not_examined(tmp_path: Path, size: int, words: str) -> None:
+    path = str(tmp_path / "program")
+    Path(path).write_bytes(_program(size))
+    program = TextResult(path, IN_PLACE)
+    assert words in worth_saying(Launch([program]))
+    huge, small = TextResult("/a", STAGE, 3, 3), TextResult("/b", IN_PLACE, problem="no window can be made of it")
+    assert (worth_saying(Launch([program, huge], named=["/a"])) == "") == (size < 256 << 10)
+    assert worth_saying(Launch([program, huge, small], named=["/a", "/b"])) == "/b: no window can be made of it"
 
 
 def _program(size: int) -> bytes:

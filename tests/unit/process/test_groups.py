@@ -2,7 +2,7 @@
 
 import pytest
 
-from hugealign.live.groups import container, path, service
+from hugealign.process.groups import container, path, service
 
 ID = "0123456789abcdef" * 4
 POD = "1b4e28ba-2fa1-11d2-883f-0016d3cca427"
