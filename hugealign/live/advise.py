@@ -79,9 +79,7 @@ class Advice:
     lost: int = 0
 
 
-def advise(
-    command: Sequence[str], options: AdviseOptions | None = None, launched: Launched | None = None
-) -> Advice:
+def advise(command: Sequence[str], options: AdviseOptions | None = None, launched: Launched | None = None) -> Advice:
     """Run *command*, and return whether it would gain from huge text, or more of it than *launched* gives it.
 
     Raises HugealignError.

@@ -51,7 +51,7 @@ function _shtab_hugealign_using
 end
 
 set -g _shtab_hugealign_commands verify diff ps top advise adapt warm run stage oci-hook adopt order profile 'profile reduce' 'profile merge' 'profile drift' map fix build plugin 'plugin build' 'plugin path' 'plugin list' path doctor explain help
-set -g _shtab_hugealign_opts_with_value --after --baseline --binary --cap --cc --color --config --cpu --debuginfo --emit --fail-on --file --format --frequency --how --ignore --interval --itlb-2m --jobs --level --max --max-unpacked --median --min-coverage --min-text --old-binary --order --output --owner --pad-threshold --page-size --page-size= --pid --png --profile --profile= --rate --reserve --seconds --segments --select --store --svg --threshold --type --wait --watch --weight --windows -b -j -o -p
+set -g _shtab_hugealign_opts_with_value --after --baseline --binary --cap --cc --color --config --cpu --debuginfo --emit --fail-on --file --format --frequency --how --ignore --interval --itlb-2m --jobs --level --max --max-unpacked --median --min-coverage --min-text --min-windows --old-binary --order --output --owner --pad-threshold --page-size --page-size= --pid --png --profile --profile= --rate --reserve --seconds --segments --select --store --svg --threshold --type --wait --watch --weight --windows -b -j -o -p
 
 complete -c hugealign -e
 complete -c hugealign -f
@@ -69,10 +69,11 @@ complete -c hugealign -n '_shtab_hugealign_using verify' -l max-unpacked -x -d '
 complete -c hugealign -n '_shtab_hugealign_using verify' -l allow-empty -d 'accept archives and directories without a program'
 complete -c hugealign -n '_shtab_hugealign_using verify' -l page-size -x -d 'the huge page size (default: 2M)'
 complete -c hugealign -n '_shtab_hugealign_using verify' -l min-text -x -d 'files with less text are ok wherever it lies (default: 256K, which a 64-entry 4 KiB iTLB covers)'
+complete -c hugealign -n '_shtab_hugealign_using verify' -l min-windows -x -d 'fail files with fewer whole windows of text (HA030; default: 0)'
 complete -c hugealign -n '_shtab_hugealign_using verify' -l pad-threshold -x -d 'a tail up to this is ok (default: 4K)'
 complete -c hugealign -n '_shtab_hugealign_using verify' -l cpu -xka "ivybridge ivb sandybridge snb haswell hsw broadwell bdw skylake skl skx cascadelake clx cooperlake kabylake coffeelake cometlake icelake icl icx rocketlake tigerlake tgl sapphirerapids spr goldencove alderlake-p alderlake adl raptorlake-p raptorlake rpl emeraldrapids emr graniterapids gnr redwoodcove meteorlake mtl arrowlake-u lioncove lunarlake lnl arrowlake arl cougarcove pantherlake ptl sierraforest srf crestmont zen1 zen zen+ znver1 naples zen2 znver2 rome zen3 znver3 milan zen4 znver4 genoa bergamo zen5 znver5 turin neoverse-n1 graviton2 altra neoverse-v1 graviton3 neoverse-n2 cobalt100 yitian710 neoverse-v2 graviton4 grace neoverse-v3 kunpeng920 taishan-v110 tsv110" -d 'report text with more windows than this processor has 2 MiB instruction TLB entries (HA016)'
-complete -c hugealign -n '_shtab_hugealign_using verify' -l select -xka "HA001 HA002 HA003 HA004 HA005 HA006 HA007 HA008 HA009 HA010 HA011 HA012 HA013 HA014 HA015 HA016 HA017 HA018 HA019 HA020 HA021 HA022 HA023 HA024 HA025 HA026 HA029" -d 'only these rules, as HA001,HA004 (default: all)'
-complete -c hugealign -n '_shtab_hugealign_using verify' -l ignore -xka "HA001 HA002 HA003 HA004 HA005 HA006 HA007 HA008 HA009 HA010 HA011 HA012 HA013 HA014 HA015 HA016 HA017 HA018 HA019 HA020 HA021 HA022 HA023 HA024 HA025 HA026 HA029" -d 'not these rules'
+complete -c hugealign -n '_shtab_hugealign_using verify' -l select -xka "HA001 HA002 HA003 HA004 HA005 HA006 HA007 HA008 HA009 HA010 HA011 HA012 HA013 HA014 HA015 HA016 HA017 HA018 HA019 HA020 HA021 HA022 HA023 HA024 HA025 HA026 HA029 HA030" -d 'only these rules, as HA001,HA004 (default: all)'
+complete -c hugealign -n '_shtab_hugealign_using verify' -l ignore -xka "HA001 HA002 HA003 HA004 HA005 HA006 HA007 HA008 HA009 HA010 HA011 HA012 HA013 HA014 HA015 HA016 HA017 HA018 HA019 HA020 HA021 HA022 HA023 HA024 HA025 HA026 HA029 HA030" -d 'not these rules'
 complete -c hugealign -n '_shtab_hugealign_using verify' -l fail-on -xka "error warning note never" -d 'the mildest finding that fails a file (default: error)'
 complete -c hugealign -n '_shtab_hugealign_using verify' -l strict -d 'the same as --fail-on warning'
 complete -c hugealign -n '_shtab_hugealign_using verify' -l baseline -xka "(__fish_complete_path (commandline -ct))" -d 'accept the findings in FILE, an earlier run'"'"'s --format json'
@@ -159,8 +160,9 @@ complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npo
 complete -c hugealign -n '_shtab_hugealign_using run' -s h -l help -d 'show this help message and exit'
 complete -c hugealign -n '_shtab_hugealign_using run' -s v -l verbose -d 'say on stderr how much of each file is huge'
 complete -c hugealign -n '_shtab_hugealign_using run' -l how -xka "auto in-place stage copy" -d 'how to make it huge (default: auto)'
-complete -c hugealign -n '_shtab_hugealign_using run' -l libs -d 'also the shared libraries'
-complete -c hugealign -n '_shtab_hugealign_using run' -l fix -d 'stage a fixed copy of a file without a whole window; the file stays as it is'
+complete -c hugealign -n '_shtab_hugealign_using run' -l libs -d 'also the shared libraries that it is linked with'
+complete -c hugealign -n '_shtab_hugealign_using run' -l file -xka "(__fish_complete_directories)" -d 'also this program or library, which COMMAND starts or opens later; may be repeated'
+complete -c hugealign -n '_shtab_hugealign_using run' -l fix -d 'stage a fixed copy of a file that a fix gives more windows; the file stays as it is'
 complete -c hugealign -n '_shtab_hugealign_using run' -l rodata -d 'also whole windows of read-only data'
 complete -c hugealign -n '_shtab_hugealign_using run' -l store -xka "(__fish_complete_directories)" -d 'look for copies here (default: /run/hugealign)'
 complete -c hugealign -n '_shtab_hugealign_using run' -l wait -x -d 'wait up to SECONDS for khugepaged to make it huge in place'
@@ -300,7 +302,7 @@ complete -c hugealign -n '_shtab_hugealign_using doctor' -l json -d 'the same as
 complete -c hugealign -n '_shtab_hugealign_using doctor; and test $_shtab_hugealign_npos -ge 0' -ka "(__fish_complete_directories)" -d 'where programs will run from (default: the current directory)'
 complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a explain -d 'print what a rule of `verify` means and how to fix what it finds'
 complete -c hugealign -n '_shtab_hugealign_using explain' -s h -l help -d 'show this help message and exit'
-complete -c hugealign -n '_shtab_hugealign_using explain; and test $_shtab_hugealign_npos -ge 0' -ka "HA001 HA002 HA003 HA004 HA005 HA006 HA007 HA008 HA009 HA010 HA011 HA012 HA013 HA014 HA015 HA016 HA017 HA018 HA019 HA020 HA021 HA022 HA023 HA024 HA025 HA026 HA029" -d 'the rule'"'"'s id; without one, all are listed'
+complete -c hugealign -n '_shtab_hugealign_using explain; and test $_shtab_hugealign_npos -ge 0' -ka "HA001 HA002 HA003 HA004 HA005 HA006 HA007 HA008 HA009 HA010 HA011 HA012 HA013 HA014 HA015 HA016 HA017 HA018 HA019 HA020 HA021 HA022 HA023 HA024 HA025 HA026 HA029 HA030" -d 'the rule'"'"'s id; without one, all are listed'
 complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a help -d 'print the options of a command'
 complete -c hugealign -n '_shtab_hugealign_using help' -s h -l help -d 'show this help message and exit'
 complete -c hugealign -n '_shtab_hugealign_using help; and test $_shtab_hugealign_npos -eq 0' -ka "verify diff ps top advise adapt warm run stage oci-hook adopt order profile map fix build plugin path doctor explain help" -d 'without one, all commands are listed'
