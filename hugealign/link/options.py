@@ -27,46 +27,47 @@ _HARMLESS = """
     disable-multiple-abs-defs disable-new-dtags discard-all discard-locals discard-none discard-sframe dynamic-linker=
     dynamic-list= dynamic-list-cpp-new dynamic-list-cpp-typeinfo dynamic-list-data E EL e= eh-frame-hdr emit-relocs
     emit-stub-syms enable-linker-version enable-new-dtags end-group end-lib entry= error-execstack
-    error-handling-script=
-    error-limit= error-rwx-segments error-unresolved-symbols exclude-libs= execute-only export-dynamic
-    export-dynamic-symbol= export-dynamic-symbol-list= F= f= fat-lto-objects fatal-warnings filter= fini= fix-arm1176
-    fix-cortex-a53-835769 fix-cortex-a53-843419 fix-cortex-a8 fix-v4bx fix-v4bx-interworking flto flto-partition
-    force-group-allocation fork fortran-common fuse-ld= g gc-keep-exported gc-sections gdb-index gnu-tls-tag
-    gnu2-tls-tag gnu-unique h= hash-bucket-empty-fraction= hash-size= hash-style= I= icf icf-iterations=
+    error-handling-script= error-limit= error-rwx-segments error-unresolved-symbols exclude-libs= execute-only
+    export-dynamic export-dynamic-symbol= export-dynamic-symbol-list= F= f= fat-lto-objects fatal-warnings filter=
+    fini= fix-arm1176 fix-cortex-a53-835769 fix-cortex-a53-843419 fix-cortex-a8 fix-v4bx fix-v4bx-interworking flto
+    flto-partition force-group-allocation fork fortran-common fuse-ld= g gc-keep-exported gc-sections gdb-index
+    gnu-tls-tag gnu2-tls-tag gnu-unique h= hash-bucket-empty-fraction= hash-size= hash-style= I= icf icf-iterations=
     ignore-data-address-equality ignore-function-address-equality ignore-unresolved-symbol= init= just-symbols=
-    keep-files-mapped keep-unique= ld-generated-unwind-info link-mapless load-pass-plugin= long-plt lto lto-aa-pipeline lto-basic-block-address-map lto-basic-block-sections lto-cs-profile-file
-    lto-cs-profile-generate lto-debug-pass-manager lto-known-safe-vtables lto-legacy-pass-manager lto-newpm-passes
-    lto-obj-path lto-partitions lto-pgo-warn-mismatch lto-sample-profile lto-unique-basic-block-section-names
+    keep-files-mapped keep-unique= ld-generated-unwind-info link-mapless load-pass-plugin= long-plt lto lto-aa-pipeline
+    lto-basic-block-address-map lto-basic-block-sections lto-cs-profile-file lto-cs-profile-generate
+    lto-debug-pass-manager lto-known-safe-vtables lto-legacy-pass-manager lto-newpm-passes lto-obj-path lto-partitions
+    lto-pgo-warn-mismatch lto-sample-profile lto-unique-basic-block-section-names
     lto-validate-all-vtables-have-type-infos lto-whole-program-visibility M map-whole-files max-cache-size=
     merge-exidx-entries mllvm= mmap-output-file no-accept-unknown-input-arch no-add-needed no-allow-multiple-definition
     no-allow-shlib-undefined no-apply-dynamic-relocs no-as-needed no-branch-to-branch no-build-id
-    no-call-graph-profile-sort no-check-sections no-color-diagnostics no-copy-dt-needed-entries no-cref no-ctf-variables
-    no-ctors-in-init-array no-debug-names no-define-common no-demangle no-dependent-libraries no-detach
-    no-detect-odr-violations no-dynamic-linker no-eh-frame-hdr no-emit-stub-syms no-enum-size-warning no-error-execstack
-    no-error-rwx-segments no-execute-only no-export-dynamic no-fat-lto-objects no-fatal-warnings no-fix-arm1176
-    no-fix-cortex-a53-835769 no-fix-cortex-a53-843419 no-fix-cortex-a8 no-fork no-fortran-common no-gc-sections
-    no-gdb-index no-gnu-tls-tag no-gnu2-tls-tag no-gnu-unique no-icf no-incremental no-keep-files-mapped no-keep-memory
-    no-ld-generated-unwind-info no-link-mapless no-long-plt no-lto-basic-block-address-map no-lto-legacy-pass-manager
-    no-lto-pgo-warn-mismatch no-lto-unique-basic-block-section-names no-lto-validate-all-vtables-have-type-infos
-    no-lto-whole-program-visibility no-map-whole-files no-merge-exidx-entries no-mmap-output-file no-nmagic no-omagic
-    no-optimize-bb-jumps no-pcrel-optimize no-pipeline-knowledge no-plt-localentry no-plt-static-chain
-    no-plt-thread-safe no-posix-fallocate no-power10-stubs no-print-gc-sections no-print-icf-sections
-    no-print-map-discarded no-print-map-locals no-quick-exit no-relax no-relax-gp no-separate-debug-file no-stats
-    no-strip-discarded no-stub-group-multi no-text-reorder no-threads no-tls-get-addr-optimize no-tls-optimize
-    no-toc-optimize no-toc-sort no-undefined no-undefined-version no-use-android-relr-tags no-warn-backrefs
-    no-warn-common no-warn-constructors no-warn-drop-version no-warn-execstack no-warn-ifunc-textrel no-warn-mismatch
-    no-warn-rwx-segments no-warn-search-mismatch no-warn-shared-textrel no-warn-symbol-ordering no-warnings
-    no-wchar-size-warning no-whole-archive no-xosegment noinhibit-exec nostdlib O= opt-remarks-filename=
-    opt-remarks-format= opt-remarks-hotness-threshold= opt-remarks-passes= opt-remarks-with-hotness optimize=
-    optimize-bb-jumps orphan-handling= P= p pack-dyn-relocs= package-metadata pcrel-optimize perf pic-veneer plt-align
-    plt-localentry plt-static-chain plt-thread-safe plugin= plugin-save-temps pop-state posix-fallocate power10-stubs
-    preread-archive-symbols print-archive-stats print-gc-sections print-icf-sections print-map print-map-discarded
-    print-map-locals print-memory-usage print-symbol-counts= print-symbol-order push-state Qy q qmagic quick-exit R=
-    reduce-memory-overheads relax relax-gp remap-inputs= remap-inputs-file= repro reproduce= require-defined=
-    retain-symbols-file= rpath= rpath-link= rsp-quoting= S s save-temps secure-plt soname= sort-common sort-section=
-    spare-dynamic-tags= split-stack-adjust-size= start-group start-lib stats strip-all strip-debug strip-debug-gdb
-    strip-debug-non-line strip-discarded strip-lto-sections stub-group-multi stub-group-size= sysroot= t target1-abs
-    target1-rel target2= text-reorder thinlto-cache-dir thinlto-cache-policy thinlto-distributor thinlto-distributor-arg
+    no-call-graph-profile-sort no-check-sections no-color-diagnostics no-copy-dt-needed-entries no-cref
+    no-ctf-variables no-ctors-in-init-array no-debug-names no-define-common no-demangle no-dependent-libraries
+    no-detach no-detect-odr-violations no-dynamic-linker no-eh-frame-hdr no-emit-stub-syms no-enum-size-warning
+    no-error-execstack no-error-rwx-segments no-execute-only no-export-dynamic no-fat-lto-objects no-fatal-warnings
+    no-fix-arm1176 no-fix-cortex-a53-835769 no-fix-cortex-a53-843419 no-fix-cortex-a8 no-fork no-fortran-common
+    no-gc-sections no-gdb-index no-gnu-tls-tag no-gnu2-tls-tag no-gnu-unique no-icf no-incremental no-keep-files-mapped
+    no-keep-memory no-ld-generated-unwind-info no-link-mapless no-long-plt no-lto-basic-block-address-map
+    no-lto-legacy-pass-manager no-lto-pgo-warn-mismatch no-lto-unique-basic-block-section-names
+    no-lto-validate-all-vtables-have-type-infos no-lto-whole-program-visibility no-map-whole-files
+    no-merge-exidx-entries no-mmap-output-file no-nmagic no-omagic no-optimize-bb-jumps no-pcrel-optimize
+    no-pipeline-knowledge no-plt-localentry no-plt-static-chain no-plt-thread-safe no-posix-fallocate no-power10-stubs
+    no-print-gc-sections no-print-icf-sections no-print-map-discarded no-print-map-locals no-quick-exit no-relax
+    no-relax-gp no-separate-debug-file no-stats no-strip-discarded no-stub-group-multi no-text-reorder no-threads
+    no-tls-get-addr-optimize no-tls-optimize no-toc-optimize no-toc-sort no-undefined no-undefined-version
+    no-use-android-relr-tags no-warn-backrefs no-warn-common no-warn-constructors no-warn-drop-version
+    no-warn-execstack no-warn-ifunc-textrel no-warn-mismatch no-warn-rwx-segments no-warn-search-mismatch
+    no-warn-shared-textrel no-warn-symbol-ordering no-warnings no-wchar-size-warning no-whole-archive no-xosegment
+    noinhibit-exec nostdlib O= opt-remarks-filename= opt-remarks-format= opt-remarks-hotness-threshold=
+    opt-remarks-passes= opt-remarks-with-hotness optimize= optimize-bb-jumps orphan-handling= P= p pack-dyn-relocs=
+    package-metadata pcrel-optimize perf pic-veneer plt-align plt-localentry plt-static-chain plt-thread-safe plugin=
+    plugin-save-temps pop-state posix-fallocate power10-stubs preread-archive-symbols print-archive-stats
+    print-gc-sections print-icf-sections print-map print-map-discarded print-map-locals print-memory-usage
+    print-symbol-counts= print-symbol-order push-state Qy q qmagic quick-exit R= reduce-memory-overheads relax relax-gp
+    remap-inputs= remap-inputs-file= repro reproduce= require-defined= retain-symbols-file= rpath= rpath-link=
+    rsp-quoting= S s save-temps secure-plt soname= sort-common sort-section= spare-dynamic-tags=
+    split-stack-adjust-size= start-group start-lib stats strip-all strip-debug strip-debug-gdb strip-debug-non-line
+    strip-discarded strip-lto-sections stub-group-multi stub-group-size= sysroot= t target1-abs target1-rel target2=
+    text-reorder thinlto-cache-dir thinlto-cache-policy thinlto-distributor thinlto-distributor-arg
     thinlto-emit-imports-files thinlto-emit-index-files thinlto-jobs thinlto-object-suffix-replace
     thinlto-prefix-replace thinlto-remote-compiler thinlto-remote-compiler-arg thinlto-remote-compiler-prepend-arg
     thread-count= thread-count-final= thread-count-initial= thread-count-middle= threads time-trace time-trace-file
@@ -75,8 +76,8 @@ _HARMLESS = """
     version-script= vs-diagnostics verbose-bp-section-orderer w warn-alternate-em warn-backrefs warn-backrefs-exclude
     warn-common warn-constructors warn-drop-version warn-execstack warn-execstack-objects warn-ifunc-textrel
     warn-multiple-gp warn-once warn-rwx-segments warn-search-mismatch warn-section-align warn-shared-textrel
-    warn-symbol-ordering warn-textrel warn-unresolved-symbols weak-unresolved-symbols whole-archive why-extract why-live
-    wrap= X x Y= y=
+    warn-symbol-ordering warn-textrel warn-unresolved-symbols weak-unresolved-symbols whole-archive why-extract
+    why-live wrap= X x Y= y=
     """
 
 #: Options that give an order of the user's own.

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -322,8 +323,13 @@ def is_laid_out(path: Path) -> bool:
         return False
 
 
-def run(seed: int, count: int, only: int | None = None, jobs: int = 2) -> tuple[list[Line], Counter[str]]:
-    """Judge lines until *count* have been linked, or one; return those that differ, and how many took which way."""
+def run(
+    seed: int, count: int, only: int | None = None, jobs: int = 2, tell: Callable[[Line], object] = str
+) -> tuple[list[Line], Counter[str]]:
+    """Judge lines until *count* have been linked, or one; return those that differ, and how many took which way.
+
+    *tell* is called with each line that differs as soon as that is known.
+    """
     compilers, linkers = available()
     ways: Counter[str] = Counter()
     differing: list[Line] = []
@@ -337,7 +343,9 @@ def run(seed: int, count: int, only: int | None = None, jobs: int = 2) -> tuple[
             for case in pool.map(lambda case: judge(case, made), cases):
                 ways[case.outcome] += 1
                 linked += case.outcome != "not without hugealign either"
-                differing += [case] if case.differences else []
+                if case.differences:
+                    differing.append(case)
+                    tell(case)
             number += len(cases)
             if only is not None:
                 break
@@ -353,11 +361,11 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2, metavar="N")
     asked = parser.parse_args()
     print(f"seed {asked.seed}", flush=True)
-    differing, ways = run(asked.seed, asked.count, asked.only, asked.jobs)
-    for case in differing:
-        print(f"line {case.number}: {case.command()}")
-        for difference in case.differences:
-            print(f"    {difference}")
+
+    def tell(case: Line) -> None:
+        print(f"line {case.number}: {case.command()}", *case.differences, sep="\n    ", flush=True)
+
+    differing, ways = run(asked.seed, asked.count, asked.only, asked.jobs, tell)
     print(", ".join(f"{count} {way}" for way, count in ways.most_common()) + f"; {len(differing)} differences")
     return 1 if differing else 0
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.link.bulk import bulk_object
-from tests.support import ROOT, environment, need, need_compiler, run
+from tests.support import HUGEALIGN, ROOT, environment, need, need_compiler, run
 
 #: The errors that each call can have, by its manual page.
 ERRORS = {
@@ -122,3 +122,49 @@ def test_some_calls_are_refused(way: str, prefix: Path, tmp_path: Path) -> None:
 def test_each_call_is_refused(way: str, prefix: Path, tmp_path: Path) -> None:
     cases = list(refusals(prefix, way, tmp_path / "log"))
     assert [said for case in cases if (said := outcome(prefix, way, tmp_path / "log", *case))] == []
+
+
+#: Runs a command for which each memfd_create fails, as under a seccomp filter of a sandbox.
+FILTER = r"""
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(int count, char **words) {
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_memfd_create, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ERROR),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {4, filter};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) return 98;
+    execvp(words[1], words + 1);
+    return 99 + 0 * count;
+}
+"""
+
+
+@pytest.mark.parametrize("error", ["ENOSYS", "EPERM"])
+def test_no_files_in_memory(error: str, tmp_path: Path) -> None:
+    (tmp_path / "filter.c").write_text(FILTER)
+    (tmp_path / "main.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }\n")
+    run("gcc", f"-DERROR={error}", "filter.c", "-o", "filter", cwd=tmp_path, check=True)
+    for size in (600, 4500):
+        shutil.copy(bulk_object(tmp_path, size), tmp_path / f"{size}.o")
+        for linker in ("bfd", "gold", "mold"):
+            words = (HUGEALIGN, "gcc", f"-fuse-ld={linker}", "main.c", f"{size}.o", "-o", "out")
+            done = run("./filter", *words, cwd=tmp_path, check=True)
+            assert done.stderr.count("\n") <= 1
+            assert "Traceback" not in done.stderr
+            assert run(tmp_path / "out").returncode == 0
+            (tmp_path / "out").unlink()
+    done = run("./filter", HUGEALIGN, "run", "--", "/bin/echo", "ran", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "ran\n")
+    for command in ("verify", "top", "doctor"):
+        done = run("./filter", HUGEALIGN, command, *(["./filter"] if command == "verify" else []), cwd=tmp_path)
+        assert "Traceback" not in done.stderr
+        assert done.returncode in (0, 1)

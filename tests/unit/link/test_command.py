@@ -41,7 +41,7 @@ def test_output(words: str) -> None:
         "-Ttext=0x400000", "-Ttext 0x400000", "--section-start=.text=0", "--section-start .text=0",
         "-section-start=.text=0", "-dT x.ld", "--default-script=x.ld", "-b binary", "-bbinary", "--format=binary",
         "--oformat=binary", "--oformat binary", "-m elf_i386", "-melf_i386", "-m i386pep", "--version", "--help",
-        "-Ttext-segment=nonsense", "--section-ordering-file=x",
+        "-Ttext-segment=nonsense", "--section-ordering-file=x", "-Tdata=0x1000", "-Tbss 0x1000",
     ],
 )  # fmt: skip
 def test_hands_off(words: str) -> None:
@@ -52,7 +52,7 @@ def test_hands_off(words: str) -> None:
     "words",
     [
         "-rpath /x", "-rpath=/x", "--rpath-link /x", "-nostdlib", "-no-pie", "-no-dynamic-linker", "-init=foo",
-        "-z now", "-znow", "-Tdata=0x1000", "-Tbss 0x1000", "-shared", "-Bsymbolic", "-export-dynamic", "-E",
+        "-z now", "-znow", "-shared", "-Bsymbolic", "-export-dynamic", "-E",
         "-b elf64-x86-64", "--format=default", "-soname -r", "-h -r", "--wrap -N", "-u -n", "-e -r",
         "--retain-symbols-file -r",
         "-I /ld.so", "-plugin -r", "-Map -r", "-y -r", "--defsym -r=1",
