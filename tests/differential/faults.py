@@ -97,7 +97,9 @@ ERRORS = {
     "socketpair": ("EMFILE",),
 }
 #: What only the interpreter does with its own files.
-_LOADING = re.compile(r"/lib/python|\.pyc?\b|\.so\b|\.so\.|ld\.so|/usr/lib/locale|pyvenv|" + re.escape(f"{ROOT}/hugealign"))
+_LOADING = re.compile(
+    r"/lib/python|\.pyc?\b|\.so\b|\.so\.|ld\.so|/usr/lib/locale|pyvenv|" + re.escape(f"{ROOT}/hugealign")
+)
 _CALL = re.compile(r"(\d+) +([a-z0-9_]+)\((.*)")
 
 
@@ -209,7 +211,18 @@ def faults(name: str, count: int, seed: int) -> list[str]:
 
 
 def _python(work: Work, command: Command, trace: str, *options: str) -> list[str]:
-    words = ["strace", "-f", "-qq", "-o", trace, *options, "-E", f"PYTHONPATH={ROOT}", "-E", "PYTHONDONTWRITEBYTECODE=1"]
+    words = [
+        "strace",
+        "-f",
+        "-qq",
+        "-o",
+        trace,
+        *options,
+        "-E",
+        f"PYTHONPATH={ROOT}",
+        "-E",
+        "PYTHONDONTWRITEBYTECODE=1",
+    ]
     return [*words, sys.executable, "-m", "hugealign", *work.words(command.words)]
 
 

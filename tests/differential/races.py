@@ -155,10 +155,10 @@ def upgrade(ground: Ground, count: int, generator: random.Random) -> Iterator[st
     if not child:
         with contextlib.suppress(OSError):
             os.close(writing)
-            while number := os.read(reading, 8):
-                fresh.write_bytes(number)
+            while data := os.read(reading, 8):
+                fresh.write_bytes(data)
                 fresh.rename(path)
-                os.write(told, number)
+                os.write(told, data)
         os._exit(0)
     try:
         for number in range(count):
@@ -200,7 +200,7 @@ RACES: dict[str, Callable[[Ground, int, random.Random], Iterator[str]]] = {
 
 def races(names: list[str], count: int, seed: int) -> list[str]:
     """Run the races *names*, *count* tries for each component, and return what happened that must not."""
-    found = []
+    found: list[str] = []
     with tempfile.TemporaryDirectory(prefix="hugealign-races-", dir="/var/tmp") as top:
         for name in names:
             with tempfile.TemporaryDirectory(dir=top) as work:
