@@ -98,7 +98,8 @@ ERRORS = {
 }
 #: What only the interpreter does with its own files.
 _LOADING = re.compile(
-    r"/lib/python|\.pyc?\b|\.so\b|\.so\.|ld\.so|/usr/lib/locale|pyvenv|" + re.escape(f"{ROOT}/hugealign")
+    r"/lib/python|\.pyc?\b|\.so\b|\.so\.|ld\.so|/usr/lib/locale|pyvenv"
+    rf"|\"{re.escape(str(ROOT))}\"|{re.escape(str(ROOT))}/hugealign"
 )
 _CALL = re.compile(r"(\d+) +([a-z0-9_]+)\((.*)")
 
