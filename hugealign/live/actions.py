@@ -166,6 +166,8 @@ class Actions:
             if not path:
                 return Action("its file cannot be looked at", "", possible)
             with opened(path) as fd:
+                if os.fstat(fd).st_ino != largest.inode:  # a link of the process's may have led elsewhere meanwhile
+                    return Action("its file cannot be looked at", "", possible)
                 meant = measure.windows_meant(fd, size)
                 wanted = possible if meant is None else min(meant, possible)
                 if possible and huge >= wanted:
