@@ -131,6 +131,8 @@ class Actions:
             start = Start(process.program, service, inside and not copied, copied, files)
             kept = start if copied else None
             with opened(path) as fd:
+                if os.fstat(fd).st_ino != largest.inode:  # a link of the process's may have led elsewhere meanwhile
+                    return Action("its file cannot be looked at", "", possible)
                 meant = measure.windows_meant(fd, size)
                 wanted = possible if meant is None else min(meant, possible)
                 if possible and huge >= wanted:

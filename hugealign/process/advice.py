@@ -75,7 +75,8 @@ class Adviser:
             self._check_first_thread()
             raise ProcessLookupError(refused, os.strerror(refused))
         if refused == errno.EPERM:
-            raise AdviceError(f"process {self.pid}: advice about it needs CAP_SYS_NICE and CAP_SYS_PTRACE: try as root")
+            mend = "which root lacks here, as in a container" if os.geteuid() == 0 else "try as root"
+            raise AdviceError(f"process {self.pid}: advice about it needs CAP_SYS_NICE and CAP_SYS_PTRACE: {mend}")
         if refused == errno.ENOSYS:
             raise AdviceError("this kernel takes no advice about other processes (Linux 5.10)")
         return refused

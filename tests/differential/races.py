@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import os
 import random
+import select
 import signal
 import subprocess
 import sys
@@ -155,10 +156,10 @@ def upgrade(ground: Ground, count: int, generator: random.Random) -> Iterator[st
     if not child:
         with contextlib.suppress(OSError):
             os.close(writing)
-            while number := os.read(reading, 8):
-                fresh.write_bytes(number)
+            while data := os.read(reading, 8):
+                fresh.write_bytes(data)
                 fresh.rename(path)
-                os.write(told, number)
+                os.write(told, data)
         os._exit(0)
     try:
         for number in range(count):
@@ -177,20 +178,32 @@ def upgrade(ground: Ground, count: int, generator: random.Random) -> Iterator[st
             os.close(fd)
 
 
-def pipe(ground: Ground, count: int, _: random.Random) -> Iterator[str]:
-    """A pipe in the place of the file: nobody opens it for reading."""
-    with ground.exchanging("a/program", "a/pipe"):
-        for _number in range(count):
-            with contextlib.suppress(HugealignError), opened(str(ground.program)):
-                pass
-            for name in ("program", "pipe"):
-                # It can only be opened for writing if somebody has it open for reading.
-                with contextlib.suppress(OSError):
-                    path = ground.user / "a" / name
-                    if path.is_fifo():
-                        os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW))
-                        if path.is_fifo():
-                            yield "the pipe was open for reading"
+def pipe(ground: Ground, count: int, generator: random.Random) -> Iterator[str]:
+    """A pipe in the place of the file: a process that waits for somebody to read from it goes on waiting."""
+    place = os.open(ground.user / "a" / "pipe", os.O_PATH)
+    reading, writing = os.pipe()
+    writer = os.fork()
+    if not writer:
+        os.write(writing, b".")
+        os.open(f"/proc/self/fd/{place}", os.O_WRONLY)
+        os.write(writing, b".")
+        os._exit(0)
+    try:
+        os.read(reading, 1)
+        while Path(f"/proc/{writer}/stat").read_text().split()[2] != "S":
+            time.sleep(0.01)
+        with ground.exchanging("a/program", "a/pipe"):
+            for _number in range(count):
+                time.sleep(generator.uniform(0, 3e-4))  # else all of it is over before the other process has its turn
+                with contextlib.suppress(HugealignError), opened(str(ground.program)):
+                    pass
+        if select.select([reading], [], [], 2)[0]:
+            yield "somebody opened the pipe for reading"
+    finally:
+        os.kill(writer, signal.SIGKILL)
+        os.waitpid(writer, 0)
+        for fd in (place, reading, writing):
+            os.close(fd)
 
 
 RACES: dict[str, Callable[[Ground, int, random.Random], Iterator[str]]] = {
@@ -200,7 +213,7 @@ RACES: dict[str, Callable[[Ground, int, random.Random], Iterator[str]]] = {
 
 def races(names: list[str], count: int, seed: int) -> list[str]:
     """Run the races *names*, *count* tries for each component, and return what happened that must not."""
-    found = []
+    found: list[str] = []
     with tempfile.TemporaryDirectory(prefix="hugealign-races-", dir="/var/tmp") as top:
         for name in names:
             with tempfile.TemporaryDirectory(dir=top) as work:

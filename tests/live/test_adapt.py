@@ -119,6 +119,13 @@ def test_memory_without_huge_pages_by_the_programs_own_wish(arena: Path) -> None
         }
 
 
+def test_root_without_the_right_is_not_sent_to_root(arena: Path) -> None:
+    with running(arena, 2, 1) as process:
+        without = ("setpriv", "--bounding-set=-sys_nice", "--inh-caps=-sys_nice")
+        done = hugealign("adapt", "--seconds", "0.4", "--windows", "1", str(process.pid), prefix=without)
+    assert (done.returncode, "which root lacks here" in done.stdout) == (3, True)
+
+
 def test_a_window_that_the_kernel_does_not_split_at_once(arena: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says nothing if somebody holds one of the pages at that moment; here nothing is asked of it three times."""
     split = Adviser.split

@@ -53,7 +53,7 @@ def test_text_is_huge_in_the_command(programs: Programs, tmp_path: Path, how: st
 def test_no_huge_page_is_claimed_where_the_command_gets_none(programs: Programs, how: str) -> None:
     """Its parent has switched huge pages off, for itself and all that it starts."""
     good = programs.copy(f"disabled-{how}")
-    words = [*NO_THP, HUGEALIGN, "run", f"--how={how}", "--", good, "5"]
+    words: list[str | Path] = [*NO_THP, HUGEALIGN, "run", f"--how={how}", "--", good, "5"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()) as child:
         assert child.stdout
         assert child.stderr
