@@ -15,8 +15,8 @@ from hugealign.live.entries import Entries, entries
 from hugealign.live.heat import Heat, Page
 from hugealign.live.verdict import Answer, Counted, Judged
 from hugealign.machine import kernel
-from hugealign.pagecache.programs import binary
 from hugealign.ordering.budget import budget_of
+from hugealign.pagecache.programs import binary
 from hugealign.process import counters, followed, instructions, processes, smaps, texts
 from hugealign.process.instructions import Samples
 from hugealign.process.pagemap import State
@@ -79,9 +79,7 @@ class Advice:
     lost: int = 0
 
 
-def advise(
-    command: Sequence[str], options: AdviseOptions | None = None, launched: Launched | None = None
-) -> Advice:
+def advise(command: Sequence[str], options: AdviseOptions | None = None, launched: Launched | None = None) -> Advice:
     """Run *command*, and return whether it would gain from huge text, or more of it than *launched* gives it.
 
     Raises HugealignError.
@@ -106,7 +104,7 @@ def advise(
     in_huge = 1 - small.total() / found.pages.total() if found.pages else 0.0
     judged = verdict.judge(small, spread, held, in_huge, counted)
     words = _for_command(command, judged.answer, small, spread, held, options.frequency, launched)
-    name = printable(_line(command, launched and launched.options))
+    name = printable(_line(command, launched.options if launched else None))
     hottest = _hottest(found.pages)
     return Advice(name, judged, spread, held, hottest, in_huge, words, counted, found.status, found.lost)
 
@@ -202,7 +200,7 @@ def _for_command(
     launched: Launched | None,
 ) -> str:
     """Return what to do next about *command*; empty if nothing is known that helps."""
-    words = printable(_line(command, launched and launched.options))
+    words = printable(_line(command, launched.options if launched else None))
     if answer == Answer.UNKNOWN:
         more = min(4 * frequency, instructions.most_per_second())
         return f"hugealign advise --frequency {more} -- {words}" if more > frequency else ""

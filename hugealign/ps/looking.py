@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from hugealign import mounts
 from hugealign.errors import HugealignError
 from hugealign.machine import kernel
-from hugealign.process import processes as proc
 from hugealign.process import groups, sampling, texts
+from hugealign.process import processes as proc
 from hugealign.process.processes import Process
 from hugealign.ps import besides, mapped_files, staged
 from hugealign.ps.start import Start

@@ -183,9 +183,7 @@ def _in_a_child(paths: Sequence[str], options: LaunchOptions) -> list[TextResult
     ]
 
 
-def _staged(
-    texts: Mapping[str, TextResult], program: str | None, options: LaunchOptions
-) -> dict[str, TextResult]:
+def _staged(texts: Mapping[str, TextResult], program: str | None, options: LaunchOptions) -> dict[str, TextResult]:
     """Put huge copies over the files that are not huge yet, or could have more windows, in a namespace of our own."""
     found = dict(texts)
     # An ordinary user's copies, those of libraries too, need a user namespace.

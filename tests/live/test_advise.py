@@ -84,7 +84,7 @@ def opened(spread: Path) -> Path:
     os.link(library, directory / "cached")
     source = (
         "#include <dlfcn.h>\n"
-        "int main(int c, char **v) { return ((int (*)(int, char **))dlsym(dlopen(v[1], 2), \"work\"))(c - 1, v + 1); }"
+        'int main(int c, char **v) { return ((int (*)(int, char **))dlsym(dlopen(v[1], 2), "work"))(c - 1, v + 1); }'
     )
     subprocess.run(["gcc", "-xc", "-", "-o", directory / "opens"], input=source, text=True, check=True)
     return library
@@ -130,8 +130,7 @@ def test_nothing_is_named_where_nothing_helps(spread: Path, tmp_path: Path) -> N
     small = tmp_path / "small"
     source = _SPREAD.replace(".rept 1024", ".rept 300")
     subprocess.run(["gcc", "-O1", "-xc", "-", "-o", small], input=source, text=True, check=True)
-    words = ["advise", "--cpu", "skylake", "--frequency", "1999", "--", small, "290", "900"]
-    done = hugealign(*words)
+    done = hugealign("advise", "--cpu", "skylake", "--frequency", "1999", "--", small, "290", "900")
     assert "hugealign run" not in done.stdout
     assert "  nothing is left to do: " in done.stdout
 

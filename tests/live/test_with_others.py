@@ -231,17 +231,17 @@ def test_uftrace(row: Row, tmp_path: Path) -> None:
     """If a newer uftrace leaves the constants alone, this fails, and the row can go."""
     need("uftrace")
     source = (
-        "#include <unistd.h>\nvoid work(void);\nconst char text[] = \"constants\\n\";\n"
+        '#include <unistd.h>\nvoid work(void);\nconst char text[] = "constants\\n";\n'
         "int main(void) { work(); return write(1, text, sizeof text - 1) != 10; }\n"
     )
-    (tmp_path / "bulk.s").write_text(".globl work\nwork: ret\n.fill 3000000,1,0x90\n.section .note.GNU-stack,\"\"\n")
+    (tmp_path / "bulk.s").write_text('.globl work\nwork: ret\n.fill 3000000,1,0x90\n.section .note.GNU-stack,""\n')
     (tmp_path / "main.c").write_text(source)
     patched = ("-O1", "-fpatchable-function-entry=5", tmp_path / "main.c", tmp_path / "bulk.s")
     kept = {}
     for name, compiler in (("plain", ["gcc"]), ("ours", [HUGEALIGN, "gcc"])):
         program = tmp_path / name
         subprocess.run([*compiler, *patched, "-o", program], check=True, env=environment())
-        words = ["uftrace", "record", "-d", tmp_path / "data", "-P", ".", program]
+        words: list[str | Path] = ["uftrace", "record", "-d", tmp_path / "data", "-P", ".", program]
         done = subprocess.run(words, capture_output=True, check=False, timeout=120)
         kept[name] = b"constants" in done.stdout
     assert kept == {"plain": True, "ours": False}
@@ -249,8 +249,8 @@ def test_uftrace(row: Row, tmp_path: Path) -> None:
         "`uftrace record -P` (0.13)",
         "--",
         "**breaks the program**: it maps a page of its own behind the text if the last page of the text is full, as "
-        "hugealign leaves it, over the constants that follow; it does the same to a plain program whose text ends within "
-        "16 bytes of a page",
+        "hugealign leaves it, over the constants that follow; it does the same to a plain program whose text ends "
+        "within 16 bytes of a page",
     )
 
 
