@@ -29,8 +29,9 @@ _FRAGMENTED = "no free memory in one piece; try again, or: hugealign doctor"
 class LaunchOptions(Record):
     """What to do for a command: *how*; *libs*: with its shared libraries; *fix*: with fixed copies.
 
-    *files* are the paths of other programs and libraries that the command starts or opens.  *place* is the store to look into first; *wait* is the time in seconds that khugepaged gets in place.  *rodata*: the
-    windows of read-only data, too.
+    *files* are the paths of other programs and libraries that the command starts or opens.  *place* is the store to
+    look into first; *wait* is the time in seconds that khugepaged gets in place.  *rodata*: the windows of read-only
+    data, too.
     """
 
     how: str = AUTO
