@@ -11,7 +11,7 @@ from hugealign.cli.arguments import SplitParser, count, interval
 from hugealign.cli.words import command_words
 from hugealign.errors import HugealignError, UsageError
 from hugealign.live import advise_report as report
-from hugealign.live.advise import FREQUENCY, SECONDS, AdviseOptions, Launched, advise, advise_process
+from hugealign.live.advise import FREQUENCY, SECONDS, AdviseOptions, Launched, advise_launched, advise_process
 from hugealign.live.verdict import Answer
 from hugealign.progress import Progress
 
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     if args.after:
         output.keep_apart({"-o": args.output}, [shutil.which(args.after[0])])
         launched, words = _launched(args.after)
-        found = advise(words, options, launched)
+        found = advise_launched(words, launched, options)
     else:
         with Progress("hugealign: advise") as progress:
             progress.at_once(f"sampling for {options.seconds:g} s")

@@ -79,8 +79,13 @@ class Advice:
     lost: int = 0
 
 
-def advise(command: Sequence[str], options: AdviseOptions | None = None, launched: Launched | None = None) -> Advice:
-    """Run *command*, and return whether it would gain from huge text, or more of it than *launched* gives it.
+def advise(command: Sequence[str], options: AdviseOptions | None = None) -> Advice:
+    """Run *command*, and return whether it would gain from huge text.  Raises HugealignError."""
+    return advise_launched(command, None, options)
+
+
+def advise_launched(command: Sequence[str], launched: Launched | None, options: AdviseOptions | None = None) -> Advice:
+    """Run *command*, and return whether it would gain from more huge text than *launched* gives it.
 
     Raises HugealignError.
     """
