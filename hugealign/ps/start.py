@@ -8,6 +8,10 @@ from hugealign.execution import which
 from hugealign.units import printable
 
 
+#: Nobody starts these through hugealign.
+MANAGERS = ("systemd", "init")
+
+
 @dataclass(frozen=True, slots=True)
 class Start:
     """A restart from huge text: of the *service* if there is one, else of the *program*, in its container if *inside*.
