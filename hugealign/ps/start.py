@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from hugealign.execution import which
 from hugealign.units import printable
 
-
 #: Nobody starts these through hugealign.
 MANAGERS = ("systemd", "init")
 
