@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("units", nargs="+", metavar="UNIT", help="a service, with or without .service")
     add("--dry-run", action="store_true", help="only print the files that would be written")
     add("--undo", action="store_true", help="remove the files that adopt wrote")
-    add("--fix", action="store_true", help="run from a fixed copy if a file has no whole window")
+    add("--fix", action="store_true", help="run from fixed copies of files that a fix gives more windows")
     add("--libs", action="store_true", help="also shared libraries; of a running service, all that it has loaded")
     add("--rodata", action="store_true", help="also whole windows of read-only data")
     add("--file", metavar="FILE", action="append", default=[], help="another program or library that the service runs")

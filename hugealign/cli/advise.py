@@ -5,13 +5,12 @@ import json
 import os
 import shutil
 
-from hugealign.cli import output
-from hugealign.cli import run as run_
+from hugealign.cli import launching, output
 from hugealign.cli.arguments import SplitParser, add_format, count, interval
 from hugealign.cli.words import command_words
 from hugealign.errors import HugealignError, UsageError
 from hugealign.live import advise_report as report
-from hugealign.live.advise import FREQUENCY, SECONDS, AdviseOptions, Launched, advise, advise_process
+from hugealign.live.advise import FREQUENCY, SECONDS, AdviseOptions, Launched, advise_launched, advise_process
 from hugealign.live.verdict import Answer
 from hugealign.progress import Progress
 
@@ -61,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     if args.after:
         output.keep_apart({"-o": args.output}, [shutil.which(args.after[0])])
         launched, words = _launched(args.after)
-        found = advise(words, options, launched)
+        found = advise_launched(words, launched, options)
     else:
         with Progress("hugealign: advise") as progress:
             progress.at_once(f"sampling for {options.seconds:g} s")
@@ -85,11 +84,11 @@ def _launched(words: list[str]) -> tuple[Launched | None, list[str]]:
     if os.path.basename(words[0]) != "hugealign" or words[1:2] != ["run"]:
         return None, words
     parser = argparse.ArgumentParser(prog="hugealign run")
-    run_.configure(parser)
+    launching.configure(parser)
     asked = parser.parse_args(words[2:])
     command = command_words(asked.words, "hugealign advise -- hugealign run -- ./server")
     options = words[2 : len(words) - len(command)]
     if options[-1:] == ["--"]:
         options.pop()
-    made = Launched(tuple(options), asked.fix, tuple(asked.file), lambda: run_.prepared(command[0], asked))
+    made = Launched(tuple(options), asked.fix, tuple(asked.file), lambda: launching.prepared(command[0], asked))
     return made, command

@@ -36,7 +36,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("files", nargs="*", metavar="FILE", help="a program or shared library")
     add("--list", action="store_true", help="list the copies, and which files have changed since")
     add("--drop", action="store_true", help="remove the copies of the files, or all copies")
-    add("--fix", action="store_true", help="fix the copy of a file without a whole window; the file stays as it is")
+    add(
+        "--fix",
+        action="store_true",
+        help="fix the copy of a file that a fix gives more windows; the file stays as it is",
+    )
     add("--libs", action="store_true", help="also the shared libraries that the files need")
     add("--rodata", action="store_true", help="also count windows of read-only data; the copy has them in any case")
     add("--max", metavar="SIZE", help="refuse to let the store grow larger (default: half of the memory)")

@@ -17,13 +17,12 @@ from hugealign.process.smaps import Mapping
 from hugealign.process.texts import Executed
 from hugealign.ps import runtimes, staged
 from hugealign.ps.parts import CodeKind, CodePart
-from hugealign.ps.start import Start
+from hugealign.ps.start import MANAGERS, Start
 from hugealign.ps.verdict import DELETED, why_none
 from hugealign.regular import opened
 from hugealign.units import printable
 from hugealign.verification.rules import RELINK
 
-_MANAGERS = ("systemd", "init")  # nobody starts these through hugealign
 _ASKED = 8  # windows of a file to look up in the page cache: each costs a fault
 _HERE = -100  # AT_FDCWD
 _MEMORY = "/memfd:"  # a file that never had a name (mm/memfd.c), as `hugealign run --how=copy` makes one
@@ -108,7 +107,7 @@ class Actions:
 
     def _too_early(self, program: str, service: str) -> bool:
         """Say whether the program is the system's manager, or a service that starts before hugealign could."""
-        if os.path.basename(program) in _MANAGERS:
+        if os.path.basename(program) in MANAGERS:
             return True
         if service and service not in self._early:
             from hugealign.stage import services  # only on machines with services

@@ -79,8 +79,13 @@ class Advice:
     lost: int = 0
 
 
-def advise(command: Sequence[str], options: AdviseOptions | None = None, launched: Launched | None = None) -> Advice:
-    """Run *command*, and return whether it would gain from huge text, or more of it than *launched* gives it.
+def advise(command: Sequence[str], options: AdviseOptions | None = None) -> Advice:
+    """Run *command*, and return whether it would gain from huge text.  Raises HugealignError."""
+    return advise_launched(command, None, options)
+
+
+def advise_launched(command: Sequence[str], launched: Launched | None, options: AdviseOptions | None = None) -> Advice:
+    """Run *command*, and return whether it would gain from more huge text than *launched* gives it.
 
     Raises HugealignError.
     """
@@ -104,7 +109,7 @@ def advise(command: Sequence[str], options: AdviseOptions | None = None, launche
     in_huge = 1 - small.total() / found.pages.total() if found.pages else 0.0
     judged = verdict.judge(small, spread, held, in_huge, counted)
     words = _for_command(command, judged.answer, small, spread, held, options.frequency, launched)
-    name = printable(_line(command, launched and launched.options))
+    name = printable(_line(command, launched.options if launched else None))
     hottest = _hottest(found.pages)
     return Advice(name, judged, spread, held, hottest, in_huge, words, counted, found.status, found.lost)
 
@@ -200,7 +205,7 @@ def _for_command(
     launched: Launched | None,
 ) -> str:
     """Return what to do next about *command*; empty if nothing is known that helps."""
-    words = printable(_line(command, launched and launched.options))
+    words = printable(_line(command, launched.options if launched else None))
     if answer == Answer.UNKNOWN:
         more = min(4 * frequency, instructions.most_per_second())
         return f"hugealign advise --frequency {more} -- {words}" if more > frequency else ""

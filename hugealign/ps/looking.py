@@ -12,7 +12,7 @@ from hugealign.process import groups, sampling, texts
 from hugealign.process import processes as proc
 from hugealign.process.processes import Process
 from hugealign.ps import besides, mapped_files, staged
-from hugealign.ps.start import Start
+from hugealign.ps.start import MANAGERS, Start
 from hugealign.ps.verdict import Hints, Verdict, judge, judge_beside, rodata
 
 _PAUSE = 0.1  # seconds between looks while waiting
@@ -147,6 +147,8 @@ def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Ve
     def start(path: str) -> str:
         from hugealign.fixing.cure import find  # only if there is something to cure
 
+        if os.path.basename(process.exe) in MANAGERS:
+            return ""
         inside = process.elsewhere and process.exe not in staged.covered(process.pid)
         service = groups.service(texts.control_groups(process.pid))
         files = () if path == process.exe else (path,)

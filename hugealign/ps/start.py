@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from hugealign.execution import which
 from hugealign.units import printable
 
+#: Nobody starts these through hugealign.
+MANAGERS = ("systemd", "init")
+
 
 @dataclass(frozen=True, slots=True)
 class Start:

@@ -33,8 +33,9 @@ _DISABLED = (
 class LaunchOptions(Record):
     """What to do for a command: *how*; *libs*: with its shared libraries; *fix*: with fixed copies.
 
-    *files* are the paths of other programs and libraries that the command starts or opens.  *place* is the store to look into first; *wait* is the time in seconds that khugepaged gets in place.  *rodata*: the
-    windows of read-only data, too.
+    *files* are the paths of other programs and libraries that the command starts or opens.  *place* is the store to
+    look into first; *wait* is the time in seconds that khugepaged gets in place.  *rodata*: the windows of read-only
+    data, too.
     """
 
     how: str = AUTO

@@ -45,9 +45,8 @@ hugealign_verify(server {words})
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     need("cmake", "ctest")
-    return write(
-        program(tmp_path / "source dir"), {"CMakeLists.txt": LISTS.format(words="STRICT WINDOWS 2 ARGS --page-size 2M")}
-    )
+    words = "STRICT WINDOWS 2 ARGS --page-size 2M"
+    return write(program(tmp_path / "source dir"), {"CMakeLists.txt": LISTS.format(words=words)})
 
 
 def configure(project: Path, *words: str, status: int = 0) -> tuple[Path, str]:

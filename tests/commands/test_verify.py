@@ -174,8 +174,8 @@ def test_windows_are_a_gate(files: dict[str, Path], tmp_path: Path) -> None:
         done = run(HUGEALIGN, "verify", *words, moved)
         assert done.returncode == 1
         assert "error[HA030]" in done.stdout
-    for number, status in ((2, 0), (3, 1)):
-        assert run(HUGEALIGN, "verify", f"--min-windows={number}", files["good"]).returncode == status
+    for windows, status in ((2, 0), (3, 1)):
+        assert run(HUGEALIGN, "verify", f"--min-windows={windows}", files["good"]).returncode == status
     (tmp_path / "hugealign.toml").write_text('[verify]\nmin-windows = "1"\n')
     assert run(HUGEALIGN, "verify", moved, cwd=tmp_path).returncode == 1
     for number in ("-1", "x", "", "9" * 40):

@@ -1,4 +1,6 @@
-"""Programs with much code to compile, for HotSpot, PHP, LuaJIT and V8: ``python -m tests.live.jit java|php|lua|js DIRECTORY``.
+"""Programs with much code to compile, for HotSpot, PHP, LuaJIT and V8.
+
+python -m tests.live.jit java|php|lua|js DIRECTORY
 
 A thousand functions or more that differ, of which each runs; some run more than others.
 """

@@ -454,7 +454,7 @@ def test_v8_keeps_code_in_pieces_and_nothing_is_named(tmp_path: Path) -> None:
 @pytest.mark.matrix
 def test_v8_keeps_code_in_one_mapping_and_the_command_that_is_named_makes_it_huge(tmp_path: Path) -> None:
     need("npm")
-    words = ["npm", "install", "--no-audit", "--no-fund", "--prefix", tmp_path, "node@24"]
+    words: list[str | Path] = ["npm", "install", "--no-audit", "--no-fund", "--prefix", tmp_path, "node@24"]
     if subprocess.run(words, check=False, capture_output=True, timeout=200).returncode:
         pytest.skip("npm cannot download node@24")
     subprocess.run([sys.executable, "-m", "tests.live.jit", "js", tmp_path], check=True, cwd=ROOT)

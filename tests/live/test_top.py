@@ -212,7 +212,7 @@ def loader(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A program that opens the library of its last argument, beside which nothing else has text."""
     directory = tmp_path_factory.mktemp("loader")
     source = 'void f(void) { __asm__(".rept 6000000\\n nop\\n .endr"); }'
-    command = ["gcc", "-shared", "-fPIC", "-xc", "-", "-o", directory / "libbig.so"]
+    command = ["gcc", "-shared", "-fPIC", "-xc", "-", "-o", str(directory / "libbig.so")]
     subprocess.run(command, input=source, text=True, check=True)
     source = (
         "#include <dlfcn.h>\n#include <unistd.h>\n"
@@ -294,12 +294,12 @@ def test_program_is_named_as_it_was_started(program: Path, tmp_path: Path, how: 
     script = tmp_path / "script"
     script.write_text(f"#!{link} 5\n")
     script.chmod(0o755)
-    words: list[str | Path] = {
-        "relative": ["env", "-C", tmp_path, "v/bin/python", "5"],
+    words = {
+        "relative": ["env", "-C", str(tmp_path), "v/bin/python", "5"],
         "search": ["env", f"PATH={link.parent}:/usr/bin", "python", "5"],
-        "script": [script],
+        "script": [str(script)],
         "another name": ["bash", "-c", f"exec -a /usr/bin/python3 {link} 5"],
-    }.get(how, [link, "5"])
+    }.get(how, [str(link), "5"])
     chill(program)
     with running(*words) as child:
         if how == "link replaced":

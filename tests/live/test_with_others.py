@@ -241,7 +241,7 @@ def test_uftrace(row: Row, tmp_path: Path) -> None:
     for name, compiler in (("plain", ["gcc"]), ("ours", [HUGEALIGN, "gcc"])):
         program = tmp_path / name
         subprocess.run([*compiler, *patched, "-o", program], check=True, env=environment())
-        words = ["uftrace", "record", "-d", tmp_path / "data", "-P", ".", program]
+        words: list[str | Path] = ["uftrace", "record", "-d", tmp_path / "data", "-P", ".", program]
         done = subprocess.run(words, capture_output=True, check=False, timeout=120)
         kept[name] = b"constants" in done.stdout
     assert kept == {"plain": True, "ours": False}
@@ -249,8 +249,8 @@ def test_uftrace(row: Row, tmp_path: Path) -> None:
         "`uftrace record -P` (0.13)",
         "--",
         "**breaks the program**: it maps a page of its own behind the text if the last page of the text is full, as "
-        "hugealign leaves it, over the constants that follow; it does the same to a plain program whose text ends within "
-        "16 bytes of a page",
+        "hugealign leaves it, over the constants that follow; it does the same to a plain program whose text ends "
+        "within 16 bytes of a page",
     )
 
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from hugealign.cli import command_parser, run
+from hugealign.cli import command_parser, launching, run
 from tests.support import ROOT
 
 
@@ -19,7 +19,7 @@ from tests.support import ROOT
 def test_plain_words_are_read_as_argparse_reads_them(words: str) -> None:
     ours, theirs = run.quick(words.split()), command_parser("run").parse_args(words.split())
     assert ours
-    assert {name: getattr(ours, name) for name in run.Asked.__annotations__} == vars(theirs)
+    assert {name: getattr(ours, name) for name in launching.Asked.__annotations__} == vars(theirs)
 
 
 @pytest.mark.parametrize(

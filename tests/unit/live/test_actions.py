@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.live.actions import Action, Actions, Start, together
+from hugealign.live.actions import Action, Actions, together
 from hugealign.live.rows import Group, group
 from hugealign.process.pagemap import Region
 from hugealign.process.smaps import Mapping
 from hugealign.process.texts import Executed
 from hugealign.ps.parts import CodeKind
+from hugealign.ps.start import Start
 from hugealign.ps.verdict import DELETED
 
 W = 2 << 20
