@@ -5,16 +5,16 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 
+from hugealign import settings
 from hugealign.descriptors import using
-from hugealign.elf.coverage import coverage
+from hugealign.elf.coverage import text_size
 from hugealign.elf.image import read_image
 from hugealign.errors import HugealignError, cause
 from hugealign.execution import which
-from hugealign.machine import children, kernel, namespace
+from hugealign.machine import children, namespace
 from hugealign.pagecache.programs import binary, shared_libraries, warm_command
 from hugealign.records import Record
 from hugealign.regular import FileError, opened
-from hugealign.settings import MIN_TEXT
 from hugealign.stage import copies, store, tunable
 from hugealign.stage.copies import StageError
 from hugealign.units import format_size, printable
@@ -122,8 +122,8 @@ def worth_saying(launch: Launch) -> str:
             return f"{text.line}: {text.problem}"
     for text in launch.texts[:1]:
         with suppress(HugealignError), opened(text.path) as fd:
-            size = coverage(read_image(fd), kernel.huge_page_size()).text
-            if not text.windows and size >= MIN_TEXT:
+            size = text_size(read_image(fd))
+            if not text.windows and size >= settings.min_text():
                 what = text.problem or "no whole window; run: hugealign run --fix -- COMMAND"
                 return f"{printable(text.path)}: none of {format_size(size)} of text huge: {what}"
     return ""

@@ -37,8 +37,9 @@ MADE, THERE, NO_WINDOW = "made", "there", "no-window"
 class Staged(Record):
     """The file at the real *path*, with *windows* of text; *huge* of them are huge in its copy of *size* bytes.
 
-    *state* is MADE, THERE, or NO_WINDOW, which means that there is no copy.  *link* is what to bind over the file.
-    *rodata* is the number of huge windows of read-only data and the number of all such windows; None if not asked for.
+    *state* is MADE, THERE, or NO_WINDOW, which means that there is no copy, nor of the *fixed* file.  *link* is what to
+    bind over the file.  *rodata* is the number of huge windows of read-only data and the number of all such windows;
+    None if not asked for.
     """
 
     path: str
@@ -85,7 +86,7 @@ def stage(
     if not os.path.ismount(place):  # a store is mounted only for a file that it will hold
         with opened(real) as fd:
             if _origin(real, fd, fix, rodata, private) is None:
-                return Staged(real, NO_WINDOW)
+                return Staged(real, NO_WINDOW, fixed=fix)
     with _opened(place, private) as store:
         try:
             with _alone(store), opened(real) as fd:
@@ -93,7 +94,7 @@ def stage(
                 origin = _origin(real, fd, fix, rodata, private)
                 if origin is None:
                     _unlink(links + real)
-                    return Staged(real, NO_WINDOW)
+                    return Staged(real, NO_WINDOW, fixed=fix)
                 return _staged(store, place, links, origin, limit, private)
         except BaseException:
             # Whatever went wrong, a link to the copy of an older file must not stay.

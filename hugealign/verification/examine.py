@@ -101,7 +101,7 @@ def _glibc_version(name: str) -> tuple[int, int]:
 
 def _base(image: Image, policy: Policy, text: Segment) -> Iterator[Finding]:
     page = policy.page_size
-    base = align_down(image.load_segments[0].p_vaddr, BASE_PAGE)
+    base = -drift(image)
 
     def windows(moved: int) -> int:
         first, last = whole_windows(text, page, image.fixed, moved, image.load_alignment)
