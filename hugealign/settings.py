@@ -4,6 +4,8 @@ A link reads no other configuration: a file found by search would make builds de
 the only table of these variables: the help, `doctor` and the shell's checks (packaging/tables.py) are made from it.
 """
 
+import os
+
 from hugealign.errors import UsageError
 from hugealign.records import Record
 from hugealign.units import parse_page_size, parse_size
@@ -74,6 +76,12 @@ class Settings(Record):
     def data(self) -> bool:
         """Whether data that begin as zeros should fill whole windows, too."""
         return self.segments.endswith(",data")
+
+
+def min_text() -> int:
+    """Return the least text worth a window, in bytes, from HUGEALIGN_MIN_TEXT.  Raises UsageError."""
+    name = "HUGEALIGN_MIN_TEXT"
+    return from_environ({name: os.environ.get(name, "")}).min_text
 
 
 def from_environ(environ: "Mapping[str, str]") -> Settings:

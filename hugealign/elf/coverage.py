@@ -3,18 +3,19 @@
 This runs after every laid-out link, so it imports nothing but our own light modules.
 """
 
-from hugealign.elf.image import SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image, Section, Segment
-from hugealign.elf.windows import BASE_PAGE, rodata_windows, text_windows
+from hugealign.elf.image import PAD_SECTIONS, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image, Section, Segment
+from hugealign.elf.windows import BASE_PAGE, rodata_windows, whole_text, windows_holding
 from hugealign.records import Record
 
-#: Sections that hold nothing but our padding; they count as room, not as text.
-PAD_SECTIONS = (".hugealign.pad", "~hugealign.pad")
-#: The same for read-only segments.
+#: Sections that hold nothing but our padding of read-only segments.
 RODATA_PAD_SECTIONS = (".hugealign.rodata", "~hugealign.rodata")
 
 
 class Coverage(Record):
-    """How much of the text lies in whole windows: *huge* of *text* bytes; *pad* bytes of padding fill the *windows*."""
+    """How much of the text lies in whole windows: *huge* of *text* bytes; *pad* bytes of padding fill them.
+
+    *windows* are those that hold code.
+    """
 
     text: int
     huge: int
@@ -68,8 +69,31 @@ def total(parts: "list[Coverage]") -> Coverage:
 
 def coverages(image: "Image", page_size: int, alignment: int | None = None) -> list[Coverage]:
     """Return the coverage of each of ``image.text_segments``."""
-    runs = text_windows(image, page_size, alignment)
-    return [Coverage(*row) for row in _counted(image, image.text_segments, runs, pad_sections(image), page_size)]
+    runs = whole_text(image, page_size, alignment)
+    rows = _counted(image, image.text_segments, runs, pad_sections(image))
+    for segment, first, last in runs:
+        rows[segment.index][2] += (
+            sum(high - low for low, high in windows_holding(image.code, first, last, page_size)) // page_size
+        )
+    return [Coverage(*row) for row in rows.values()]
+
+
+def code_size(image: "Image", start: int, end: int) -> int:
+    """Return how many bytes of code *image* has between the addresses *start* and *end*."""
+    return max(0, _code_below(image, end) - _code_below(image, start))
+
+
+def text_size(image: "Image") -> int:
+    """Return how many bytes of code the text of *image* has."""
+    return sum([code_size(image, s.p_vaddr, s.p_vaddr + s.p_memsz) for s in image.text_segments])
+
+
+def _code_below(image: "Image", address: int) -> int:
+    from bisect import bisect_right
+
+    starts, sums = image.code_sums
+    at = bisect_right(starts, address) - 1
+    return sums[at] + min(address - starts[at], sums[at + 1] - sums[at]) if at >= 0 else 0
 
 
 def rodata_coverage(image: "Image", page_size: int) -> RodataCoverage:
@@ -78,8 +102,11 @@ def rodata_coverage(image: "Image", page_size: int) -> RodataCoverage:
     pads = [s for s in image.sections if s.name in RODATA_PAD_SECTIONS and s.sh_flags & SHF_ALLOC][:4]
     # Most files are so small that no segment has a whole window, wherever it lies.
     large = any(s.p_filesz + 2 * BASE_PAGE >= page_size for s in segments)
-    rows = _counted(image, segments, rodata_windows(image, page_size) if large else [], pads, page_size)
-    return RodataCoverage(*(sum([row[at] for row in rows]) for at in range(4)))
+    runs = rodata_windows(image, page_size) if large else []
+    rows = _counted(image, segments, runs, pads)
+    for segment, first, last in runs:
+        rows[segment.index][2] += (last - first) // page_size
+    return RodataCoverage(*(sum([row[at] for row in rows.values()]) for at in range(4)))
 
 
 def _counted(
@@ -87,19 +114,20 @@ def _counted(
     segments: "tuple[Segment, ...]",
     runs: "list[tuple[Segment, int, int]]",
     pads: "list[Section]",
-    page_size: int,
-) -> list[list[int]]:
-    """Return for each of *segments*: bytes without padding, those in *runs* of whole windows, windows, padding."""
+) -> dict[int, list[int]]:
+    """Return for each of *segments*: bytes without padding, those in *runs* of whole windows, 0, padding."""
     rows = {}
     for segment in segments:
         first, last = pad_range(image, segment, pads)
         rows[segment.index] = [segment.p_memsz - (last - first), 0, 0, last - first]
-    for segment, first, last in runs:
-        row = rows[segment.index]
-        row[1] += _overlap(first, last, segment.p_vaddr, segment.p_vaddr + segment.p_memsz)
-        row[1] -= _overlap(first, last, *pad_range(image, segment, pads))
-        row[2] += (last - first) // page_size
-    return list(rows.values())
+    for one, first, last in runs:
+        # A run of windows can be in several segments that the kernel joins.
+        for segment in segments if len(segments) > 1 else [one]:
+            start, end = segment.p_vaddr, segment.p_vaddr + segment.p_memsz
+            if start < last and first < end:
+                row = rows[segment.index]
+                row[1] += _overlap(first, last, start, end) - _overlap(first, last, *pad_range(image, segment, pads))
+    return rows
 
 
 def _overlap(first: int, last: int, start: int, end: int) -> int:

@@ -39,7 +39,23 @@ def plan_tail(image: Image, page_size: int) -> Patch | str:
     last = _last_section(image, segment, SHF_ALLOC | SHF_EXECINSTR)
     if last is None:
         return "no section of code ends where the text segment ends"
-    return _grown(image, segment, last, page_size, TRAP[image.e_machine])
+    grown = _grown(image, segment, last, page_size, TRAP[image.e_machine])
+    return grown if isinstance(grown, str) else grown.changed(writes=[*_offsets(image), *grown.writes])
+
+
+def _offsets(image: Image) -> list[tuple[int, bytes]]:
+    """Return the writes that give sections without contents the offset at which they begin in their segment.
+
+    mold gives .relro_padding the offset 0.  patchelf sorts by it, and moves all that comes before .dynstr to the front:
+    here almost a window, for which there is no room.
+    """
+    return [
+        (section.header + 24, struct.pack("<Q", section.sh_addr - segment.p_vaddr + segment.p_offset))
+        for section in image.sections
+        if section.sh_type == SHT_NOBITS and section.sh_flags & SHF_ALLOC and not section.sh_offset
+        for segment in image.load_segments
+        if segment.p_vaddr + segment.p_filesz == section.sh_addr and segment.p_filesz
+    ]
 
 
 def plan_rodata(image: Image, page_size: int) -> Patch | str:

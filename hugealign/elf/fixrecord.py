@@ -46,6 +46,7 @@ class FixRecord:
 
     *size* is the length of the original file, whose headers took *headers* bytes; *digest* is that of the bytes
     which replace them now.  *pieces* are as in the plan; parts of the original that they leave out were zero.
+    *windows* is how many windows of text the default level can make of the file.
     """
 
     level: str
@@ -54,6 +55,7 @@ class FixRecord:
     headers: int
     digest: str
     pieces: tuple[Piece, ...]
+    windows: int
 
 
 def digest(headers: bytes) -> str:
@@ -70,6 +72,7 @@ def pack(record: FixRecord) -> bytes:
         "headers": record.headers,
         "digest": record.digest,
         "pieces": [[p.source, p.target, p.size] for p in record.pieces],
+        "windows": record.windows,
     }
     return MAGIC + json.dumps(document).encode()
 
@@ -80,9 +83,11 @@ def unpack(data: bytes) -> FixRecord:
         raise MalformedElfError("the record of the fix is damaged or of a later version")
     try:
         document = json.loads(data[len(MAGIC) :])
-        page_size, size, headers = (_number(document[name]) for name in ("page_size", "size", "headers"))
+        page_size, size, headers, windows = (
+            _number(document[name]) for name in ("page_size", "size", "headers", "windows")
+        )
         pieces = tuple(Piece(*map(_number, piece)) for piece in document["pieces"])
-        record = FixRecord(str(document["level"]), page_size, size, headers, str(document["digest"]), pieces)
+        record = FixRecord(str(document["level"]), page_size, size, headers, str(document["digest"]), pieces, windows)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise MalformedElfError("the record of the fix is damaged") from error
     if record.level not in LEVELS or not _sound(record):

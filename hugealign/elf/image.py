@@ -20,6 +20,10 @@ PT_GNU_STACK, PT_GNU_RELRO, PT_GNU_PROPERTY = 0x6474E551, 0x6474E552, 0x6474E553
 PF_X, PF_W, PF_R = 1, 2, 4
 SHT_NOBITS = 8
 SHF_ALLOC, SHF_EXECINSTR = 2, 4
+#: Sections that hold nothing but our padding; they count as room, not as text.
+PAD_SECTIONS = (".hugealign.pad", "~hugealign.pad")
+_BASE_PAGE, _HUGE_PAGE = 4096, 2 << 20
+_DT_FLAGS_1, _DF_1_PIE, _DYNAMIC_LIMIT = 0x6FFFFFFB, 0x08000000, 1 << 16
 PN_XNUM = 0xFFFF
 _SHN_XINDEX = 0xFFFF
 _NAMES_LIMIT = 1 << 20  # bytes of section names that are read; real tables are far smaller
@@ -103,7 +107,12 @@ class Section:
 
 
 class Image(Record):
-    """The headers of one ELF file."""
+    """The headers of one ELF file.
+
+    *static_pie*: it says that it is a program (DF_1_PIE), though no interpreter loads it.  That is looked up only where
+    it matters for its place in memory: if its first ``PT_LOAD`` is not at address 0, or its alignment is between a page
+    and a huge one.
+    """
 
     e_type: int
     e_machine: int
@@ -113,6 +122,7 @@ class Image(Record):
     is64: bool = True
     little: bool = True
     e_shoff: int = 0
+    static_pie: bool = False
 
     @once
     def load_alignment(self) -> int:
@@ -127,6 +137,46 @@ class Image(Record):
     def fixed(self) -> bool:
         """Whether the addresses in the file are those in memory: no randomisation moves ET_EXEC."""
         return self.e_type == ET_EXEC
+
+    @once
+    def interpreted(self) -> bool:
+        """Whether it names an interpreter, which the kernel loads beside it."""
+        return any(segment.p_type == PT_INTERP for segment in self.segments)
+
+    @property
+    def by_kernel(self) -> bool:
+        """Whether the kernel places it, not the dynamic linker."""
+        return self.fixed or self.interpreted or self.static_pie
+
+    @once
+    def code(self) -> tuple[tuple[int, int], ...]:
+        """The ranges of addresses that hold code, ascending and apart: executable sections without our padding.
+
+        Those of the text segments if the file has no such section.
+        """
+        found = [
+            (s.sh_addr, s.sh_addr + s.sh_size)
+            for s in self.sections
+            if s.sh_flags & (SHF_ALLOC | SHF_EXECINSTR) == SHF_ALLOC | SHF_EXECINSTR
+            and s.sh_size
+            and s.sh_type != SHT_NOBITS
+            and s.name not in PAD_SECTIONS
+        ] or [(s.p_vaddr, s.p_vaddr + s.p_memsz) for s in self.text_segments]
+        merged: list[tuple[int, int]] = []
+        for start, end in sorted(found):
+            if merged and start <= merged[-1][1]:
+                merged[-1] = merged[-1][0], max(end, merged[-1][1])
+            else:
+                merged.append((start, end))
+        return tuple(merged)
+
+    @once
+    def code_sums(self) -> tuple[list[int], list[int]]:
+        """Where each range of `code` begins, and the bytes of code before each, and in the end of all."""
+        sums = [0]
+        for start, end in self.code:
+            sums.append(sums[-1] + end - start)
+        return [start for start, _ in self.code], sums
 
     @once
     def load_segments(self) -> tuple[Segment, ...]:
@@ -179,7 +229,26 @@ def read_image(fd: int) -> Image:
     table = _read(fd, e_phoff, size, "program header table") if size else b""
     segments = segments_of(table, order, layout, e_phoff)
     sections = _sections(fd, order, layout, e_shoff, e_shnum, e_shstrndx) if e_shoff else ()
-    return Image(e_type, e_machine, segments, sections, file_size, layout.is64, order == "<", e_shoff)
+    image = Image(e_type, e_machine, segments, sections, file_size, layout.is64, order == "<", e_shoff)
+    if e_type != ET_DYN or not image.load_segments or image.interpreted:
+        return image
+    if image.load_segments[0].p_vaddr or _BASE_PAGE < image.load_alignment < _HUGE_PAGE:
+        return image.changed(static_pie=_is_program(fd, image))
+    return image
+
+
+def _is_program(fd: int, image: Image) -> bool:
+    """Return whether the dynamic section says that the file is a program."""
+    entry = struct.Struct(("<" if image.little else ">") + ("qQ" if image.is64 else "iI"))
+    for segment in [s for s in image.segments if s.p_type == PT_DYNAMIC][:1]:
+        size = min(segment.p_filesz, _DYNAMIC_LIMIT)
+        table = _read(fd, segment.p_offset, size, "dynamic section", short_is_fine=True)
+        for tag, value in entry.iter_unpack(table[: len(table) - len(table) % entry.size]):
+            if tag == 0:
+                break
+            if tag == _DT_FLAGS_1:
+                return bool(value & _DF_1_PIE)
+    return False
 
 
 def read_file(path: "str | bytes | os.PathLike[str]") -> Image:

@@ -6,6 +6,7 @@ import shlex
 from dataclasses import dataclass
 
 from hugealign import replacing, settings
+from hugealign.elf.coverage import text_size
 from hugealign.elf.image import EM_AARCH64, EM_X86_64, ET_REL, Image, read_image
 from hugealign.errors import HugealignError
 from hugealign.fixing.fix import FixOptions, made, refuse_copy
@@ -97,7 +98,7 @@ def cure_or_relink(path: str, page_size: int) -> str:
 
 
 def _small(image: Image) -> bool:
-    return sum(segment.p_memsz for segment in image.text_segments) < settings.MIN_TEXT
+    return text_size(image) < settings.min_text()
 
 
 def _laid_out(image: Image) -> bool:

@@ -3,6 +3,7 @@
 import os
 from dataclasses import replace
 
+from hugealign import settings
 from hugealign.elf.coverage import is_debug_file
 from hugealign.elf.dynamic import read_dynamic
 from hugealign.elf.fixrecord import SHIFT, reader, recorded
@@ -36,7 +37,7 @@ def plan(fd: int, image: Image, page_size: int, level: str = SHIFT, rodata: bool
         raise RefusalError("it has no section headers, where the record for undoing would go")
     if read_dynamic(fd, image).textrel:
         raise RefusalError("it has text relocations (DT_TEXTREL): the loader writes to its text", "compile with -fPIC")
-    made = make_plan(image, page_size, level, rodata)
+    made = make_plan(image, page_size, level, rodata, settings.min_text())
     record = recorded(reader(fd), image)
     if record is None or not made.edits:
         return made

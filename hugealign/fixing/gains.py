@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from hugealign import replacing, settings
+from hugealign import replacing
 from hugealign.errors import HugealignError
 from hugealign.fixing.fix import FIX, FixOptions, made, refuse_copy
 from hugealign.process import processes, smaps
@@ -32,9 +32,8 @@ class Gain:
 def gather(paths: Sequence[str], page_size: int, level: str, progress: Callable[[str], None] = silent) -> list[Gain]:
     """Return the files among and below *paths* that would gain windows: running ones first, then the largest gain.
 
-    Several names of one file count once.  Files that cannot be read or fixed are left out, and so are files with so
-    little text that 4 KiB pages serve it as well (`settings.MIN_TEXT`).  Raises HugealignError if one of *paths* is
-    missing, or is a directory that cannot be listed.
+    Several names of one file count once.  Files that cannot be read or fixed are left out.  Raises HugealignError if
+    one of *paths* is missing, or is a directory that cannot be listed.
     """
     running = _running()
     seen = set()
@@ -50,7 +49,7 @@ def gather(paths: Sequence[str], page_size: int, level: str, progress: Callable[
             action, output, plan = made(fd, FixOptions(level, page_size))
             replacing.refuse_write(fd)
             refuse_copy(path, fd, output)
-            if action == FIX and plan and plan.text >= settings.MIN_TEXT:
+            if action == FIX and plan:
                 users = max(running[info.st_dev, info.st_ino], running[os.path.realpath(path)])
                 gains.append(Gain(path, plan.text, plan.windows - plan.windows_before, plan.executable, users))
     return sorted(gains, key=lambda gain: (-min(gain.users, 1), -gain.windows, gain.path))

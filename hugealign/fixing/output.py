@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from hugealign.elf.coverage import PAD_SECTIONS
 from hugealign.elf.fixrecord import (
     HEADERS_SECTION,
     MAGIC,
@@ -24,11 +23,11 @@ from hugealign.elf.fixrecord import (
     recorded,
     unpack,
 )
-from hugealign.elf.image import PT_LOAD, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image, Section
+from hugealign.elf.image import PAD_SECTIONS, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image, Section
 from hugealign.elf.objectfile import TRAP
 from hugealign.elf.windows import align_up
 from hugealign.errors import MalformedElfError
-from hugealign.fixing.plan import Plan, RefusalError, end_of_contents, moved
+from hugealign.fixing.plan import Plan, RefusalError, divisible, end_of_contents, moved, place
 from hugealign.units import format_size
 
 _EHDR, _PHDR, _SHDR = struct.Struct("<16sHHIQQQIHHHHHH"), struct.Struct("<IIQQQQQQ"), struct.Struct("<IIQQQQIIQQ")
@@ -65,7 +64,7 @@ def fixed(read: Read, image: Image, plan: Plan) -> Output:
     old = _old_headers(read, image, plan)
     fields, headers, tables, strings = list(old.fields), old.headers, old.tables, old.strings
     e_phoff, e_shstrndx = fields[5], fields[13]
-    pads = [(start, end, _place(plan, start)) for start, end in plan.pads]
+    pads = [(start, end, place(plan.segments, start)) for start, end in plan.pads]
     pieces, filled = _carved(read, image, plan.pieces, [(at, end - start) for start, end, at in pads])
     entries = list(_entries([list(entry) for entry in _SHDR.iter_unpack(tables)], image, plan))
     # Without a section of its own, strip would drop the fill of the last window.
@@ -80,7 +79,7 @@ def fixed(read: Read, image: Image, plan: Plan) -> Output:
 
     # The record's own length does not depend on the new headers, so its place is known before they are.
     def record(new_headers: bytes) -> bytes:
-        made = FixRecord(plan.level, plan.page_size, size, len(headers), digest(new_headers), pieces)
+        made = FixRecord(plan.level, plan.page_size, size, len(headers), digest(new_headers), pieces, plan.most)
         return pack(made)
 
     at_record = align_up(plan.size, _ALIGNMENT)
@@ -226,7 +225,8 @@ def _entries(table: Sequence[list[int]], image: Image, plan: Plan) -> Iterator[l
         # Cut from the end, so that the first part keeps its index, to which symbols refer, and its name.
         for cut in sorted(plan.cuts, reverse=True):
             address, size = new[3], new[5]
-            if section.sh_flags & SHF_ALLOC and section.sh_type != SHT_NOBITS and address < cut < address + size:
+            cuttable = section.sh_flags & SHF_ALLOC and section.sh_type != SHT_NOBITS and divisible(section)
+            if cuttable and address < cut < address + size:
                 first = cut - address
                 rest = [*new[:1], _SHT_PROGBITS, new[2] & _KEPT_FLAGS, cut, new[4] + first, size - first, 0, 0, 1, 0]
                 halves.append(rest)
@@ -240,16 +240,8 @@ def _entries(table: Sequence[list[int]], image: Image, plan: Plan) -> Iterator[l
 
 def _offset(section: Section, plan: Plan) -> int:
     """Return where the contents of *section* are in the new file."""
-    place = _place(plan, section.sh_addr) if section.sh_flags & SHF_ALLOC else -1
-    return place if place >= 0 else moved(plan.pieces, section.sh_offset)
-
-
-def _place(plan: Plan, address: int) -> int:
-    """Return where the byte at *address* is in the new file, -1 if no segment maps it."""
-    for segment in plan.segments:
-        if segment.p_type == PT_LOAD and segment.p_vaddr <= address < segment.p_vaddr + segment.p_memsz:
-            return segment.p_offset + address - segment.p_vaddr
-    return -1
+    at = place(plan.segments, section.sh_addr) if section.sh_flags & SHF_ALLOC else -1
+    return at if at >= 0 else moved(plan.pieces, section.sh_offset)
 
 
 def original(read: Read, image: Image) -> Output:

@@ -5,12 +5,14 @@ if a linker packed the file, the places of the contents in the file.  So relocat
 debug information stay right.  Names and conditions are those of the System V ABI, chapter 5 (program loading).
 """
 
+import contextlib
 import itertools
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from hugealign import settings
-from hugealign.elf.fixrecord import ALIGN, MERGE, SHIFT, Piece
+from hugealign.elf.coverage import text_size
+from hugealign.elf.fixrecord import ALIGN, LEVELS, MERGE, SHIFT, Piece
 from hugealign.elf.image import (
     EM_AARCH64,
     EM_X86_64,
@@ -21,15 +23,24 @@ from hugealign.elf.image import (
     PF_R,
     PF_W,
     PF_X,
+    PT_LOAD,
     SHF_ALLOC,
     SHT_NOBITS,
     Image,
     Section,
     Segment,
 )
-from hugealign.elf.windows import BASE_PAGE, align_down, align_up, drift, rodata_windows, text_windows
+from hugealign.elf.windows import (
+    BASE_PAGE,
+    align_down,
+    align_up,
+    drift,
+    rodata_windows,
+    text_windows,
+    windows_holding,
+)
 from hugealign.errors import HugealignError
-from hugealign.units import format_size
+from hugealign.units import format_size, printable
 
 PT_PHDR = 6
 _SHT_PROGBITS, _SHT_RELA = 1, 4
@@ -98,8 +109,9 @@ class Plan:
     addresses at which a section that reaches across has to be split; *pads* are the ranges of addresses in the new text
     that no byte of the old file fills.  *executable* is how many bytes were only readable and become executable as
     well.  *text* is the size of the present text in bytes: *covered_before* of them lie in whole windows now, *covered*
-    will; *windows_before* and *windows* are counts.  *edits* are the segments that change, none if there is nothing to
-    do.  *rodata* counts the windows of read-only data, before and after; None if nobody asked for them.
+    will; *windows_before* and *windows* are counts of windows that hold code.  *edits* are the segments that change,
+    none if there is nothing to do.  *most* is how many windows the default level gives the text, if that is more.
+    *rodata* counts the windows of read-only data, before and after; None if nobody asked for them.
     """
 
     page_size: int
@@ -116,32 +128,56 @@ class Plan:
     windows_before: int
     windows: int
     edits: tuple[Edit, ...]
+    most: int
     rodata: tuple[int, int] | None = None
 
 
-def make_plan(image: Image, page_size: int, level: str = SHIFT, rodata: bool = False) -> Plan:
+def make_plan(
+    image: Image, page_size: int, level: str = SHIFT, rodata: bool = False, min_text: int = settings.MIN_TEXT
+) -> Plan:
     """Return the plan that makes as much text whole as *level* allows; without edits if there is nothing to do.
 
-    With *rodata*, read-only segments also get the whole windows that lie in them.  Raises RefusalError.
+    Text of less than *min_text* bytes of code stays as it is.  With *rodata*, read-only segments also get the whole
+    windows that lie in them.  Raises RefusalError.
     """
     loads = _checked(image, page_size)
-    texts = _wanted(image, loads, page_size, level)
-    if level == ALIGN and texts:
-        texts = [t for t in texts if (t.low - loads[t.at].p_offset) % page_size == 0]
-        if not texts and not rodata:
-            raise RefusalError(
-                f"its text is not congruent modulo {format_size(page_size)}", f"--level={SHIFT} moves it"
-            )
+    code = text_size(image)
+    texts = _wanted(image, loads, page_size, level) if code >= min_text else []
+    if code < min_text and not rodata:
+        raise RefusalError(
+            f"its text, {format_size(code)}, is below the {format_size(min_text)} of HUGEALIGN_MIN_TEXT",
+            "4 KiB pages serve so little",
+        )
     plan = _planned(image, loads, texts, page_size, level, rodata)
-    if not _moves_headers(image, plan):
-        return plan
-    # Texts behind them can still be whole.
-    headers = image.segments[0].header
-    texts = [t for t in texts if loads[t.first].p_offset >= headers or _file_end(loads[t.first]) > headers]
-    plan = _planned(image, loads, texts, page_size, level, rodata=False) if texts else plan
+    if _moves_headers(image, plan):
+        # Texts behind them can still be whole.
+        headers = image.segments[0].header
+        texts = [t for t in texts if loads[t.first].p_offset >= headers or _file_end(loads[t.first]) > headers]
+        plan = _planned(image, loads, texts, page_size, level, rodata=False) if texts else plan
     if _moves_headers(image, plan):
         raise RefusalError("its program headers would move in the file, where Linux before 5.18 does not find them")
+    if torn := next(_torn(image, plan), None):
+        room = loads[0].p_vaddr > page_size
+        raise RefusalError(
+            f"its section {printable(torn.name)} lies in two segments, which would come apart in the file",
+            f"if patchelf made it so, patch the original with --page-size {page_size}" if room else "",
+        )
+    if level == ALIGN and texts:
+        with contextlib.suppress(RefusalError):
+            shifted = make_plan(image, page_size, SHIFT, min_text=min_text)
+            plan = replace(plan, most=max(plan.most, shifted.windows))
     return plan
+
+
+def _torn(image: Image, plan: Plan) -> Iterator[Section]:
+    """Yield the sections that begin in one segment and end in another, with *plan* in another part of the file."""
+    starts = [s.p_vaddr for s in plan.segments if s.p_type == PT_LOAD]
+    for section in image.sections:
+        if section.sh_flags & SHF_ALLOC and section.sh_type != SHT_NOBITS:
+            within = [at for at in starts if section.sh_addr < at < section.sh_addr + section.sh_size]
+            kept = [at for at in within if not (divisible(section) and at in plan.cuts)]
+            if any(place(plan.segments, at) != place(plan.segments, at - 1) + 1 for at in kept):
+                yield section
 
 
 def _moves_headers(image: Image, plan: Plan) -> bool:
@@ -160,14 +196,12 @@ def _planned(
 ) -> Plan:
     """Return the plan that makes *texts* whole; otherwise as `make_plan`."""
     spans = _spans(loads, texts)
-    data = _rodata(loads, spans, page_size, level) if rodata else set()
+    data = _rodata(loads, spans, page_size) if rodata else set()
     if not texts and not data:
-        small = sum(segment.p_memsz for segment in image.text_segments) < settings.MIN_TEXT
-        mend = "4 KiB pages serve so little" if small else 'a new link can pad it: CC="hugealign gcc"'
-        if level == ALIGN and _wanted(image, loads, page_size, SHIFT):
-            mend = f"--level={SHIFT} can"
-        elif page_size != settings.PAGE_SIZE:
-            mend = ""
+        mend = 'a new link can pad it: CC="hugealign gcc"' if page_size == settings.PAGE_SIZE else ""
+        higher = (other for other in LEVELS[LEVELS.index(level) + 1 :] if _wanted(image, loads, page_size, other))
+        if can := next(higher, ""):
+            mend = f"--level={can} can"
         raise RefusalError(f"no whole window of {format_size(page_size)} can be made of its text", mend)
     groups = _groups(loads, texts)
     targets = [segment.p_offset for segment in loads]
@@ -183,7 +217,7 @@ def _planned(
     size = max([size, *stops])
     aligned = {t.at for t in texts} | data
     segments = _segments(image, loads, aligned, spans, pieces, page_size)
-    new = Image(image.e_type, image.e_machine, segments, (), size)
+    new = image.changed(segments=segments, file_size=size)
     before, after = (text_windows(which, page_size) for which in (image, new))
     found = tuple(_windows(rodata_windows(which, page_size), page_size) for which in (image, new))
     gain = _windows(after, page_size) > _windows(before, page_size) or (rodata and found[1] > found[0])
@@ -204,6 +238,7 @@ def _planned(
         _windows(before, page_size),
         _windows(after, page_size),
         tuple(_edits(loads, aligned, spans, page_size)) if gain else (),
+        _windows(after, page_size),
         (found[0], found[1]) if rodata else None,
     )
 
@@ -252,7 +287,7 @@ def _checked(image: Image, page_size: int) -> list[Segment]:
     for before, after in itertools.pairwise(loads):
         if _page_end(before) > align_down(after.p_vaddr, BASE_PAGE) or _file_end(before) > after.p_offset:
             raise RefusalError(f"LOAD {before.index} and LOAD {after.index} overlap, or are not in order")
-    if drift(image) % page_size:
+    if drift(image) % page_size or (not image.fixed and image.load_segments[0].p_vaddr % BASE_PAGE):
         raise RefusalError(f"its image base is not a multiple of {format_size(page_size)}")
     end = end_of_contents(image)
     if end > image.file_size:
@@ -275,7 +310,7 @@ def _check_load(image: Image, segment: Segment) -> None:
 
 
 def _wanted(image: Image, loads: Sequence[Segment], page_size: int, level: str) -> list[JoinedText]:
-    """Return the texts that get whole windows, by address."""
+    """Return the texts that get whole windows of code, by address."""
     texts: list[JoinedText] = []
     for run in _runs(loads, 1 if level == ALIGN else page_size):
         low, high = loads[run[0]].p_vaddr, _end(loads[run[-1]])
@@ -284,13 +319,15 @@ def _wanted(image: Image, loads: Sequence[Segment], page_size: int, level: str) 
         # Read-only data between two texts go to the first; no section that must not be cut reaches across its end.  No
         # two texts share a page, of which the kernel would map the last.
         low = max(low, align_up(texts[-1].high, BASE_PAGE) if texts else low)
-        if align_down(high, page_size) > align_up(low, page_size):
+        first = align_up(align_down(low, BASE_PAGE), page_size)
+        last = align_down(align_up(high, BASE_PAGE), page_size)
+        if last > first and windows_holding(image.code, first, last, page_size):
             at = max((i for i in run if loads[i].p_flags & PF_X), key=lambda i: loads[i].p_memsz)
             texts.append(JoinedText(run[0], run[-1], at, low, high))
     return texts
 
 
-def _rodata(loads: Sequence[Segment], spans: Sequence[Span], page_size: int, level: str) -> set[int]:
+def _rodata(loads: Sequence[Segment], spans: Sequence[Span], page_size: int) -> set[int]:
     """Return the read-only segments that have whole windows, or get them if contents may move in the file."""
     return {
         i
@@ -298,7 +335,6 @@ def _rodata(loads: Sequence[Segment], spans: Sequence[Span], page_size: int, lev
         if _read_only(segment)
         and align_down(align_up(span.end, BASE_PAGE), page_size)
         > align_up(align_down(span.start, BASE_PAGE), page_size)
-        and (level != ALIGN or span.bias % page_size == 0)
     }
 
 
@@ -325,38 +361,57 @@ def _range(image: Image, loads: Sequence[Segment], run: range, page_size: int, l
             first -= 1
         while last + 1 < len(loads) and _read_only(loads[last + 1]):
             last += 1
-    low = align_down(loads[first].p_vaddr, page_size)
-    high = align_up(_page_end(loads[last]), page_size)
+    code = windows_holding(image.code, start, end, 1)
+    if not code:
+        return start, end
+    low, high = align_down(code[0][0], page_size), align_up(align_up(code[-1][1], BASE_PAGE), page_size)
+    if level == MERGE:
+        low, high = align_down(loads[first].p_vaddr, page_size), align_up(_page_end(loads[last]), page_size)
     # Writable segments and other texts stay out of the windows; so do addresses before the first byte of the image.
     limits = [align_up(align_down(loads[0].p_vaddr, BASE_PAGE), page_size)]
     limits += [align_up(_page_end(s), page_size) for s in loads[: run.start] if not _read_only(s)]
     low = min(start, max(low, *limits))
     limits = [align_down(s.p_vaddr, page_size) for s in loads[run.stop :] if not _read_only(s)]
     high = max(end, min([high, *limits]))
-    return _uncut(image, loads, low, high)
+    outer_low, outer_high = _uncut(image, loads, low, high)
+    # Around a section that must not be cut, nothing writable and no window of mere data becomes executable: rather a
+    # part of a window of the text stays on small pages.
+    others = [s for s in loads if not s.p_flags & PF_X and not _read_only(s)]
+    if any(_overlap(s, outer_low, start) for s in others) or (level != MERGE and align_up(outer_low, page_size) < low):
+        outer_low = start
+    if any(_overlap(s, end, outer_high) for s in others) or (
+        level != MERGE and align_down(outer_high, page_size) > high
+    ):
+        outer_high = end
+    return outer_low, outer_high
 
 
 def _uncut(image: Image, loads: Sequence[Segment], low: int, high: int) -> tuple[int, int]:
-    """Return *low* and *high*, moved apart until they cut no section that tools read as a whole."""
+    """Return *low* and *high*, moved apart until they cut no section that tools read as a whole.
+
+    A section that already lies in two segments is not cut where one ends and the other begins.
+    """
+    edges = {segment.p_vaddr for segment in loads}
     whole = sorted(
         (section.sh_addr, section.sh_addr + section.sh_size)
         for section in image.sections
-        if section.sh_flags & SHF_ALLOC and section.sh_type != SHT_NOBITS and not _divisible(section)
+        if section.sh_flags & SHF_ALLOC and section.sh_type != SHT_NOBITS and not divisible(section)
     )
     for begins, ends in reversed(whole):
-        if begins < low < ends:
+        if begins < low < ends and low not in edges:
             for segment in loads:
-                if segment.p_vaddr <= begins and ends <= _end(segment):
+                if segment.p_vaddr <= begins < _end(segment):
                     low = max(segment.p_vaddr, align_down(begins, segment.p_align))
     for begins, ends in whole:
-        if begins < high < ends:
+        if begins < high < ends and high not in edges:
             for segment in loads:
-                if segment.p_vaddr <= begins and ends <= _end(segment):
+                if segment.p_vaddr < ends <= _end(segment):
                     high = min(_end(segment), align_up(ends, segment.p_align))
     return low, high
 
 
-def _divisible(section: Section) -> bool:
+def divisible(section: Section) -> bool:
+    """Return whether *section* may be cut in two: readers need no such section as a whole."""
     return section.sh_type == _SHT_RELA or (
         section.sh_type == _SHT_PROGBITS and section.name.startswith(_DIVISIBLE_NAMES)
     )
@@ -514,6 +569,14 @@ def _pads(loads: Sequence[Segment], low: int, high: int) -> Iterator[tuple[int, 
             free = _page_end(segment)
     if free < high:
         yield free, high
+
+
+def place(segments: Sequence[Segment], address: int) -> int:
+    """Return where the byte at *address* is in the file that *segments* describe, -1 if no segment maps it."""
+    for segment in segments:
+        if segment.p_type == PT_LOAD and segment.p_vaddr <= address < _end(segment):
+            return segment.p_offset + address - segment.p_vaddr
+    return -1
 
 
 def _texts(loads: Sequence[Segment]) -> list[int]:

@@ -83,6 +83,9 @@ class Actions:
             if possible and huge == possible:
                 return Action("" if in_memory else DELETED, "", possible * count)
             return Action("not all of its copy in memory is huge" if in_memory else DELETED, restart, possible * count)
+        if all(m.own for m in part.mappings if m.windows_huge(size) < m.windows_possible(size)) and huge < possible:
+            what = f"run: hugealign adapt {shlex.quote(service) if service else _target(group)}"
+            return Action("its copy of its own text is on small pages", what, possible * count)
         found = self._file(process, part, service, restart)
         if found.command and found.start and self._too_early(process.exe, service):
             return Action("it starts before hugealign could", "", possible * count)
@@ -120,7 +123,7 @@ class Actions:
     def _file(self, process: Executed, part: CodePart, service: str, restart: str) -> Action:
         size = self._page_size
         possible, huge = part.possible(size), part.huge(size)
-        largest = max(part.mappings, key=lambda mapping: mapping.size)
+        largest = max(part.mappings, key=lambda mapping: (mapping.is_file, mapping.size))
         path, inside = _found(process.pid, largest)
         with suppress(HugealignError, OSError):
             if not path:

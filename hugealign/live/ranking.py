@@ -1,6 +1,6 @@
 """Choose the windows of a process that should be huge, by where it runs and within a limit.  Pure."""
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
@@ -52,12 +52,19 @@ def windows(mappings: Sequence[Mapping], addresses: "Counter[int]", page_size: i
     made = []
     for m in mappings:
         first = m.first_window(page_size)
-        known = m.touched(page_size)
+        known, whole = m.touched(page_size), m.whole(page_size)
         if known is None:
             continue
         # Anybody can map millions of windows and touch none.
-        last = first + (m.windows_possible(page_size) - 1) * page_size
-        hot = sampled[bisect_left(sampled, first) : bisect_right(sampled, last)]
+        hot = [
+            address
+            for part in whole
+            for address in sampled[
+                bisect_left(sampled, first + part.start * page_size) : bisect_left(
+                    sampled, first + part.stop * page_size
+                )
+            ]
+        ]
         for start in {first + index * page_size for index in known}.union(hot):
             state = known.get((start - first) // page_size, State.UNTOUCHED)
             made.append(Window(start, "" if m.without_file else m.path, state, heat[start], ours=m.without_file))

@@ -15,10 +15,11 @@ import mmap
 import os
 from collections.abc import Iterator, Sequence
 
-from hugealign.elf.image import Image, Segment, read_image
+from hugealign.elf.image import Image, read_image
 from hugealign.elf.notes import BuildNote, read_notes
-from hugealign.elf.windows import align_down, align_up, drift, file_offset, whole_windows
+from hugealign.elf.windows import BASE_PAGE, align_down, align_up, drift_unasked, file_offset, windows_holding
 from hugealign.elf.windows import rodata_windows as rodata_runs
+from hugealign.elf.windows import text_windows as text_runs
 from hugealign.errors import HugealignError
 from hugealign.machine import kernel, memory
 from hugealign.process import pagemap
@@ -81,19 +82,16 @@ def _prctl(option: int, *values: int) -> int:
 
 
 def text_windows(fd: int, page_size: int, limit: int | None = None, all_text: bool = False) -> list[int]:
-    """Return the file offsets of the whole windows of text, at most the first *limit*.
+    """Return the file offsets of the whole windows of text that hold code, at most the first *limit*.
 
-    With *all_text*, return every window of the file that holds any text, wherever a process would map it.  Windows that
+    With *all_text*, return every window of the file that holds any code, wherever a process would map it.  Windows that
     extend past the end of the file are left out: no folio reaches beyond its end (``page_cache_ra_order`` in
     mm/readahead.c).  Raises NotElfError, MalformedElfError, FileError if the windows would not fit into memory.
     """
     image = read_image(fd)
-    place = _any_text if all_text else _whole_text
     in_file = align_up(image.file_size, mmap.PAGESIZE)
-    found: list[range] = []
-    for segment in image.text_segments:
-        first, end = place(image, segment, page_size)
-        found.append(range(first, min(end, in_file) - page_size + 1, page_size))
+    runs = list(_any_text(image, page_size)) if all_text else _whole_text(fd, image, page_size)
+    found = [range(first, min(end, in_file) - page_size + 1, page_size) for first, end in runs]
     return _in_memory(found, page_size, limit, "text", "; use --windows")
 
 
@@ -140,13 +138,42 @@ def _note(fd: int, page_size: int) -> BuildNote | None:
     return note if note and note.page_size == page_size else None
 
 
-def _whole_text(image: Image, segment: Segment, page_size: int) -> tuple[int, int]:
-    windows = whole_windows(segment, page_size, image.fixed, drift(image), image.load_alignment)
-    return file_offset(segment, windows[0]), file_offset(segment, windows[1])
+def _whole_text(fd: int, image: Image, page_size: int) -> list[tuple[int, int]]:
+    """Return the ranges of *fd* that are whole windows of text in a process on this machine."""
+    found = text_runs(image, page_size)
+    unasked = None if found else drift_unasked(image, page_size)
+    if unasked is not None and _placed_so(fd, image, unasked, page_size):
+        found = text_runs(image, page_size, page_size, unasked)
+    return [(file_offset(segment, first), file_offset(segment, end)) for segment, first, end in found]
 
 
-def _any_text(_image: Image, segment: Segment, page_size: int) -> tuple[int, int]:
-    return align_down(segment.p_offset, page_size), align_up(segment.p_offset + segment.p_filesz, page_size)
+def _placed_so(fd: int, image: Image, drift: int, page_size: int) -> bool:
+    """Return whether mmap puts the file behind *fd* where *drift* says, modulo the window.
+
+    Twice, with sizes that are not alike, since one time in many it is by chance.  Where the dynamic linker asks for an
+    address, or maps room of a certain size first, a mapping in our process tells nothing.
+    """
+    loads = image.load_segments
+    base, offset = align_down(loads[0].p_vaddr, BASE_PAGE), align_down(loads[0].p_offset, BASE_PAGE)
+    if not image.by_kernel and (base or image.load_alignment > BASE_PAGE):
+        return True
+    size = max(s.p_vaddr + s.p_memsz for s in loads) - base
+    for more in (0, BASE_PAGE):
+        address = libc().mmap(None, size + more, 0, mmap.MAP_PRIVATE, fd, offset)
+        if not address or address == ctypes.c_void_p(-1).value:
+            return False
+        libc().munmap(address, size + more)
+        if (align_down(address, max(image.load_alignment, BASE_PAGE)) - base - drift) % page_size:
+            return False
+    return True
+
+
+def _any_text(image: Image, page_size: int) -> Iterator[tuple[int, int]]:
+    for segment in image.text_segments:
+        start, end = segment.p_offset, segment.p_offset + segment.p_filesz
+        within = windows_holding(image.code, segment.p_vaddr, segment.p_vaddr + segment.p_filesz, 1)
+        code = [(file_offset(segment, low), file_offset(segment, high)) for low, high in within]
+        yield from windows_holding(code, align_down(start, page_size), align_up(end, page_size), page_size)
 
 
 def measure(fd: int, offsets: Sequence[int], page_size: int, present: bool = False) -> list[bool]:

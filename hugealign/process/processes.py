@@ -10,7 +10,7 @@ from hugealign.descriptors import using
 from hugealign.errors import HugealignError
 from hugealign.near import hint
 from hugealign.numbers import decimal
-from hugealign.process import pagemap, smaps, statx
+from hugealign.process import codefiles, pagemap, smaps, statx
 from hugealign.units import printable
 
 _PROC = "/proc"
@@ -53,10 +53,10 @@ class Process:
     inner_pids: tuple[int, ...] = ()
 
     def is_program(self, mapping: smaps.Mapping) -> bool:
-        """Whether *mapping* is of the program's own file, not of a library."""
+        """Whether *mapping* is of the program's own file, or is memory in the place of its text; not of a library."""
         # btrfs and overlayfs show another device in /proc/PID/maps than in stat, so the name counts as well.
         same_file = (os.makedev(*mapping.device), mapping.inode) == self.exe_id
-        return mapping.is_file and (same_file or mapping.path == self.exe)
+        return mapping.own or (mapping.is_file and (same_file or mapping.path == self.exe))
 
     def text(self, libraries: bool = False, anonymous: bool = False) -> tuple[smaps.Mapping, ...]:
         """Return the executable mappings of the program, on request also those of other files and without a file."""
@@ -258,14 +258,17 @@ def _read(process: Process, directory: int, libraries: bool, anonymous: bool, ro
 
     # smaps walks all pages that it shows, seconds for a large heap, so it is read only as far as the last text.
     lines = list(_lines("maps", directory)) if rodata else _lines("maps", directory)
-    listed = [m for m in smaps.parse(line for line in lines if _executable(line)) if wanted(m)]
+    code_maps = list(smaps.parse(line for line in lines if _executable(line)))
+    text = codefiles.own_text(directory) if not process.served and any(m.without_file for m in code_maps) else ()
+    listed = [m for m in (codefiles.with_own(m, text) for m in code_maps) if wanted(m)]
     if rodata:
         code |= {(m.device, m.inode) for m in listed if m.is_file}
         listed = [m for m in smaps.parse(lines) if wanted(m)]
     end = max((m.end for m in listed), default=0)
     found: list[smaps.Mapping] = []
     if listed:
-        for mapping in smaps.parse(_lines("smaps", directory)):
+        for parsed in smaps.parse(_lines("smaps", directory)):
+            mapping = codefiles.with_own(parsed, text)
             if wanted(mapping):
                 found.append(named(mapping, process.exe, process.exe_id))
             if mapping.end >= end:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from hugealign.elf.windows import windows_holding
 from hugealign.process.pagemap import Region, State, touched
 
 _HEADER = re.compile(
@@ -35,7 +36,8 @@ class Mapping:
 
     *path* is empty for anonymous memory and a name in brackets for the kernel's own (``[vdso]``).  *no_huge*: it was
     given MADV_NOHUGEPAGE; *accounted*: it is or was writable, as RELRO was.  *pages* are the present pages, or None
-    where the kernel does not report them one by one.
+    where the kernel does not report them one by one.  *code* are the ranges of addresses that hold code, None where
+    nothing tells; *own*: memory without a file that has taken the place of the program's text.
     """
 
     start: int
@@ -55,6 +57,8 @@ class Mapping:
     no_huge: bool = False
     accounted: bool = False
     pages: tuple[Region, ...] | None = None
+    code: tuple[tuple[int, int], ...] | None = None
+    own: bool = False
 
     @property
     def size(self) -> int:
@@ -102,15 +106,34 @@ class Mapping:
         """Whether address and file offset agree modulo *page_size*; anonymous memory always passes."""
         return not self.is_file or (self.start - self.offset) % page_size == 0
 
-    def windows_possible(self, page_size: int) -> int:
-        """Return how many whole windows of *page_size* bytes the kernel could map with one page each.
+    def whole(self, page_size: int) -> tuple[range, ...]:
+        """Return the numbers of the windows with code that the kernel could map with one page of *page_size* bytes.
 
         ``thp_vma_suitable_order`` in include/linux/huge_mm.h: the window lies inside the mapping, and address and file
-        offset are congruent modulo the window.
+        offset are congruent modulo the window.  They count from `first_window`; the ranges ascend.
         """
-        if not self.congruent(page_size):
-            return 0
-        return max(0, (self.end - self.first_window(page_size)) // page_size)
+        first = self.first_window(page_size)
+        count = (self.end - first) // page_size
+        if count <= 0 or not self.congruent(page_size):
+            return ()
+        if self.code is None:
+            return (range(count),)
+        runs = windows_holding(self.code, first, first + count * page_size, page_size)
+        return tuple(range((start - first) // page_size, (end - first) // page_size) for start, end in runs)
+
+    def windows_possible(self, page_size: int) -> int:
+        """Return how many windows `whole` has."""
+        return sum(map(len, self.whole(page_size)))
+
+    def leading(self, page_size: int, count: int) -> int:
+        """Return the number behind the first *count* of the possible windows."""
+        behind = 0
+        for numbers in self.whole(page_size):
+            if count <= 0:
+                break
+            behind = numbers.start + min(count, len(numbers))
+            count -= len(numbers)
+        return behind
 
     def touched(self, page_size: int) -> dict[int, State] | None:
         """Return the states of the possible windows of *page_size* bytes that have a page, by number and in order.
@@ -119,23 +142,29 @@ class Mapping:
         """
         if self.pages is None:
             return None
-        first, count = self.first_window(page_size), self.windows_possible(page_size)
-        return touched(self.pages, first, count, page_size, self.is_file)
+        whole = self.whole(page_size)
+        if not whole:
+            return {}
+        known = touched(self.pages, self.first_window(page_size), whole[-1].stop, page_size, self.is_file)
+        if len(whole) == 1 and not whole[0].start:
+            return known
+        return {index: known[index] for numbers in whole for index in _within(known, numbers)}
 
     def windows(self, page_size: int) -> tuple[State, ...] | None:
         """Return the state of each possible window, None as in `touched`; there may be millions."""
         known = self.touched(page_size)
         if known is None:
             return None
-        return tuple(known.get(index, State.UNTOUCHED) for index in range(self.windows_possible(page_size)))
+        return tuple(known.get(index, State.UNTOUCHED) for numbers in self.whole(page_size) for index in numbers)
 
     def missing(self, page_size: int) -> Iterator[int]:
         """Yield the addresses of the possible windows of *page_size* bytes that are known not to be huge."""
         if (known := self.touched(page_size)) is not None:
             first = self.first_window(page_size)
-            for index in range(self.windows_possible(page_size)):
-                if known.get(index) != State.HUGE:
-                    yield first + index * page_size
+            for numbers in self.whole(page_size):
+                for index in numbers:
+                    if known.get(index) != State.HUGE:
+                        yield first + index * page_size
 
     def first_window(self, page_size: int) -> int:
         """Return the address of the first multiple of *page_size* bytes at or after the start."""
@@ -147,6 +176,13 @@ class Mapping:
         if known is not None:
             return sum(state == State.HUGE for state in known.values())
         return min(self.windows_possible(page_size), self.huge // page_size)
+
+
+def _within(known: dict[int, State], numbers: range) -> Iterable[int]:
+    """Return those of *numbers* that are *known*, in order; either may be many."""
+    if len(numbers) < len(known):
+        return (index for index in numbers if index in known)
+    return (index for index in known if index in numbers)
 
 
 def coverage(huge: int, text: int) -> float:
@@ -203,5 +239,7 @@ def _mapping(header: re.Match[str], counters: dict[str, int], flags: Sequence[st
         # VM_ACCOUNT stays when mprotect takes the right to write (mprotect_fixup, mm/mprotect.c).
         accounted="ac" in flags,
         pages=None,
+        code=None,
+        own=False,
         **counters,
     )

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from hugealign import mounts
 from hugealign.descriptors import using
-from hugealign.process import pagemap, processes, smaps, statx
+from hugealign.process import codefiles, pagemap, processes, smaps, statx
 
 #: The executable mappings of /proc/PID/maps (Documentation/filesystems/proc.rst); "\n" in a name is escaped there.
 _EXECUTABLE = re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) ..x. [0-9a-f]+ [0-9a-f]+:[0-9a-f]+ \d+ *(.*)$", re.MULTILINE)
@@ -86,8 +86,13 @@ def look(pid: int, least: int, page_size: int) -> Executed | None:
     comm, cpu, started = _times(str(pid))
     with using(os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:
         exe, exe_id = processes.program(pid, directory)
+        parsed = list(smaps.parse(large))
+        served = mounts.served(exe_id[0], pid) if any(m.without_file for m in parsed) else True
+        text = () if served else codefiles.own_text(directory)
     files = tuple(os.fsdecode(path).removesuffix(_GONE) for path in sizes if path)
-    named = tuple(processes.named(mapping, exe, exe_id) for mapping in smaps.parse(large))
+    named = tuple(
+        _with_code(pid, processes.named(codefiles.with_own(m, text), exe, exe_id), exe, page_size) for m in parsed
+    )
     mappings = _with_pages(pid, place, named, page_size)
     return Executed(pid, comm, exe, cpu, started, mappings, files, called(pid, exe_id))
 
@@ -171,6 +176,12 @@ def control_groups(pid: int) -> str:
     return ""
 
 
+def _with_code(pid: int, mapping: smaps.Mapping, exe: str, page_size: int) -> smaps.Mapping:
+    if not mapping.is_file or not mapping.windows_possible(page_size):
+        return mapping
+    return codefiles.with_code(pid, mapping, program=mapping.path == exe)
+
+
 def _with_pages(pid: int, place: str, mappings: tuple[smaps.Mapping, ...], page_size: int) -> tuple[smaps.Mapping, ...]:
     """Return *mappings* of *pid*, at *place* in /proc, with the page map for those that could have a huge window."""
     if not any(mapping.windows_possible(page_size) for mapping in mappings):
@@ -185,7 +196,7 @@ def _with_pages(pid: int, place: str, mappings: tuple[smaps.Mapping, ...], page_
         raise
     except OSError:  # Linux before 6.7
         counted = {m.start: m for m in processes.look(pid, libraries=True, anonymous=True).mappings}
-        return tuple(counted.get(mapping.start, mapping) for mapping in mappings)
+        return tuple(replace(counted.get(m.start, m), code=m.code, own=m.own) for m in mappings)
     finally:
         os.close(pages)
 

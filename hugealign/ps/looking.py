@@ -41,7 +41,8 @@ class PsOptions:
 
     def look(self, pid: int) -> Process:
         """Look at one process.  Raises ProcessError."""
-        return proc.look(pid, self.libraries or self.anonymous, self.anonymous, self.rodata)
+        seen = proc.look(pid, self.libraries or self.anonymous, self.anonymous, self.rodata)
+        return mapped_files.with_code(seen, self.window)
 
 
 @dataclass(frozen=True, slots=True)

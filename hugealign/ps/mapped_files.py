@@ -2,15 +2,14 @@
 
 import contextlib
 import itertools
-import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from hugealign import mounts
 from hugealign.errors import HugealignError
 from hugealign.pagecache import measure
+from hugealign.process import codefiles
 from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping
-from hugealign.regular import opened
 
 _LIMIT = 512  # windows to look up per mapping: each costs a fault, and time
 
@@ -28,6 +27,19 @@ def behind(process: Process, mapping: Mapping, addresses: Iterable[int], page_si
             offsets = [mapping.offset + address - mapping.start for address in known]
             return dict(zip(known, measure.measure(fd, offsets, page_size), strict=True))
     return {}
+
+
+def with_code(process: Process, page_size: int) -> Process:
+    """Return *process* with the addresses of the code in those mappings that have windows of *page_size* bytes."""
+    return replace(
+        process,
+        mappings=tuple(
+            codefiles.with_code(process.pid, m, process.is_program(m), process.elsewhere)
+            if m.windows_possible(page_size)
+            else m
+            for m in process.mappings
+        ),
+    )
 
 
 def asked(process: Process, mappings: Sequence[Mapping], page_size: int) -> dict[int, int]:
@@ -49,20 +61,5 @@ def asked(process: Process, mappings: Sequence[Mapping], page_size: int) -> dict
     return found
 
 
-@contextlib.contextmanager
-def _opened(process: Process, mapping: Mapping) -> Iterator[int | None]:
-    """Open the file behind *mapping*; None if it has none, or if another one took its place.  Raises HugealignError."""
-    if not mapping.is_file or mounts.served(os.makedev(*mapping.device), process.pid):
-        yield None
-        return
-    # Both links lead to the file itself, even if its name is gone or belongs to another file, and from other mount
-    # namespaces.  Only CAP_SYS_ADMIN and CAP_CHECKPOINT_RESTORE may open files through map_files.
-    link = "exe" if process.is_program(mapping) else f"map_files/{mapping.start:x}-{mapping.end:x}"
-    path = f"/proc/{process.pid}/{link}"
-    if not os.path.exists(path) and not process.elsewhere:
-        path = mapping.path  # the process has ended
-        if mounts.behind_server(path):  # over which the process had a copy
-            yield None
-            return
-    with opened(path) as fd:
-        yield fd if os.fstat(fd).st_ino == mapping.inode else None
+def _opened(process: Process, mapping: Mapping) -> contextlib.AbstractContextManager[int | None]:
+    return codefiles.opened_file(process.pid, mapping, process.is_program(mapping), process.elsewhere)

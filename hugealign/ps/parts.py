@@ -51,7 +51,7 @@ def split(exe: str, mappings: Sequence[Mapping]) -> list[CodePart]:
     """Return the parts of *mappings* of the program *exe*: the program first, code without a file last."""
     found: dict[tuple[CodeKind, str], list[Mapping]] = {}
     for mapping in mappings:
-        if mapping.path == exe:
+        if mapping.path == exe or mapping.own:
             key = CodeKind.PROGRAM, exe
         elif mapping.without_file:
             key = CodeKind.CODE, ""

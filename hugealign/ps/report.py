@@ -24,6 +24,7 @@ def table(verdicts: Sequence[Verdict], page_size: int) -> list[str]:
         for m in verdict.mappings:
             possible = m.windows_possible(page_size)
             name = m.path if verdict.process.is_program(m) else m.path.rpartition("/")[2]
+            name = name or "(its text, copied)" * m.own
             covered = f"{coverage(m.huge, m.size):.1f}%" if possible or m.huge else "--"
             windows = f"{m.windows_huge(page_size)}/{possible}"
             how = m.how or ("small pages" if possible else why_none(m, page_size))
@@ -85,11 +86,10 @@ def text(verdicts: Sequence[Verdict], page_size: int, verbose: bool, base_page: 
 
 def ends(mapping: Mapping, page_size: int) -> tuple[int, int]:
     """Return the bytes of *mapping* before and after its windows; (0, 0) where no window is possible."""
-    count = mapping.windows_possible(page_size)
-    if not count:
+    if not mapping.windows_possible(page_size):
         return 0, 0
     first = mapping.first_window(page_size)
-    return first - mapping.start, mapping.end - first - count * page_size
+    return first - mapping.start, (mapping.end - first) % page_size
 
 
 def document(verdicts: Sequence[Verdict], errors: Sequence[tuple[str, str]], page_size: int) -> dict[str, Any]:

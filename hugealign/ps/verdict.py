@@ -11,7 +11,7 @@ from hugealign.process.pagemap import State
 from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping, coverage
 from hugealign.ps import runtimes
-from hugealign.ps.parts import CodeKind, CodePart
+from hugealign.ps.parts import CodeKind, CodePart, split
 from hugealign.ps.runtimes import Runtime
 from hugealign.ps.staged import OLDER, REPLACED
 from hugealign.units import are, counted, format_size, printable
@@ -113,6 +113,7 @@ class Verdict:
     all are huge.  *runs* are the windows of each mapping, or None where only counts are known.  *staged* has, by
     address, the state of each mapping of a staged copy (`hugealign.ps.staged`).  *besides* are large parts that were
     not asked for, and *rodata*, None if not asked for, is the read-only data; neither counts in any other field.
+    *without* is how many bytes of the text are in files that have no window, though others have.
     """
 
     process: Process
@@ -129,6 +130,7 @@ class Verdict:
     staged: MappingOf[int, str]
     besides: tuple[Beside, ...] = ()
     rodata: Rodata | None = None
+    without: int = 0
 
     @property
     def reason(self) -> str:
@@ -155,10 +157,12 @@ class Verdict:
             if self.held == self.wanted == 1:
                 one = f"the one window{which.removeprefix('windows')}" if rest else "its one window"
                 head = f"{name}: {one} is huge{rest}"
+        if self.without:
+            head += f"; {format_size(self.without)} of text have none"
         several = len(self.reasons) > 1
         lines = [head]
         for count, reason, mend in self.reasons:
-            lines.append(f"  {counted(count, 'window')}: {reason}" if several else f"  {reason}")
+            lines.append(f"  {counted(count, 'window')}: {reason}" if several and count else f"  {reason}")
             if mend:
                 lines.append(f"  {mend}")
         outdated = [_OUTDATED[state] for state in (REPLACED, OLDER) if state in self.staged.values()]
@@ -199,15 +203,34 @@ def judge(
         if known is None:
             held += min(m.windows_huge(page_size), leading)
         else:
-            held += sum(state == State.HUGE for index, state in known.items() if index < leading)
+            behind = m.leading(page_size, leading)
+            held += sum(state == State.HUGE for index, state in known.items() if index < behind)
     full = 0 < wanted == held
-    met = full if min_coverage is None else text > 0 and coverage(huge, text) >= min_coverage
+    # A file that has no window at all is in none of these numbers.
+    without = [p for p in split(process.exe, mappings) if possible and p.text >= page_size > 0 == p.possible(page_size)]
+    enough = full and not without
+    met = enough if min_coverage is None else text > 0 and coverage(huge, text) >= min_coverage
     runs = tuple(_runs(process, m, page_size, cached or {}, asked.get(m.start), hints) for m in mappings)
     reasons: tuple[tuple[int, str, str], ...] = ()
     if not full:
         exact = possible and None not in runs
         reasons = _grouped(runs) if exact else ((wanted - held, *_shortfall(process, mappings, page_size, hints)),)
-    return Verdict(process, mappings, text, huge, windows, possible, wanted, held, met, reasons, runs, staged or {})
+    reasons += tuple((0, *_shortfall(process, part.mappings, page_size, hints)) for part in without)
+    return Verdict(
+        process,
+        mappings,
+        text,
+        huge,
+        windows,
+        possible,
+        wanted,
+        held,
+        met,
+        reasons,
+        runs,
+        staged or {},
+        without=sum(part.text for part in without),
+    )
 
 
 def judge_beside(process: Process, part: CodePart, page_size: int, hints: Hints) -> Beside:
@@ -237,15 +260,17 @@ def _runs(
     known = mapping.touched(page_size)
     if known is None:
         return None
-    first, count = mapping.first_window(page_size), mapping.windows_possible(page_size)
+    first, whole = mapping.first_window(page_size), mapping.whole(page_size)
     runs: list[WindowRun] = []
-    for index, end in _alike(known, cached, asked, first, count, page_size):
+    behind = None if asked is None else mapping.leading(page_size, asked)
+    for index, end in (pair for part in whole for pair in _alike(known, cached, behind, first, part, page_size)):
         address, state = first + index * page_size, known.get(index, State.UNTOUCHED)
-        if asked is not None and index >= asked and state != State.HUGE:
+        if behind is not None and index >= behind and state != State.HUGE:
             run = WindowRun(address, end - index, state, "not asked for by its build", "", True)
         else:
             run = WindowRun(address, end - index, state, *_why(process, mapping, state, cached.get(address), hints))
-        if runs and replace(run, start=runs[-1].start, count=runs[-1].count) == runs[-1]:
+        adjacent = runs and runs[-1].start + runs[-1].count * page_size == address
+        if adjacent and replace(run, start=runs[-1].start, count=runs[-1].count) == runs[-1]:
             runs[-1] = replace(runs[-1], count=runs[-1].count + run.count)
         else:
             runs.append(run)
@@ -257,16 +282,16 @@ def _alike(
     cached: MappingOf[int, bool],
     asked: int | None,
     first: int,
-    count: int,
+    numbers: range,
     page_size: int,
 ) -> Iterator[tuple[int, int]]:
-    """Yield ranges of the *count* windows that are surely alike: the first number, and the number after the last.
+    """Yield ranges of the windows *numbers* that are surely alike: the first number, and the number after the last.
 
     Untouched windows with nothing *cached* come as one range, since there may be millions of them.
     """
     indices = {*known, *((address - first) // page_size for address in cached)}
-    ends = {edge for index in indices for edge in (index, index + 1)} | {0, count} | ({asked} if asked else set())
-    return pairwise(sorted(edge for edge in ends if 0 <= edge <= count))
+    ends = {edge for index in indices for edge in (index, index + 1)} | ({asked} if asked else set())
+    return pairwise(sorted({edge for edge in ends if edge in numbers} | {numbers.start, numbers.stop}))
 
 
 def _why(process: Process, mapping: Mapping, state: State, cached: bool | None, hints: Hints | None) -> tuple[str, str]:
@@ -282,6 +307,8 @@ def _why(process: Process, mapping: Mapping, state: State, cached: bool | None, 
     if mapping.without_file:
         if state == State.UNTOUCHED:
             return "not touched yet", ""
+        if mapping.own:
+            return "its copy of its own text is on small pages", f"run: hugealign adapt {process.pid}"
         found = hints.runtime if hints else None
         return f"{runtimes.code_name(found)} is on small pages", runtimes.mend(found, str(process.pid), windows=True)
     if mapping.deleted and not cached:

@@ -5,17 +5,17 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 
+from hugealign import settings
 from hugealign.descriptors import using
-from hugealign.elf.coverage import coverage
+from hugealign.elf.coverage import text_size
 from hugealign.elf.image import read_image
 from hugealign.errors import HugealignError, cause
 from hugealign.execution import which
-from hugealign.machine import children, kernel, namespace
+from hugealign.machine import children, namespace
 from hugealign.pagecache import measure
 from hugealign.pagecache.programs import binary, shared_libraries, warm_files
 from hugealign.records import Record
 from hugealign.regular import FileError, opened
-from hugealign.settings import MIN_TEXT
 from hugealign.stage import copies, store, tunable
 from hugealign.stage.copies import StageError
 from hugealign.units import format_size, printable
@@ -139,8 +139,8 @@ def worth_saying(launch: Launch) -> str:
         if named and text.problem:
             return f"{name}: {text.problem}"
         with suppress(HugealignError), opened(text.path) as fd:
-            size = coverage(read_image(fd), kernel.huge_page_size()).text
-            if size >= MIN_TEXT:
+            size = text_size(read_image(fd))
+            if size >= settings.min_text():
                 import shlex  # it imports re
 
                 option = f"--file {printable(shlex.quote(text.path))} " if named else ""

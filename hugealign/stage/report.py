@@ -15,7 +15,8 @@ def lines(staged: Staged) -> list[str]:
     """Return the lines for people about one file."""
     path = printable(staged.path)
     if staged.state == NO_WINDOW:
-        return [f"{path}: not staged: no whole window of text; try: hugealign stage --fix {shlex.quote(path)}"]
+        further = "see: hugealign fix --dry-run" if staged.fixed else "try: hugealign stage --fix"
+        return [f"{path}: not staged: no whole window of text; {further} {shlex.quote(path)}"]
     kind = " of the fixed file" if staged.fixed else ""
     how = "there already" if staged.state == THERE else "copied"
     size = format_size(staged.size)
@@ -37,7 +38,7 @@ def document(place: str, staged: Sequence[Staged], errors: Sequence[tuple[str, s
             "windows_huge": one.huge,
             "size": one.size,
             "link": printable(one.link),
-            "fixed": one.fixed,
+            "fixed": one.fixed and one.state != NO_WINDOW,
             "rodata": {"windows_huge": one.rodata[0], "windows": one.rodata[1]} if one.rodata else None,
         }
         for one in staged

@@ -37,9 +37,9 @@ MADE, THERE, NO_WINDOW = "made", "there", "no-window"
 class Staged(Record):
     """The file at the real *path*, with *windows* of text; *huge* of them are huge in its copy of *size* bytes.
 
-    *state* is MADE, THERE, or NO_WINDOW, which means that there is no copy.  *link* is what to bind over the file.
-    *rodata* is the number of huge windows of read-only data and the number of all such windows; None if not asked for.
-    *problem* says why not all are huge, and what to do.
+    *state* is MADE, THERE, or NO_WINDOW, which means that there is no copy, nor of the *fixed* file.  *link* is what to
+    bind over the file.  *rodata* is the number of huge windows of read-only data and the number of all such windows;
+    None if not asked for.  *problem* says why not all are huge, and what to do.
     """
 
     path: str
@@ -85,12 +85,14 @@ def stage(
     if not os.path.ismount(place):  # a store is mounted only for a file that it will hold
         with _public(real) as fd:
             if _origin(real, fd, fix, rodata) is None:
-                return Staged(real, NO_WINDOW)
+                return Staged(real, NO_WINDOW, fixed=fix)
     with _opened(place) as store:
         try:
             with _alone(store), _public(real) as fd:
                 _remove_stale(store, place, fd)
                 staged, copy = _staged(store, place, links, real, _origin(real, fd, fix, rodata), limit)
+                if copy < 0:
+                    staged = staged.changed(fixed=fix)
         except BaseException:
             # Whatever went wrong, a link to the copy of an older file must not stay.
             _unlink(links + real)
@@ -268,7 +270,7 @@ def _keep(copy: int) -> None:
 
 
 def _is_ours(info: os.stat_result) -> bool:
-    """Return whether only root or we can change the copy with *info*; an older hugealign made others."""
+    """Return whether only root or we can change the copy with *info*."""
     return info.st_uid in (0, os.geteuid()) and not info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 

@@ -2,6 +2,7 @@
 
 import os
 import stat
+from collections.abc import Iterator
 
 from hugealign.elf.coverage import Coverage, coverages, rodata_coverage, total
 from hugealign.elf.image import ET_CORE, ET_DYN, ET_EXEC, ET_REL, Image, read_image
@@ -15,6 +16,7 @@ from hugealign.verification.model import FileReport
 
 _EHDR_SIZE = 64  # bytes: only 64-bit files are fixed
 _ARCHIVES = (b"!<arch>\n", b"!<thin>\n")
+_PLACEMENT = ("HA002", "HA003", "HA004", "HA005", "HA007")
 _NO_PROGRAM = {
     ET_REL: "an object file, which has no segments; link it first",
     ET_CORE: "a core file; give the program that dumped it",
@@ -62,7 +64,9 @@ def _check(fd: int, name: str, policy: rules.Policy) -> FileReport:
     if covered.windows < policy.min_windows and not facts.debug:
         message = f"{counted(covered.windows, 'whole window')} of text, not {policy.min_windows}"
         findings = [*findings, rules.Finding("HA030", (*image.text_segments, *image.load_segments)[0], message)]
-    level, undoable = _fixed(fd, image)
+    level, undoable, made = _fixed(fd, image)
+    if 0 < made <= covered.windows:
+        findings = list(_remaining(findings))
     return FileReport(
         name,
         covered,
@@ -80,21 +84,30 @@ def _check(fd: int, name: str, policy: rules.Policy) -> FileReport:
     )
 
 
-def _fixed(fd: int, image: Image) -> tuple[str, bool]:
-    """Return the level of the `hugealign fix` that made this file, and whether that can be undone.
+def _remaining(findings: list[rules.Finding]) -> Iterator[rules.Finding]:
+    """Yield *findings* on a file that has all the windows that a fix can make: the rest of its text is no failure."""
+    for finding in findings:
+        if finding.rule.id not in _PLACEMENT:
+            yield finding
+        elif finding.rule.id != "HA007":  # which only adds to others
+            yield rules.Finding("HA028", finding.segment, f"{finding.message}; fix can make no more windows whole")
 
-    The level is empty if none did or its record is damaged.
+
+def _fixed(fd: int, image: Image) -> tuple[str, bool, int]:
+    """Return the level of the `hugealign fix` that made this file, whether that can be undone, and its windows.
+
+    These are what the best fix can make of the file.  The level is empty if none did or its record is damaged.
     """
     if not any(section.name == ".hugealign.fix" for section in image.sections):
-        return "", False
+        return "", False, 0
     from hugealign.elf.fixrecord import digest, reader, recorded  # json, which other files do without
 
     read = reader(fd)
     try:
         record = recorded(read, image)
     except MalformedElfError:
-        return "", False
+        return "", False, 0
     if record is None:
-        return "", False
+        return "", False, 0
     headers = read(_EHDR_SIZE, 0) + read(record.headers - _EHDR_SIZE, image.segments[0].header)
-    return record.level, digest(headers) == record.digest
+    return record.level, digest(headers) == record.digest, record.windows

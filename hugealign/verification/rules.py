@@ -6,9 +6,18 @@ applies.
 
 import itertools
 
-from hugealign.elf.coverage import coverage
+from hugealign.elf.coverage import code_size, coverage
 from hugealign.elf.image import EM_AARCH64, EM_X86_64, PF_W, PF_X, PT_GNU_RELRO, SHF_ALLOC, SHF_EXECINSTR
-from hugealign.elf.windows import BASE_PAGE, align_down, align_up, drift, whole_windows
+from hugealign.elf.windows import (
+    BASE_PAGE,
+    align_down,
+    align_up,
+    drift,
+    drift_unasked,
+    joined,
+    text_windows,
+    whole_windows,
+)
 from hugealign.records import Record
 from hugealign.settings import MIN_TEXT, PAD_THRESHOLD, PAGE_SIZE
 from hugealign.units import format_size, printable
@@ -28,7 +37,7 @@ _ADDRESSES = {EM_X86_64: (1 << 47) - BASE_PAGE, EM_AARCH64: 1 << 48}
 
 #: The rules that report missing windows, which an edit of the headers may give a finished file; and a rule that such an
 #: edit breaks.
-LACK_WINDOWS = ("HA001", "HA003", "HA004", "HA005")
+LACK_WINDOWS = ("HA001", "HA003", "HA004", "HA005", "HA027", "HA028")
 DATA_IN_TEXT = "HA009"
 
 
@@ -223,6 +232,18 @@ RULES = {
             'relink with CC="hugealign gcc"; or undo a fix of level align, and: hugealign fix FILE -o OUT',
         ),
         (
+            "HA027",
+            WARNING,
+            "only some loaders and file systems place the text on the grid",
+            "__thp_get_unmapped_area, mm/huge_memory.c (Linux 5.18, commit 1854bc6e2420): by offset, if at all",
+        ),
+        (
+            "HA028",
+            NOTE,
+            "a part of the text stays on 4 KiB pages after the fix",
+            "thp_vma_suitable_order, include/linux/huge_mm.h: the whole window lies inside one mapping",
+        ),
+        (
             "HA029",
             ERROR,
             "Linux does not start the file",
@@ -272,16 +293,17 @@ def check(image: "Image", policy: Policy) -> list[Finding]:
     of every current iTLB (64 and more), so there is nothing to gain.
     """
     findings = [finding for segment in image.text_segments for finding in _structure(image, segment)]
+    texts = joined(image.text_segments)
     placed: list[Finding] = []
     large = coverage(image, policy.page_size).text >= policy.min_text
     if large:
         data = _data_sections(image)
-        for segment in image.text_segments:
+        for segment in texts:
             placed += _placement(image, segment, policy)
             placed += _among(segment, data)
     # Segments that each consist of whole windows have no head or tail of their own, such as BOLT's after a fix.
     if not large or any(finding.rule.severity == ERROR for finding in placed):
-        findings += [Finding("HA007", segment, "a second executable segment") for segment in image.text_segments[1:]]
+        findings += [Finding("HA007", segment, "a second executable segment") for segment in texts[1:]]
     return findings + placed
 
 
@@ -350,25 +372,32 @@ def _structure(image: "Image", segment: "Segment") -> "Iterator[Finding]":
 
 def _placement(image: "Image", segment: "Segment", policy: Policy) -> "Iterator[Finding]":
     page = policy.page_size
-    moved, alignment = drift(image), image.load_alignment
+    if not code_size(image, segment.p_vaddr, segment.p_vaddr + segment.p_memsz):
+        return
+    moved, alignment, fixed = drift(image), image.load_alignment, image.fixed
+    size = format_size(segment.p_align)
+    if not fixed and (not alignment or alignment % page):
+        unasked = drift_unasked(image, page)
+        if unasked is not None and text_windows(image, page, page, unasked):
+            message = f"text is aligned to {size}: only some loaders and file systems place it on {format_size(page)}"
+            yield Finding("HA027", segment, message)
+            moved, fixed = unasked, True
+        else:
+            yield Finding("HA001", segment, f"text is aligned to {size}; huge pages need {format_size(page)}")
     start, end = segment.p_vaddr + moved, segment.p_vaddr + segment.p_memsz + moved
-    if not image.fixed and (not alignment or alignment % page):
-        yield Finding(
-            "HA001", segment, f"text is aligned to {format_size(segment.p_align)}; huge pages need {format_size(page)}"
-        )
     if (start - segment.p_offset) % page:
         yield Finding("HA002", segment, f"p_vaddr and p_offset differ modulo {format_size(page)}")
     head = -align_down(start, BASE_PAGE) % page
-    if head:
-        lost = min(head, end - start)
+    lost = code_size(image, start - moved, min(start + head, end) - moved)
+    if head and lost:
         yield Finding("HA003", segment, f"text starts inside a window: {format_size(lost)} of head stay on 4 KiB pages")
     tail = align_up(end, BASE_PAGE) % page
-    if tail > policy.pad_threshold and head < end - start:
-        lost = min(tail, end - start)
+    lost = code_size(image, max(start, align_up(end, BASE_PAGE) - tail) - moved, end - moved)
+    if lost > policy.pad_threshold and head < end - start:
         yield Finding("HA004", segment, f"text ends inside a window: {format_size(lost)} of tail stay on 4 KiB pages")
-    first, last = whole_windows(segment, page, image.fixed, moved, alignment)
-    for other in image.load_segments:
-        if other is segment or first == last:
+    first, last = whole_windows(segment, page, fixed, moved, alignment)
+    for other in joined(image.load_segments):
+        if other.index == segment.index or first == last:
             continue
         at, until = align_down(other.p_vaddr, BASE_PAGE), align_up(other.p_vaddr + other.p_memsz, BASE_PAGE)
         if at < last and until > first:

@@ -181,7 +181,14 @@ def test_little_text_needs_no_cure(tmp_path: Path) -> None:
     assert "; 4 KiB pages serve so little text\n" in run(HUGEALIGN, "warm", tmp_path / "small").stdout
     done = run(HUGEALIGN, "fix", "--dry-run", tmp_path / "small")
     assert done.returncode == 1
-    assert done.stderr.endswith("can be made of its text; 4 KiB pages serve so little\n")
+    assert done.stderr.endswith("of HUGEALIGN_MIN_TEXT; 4 KiB pages serve so little\n")
+    # Large data do not make it large; the variable decides.
+    (tmp_path / "data.s").write_text('.section .rodata\n.fill 8 << 20, 1, 7\n.section .note.GNU-stack,"",@progbits\n')
+    run("gcc", tmp_path / "small.c", tmp_path / "data.s", "-o", tmp_path / "large", check=True)
+    assert run(HUGEALIGN, "fix", "--dry-run", tmp_path / "large").returncode == 1
+    assert run(HUGEALIGN, "fix", "--dry-run", tmp_path / "large", HUGEALIGN_MIN_TEXT="100").returncode == 0
+    done = run(HUGEALIGN, "run", "--fix", "--", tmp_path / "large")
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_refusal_names_the_link_that_can(tmp_path: Path) -> None:

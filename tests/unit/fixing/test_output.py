@@ -16,7 +16,7 @@ from hugealign.fixing.output import Output, _carved, _without, fixed, original, 
 from hugealign.fixing.plan import RefusalError
 
 HEADERS = bytes(range(32)) + bytes([64, *bytes(7)]) + bytes(range(88))  # e_phoff is 64
-RECORD = FixRecord("shift", 2 << 20, 1000, 128, digest(HEADERS), (Piece(0, 0, 400), Piece(500, 4500, 500)))
+RECORD = FixRecord("shift", 2 << 20, 1000, 128, digest(HEADERS), (Piece(0, 0, 400), Piece(500, 4500, 500)), 7)
 
 
 def reader(data: bytes) -> Read:

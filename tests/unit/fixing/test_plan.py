@@ -11,7 +11,9 @@ from hugealign.fixing.report import lines
 M = 2 << 20
 K = 1 << 10
 R, RX, RW, RWX, X = 4, 5, 6, 7, 1
-ALLOC = 2
+ALLOC, CODE = 2, 6
+#: The code of a text of three windows behind two windows and 32 KiB.
+CODE_OF = Section(".text", 1, CODE, 2 * M + 0x8000, 0, 3 * M)
 
 
 def load(flags: int, vaddr: int, size: int, offset: int | None = None, bss: int = 0, align: int = 4096) -> Segment:
@@ -93,14 +95,13 @@ def test_read_only_data_get_the_windows_that_lie_in_them() -> None:
         load(RW, 0x4000, 8, 0x2000),
         load(R, 4 * M, 3 * M, 0x3000),
     )
-    with pytest.raises(RefusalError, match="no whole window"):
+    with pytest.raises(RefusalError, match="below"):
         make_plan(image(*packed), M)
-    with pytest.raises(RefusalError, match="no whole window"):
-        make_plan(image(*packed), M, ALIGN, rodata=True)
-    plan = make_plan(image(*packed), M, rodata=True)
-    assert plan.rodata == (0, 3)
-    assert (plan.windows, plan.executable) == (0, 0)
-    assert [s.p_offset for s in plan.segments] == [0, 0x1000, 0x2000, M]
+    for level in (ALIGN, SHIFT):
+        plan = make_plan(image(*packed), M, level, rodata=True)
+        assert plan.rodata == (0, 3)
+        assert (plan.windows, plan.executable) == (0, 0)
+        assert [s.p_offset for s in plan.segments] == [0, 0x1000, 0x2000, M]
     assert "  read-only data: 0 -> 3 windows of their own" in lines(Fixed("f", FIX, 1, 2, "f", plan=plan))
 
 
@@ -199,11 +200,12 @@ def test_a_second_text_without_a_window_is_left_alone() -> None:
     assert (plan.text, plan.covered) == (3 * M + 0x4000, 3 * M + 0x1000)
 
 
-def test_align_of_two_texts_is_of_those_that_are_congruent() -> None:
+def test_align_of_two_texts_moves_what_is_not_congruent() -> None:
     loads = load(RX, 0, 3 * M + 0x1000), load(RW, 4 * M, 0x1000), load(RX, 6 * M, 3 * M, 4 * M + 0x1000)
     plan = make_plan(image(*loads), M, ALIGN)
-    assert mapped(plan) == [(s.flags, s.p_vaddr, s.p_memsz, s.p_offset) for s in loads]
-    assert alignments(plan) == [M, 4096, 4096]
+    assert mapped(plan) == [(s.flags, s.p_vaddr, s.p_memsz, o) for s, o in zip(loads, (0, 4 * M, 5 * M), strict=True)]
+    assert alignments(plan) == [M, 4096, M]
+    assert plan.executable == 0
 
 
 def test_what_is_said() -> None:
@@ -300,7 +302,8 @@ REFUSED = {
     "are appended": image(TEXT, size=5 * M),
     "LOAD 0 does not lie in the file": image(TEXT, size=3 * M),
     "it is truncated": image(TEXT, sections=(Section(".debug", 1, 0, 0, 4 * M, 512),), size=4 * M),
-    "no whole window": image(load(R, 0, 0x1000), load(RX, 0x1000, 0x1000), load(RW, 0x2000, 0x1000)),
+    "no whole window": image(load(R, 0, 0x1000), load(RX, 0x1000, 0x50000), load(RW, 0x51000, 0x1000)),
+    "below the 256.0 KiB of HUGEALIGN_MIN_TEXT": image(load(RX, 0, 261), load(R, 0x1000, 4 * M)),
 }
 
 
@@ -316,9 +319,67 @@ def test_too_many_segments() -> None:
         make_plan(image(*loads, load(RX, 0x1000 * 70, 4 * M)), M)
 
 
-def test_align_cannot_move() -> None:
-    with pytest.raises(RefusalError, match="--level=shift moves it"):
-        make_plan(image(*lld()), M, ALIGN)
+def test_align_moves_contents_and_makes_nothing_executable() -> None:
+    plan = make_plan(image(*lld()), M, ALIGN)
+    assert mapped(plan)[1] == ("R-E", 0x81800, 5 * M, 0x81800)
+    assert (plan.windows, plan.executable, plan.most) == (4, 0, 5)
+
+
+def sized(name: str, at: int, end: int, flags: int = ALLOC, kind: int = 1) -> Section:
+    return Section(name, kind, flags, at, at, end - at)
+
+
+def test_little_code_is_left_alone_however_large_its_segment() -> None:
+    loads = load(RX, 0, 4 * M), load(RW, 5 * M, 8)
+    few = sized(".text", 0x1000, 0x1105, CODE), sized(".rodata", 0x2000, 4 * M)
+    with pytest.raises(RefusalError, match="HUGEALIGN_MIN_TEXT"):
+        make_plan(image(*loads, sections=few), M)
+    assert make_plan(image(*loads, sections=few), M, min_text=261).windows == 1
+    assert make_plan(image(*loads), M).windows == 4
+
+
+def test_windows_of_data_alone_are_no_gain_and_do_not_become_executable() -> None:
+    """Where the boundary lies in a section that must not be cut, as in .eh_frame or a payload."""
+    loads = load(R, 0, 9 * M // 2), load(RX, 9 * M // 2, 5 * M // 2), load(R, 7 * M, 6 * M), load(RW, 14 * M, 8)
+    code = sized(".text", 9 * M // 2, 7 * M - 0x1000, CODE)
+    plan = make_plan(image(*loads, sections=(sized(".eh_frame", M, 9 * M // 2), code)), M)
+    assert (plan.windows, plan.executable) == (2, 0)  # of three, whose first would have taken 3.5 with it
+    near = make_plan(image(*loads, sections=(sized(".eh_frame", 4 * M - 0x5000, 9 * M // 2), code)), M)
+    assert (near.windows, near.executable) == (3, M // 2 + 0x5000)
+    tail = load(R, 0, M), load(RX, M, 5 * M // 2), load(R, 7 * M // 2, 6 * M), load(RW, 14 * M, 8)
+    sections = sized(".text", M, 7 * M // 2, CODE), sized(".payload", 7 * M // 2, 9 * M)
+    assert make_plan(image(*tail, sections=sections), M).windows == 2
+    merged = make_plan(image(*tail, sections=sections), M, MERGE)
+    assert (merged.windows, merged.executable) == (3, 7 * M)
+
+
+def test_a_payload_alone_makes_no_window() -> None:
+    loads = load(R, 0, 0x1000), load(RX, 0x1000, M // 2), load(R, M // 2 + 0x1000, 9 * M), load(RW, 12 * M, 8)
+    sections = sized(".text", 0x1000, M // 2 + 0x1000, CODE), sized(".payload", M // 2 + 0x1000, 9 * M)
+    with pytest.raises(RefusalError) as refused:
+        make_plan(image(*loads, sections=sections), M)
+    assert refused.value.mend == "--level=merge can"
+    assert make_plan(image(*loads, sections=sections), M, MERGE).windows == 1
+
+
+def test_a_section_in_two_segments_stays_in_one_piece() -> None:
+    """As patchelf makes them of a program at fixed addresses: .dynstr begins in a page of its own in front."""
+    base = 2 * M
+
+    def patched(page: int) -> Image:
+        loads = (
+            load(R, base - page, page, 0),
+            load(R, base, 0x8000, page),
+            load(RX, base + 0x8000, 3 * M, page + 0x8000),
+        )
+        strings = Section(".dynstr", 3, ALLOC, base - 0x800, page - 0x800, 0x2000)
+        return image(*loads, load(RW, base + 4 * M, 8, page + 0x8000 + 3 * M), sections=(strings, CODE_OF), kind=2)
+
+    with pytest.raises(RefusalError, match="come apart"):
+        make_plan(patched(0x1000), M)
+    plan = make_plan(patched(M), M)
+    assert (plan.windows, plan.cuts) == (4, (base, base + 4 * M))
+    assert mapped(plan)[:2] == [("R--", base - M, M, 0), ("R-E", base, 4 * M, M)]
 
 
 def test_a_level_that_can_is_named() -> None:

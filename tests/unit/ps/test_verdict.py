@@ -7,7 +7,7 @@ import pytest
 from hugealign.process.pagemap import Region, State
 from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping
-from hugealign.ps.parts import CodeKind, CodePart
+from hugealign.ps.parts import CodeKind, CodePart, split
 from hugealign.ps.report import details, document, ends, text
 from hugealign.ps.runtimes import RUNTIMES, Runtime
 from hugealign.ps.verdict import Beside, Hints, WindowRun, judge, judge_beside, rodata
@@ -122,9 +122,35 @@ def test_windows_that_a_build_does_not_ask_for(leading_huge: bool, exact: bool) 
         assert [run.beyond for run in runs] == ([False, True] if leading_huge else [False, True, False])
 
 
-def test_what_cannot_be_huge_is_not_counted_against_the_rest() -> None:
+def test_a_large_file_without_a_window_is_not_passed_over() -> None:
     verdict = judge(process(APP, LIBRARY), (APP, SHIFTED), WINDOW)
-    assert (verdict.met, verdict.windows, verdict.possible, verdict.text) == (True, 3, 3, 12 * M)
+    assert (verdict.met, verdict.windows, verdict.possible, verdict.text) == (False, 3, 3, 12 * M)
+    assert (verdict.held, verdict.wanted, verdict.without) == (3, 3, SHIFTED.size)
+    assert [count for count, *_ in verdict.reasons] == [0]
+    assert judge(process(APP, LIBRARY), (APP, SHIFTED), WINDOW, min_coverage=10).met
+    small = replace(SHIFTED, end=SHIFTED.start + WINDOW - 0x1000)
+    assert judge(process(APP, LIBRARY), (APP, small), WINDOW).met
+
+
+def test_windows_without_code_do_not_count() -> None:
+    third = APP.first_window(WINDOW) + 2 * WINDOW
+    held = replace(APP, code=((third + 5, third + 6),))
+    assert (held.windows_possible(WINDOW), held.windows_huge(WINDOW)) == (1, 1)
+    assert held.whole(WINDOW) == (range(2, 3),)
+    verdict = judge(process(held), (held,), WINDOW, asked={held.start: 1})
+    assert (verdict.met, verdict.wanted, verdict.held, verdict.huge) == (True, 1, 1, APP.huge)
+    nothing = replace(APP, code=())
+    assert (nothing.windows_possible(WINDOW), list(nothing.missing(WINDOW))) == (0, [])
+
+
+def test_memory_in_the_place_of_the_text_is_text_of_the_program() -> None:
+    own = replace(JIT, own=True)
+    seen = process(APP, own, JIT)
+    assert seen.text() == (APP, own)
+    assert [(part.kind, len(part.mappings)) for part in split("/srv/app", (APP, own, JIT))] == [
+        ("program", 2),
+        ("code", 1),
+    ]
 
 
 def test_which_mappings_are_text() -> None:

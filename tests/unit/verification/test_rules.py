@@ -16,11 +16,16 @@ def load(flags: int, vaddr: int, size: int, offset: int | None = None, **fields:
 
 
 def image(*segments: Segment, sections: tuple[Section, ...] = (), file_size: int = 1 << 40, e_type: int = 3) -> Image:
+    for index, segment in enumerate(segments):
+        segment.index = index
     return Image(e_type, 62, segments, sections, file_size)
 
 
 def ids(*segments: Segment, **fields: object) -> list[str]:
     return [finding.rule.id for finding in check(image(*segments, **fields), Policy())]  # type: ignore[arg-type]
+
+
+INTERP = Segment(3, R, 0x200, 0x200, 0x1C, 0x1C, 1)
 
 
 def test_nothing_to_find() -> None:
@@ -32,8 +37,10 @@ def test_nothing_to_find() -> None:
 @pytest.mark.parametrize(
     ("rule", "segments"),
     [
-        ("HA001", [load(RX, M, M, p_align=0x1000)]),
-        ("HA001", [load(RX, M, M, p_align=0)]),
+        ("HA001", [load(RX, M, M, p_align=0x1000), INTERP]),
+        ("HA001", [load(RX, M, M, p_align=0), INTERP]),
+        ("HA027", [load(R, 0, 0x1000, p_align=0x1000), load(RX, M, M, p_align=0x1000)]),  # the file's offset may decide
+        ("HA027", [load(RX, M, M, p_align=0x1000)]),  # or the address that the loader asks for
         ("HA002", [load(RX, M, M, offset=M + 0x1000)]),
         ("HA003", [load(R, 0, 0x1000), load(RX, M + 0x1000, M - 0x1000)]),
         ("HA004", [load(RX, M, M + 0x2000)]),
@@ -59,6 +66,42 @@ def test_fixed_addresses_need_no_alignment() -> None:
     assert check(image(segment, e_type=2), Policy()) == []
     assert coverage(image(segment, e_type=2), M).windows == 1
     assert coverage(image(segment), M).windows == 0
+
+
+def test_who_places_the_file_rounds_its_base() -> None:
+    """Linux puts a program whose first segment begins off a page a page lower than glibc puts such a library."""
+    text = load(R, 0x120, 0x100), load(RX, M, 2 * M)
+    assert coverage(image(*text), M).windows == 2
+    assert coverage(image(*text, INTERP), M).windows == 0
+    assert ids(*text, INTERP) == ["HA002", "HA003", "HA004"]
+    assert coverage(image(*text).changed(static_pie=True), M).windows == 0
+    moved = load(R, 0x120, 0x100), load(RX, M + 0x1000, 2 * M, offset=M)
+    assert (coverage(image(*moved), M).windows, coverage(image(*moved, INTERP), M).windows) == (0, 2)
+
+
+def test_segments_that_the_kernel_joins_are_one_text() -> None:
+    assert coverage(image(load(RX, M, M // 2), load(RX, M + M // 2, M // 2)), M).windows == 1
+    assert ids(load(RX, M, M // 2), load(RX, M + M // 2, M // 2)) == []
+    # Not if one of them can be written to, or lies elsewhere in the file.
+    assert coverage(image(load(RX, M, M // 2), load(RWX, M + M // 2, M // 2)), M).windows == 0
+    assert coverage(image(load(RX, M, M // 2), load(RX, M + M // 2, M // 2, offset=3 * M)), M).windows == 0
+
+
+def test_windows_without_code_do_not_count() -> None:
+    code = Section(".text", 1, 6, 2 * M + 5, 2 * M + 5, 0x80000)
+    data = Section(".rodata", 1, 2, M, M, M)
+    held = image(load(RX, M, 3 * M), sections=(data, code))
+    assert (coverage(held, M).windows, coverage(held, M).huge) == (1, 3 * M)
+    assert coverage(image(load(RX, M, 3 * M)), M).windows == 3
+    # Heads and tails without code lack nothing.
+    off = load(R, 0, 0x1000), load(RX, M + 0x1000, 3 * M)
+    assert ids(*off, sections=(data, code)) == []
+    assert ids(*off) == ["HA003"]
+
+
+def test_memory_behind_the_file_copies_the_last_page() -> None:
+    assert coverage(image(load(RWX, M, 2 * M, p_filesz=2 * M - 0x10)), M).windows == 1
+    assert coverage(image(load(RWX, M, 2 * M + 0x10, p_filesz=2 * M)), M).windows == 2
 
 
 def test_file_that_ends_too_soon() -> None:
@@ -129,7 +172,7 @@ def test_the_first_segment_lies_on_the_aligned_address() -> None:
 
 def test_the_largest_alignment_counts_for_all() -> None:
     assert ids(load(R, 0, 0x1000), load(RX, M, M, p_align=0x1000)) == []
-    assert ids(load(R, 0, 0x1000, p_align=3 * M), load(RX, M, M, p_align=0x1000)) == ["HA001"]
+    assert ids(load(R, 0, 0x1000, p_align=3 * M), load(RX, M, M, p_align=0x1000), INTERP) == ["HA001"]
 
 
 def test_every_rule_says_on_what_it_rests_and_how_to_mend() -> None:
