@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 
 from hugealign.cli import messages, output
@@ -37,8 +38,8 @@ examples:
   hugealign fix --dry-run /usr/sbin/mariadbd      what it would do
   hugealign fix /usr/sbin/mariadbd -o mariadbd    into another file
   hugealign fix --in-place /usr/sbin/mariadbd
-  hugealign fix --undo --in-place /usr/sbin/mariadbd
-  hugealign fix --report /usr/sbin /usr/lib       who would gain the most
+  hugealign fix --undo /usr/sbin/mariadbd
+  hugealign fix --dry-run /usr/sbin /usr/lib      who would gain the most
 
 exit status: 0 done, or nothing to do; 1 refused; 2 wrong usage; 3 the file
 could not be read or written.
@@ -47,13 +48,16 @@ could not be read or written.
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``fix`` to *parser*."""
-    parser.add_argument("files", nargs="+", metavar="FILE", help="a program or shared library; with --report also DIR")
-    what = parser.add_mutually_exclusive_group(required=True)
+    parser.add_argument("files", nargs="+", metavar="FILE", help="a program or shared library; with --dry-run also DIR")
+    what = parser.add_mutually_exclusive_group()
     what.add_argument("-o", "--output", metavar="OUT", help="write the result to OUT, with its mode; - is stdout")
     what.add_argument("--in-place", action="store_true", help="change FILE itself")
-    what.add_argument("--dry-run", action="store_true", help="only print what fix would do")
-    what.add_argument("--report", action="store_true", help="rank programs and libraries by what they would gain")
-    parser.add_argument("--undo", action="store_true", help="restore the file as it was before fix")
+    what.add_argument(
+        "--dry-run", action="store_true", help="only print what fix would do; rank what a directory holds by its gain"
+    )
+    parser.add_argument(
+        "--undo", action="store_true", help="restore the file as it was before fix, in place without -o"
+    )
     parser.add_argument("--level", choices=_LEVELS, default="shift", help="how much to change (default: shift)")
     parser.add_argument(
         "--segments",
@@ -62,14 +66,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="what to make whole: text, or also windows of read-only data (default: text)",
     )
     add_page_size(parser.add_argument)
-    add_format(parser.add_argument, "json: schema hugealign.fix/1, with --report hugealign.fix-report/1")
+    add_format(parser.add_argument, "json: schema hugealign.fix/1, of a directory hugealign.fix-report/1")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Fix, undo or report, and return the exit status: the largest one of all files."""
+    """Fix, undo or rank, and return the exit status: the largest one of all files."""
     page_size = parse_page_size(args.page_size, "--page-size")
-    if args.report:
-        return _report(args, page_size)
+    if args.dry_run and any(map(os.path.isdir, args.files)):
+        return _rank(args, page_size)
+    if args.output is None and not args.in_place and not args.dry_run:
+        if not args.undo:
+            raise UsageError("fix: where to? give -o OUT, --in-place, or --dry-run to see what it would do")
+        args.in_place = True
     if args.output is not None and len(args.files) > 1:
         raise UsageError("-o takes one FILE; several are changed with --in-place")
     from hugealign.fixing import cure, report
@@ -134,11 +142,11 @@ def _to_stdout(args: argparse.Namespace, page_size: int) -> int:
     return 0
 
 
-def _report(args: argparse.Namespace, page_size: int) -> int:
+def _rank(args: argparse.Namespace, page_size: int) -> int:
     if args.undo:
-        raise UsageError("--report and --undo contradict each other")
+        raise UsageError("fix: a directory cannot be undone; give the files")
     if _rodata(args):
-        raise UsageError("--report ranks by text; leave out --segments")
+        raise UsageError("fix: a directory is ranked by text; leave out --segments")
     from hugealign.fixing import gains, report
 
     with Progress("hugealign: fix") as progress:

@@ -44,5 +44,5 @@ def plan(fd: int, image: Image, page_size: int, level: str = SHIFT, rodata: bool
     before, after = made.rodata or (0, 0)
     if (record.level, record.page_size) == (level, page_size) and made.windows_before and before == after:
         return replace(made, edits=())
-    mend = "first: hugealign fix --undo --in-place FILE"
+    mend = "first: hugealign fix --undo FILE"
     raise RefusalError(f"it has been fixed already (--level={record.level})", mend)

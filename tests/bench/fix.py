@@ -51,7 +51,7 @@ def large_programs() -> None:
         work = Path(name)
         bfd, lld = programs(work)
         fix = [str(HUGEALIGN), "fix"]
-        both = f"{HUGEALIGN} fix --in-place {bfd} && {HUGEALIGN} fix --in-place --undo {bfd}"
+        both = f"{HUGEALIGN} fix --in-place {bfd} && {HUGEALIGN} fix --undo {bfd}"
         (times,) = in_turn([lambda: cost(["sh", "-c", both], work)], ROUNDS)
         alone("fix and undo 1 GiB in place", [one.wall * 1000 for one in times])
         alone("  processor time", [one.cpu * 1000 for one in times])

@@ -1,4 +1,4 @@
-"""`hugealign fix --report`: trees of any depth, and what cannot be looked at."""
+"""`hugealign fix --dry-run DIR`: trees of any depth, and what cannot be looked at."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ def test_a_deep_tree(tmp_path: Path) -> None:
             deep /= "d"
             deep.mkdir()
         shutil.copy(PYTHON, deep / "program")
-        done = run(HUGEALIGN, "fix", "--report", "--page-size=64K", "d", cwd=tmp_path)
+        done = run(HUGEALIGN, "fix", "--dry-run", "--page-size=64K", "d", cwd=tmp_path)
         assert (done.returncode, done.stderr) == (0, "")
         assert "\n1 file would gain " in done.stdout
     finally:
@@ -36,6 +36,6 @@ def test_what_cannot_be_looked_at_is_named(tmp_path: Path) -> None:
         ("missing", "No such file or directory"),
         ("loop", "Too many levels of symbolic links"),
     ):
-        done = run(*ordinary, HUGEALIGN, "fix", "--report", name, cwd=tmp_path)
+        done = run(*ordinary, HUGEALIGN, "fix", "--dry-run", name, cwd=tmp_path)
         assert (done.returncode, done.stdout) == (3, "")
         assert done.stderr == f"hugealign: error: {name}: {reason}\n"

@@ -110,7 +110,7 @@ def test_an_output_that_may_only_be_written_is_replaced(tmp_path: Path) -> None:
 def test_a_name_that_the_locale_lacks_is_escaped(tmp_path: Path) -> None:
     program = tmp_path / "\u65e5"
     shutil.copy2("/bin/true", program)
-    for words in (["warm", "--undo", program], ["fix", "--report", program], ["warm", "--check", program]):
+    for words in (["warm", "--undo", program], ["fix", "--dry-run", program], ["warm", "--check", program]):
         done = run(sys.executable, "-m", "hugealign", *words, PYTHONPATH=str(ROOT), PYTHONIOENCODING="ascii")
         assert "Traceback" not in done.stderr
         assert done.returncode in (0, 1)
@@ -209,8 +209,9 @@ def test_processes() -> None:
     [
         ("verify", "verify: no file; example: hugealign verify ./server"),
         ("verify --strict --fail-on error x", "--strict and --fail-on error contradict each other"),
-        ("fix --report --undo x", "--report and --undo contradict each other"),
-        ("fix --report --segments text,rodata x", "--report ranks by text; leave out --segments"),
+        ("fix --dry-run --undo /", "fix: a directory cannot be undone; give the files"),
+        ("fix --dry-run --segments text,rodata /", "fix: a directory is ranked by text; leave out --segments"),
+        ("fix x", "fix: where to? give -o OUT, --in-place, or --dry-run to see what it would do"),
         ("fix -o out x y", "-o takes one FILE; several are changed with --in-place"),
         ("order --type nonsense -b x p", "--type: unknown; known are "),
         ("profile merge --weight 3 x", "--weight: not PATTERN=N, as in 'eu-*=3'"),

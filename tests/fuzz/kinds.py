@@ -105,13 +105,13 @@ _FIX = (
     ("fix", "-o", OUT, "--level=merge", "--page-size=64K", "@"),
     ("fix", "-o", OUT, "--segments=text,rodata", "@"),
     ("fix", "--dry-run", "--format=json", "--segments=text,rodata", "--page-size=64K", "@"),
-    ("fix", "--report", "@"),
+    ("fix", "--dry-run", "@"),
 )
 _FIX_AGAIN = (
     ("fix", "--undo", "-o", OUT, "@"),
     ("fix", "--undo", "--format=json", "-o", OUT, "@"),
     ("fix", "-o", OUT, "--level=merge", "--page-size=64K", "@"),
-    ("fix", "--report", "@"),
+    ("fix", "--dry-run", "@"),
     ("verify", "@"),
 )
 _PROFILE = (

@@ -342,8 +342,8 @@ def test_another_level_needs_the_original(bulk: Path, main: Path, tmp_path: Path
     fix("--level", "align", "--in-place", tmp_path / "plain")
     done = run(HUGEALIGN, "fix", "--in-place", tmp_path / "plain")
     assert done.returncode == 1
-    assert "it has been fixed already (--level=align); first: hugealign fix --undo --in-place FILE" in done.stderr
-    fix("--undo", "--in-place", tmp_path / "plain")
+    assert "it has been fixed already (--level=align); first: hugealign fix --undo FILE" in done.stderr
+    fix("--undo", tmp_path / "plain")
     fix("--in-place", tmp_path / "plain")
     assert run(tmp_path / "plain").returncode == 0
 
@@ -445,20 +445,20 @@ def test_program_headers_elsewhere(plain: Path) -> None:
     assert after[:40] == before[:40]  # they are where they were
     assert after[64 : 64 + 56 * count] == before[64 : 64 + 56 * count]  # which is what nobody reads
     assert Elf(plain).text[0]["p_align"] == PAGE
-    fix("--undo", "--in-place", plain)
+    fix("--undo", plain)
     assert plain.read_bytes() == before
 
 
 def test_what_would_be_refused_is_not_promised(plain: Path) -> None:
     """What only the new headers show: here, that they cannot be named."""
-    assert str(plain) in run(HUGEALIGN, "fix", "--report", plain).stdout
+    assert str(plain) in run(HUGEALIGN, "fix", "--dry-run", plain.parent).stdout
     data = bytearray(plain.read_bytes())
     (e_shoff,), (e_shstrndx,) = struct.unpack_from("<Q", data, 40), struct.unpack_from("<H", data, 62)
     (size,) = struct.unpack_from("<Q", data, e_shoff + 64 * e_shstrndx + 32)
     struct.pack_into("<Q", data, e_shoff + 64 * e_shstrndx + 32, size // 2)
     plain.write_bytes(data)
     assert run(HUGEALIGN, "fix", "--dry-run", plain).returncode == 1
-    assert str(plain) not in run(HUGEALIGN, "fix", "--report", plain).stdout
+    assert str(plain) not in run(HUGEALIGN, "fix", "--dry-run", plain.parent).stdout
 
 
 def test_names_outside_of_their_table(plain: Path) -> None:
@@ -580,7 +580,7 @@ def test_dpkg_sees_it(plain: Path, tmp_path: Path) -> None:
     assert run(*dpkg, "-V", "plain").stdout == ""
     fix("--in-place", root / "usr" / "bin" / "plain")
     assert run(*dpkg, "-V", "plain").stdout.split() == ["??5??????", "/usr/bin/plain"]
-    fix("--undo", "--in-place", root / "usr" / "bin" / "plain")
+    fix("--undo", root / "usr" / "bin" / "plain")
     assert run(*dpkg, "-V", "plain").stdout == ""
 
 
@@ -628,7 +628,7 @@ def test_json(plain: Path, tmp_path: Path) -> None:
     assert (nothing["plan"]["windows_before"], nothing["plan"]["windows"]) == (1, 1)
 
     plain.chmod(0o4755)  # a copy takes its place
-    (undone,) = json_of("fix-1", "--undo", "--in-place", plain)["files"]
+    (undone,) = json_of("fix-1", "--undo", plain)["files"]
     assert (undone["action"], undone["plan"], undone["size"]) == ("undo", None, size)
     assert undone["copied_because"] == "writing would take its privileges away"
     assert plain.read_bytes() == fixed[0]
@@ -656,14 +656,14 @@ def test_report(plain: Path, tmp_path: Path) -> None:
     (tree / "text").write_text("text")
     fix(plain, "-o", tree / "whole")
     run("gcc", tmp_path / "main.c", "-c", "-o", tree / "object.o", check=True)
-    said = fix("--report", tmp_path / "tree").splitlines()
+    said = fix("--dry-run", tmp_path / "tree").splitlines()
     assert said[0].split() == ["WINDOWS", "TEXT", "EXECUTABLE", "RUNNING", "FILE"]
     assert said[1].split()[:3] == ["+1", "2.9", "MiB"]
     assert said[1].split()[-2:] == ["--", f"{tree}/again"]
     assert said[2:] == ["1 file would gain 1 window of 2.0 MiB"]
-    document = json_of("fix-report-1", "--report", tmp_path / "tree")
+    document = json_of("fix-report-1", "--dry-run", tmp_path / "tree")
     (found,) = document["files"]
     assert (found["path"], found["windows"], found["processes"]) == (f"{tree}/again", 1, 0)
     assert (document["page_size"], document["level"]) == (PAGE, "shift")
-    done = run(HUGEALIGN, "fix", "--report", tmp_path / "no")
+    done = run(HUGEALIGN, "fix", "--dry-run", tmp_path / "no")
     assert (done.returncode, done.stderr) == (3, f"hugealign: error: {tmp_path}/no: No such file or directory\n")

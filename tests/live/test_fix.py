@@ -106,7 +106,7 @@ def test_what_nobody_can_write_to_is_not_promised(place: Path) -> None:
     path = place / "plain"
 
     def promised(before: str, after: str) -> str:
-        script = f"{before} && {{ {HUGEALIGN} verify {path}; {HUGEALIGN} fix --report {path}; {after}; }}"
+        script = f"{before} && {{ {HUGEALIGN} verify {path}; {HUGEALIGN} fix --dry-run {place}; {after}; }}"
         done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, check=False)
         if not done.stdout:
             pytest.skip(done.stderr)
@@ -142,7 +142,7 @@ def test_privileges_are_kept(place: Path) -> None:
     assert after.st_ino != before.st_ino
     path.chmod(0o4755)
     os.removexattr(path, "security.capability")
-    assert "writing would take its privileges away" in fix("--undo", "--in-place", path)
+    assert "writing would take its privileges away" in fix("--undo", path)
     assert path.stat().st_mode & 0o7777 == 0o4755
 
 
@@ -274,13 +274,13 @@ def test_killed_before_each_system_call(way: str, place: Path) -> None:
             left = outcome(path, old, new)
             seen.add(left)
             if left == "old and more" and number % 2:
-                assert "the remains of an interrupted fix removed" in fix("--undo", "--in-place", path)
+                assert "the remains of an interrupted fix removed" in fix("--undo", path)
                 assert path.read_bytes() == old
             fix("--in-place", path)
             assert path.read_bytes() == new
             # Nothing stays behind for good: the second run removes what the first has left.
             assert sorted(os.listdir(place)) == ["plain", "trace"]
-            fix("--undo", "--in-place", path)
+            fix("--undo", path)
             assert path.read_bytes() == old
     assert seen == ({"old", "old and more", "new"} if way == "in place" else {"old", "new"})
 
@@ -345,7 +345,7 @@ def test_remains_that_cannot_be_taken_back_are_said(place: Path) -> None:
     assert (done.returncode, done.stderr.endswith(f"; {_STATES['old and more']}\n")) == (3, True)
     assert path.read_bytes()[: len(old)] == old
     assert path.stat().st_size > len(old)
-    assert "the remains of an interrupted fix removed" in fix("--undo", "--in-place", path)
+    assert "the remains of an interrupted fix removed" in fix("--undo", path)
     assert path.read_bytes() == old
 
 
@@ -429,7 +429,7 @@ def test_ten_writers_at_once(place: Path, rounds: int) -> None:
             assert child.returncode in (0, 1), said
             assert "Traceback" not in said
         if path.read_bytes() != old:
-            fix("--undo", "--in-place", path)
+            fix("--undo", path)
         assert path.read_bytes() == old
         assert sorted(os.listdir(place)) == ["plain"]
 
@@ -478,7 +478,7 @@ def test_zeros_behind_the_contents_come_back(place: Path) -> None:
         pass
     fix("--undo", path, "-o", place / "back")
     assert (place / "back").read_bytes() == old
-    fix("--undo", "--in-place", path)
+    fix("--undo", path)
     assert path.read_bytes() == old
     fix(path, "--page-size", "64K", "--level", "align", "-o", place / "other")
     done = hugealign("fix", "--undo", path, "-o", place / "no")

@@ -108,7 +108,7 @@ def examine(case: Case) -> str:
         fixed = path.read_bytes()
         after = job(case, path)
     finally:
-        back = hugealign("fix", "--undo", "--in-place", path)
+        back = hugealign("fix", "--undo", path)
     assert back.returncode == 0, back.stderr
     assert path.read_bytes() == original, "undoing gave another file"
     before = job(case, path)

@@ -24,7 +24,7 @@ from tests.support import HUGEALIGN, ROOT, Elf, need, run
 
 BASES = ("localhost/debian:12", "localhost/debian:12-slim")
 ANSWER = "mariadb -N -e 'select concat(\"answer \", 6 * 7)'\n"
-OVER = "service mariadb stop\nhugealign fix --undo --in-place /usr/sbin/mariadbd\n"  # as it was
+OVER = "service mariadb stop\nhugealign fix --undo /usr/sbin/mariadbd\n"  # as it was
 
 pytestmark = [
     pytest.mark.matrix,
