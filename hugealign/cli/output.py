@@ -17,7 +17,10 @@ _MARKS = (
     (r"^✓|\ball (?:\d+ )?windows? (?:are|is) huge|\ball of \d+ windows|-> huge$|^nothing in the way.*", "32"),
     (r"^✗|\bno window can be huge", "1;31"),
     (r"^\?|\b0 of [1-9]\d* windows(?: are)? huge|\bnot huge\b", "33"),
-    (r"\bhugealign (?:adapt|adopt|advise|fix|order|run|stage|verify|warm) .*?(?=, (?:then|or) | \(|[);]|$)", "36"),
+    (
+        r"\bhugealign (?:adapt|advise|(?:dis|en)able|fix|order|run|stage|verify|warm) .*?(?=, (?:then|or) | \(|[);]|$)",
+        "36",
+    ),
 )
 
 

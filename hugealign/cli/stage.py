@@ -17,7 +17,7 @@ services. The copy of /usr/sbin/mariadbd is then at
 
   /run/hugealign/path/usr/sbin/mariadbd
 
-A service binds it over the file (`hugealign adopt` writes the unit), and
+A service binds it over the file (`hugealign enable` writes the unit), and
 `hugealign run` finds it there. If the file has changed since, it gets a new
 copy, and the old one is removed. The copy keeps owner, mode, times,
 capabilities, ACLs and labels, or stage refuses the file. The copies take as much

@@ -187,7 +187,7 @@ def _mend_place(facts: MachineFacts, place: Place) -> str:
     if place.file_system == "tmpfs":
         return f"sudo mount -o remount,huge=always {shlex.quote(place.mount_point)}"
     if facts.no_mounts == "":
-        return "hugealign run -- COMMAND, or for a service: sudo hugealign adopt UNIT"
+        return "hugealign run -- COMMAND, or for a service: sudo hugealign enable UNIT"
     return "hugealign run --how=copy -- COMMAND"
 
 

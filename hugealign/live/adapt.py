@@ -307,7 +307,7 @@ class _Adapter:
             if not _has(_look(seen.pid), window.start, size):
                 return "it was unmapped meanwhile"
         if mapping.is_file and not mapping.without_file and number == errno.EINVAL:
-            return "the kernel does not collapse this file: start it with hugealign run, or adopt it"
+            return "the kernel does not collapse this file: start it with hugealign run, or hugealign enable"
         if _common(mapping) and kernel.thp_mode("shmem_enabled") == "deny":
             return "this system denies huge pages to all shared memory (shmem_enabled is deny)"
         if memory.free_huge_pages() == 0 or number == errno.ENOMEM:

@@ -26,7 +26,7 @@ class Start:
 
     @property
     def unit(self) -> str:
-        """The service, if it can be adopted from here."""
+        """The service, if it can be enabled from here."""
         return "" if self.inside else self.service
 
     @property
@@ -40,7 +40,7 @@ class Start:
         fix = "--fix " * self.fix
         if self.unit:
             unit = shlex.quote(self.unit)  # systemd writes some characters as \xNN
-            return f"hugealign adopt {fix}{'--libs ' * bool(self.files)}{unit} && systemctl restart {unit}"
+            return f"hugealign enable {fix}{'--libs ' * bool(self.files)}{unit} && systemctl restart {unit}"
         name = os.path.basename(self.program)
         if not self.inside and which(name) != self.program:
             name = self.program

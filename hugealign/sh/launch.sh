@@ -240,8 +240,8 @@ case $name in
         case ${1-} in
             # <<< commands: written by make tables
             '' | -h | --help | -V | --version | verify | diff | ps | top | advise | adapt | warm | run | stage | \
-                oci-hook | adopt | order | profile | map | fix | build | plugin | path | doctor | explain | help | \
-                trace | simulate | order-trace)
+                oci-hook | enable | disable | order | profile | map | fix | build | plugin | path | doctor | explain | \
+                help | trace | simulate | order-trace)
             # >>> commands
                 # A build hands these on to its links; every other command has options of its own.
                 case $given/${1-} in
@@ -258,6 +258,9 @@ case $name in
                 . "$package/sh/given.sh"
                 exec "$python" -I -S "$package/__main__.py" "$@"
                 ;;
+            # Programs of these names could be on PATH, and nobody means them.
+            undo) fail 2 'undo: not a command; fix, warm and adapt have --undo, and disable undoes enable' ;;
+            install | uninstall) fail 2 "$1: not a command; the package manager does that, or make $1 in hugealign's source" ;;
             -*) set -- cc "$@" ;; # build systems drop the second word of "hugealign gcc"
         esac
         ;;

@@ -1,6 +1,6 @@
 """The files that let a service run from huge text.  Pure: returns texts.
 
-A helper service makes the copy, and the adopted service waits for it.  ``ExecStartPre=`` would not do: it runs in the
+A helper service makes the copy, and the enabled service waits for it.  ``ExecStartPre=`` would not do: it runs in the
 mount namespace of the unit, where the previous copy already covers the file, so it would never see a new file
 (exec_child and setup_namespace in src/core of systemd).  The helper has no namespace of its own, so all processes see
 the store that it mounts.
@@ -15,13 +15,13 @@ from hugealign.stage.tunable import SETTING, VARIABLE
 from hugealign.units import printable
 
 #: The first line of each file that we write; we remove only files that begin with it.
-MARK = "# Written by `hugealign adopt`; `hugealign adopt --undo` removes it."
+MARK = "# Written by `hugealign enable`; `hugealign disable` removes it."
 PLACE = "/etc/systemd/system"
 _PLAIN = re.compile(r"/[A-Za-z0-9/._+@,=:%$~ -]*")  # no quotes, no backslash, no control characters
 
 
 @dataclass(frozen=True, slots=True)
-class Adoption:
+class ServiceSetup:
     """What to write for the service *name*: bind copies over *staged* files, and make *warmed* files huge in place.
 
     *fix*: fixed copies where a file has no window.  *tunable*: the program's loader keeps text huge if asked.
@@ -38,7 +38,7 @@ class Adoption:
 
 
 def paths(name: str) -> tuple[str, str]:
-    """Return the paths of both files for the service *name*: our helper service, and the drop-in of the adopted one."""
+    """Return the paths of both files for the service *name*: our helper service, and the drop-in of the enabled one."""
     return f"{PLACE}/{helper(name)}", f"{PLACE}/{name}.d/hugealign.conf"
 
 
@@ -48,19 +48,19 @@ def helper(name: str) -> str:
     return "hugealign-for-" + name.replace("@", "\\x40")
 
 
-def texts(adoption: Adoption, command: str) -> dict[str, str]:
+def texts(setup: ServiceSetup, command: str) -> dict[str, str]:
     """Return the texts of the files, by path; *command* is the path of hugealign.  Raises HugealignError."""
-    service, drop_in = paths(adoption.name)
-    return {service: _service(adoption, command), drop_in: _drop_in(adoption)}
+    service, drop_in = paths(setup.name)
+    return {service: _service(setup, command), drop_in: _drop_in(setup)}
 
 
-def _service(adoption: Adoption, command: str) -> str:
+def _service(setup: ServiceSetup, command: str) -> str:
     run = _argument(command)
     lines = [
         MARK,
         "[Unit]",
-        f"Description=Huge text for {adoption.name}",
-        f"RequiresMountsFor={_argument(adoption.store)}",
+        f"Description=Huge text for {setup.name}",
+        f"RequiresMountsFor={_argument(setup.store)}",
         "",
         "[Service]",
         "Type=oneshot",
@@ -68,29 +68,29 @@ def _service(adoption: Adoption, command: str) -> str:
     ]
     # Remove the names of the previous copies first: if anything fails after that, no old program starts.
     # The names belong to this service: others keep theirs, and with them the copies that they share with it.
-    lines += [f"ExecStart=-/bin/rm -f -- {_argument(_link(adoption, path))}" for path in adoption.staged]
-    rodata = " --rodata" if adoption.rodata else ""
-    staging = f"stage{' --fix' if adoption.fix else ''}{rodata} --owner {owner(adoption.name)}"
-    for words, files in ((staging, adoption.staged), (f"warm{rodata}", adoption.warmed)):
+    lines += [f"ExecStart=-/bin/rm -f -- {_argument(_link(setup, path))}" for path in setup.staged]
+    rodata = " --rodata" if setup.rodata else ""
+    staging = f"stage{' --fix' if setup.fix else ''}{rodata} --owner {owner(setup.name)}"
+    for words, files in ((staging, setup.staged), (f"warm{rodata}", setup.warmed)):
         if files:
             lines.append(f"ExecStart=-{run} {words} -- {' '.join(map(_argument, files))}")
     return "\n".join([*lines, ""])
 
 
-def _drop_in(adoption: Adoption) -> str:
-    helping = helper(adoption.name)
+def _drop_in(setup: ServiceSetup) -> str:
+    helping = helper(setup.name)
     lines = [MARK, "[Unit]", f"Wants={helping}", f"After={helping}", "", "[Service]"]
-    for path in adoption.staged:
-        copy = _part(f"-{_link(adoption, path)}")
+    for path in setup.staged:
+        copy = _part(f"-{_link(setup, path)}")
         lines.append(f"BindReadOnlyPaths={copy}:{_part(path)}")
-    if adoption.tunable:
+    if setup.tunable:
         lines.append(f"Environment={VARIABLE}={SETTING}")
     return "\n".join([*lines, ""])
 
 
-def _link(adoption: Adoption, path: str) -> str:
-    """Return the path of the link to the copy of the file *path* for the adopted service (hugealign/stage/store.py)."""
-    return f"{adoption.store}/for/{owner(adoption.name)}{path}"
+def _link(setup: ServiceSetup, path: str) -> str:
+    """Return the path of the link to the copy of the file *path* for the enabled service (hugealign/stage/store.py)."""
+    return f"{setup.store}/for/{owner(setup.name)}{path}"
 
 
 def owner(name: str) -> str:

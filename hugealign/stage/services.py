@@ -25,7 +25,7 @@ _MOST_PIDS = 1 << 22  # PID_MAX_LIMIT of the kernel
 
 
 class ServiceError(HugealignError):
-    """The unit is not a service that can be adopted."""
+    """The unit is not a service that can be enabled."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -221,7 +221,6 @@ def test_processes() -> None:
         ("map x --profile p --svg - --png -", "map: only one thing goes to standard output"),
         ("stage", "stage: no file; example: hugealign stage /usr/sbin/mariadbd"),
         ("stage --list x", "--list: goes with neither --drop nor FILE"),
-        ("adopt --undo --fix x", "--undo: goes with no other option"),
         ("adapt --undo --windows 1 x", "adapt: --undo goes with no other option"),
         ("advise", "advise: give either -p PID or -- and a command"),
         ("ps x -- true", "ps: give either processes or -- and a command"),

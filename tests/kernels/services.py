@@ -1,4 +1,4 @@
-"""A stock Debian in a virtual machine that boots systemd: its services adopted, upgraded, booted again, undone.
+"""A stock Debian in a virtual machine that boots systemd: its services enabled, upgraded, booted again, undone.
 
 The disk is ext4, the kernel Debian's own, unchanged.  The guest runs tests/kernels/services_guest.py.
 """

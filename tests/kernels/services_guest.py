@@ -1,6 +1,6 @@
 """What the guest of tests/kernels/services.py does at each boot, as a user would; each result is a line of JSON.
 
-First boot: adopt each service, restart it, look; upgrade MariaDB by apt.  Second boot: look, undo, look again.
+First boot: enable each service, restart it, look; upgrade MariaDB by apt.  Second boot: look, undo, look again.
 """
 
 import glob
@@ -16,7 +16,7 @@ UPGRADED = ("mariadb-server", "mariadb-server-core")
 
 
 def units() -> list[str]:
-    """Return the services that are adopted."""
+    """Return the services that are enabled."""
     (postgres,) = glob.glob("/etc/postgresql/*")
     return ["mariadb", f"postgresql@{os.path.basename(postgres)}-main", "nginx", "redis-server", "jvm"]
 
@@ -62,13 +62,13 @@ def answers(unit: str) -> bool:
 
 
 def first(send: Any) -> None:
-    """Adopt, restart, look; upgrade."""
+    """Enable, restart, look; upgrade."""
     for unit in units():
         before = look(unit)
-        adopted = run("hugealign", "adopt", "--fix", "--libs", unit)
+        enabled = run("hugealign", "enable", "--fix", "--libs", unit)
         run("systemctl", "restart", unit)
         send(
-            {"unit": unit, "before": before, "status": adopted.returncode, "said": adopted.stderr, "after": look(unit)}
+            {"unit": unit, "before": before, "status": enabled.returncode, "said": enabled.stderr, "after": look(unit)}
         )
     old = run("systemctl", "show", "-p", "MainPID", "--value", "mariadb").stdout
     done = run("apt-get", "-qy", "--no-download", "install", "--reinstall", *UPGRADED)
@@ -82,7 +82,7 @@ def second(send: Any) -> None:
     """Look, undo, look."""
     for unit in units():
         booted = look(unit)
-        undone = run("hugealign", "adopt", "--undo", unit)
+        undone = run("hugealign", "disable", unit)
         run("systemctl", "restart", unit)
         said = {"status": undone.returncode, "said": undone.stderr}
         send({"unit": unit, "booted": booted, "undone": look(unit)} | said)

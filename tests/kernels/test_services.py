@@ -1,4 +1,4 @@
-"""Services of a stock Debian on ext4, as their users have them: installed, adopted, upgraded, booted again, undone."""
+"""Services of a stock Debian on ext4, as their users have them: installed, enabled, upgraded, booted again, undone."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def whole(found: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("release", services.RELEASES)
-def test_adopted_upgraded_booted_undone(release: str) -> None:
+def test_enabled_upgraded_booted_undone(release: str) -> None:
     try:
         machine.check_tools()
         debian.update()
@@ -27,8 +27,8 @@ def test_adopted_upgraded_booted_undone(release: str) -> None:
         pytest.skip(str(reason))
     log = debian.BUILD / f"services-{release}.log"
     sent = services.boot(kernel, image, log)
-    *adopted, upgrade, verified = sent
-    for one in adopted:
+    *enabled, upgrade, verified = sent
+    for one in enabled:
         assert one["after"].get("answers"), one
         if one["unit"].startswith(HUGE):
             assert (one["status"], one["said"]) == (0, ""), one

@@ -250,7 +250,7 @@ KiB of text that PMDs map, in the running process or in one that starts afterwar
 Reading files evicts text that no process maps. Memory that programs write to can evict whole windows, even those of a
 running process if it is idle. The kernel rereads evicted text into small folios. So warm a program before each start,
 and after each upgrade before the restart: an upgrade brings a new file, and the old process keeps its own until it
-ends. `hugealign adopt UNIT` makes systemd do that. `examples/systemd` has a hand-written drop-in for it, and a timer
+ends. `hugealign enable UNIT` makes systemd do that. `examples/systemd` has a hand-written drop-in for it, and a timer
 that rewarms text that has cooled.
 
 ## What it saves

@@ -59,5 +59,5 @@ def test_what_the_readme_types_for_a_finished_binary(tmp_path_factory: pytest.Te
             assert servers.done(system, "mariadb", "-Ne", "select 6 * 7").strip() == "42"
     except MissingError as error:
         pytest.skip(str(error))
-    assert "hugealign adopt --fix" in said
+    assert "hugealign enable --fix" in said
     assert re.search(r"^mariadbd\[\d+\]: all [4-9] windows are huge$", said, re.MULTILINE)

@@ -69,7 +69,7 @@ def test_a_copy_that_services_can_bind(store: Path, program: Path) -> None:
     with running(copy, "5") as child:
         assert huge_kib(child.pid, copy.resolve()) == ALL
     assert stage(store, program).stdout.endswith("there already)\n")
-    # As the service that `adopt` writes does it: the name goes first, the copy is used again.
+    # As the service that `enable` writes does it: the name goes first, the copy is used again.
     copy.unlink()
     assert stage(store, program).stdout.endswith("there already)\n")
     assert (store.stat().st_mode & 0o7777, store.stat().st_uid) == (0o755, 0)
@@ -320,7 +320,7 @@ def test_umask_changes_nothing(store: Path, program: Path, mask: int) -> None:
 
 
 def test_released_copies_go_unless_another_service_has_them(store: Path, program: Path) -> None:
-    """As after `adopt --undo`."""
+    """As after `disable`."""
     for owner in ("a.service", "b.service"):
         assert stage(store, "--owner", owner, program).returncode == 0
     for owner, left in (("a.service", 1), ("a.service", 1), ("b.service", 0)):
@@ -415,7 +415,7 @@ def test_stage_that_fails_or_dies(
                 path = link(store, program)
                 if path.exists():
                     kept = path.read_bytes()
-                    # Killed before it could look: then `adopt` has removed the name before (see there).
+                    # Killed before it could look: then `enable` has removed the name before (see there).
                     assert kept == content or (fault == "signal=KILL" and kept in (old, new)), (call, number)
                 assert stage(store, program).returncode == 0, (call, number)
                 assert path.read_bytes() == content

@@ -337,12 +337,12 @@ def in_group(path: str, pid: int) -> Iterator[None]:
             group.rmdir()
 
 
-def test_service_is_adopted(program: Path) -> None:
+def test_service_is_enabled(program: Path) -> None:
     chill(program)
     with running(program, "5") as child, in_group("system.slice/hugealign-test.service", child.pid):
         (row,) = rows(top(), child.pid)
     service = "hugealign-test.service"
-    assert row["action"] == f"hugealign adopt {service} && systemctl restart {service}"
+    assert row["action"] == f"hugealign enable {service} && systemctl restart {service}"
 
 
 def test_containers_are_told_apart(program: Path) -> None:

@@ -57,7 +57,7 @@ def test_who_decides(variables: dict[str, str], wanted: bool) -> None:
         ("  0x7f4875800000  15.2%  HotSpot code: small -> huge", "-> huge", "32"),
         ("  small; run: hugealign fix --in-place x (0 -> 2 windows)", "hugealign fix --in-place x", "36"),
         ("  run: hugealign adapt 7, or start it with -XX", "hugealign adapt 7", "36"),
-        ("  hugealign adopt --fix a && systemctl restart a", "hugealign adopt --fix a && systemctl restart a", "36"),
+        ("  hugealign enable --fix a && systemctl restart a", "hugealign enable --fix a && systemctl restart a", "36"),
     ],
 )
 def test_what_people_look_for(line: str, marked: str, colour: str) -> None:

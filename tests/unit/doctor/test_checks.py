@@ -117,7 +117,7 @@ def test_finding(changes: dict[str, Any], name: str, status: str, words: str) ->
 @pytest.mark.parametrize(
     ("changes", "mend"),
     [
-        ({"places": (NO_FOLIOS,)}, "hugealign run -- COMMAND, or for a service: sudo hugealign adopt UNIT"),
+        ({"places": (NO_FOLIOS,)}, "hugealign run -- COMMAND, or for a service: sudo hugealign enable UNIT"),
         ({"places": (NO_FOLIOS,), "no_mounts": "why"}, "hugealign run --how=copy -- COMMAND"),
         ({"places": (NO_FOLIOS,), "no_mounts": None}, "hugealign run --how=copy -- COMMAND"),
         ({"places": (dataclasses.replace(NO_FOLIOS, huge=1),)}, "compact_memory"),

@@ -20,9 +20,9 @@ SERVICE = Start("/usr/sbin/mariadbd", "mariadb.service", inside=False, fix=True)
 
 def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert SERVICE.command == "hugealign adopt --fix mariadb.service && systemctl restart mariadb.service"
+    assert SERVICE.command == "hugealign enable --fix mariadb.service && systemctl restart mariadb.service"
     escaped = replace(SERVICE, service=r"a\x2db.service", fix=False)  # a-b, as systemd-escape(1) writes it
-    assert escaped.command == r"hugealign adopt 'a\x2db.service' && systemctl restart 'a\x2db.service'"
+    assert escaped.command == r"hugealign enable 'a\x2db.service' && systemctl restart 'a\x2db.service'"
     start = replace(SERVICE, service="", fix=False, files=("/lib/a b.so",))
     assert start.command == "start it with: hugealign run --file '/lib/a b.so' -- /usr/sbin/mariadbd"
     for place in ("elsewhere", "sbin"):
@@ -43,7 +43,7 @@ def test_parts_of_a_service_have_one_command_in_whatever_order_they_are_mended()
     other, inside = replace(SERVICE, service="nginx.service"), replace(libs, inside=True)
     starts = [Action(command=start.command, start=start) for start in (text, libs, other, inside)]
     found = together([starts[0], Action("why", "as it is", 3), *starts[1:]])
-    both = "hugealign adopt --fix --libs mariadb.service && systemctl restart mariadb.service"
+    both = "hugealign enable --fix --libs mariadb.service && systemctl restart mariadb.service"
     assert [action.command for action in found] == [both, "as it is", both, other.command, inside.command]
 
 

@@ -1,10 +1,10 @@
-"""What `hugealign adopt` writes, as texts."""
+"""What `hugealign enable` writes, as texts."""
 
 import pytest
 
 from hugealign.errors import HugealignError
 from hugealign.stage import dropins
-from hugealign.stage.dropins import MARK, Adoption, texts
+from hugealign.stage.dropins import MARK, ServiceSetup, texts
 
 SERVICE = f"""{MARK}
 [Unit]
@@ -30,16 +30,16 @@ Environment=GLIBC_TUNABLES=glibc.elf.thp=1
 
 
 def test_both_files() -> None:
-    adoption = Adoption("demo.service", ["/usr/sbin/demo"], ["/usr/lib/libdemo.so"], fix=True, tunable=True)
-    assert texts(adoption, "/usr/bin/hugealign") == {
+    setup = ServiceSetup("demo.service", ["/usr/sbin/demo"], ["/usr/lib/libdemo.so"], fix=True, tunable=True)
+    assert texts(setup, "/usr/bin/hugealign") == {
         "/etc/systemd/system/hugealign-for-demo.service": SERVICE,
         "/etc/systemd/system/demo.service.d/hugealign.conf": DROP_IN,
     }
 
 
 def test_read_only_data() -> None:
-    adoption = Adoption("demo.service", ["/usr/sbin/demo"], ["/usr/lib/libdemo.so"], rodata=True)
-    service, _ = texts(adoption, "/usr/bin/hugealign").values()
+    setup = ServiceSetup("demo.service", ["/usr/sbin/demo"], ["/usr/lib/libdemo.so"], rodata=True)
+    service, _ = texts(setup, "/usr/bin/hugealign").values()
     assert "stage --rodata --owner demo.service -- /usr/sbin/demo\n" in service
     assert "warm --rodata -- /usr/lib/libdemo.so\n" in service
 
@@ -51,7 +51,7 @@ def test_instance_gets_a_service_that_is_no_instance() -> None:
 
 
 def test_names_are_escaped() -> None:
-    written = texts(Adoption("demo.service", ["/opt/100% $HOME: x"]), "/usr/bin/hugealign")
+    written = texts(ServiceSetup("demo.service", ["/opt/100% $HOME: x"]), "/usr/bin/hugealign")
     service, drop_in = written.values()
     assert 'stage --owner demo.service -- "/opt/100%% $$HOME: x"\n' in service
     assert '"-/run/hugealign/for/demo.service/opt/100%% $HOME\\: x":"/opt/100%% $HOME\\: x"\n' in drop_in
@@ -62,4 +62,4 @@ def test_names_are_escaped() -> None:
 )
 def test_names_that_could_mean_more_are_refused(path: str) -> None:
     with pytest.raises(HugealignError, match="cannot hold such a name"):
-        texts(Adoption("demo.service", [path]), "/usr/bin/hugealign")
+        texts(ServiceSetup("demo.service", [path]), "/usr/bin/hugealign")

@@ -1,4 +1,4 @@
-"""``hugealign adopt`` with a systemd that boots, on a file system that keeps no huge folios; and what it writes."""
+"""``hugealign enable`` with a systemd that boots, on a file system that keeps no huge folios; and what it writes."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.stage import adopt, dropins
+from hugealign.stage import dropins, enable
 from tests.live import filesystems
 from tests.live import stock as stocks
 from tests.live.booted import System, booted
@@ -42,12 +42,12 @@ def system(built: Programs) -> Iterator[System]:
 
 @pytest.fixture
 def demo(system: System, built: Programs) -> Iterator[System]:
-    """The system with a service that runs ``good``, not adopted."""
+    """The system with a service that runs ``good``, not enabled."""
     install(system, built, "VERSION1")
     system.write_unit("demo.service", UNIT)
     assert system.run("systemctl", "restart", "demo").returncode == 0
     yield system
-    system.hugealign("adopt", "--undo", "demo")
+    system.hugealign("disable", "demo")
     system.hugealign("stage", "--drop")
     system.run("systemctl", "stop", "demo")
 
@@ -73,12 +73,12 @@ def version(system: System) -> str:
 
 
 @pytest.mark.matrix
-def test_adopt_restart_upgrade_undo(demo: System, built: Programs) -> None:
+def test_enable_restart_upgrade_undo(demo: System, built: Programs) -> None:
     assert "0 of 3 windows are huge" in windows(demo)
-    shown = demo.hugealign("adopt", "--dry-run", "demo")
+    shown = demo.hugealign("enable", "--dry-run", "demo")
     assert (shown.returncode, shown.stderr) == (0, "")
     assert not (demo.root / "etc/systemd/system/demo.service.d").exists()
-    done = demo.hugealign("adopt", "demo")
+    done = demo.hugealign("enable", "demo")
     assert (done.returncode, done.stderr, done.stdout.count("wrote")) == (0, "", 2)
     assert demo.run("systemd-analyze", "verify", "demo.service").stderr == ""
     assert "0 of 3 windows are huge" in windows(demo)  # it runs on as it was
@@ -94,7 +94,7 @@ def test_adopt_restart_upgrade_undo(demo: System, built: Programs) -> None:
     demo.run("systemctl", "kill", "--signal=KILL", "demo")
     demo.run("systemctl", "restart", "demo")
     assert "all 3 windows are huge" in windows(demo)
-    undone = demo.hugealign("adopt", "--undo", "demo")
+    undone = demo.hugealign("disable", "demo")
     assert (undone.returncode, undone.stdout.count("removed")) == (0, 2)
     names = sorted(name for name in os.listdir(demo.root / "etc/systemd/system") if "demo" in name)
     assert names == ["demo.service"]
@@ -108,22 +108,22 @@ def test_service_that_only_groups_others_names_them(demo: System) -> None:
     demo.write_unit("demo@.service", UNIT.replace("[Service]", "PartOf=demos.service\n[Service]"))
     assert demo.run("systemctl", "restart", "demos", "demo@one").returncode == 0
     try:
-        refused = demo.hugealign("adopt", "--dry-run", "--fix", "demos")
+        refused = demo.hugealign("enable", "--dry-run", "--fix", "demos")
         assert refused.returncode == 3
         named = shlex.split(refused.stderr.rpartition(": hugealign ")[2])
-        assert named == ["adopt", "--fix", "demo@one.service"]
+        assert named == ["enable", "--fix", "demo@one.service"]
         assert demo.hugealign(*named).returncode == 0
         demo.run("systemctl", "restart", "demo@one")
         assert "all 3 windows are huge" in demo.hugealign("ps", demo.pid("demo@one")).stdout
     finally:
-        demo.hugealign("adopt", "--undo", "demo@one")
+        demo.hugealign("disable", "demo@one")
         demo.run("systemctl", "stop", "demos", "demo@one")
 
 
 @pytest.mark.matrix
 def test_service_starts_as_before_if_staging_fails(demo: System, built: Programs) -> None:
     """Also after an upgrade: rather small pages than the old program."""
-    assert demo.hugealign("adopt", "demo").returncode == 0
+    assert demo.hugealign("enable", "demo").returncode == 0
     demo.run("systemctl", "restart", "demo")
     assert "all 3 windows are huge" in windows(demo)
     install(demo, built, "VERSION3")
@@ -154,7 +154,7 @@ def test_before_the_start_the_copy_covers_the_file(demo: System, built: Programs
 @pytest.mark.matrix
 def test_service_that_would_have_to_wait_for_itself_is_refused(system: System) -> None:
     """At the next boot systemd would leave out the journal, or D-Bus, to break the cycle."""
-    done = system.hugealign("adopt", "--fix", "--libs", "systemd-journald")
+    done = system.hugealign("enable", "--fix", "--libs", "systemd-journald")
     assert (done.returncode, done.stderr.count("\n")) == (3, 1)
     assert "it starts before a service of ours could" in done.stderr
     assert not (system.root / "etc/systemd/system/systemd-journald.service.d").exists()
@@ -163,7 +163,7 @@ def test_service_that_would_have_to_wait_for_itself_is_refused(system: System) -
 @pytest.mark.matrix
 @pytest.mark.timeout(1800)
 def test_mariadb_of_debian(built: Programs) -> None:
-    """As a new user would: install, adopt, upgrade by apt, boot again, undo; the package stays as it is."""
+    """As a new user would: install, enable, upgrade by apt, boot again, undo; the package stays as it is."""
     if os.geteuid():
         pytest.skip("root is needed to boot a system")
     work = built.directory / "mariadb"
@@ -179,7 +179,7 @@ def test_mariadb_of_debian(built: Programs) -> None:
         with filesystems.mounted("btrfs", work, size=4 << 30) as at:
             with booted(at, ("mariadb-server",)) as system:
                 checked(system, "no window can be huge")
-                assert system.hugealign("adopt", "--fix", "mariadb").returncode == 0
+                assert system.hugealign("enable", "--fix", "mariadb").returncode == 0
                 assert system.run("systemctl", "restart", "mariadb").returncode == 0
                 checked(system, "all 5 windows are huge")
                 before = system.pid("mariadb")
@@ -191,7 +191,7 @@ def test_mariadb_of_debian(built: Programs) -> None:
                 assert "current, fixed" in system.hugealign("stage", "--list").stdout
             with booted(at) as system:
                 checked(system, "all 5 windows are huge")
-                assert system.hugealign("adopt", "--undo", "mariadb").returncode == 0
+                assert system.hugealign("disable", "mariadb").returncode == 0
                 assert system.run("systemctl", "restart", "mariadb").returncode == 0
                 checked(system, "no window can be huge")
     except MissingError as error:
@@ -203,15 +203,15 @@ def test_files_of_others_and_names_that_are_none(demo: System) -> None:
     theirs = demo.root / "etc/systemd/system/demo.service.d/hugealign.conf"
     theirs.parent.mkdir()
     theirs.write_text("[Service]\n")
-    for words in (("adopt", "demo"), ("adopt", "--undo", "demo")):
+    for words in (("enable", "demo"), ("disable", "demo")):
         done = demo.hugealign(*words)
         assert (done.returncode, done.stderr.count("\n")) == (3, 1)
         assert "somebody else wrote it" in done.stderr
     assert theirs.read_text() == "[Service]\n"
     theirs.unlink()
     theirs.parent.rmdir()
-    assert "no such unit" in demo.hugealign("adopt", "nothing").stderr
-    assert "not adopted" in demo.hugealign("adopt", "--undo", "demo").stderr
+    assert "no such unit" in demo.hugealign("enable", "nothing").stderr
+    assert "not enabled" in demo.hugealign("disable", "demo").stderr
 
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="root is needed to mount a directory for units")
@@ -250,20 +250,20 @@ HELPER, DROP_IN = "hugealign-for-demo.service", "demo.service.d/hugealign.conf"
 
 @needs_root
 def test_without_a_manager(units: Path, stock: Path) -> None:
-    done = offline(units, "adopt", "demo")
+    done = offline(units, "enable", "demo")
     assert (done.returncode, done.stderr, written(units)) == (0, "", [DROP_IN, HELPER])
     assert f"stage --owner demo.service -- {stock}/good\n" in (units / HELPER).read_text()
     assert (
         f"BindReadOnlyPaths=-/run/hugealign/for/demo.service{stock}/good:{stock}/good\n"
         in (units / DROP_IN).read_text()
     )
-    again = offline(units, "adopt", "demo.service")
+    again = offline(units, "enable", "demo.service")
     assert (again.returncode, again.stdout, written(units)) == (0, done.stdout, [DROP_IN, HELPER])
-    assert offline(units, "adopt", "--undo", "demo").returncode == 0
+    assert offline(units, "disable", "demo").returncode == 0
     assert sorted(os.listdir(units)) == ["demo.service"]
     (units / "script.service").write_text("[Service]\nExecStart=/usr/bin/ldd x\n")
-    assert "it starts a script; name what that runs: --file FILE" in offline(units, "adopt", "script").stderr
-    assert offline(units, "adopt", "--file", f"{stock}/good", "script").returncode == 0
+    assert "it starts a script; name what that runs: --file FILE" in offline(units, "enable", "script").stderr
+    assert offline(units, "enable", "--file", f"{stock}/good", "script").returncode == 0
 
 
 @needs_root
@@ -281,18 +281,18 @@ def test_without_a_manager(units: Path, stock: Path) -> None:
     ],
     ids=["some", "all"],
 )
-def test_adopt_that_fails_or_dies(
+def test_enable_that_fails_or_dies(
     units: Path, calls: tuple[str, ...], numbers: tuple[int, ...], fault: str, tmp_path: Path
 ) -> None:
     """A drop-in is whole, and never without the service that renews its copy; what is left can be undone."""
     hit = set()
-    for words in (("adopt", "demo"), ("adopt", "--undo", "demo")):
+    for words in (("enable", "demo"), ("disable", "demo")):
         for call in calls:
             for number in numbers:
-                assert offline(units, "adopt", "demo").returncode == 0
+                assert offline(units, "enable", "demo").returncode == 0
                 whole = {name: (units / name).read_text() for name in (DROP_IN, HELPER)}
                 if "--undo" not in words:
-                    assert offline(units, "adopt", "--undo", "demo").returncode == 0
+                    assert offline(units, "disable", "demo").returncode == 0
                 prefix = ["strace", "-f", "-o", str(tmp_path / "calls"), "-e", f"trace={call}"]
                 done = offline(units, *words, prefix=[*prefix, "-e", f"inject={call}:{fault}:when={number}"])
                 if fault_happened(tmp_path / "calls"):
@@ -302,19 +302,19 @@ def test_adopt_that_fails_or_dies(
                 assert all((units / name).read_text() == whole[name] for name in left)
                 assert done.stderr.count("\n") <= 1
                 if left:
-                    assert offline(units, "adopt", "--undo", "demo").returncode == 0
+                    assert offline(units, "disable", "demo").returncode == 0
     assert hit == set(calls)
 
 
 @needs_root
 @pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
 @pytest.mark.parametrize("number", [1, 2])
-def test_a_service_stays_adopted_if_that_fails_when_it_is_done_again(units: Path, number: int) -> None:
-    assert offline(units, "adopt", "demo").returncode == 0
+def test_a_service_stays_enabled_if_that_fails_when_it_is_done_again(units: Path, number: int) -> None:
+    assert offline(units, "enable", "demo").returncode == 0
     before = {name: (units / name).read_bytes() for name in (DROP_IN, HELPER)}
     prefix = ["strace", "-f", "-o", "/dev/null", "-e", "trace=renameat"]
     prefix += ["-e", f"inject=renameat:error=EIO:when={number}"]
-    done = offline(units, "adopt", "--fix", "demo", prefix=prefix)
+    done = offline(units, "enable", "--fix", "demo", prefix=prefix)
     assert (done.returncode, done.stderr.count("\n")) == (3, 1)
     assert {name: (units / name).read_bytes() for name in written(units)} == before
 
@@ -326,9 +326,9 @@ def test_in_place_where_the_file_system_can(programs: Programs, stock: Path) -> 
     for path, place in ((cold, "warm"), (stock / "good", "stage")):
         with running(path, "5") as child:
             assert huge_kib(child.pid, path) == 0
-            assert adopt._place(str(path), adopt.AdoptOptions()) == place
-    assert adopt._place(str(stock / "plain"), adopt.AdoptOptions(fix=True)) == "stage"
-    assert adopt._place(str(stock / "plain"), adopt.AdoptOptions()) == ""
+            assert enable._place(str(path), enable.EnableOptions()) == place
+    assert enable._place(str(stock / "plain"), enable.EnableOptions(fix=True)) == "stage"
+    assert enable._place(str(stock / "plain"), enable.EnableOptions()) == ""
     assert not [name for name in os.listdir(cold.parent) if name.startswith(".")]
 
 
@@ -337,7 +337,7 @@ def test_systemd_understands_what_is_written(tmp_path: Path, built: Programs) ->
     need("systemd-analyze")
     program = tmp_path / "100% $HOME:x"
     shutil.copy(built.good, program)
-    written = dropins.texts(dropins.Adoption("demo.service", [str(program)]), "/bin/true")
+    written = dropins.texts(dropins.ServiceSetup("demo.service", [str(program)]), "/bin/true")
     (tmp_path / "demo.service").write_text("[Service]\nExecStart=/bin/true\n")
     (tmp_path / "demo.service.d").mkdir()
     names = []
@@ -358,10 +358,10 @@ def test_systemd_understands_what_is_written(tmp_path: Path, built: Programs) ->
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [
-        (("adopt",), 2, "required: UNIT"),
-        (("adopt", "--undo", "--fix", "x"), 2, "--undo: goes with no other option"),
-        (("adopt", "../../tmp/x"), 3, "not the name of a service"),
-        (("adopt", "--dry-run", "no-such-unit"), 3, "no such unit"),
+        (("enable",), 2, "required: UNIT"),
+        (("disable", "--fix", "x"), 2, "unrecognized arguments: --fix"),
+        (("enable", "../../tmp/x"), 3, "not the name of a service"),
+        (("enable", "--dry-run", "no-such-unit"), 3, "no such unit"),
     ],
 )
 def test_wrong_usage(words: tuple[str, ...], status: int, message: str) -> None:

@@ -1,4 +1,4 @@
-"""`hugealign adopt` as functions: let a systemd service run from huge text, and undo that."""
+"""`hugealign enable` as functions: let a systemd service run from huge text, and undo that."""
 
 import contextlib
 import os
@@ -25,8 +25,8 @@ _MODE = 0o644  # of units
 
 
 @dataclass(frozen=True, slots=True)
-class AdoptOptions:
-    """What to adopt: *files* besides the service's own program; *libs*: its shared libraries; *fix*: fixed copies.
+class EnableOptions:
+    """What to enable: *files* besides the service's own program; *libs*: its shared libraries; *fix*: fixed copies.
 
     *rodata*: read-only data, too.
     """
@@ -38,7 +38,7 @@ class AdoptOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Adopted:
+class Enabled:
     """The service *name*: *texts* are the files to write, by path; *staged* and *warmed* are the files it runs from."""
 
     name: str
@@ -47,7 +47,7 @@ class Adopted:
     warmed: Sequence[str]
 
 
-def plan(unit: str, options: AdoptOptions) -> Adopted:
+def plan(unit: str, options: EnableOptions) -> Enabled:
     """Return what to write for the service *unit*, without changing anything.  Raises HugealignError."""
     service = services.look(unit)
     if services.starts_early(service.name):
@@ -61,17 +61,17 @@ def plan(unit: str, options: AdoptOptions) -> Adopted:
         hint = _members(service, options) or ("" if options.fix else "; try: --fix")
         raise ServiceError(f"{service.name}: nothing that it starts has a whole window of text{hint}")
     keeps = tunable.VARIABLE not in service.environment and tunable.known((*staged, *warmed)[0])
-    adoption = dropins.Adoption(service.name, staged, warmed, options.fix, keeps, store.DEFAULT, options.rodata)
-    return Adopted(service.name, dropins.texts(adoption, _command()), staged, warmed)
+    setup = dropins.ServiceSetup(service.name, staged, warmed, options.fix, keeps, store.DEFAULT, options.rodata)
+    return Enabled(service.name, dropins.texts(setup, _command()), staged, warmed)
 
 
-def adopt(unit: str, options: AdoptOptions) -> Adopted:
+def enable(unit: str, options: EnableOptions) -> Enabled:
     """Write what `plan` returns; the service stays as it was until it is restarted.  Raises HugealignError."""
-    adopted = plan(unit, options)
-    before = {path: _ours(path) for path in adopted.texts}
+    enabled = plan(unit, options)
+    before = {path: _ours(path) for path in enabled.texts}
     written: list[str] = []
     try:
-        for path, text in adopted.texts.items():
+        for path, text in enabled.texts.items():
             os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
             replacing.write(path, text.encode(), _MODE)
             written.append(path)
@@ -79,17 +79,17 @@ def adopt(unit: str, options: AdoptOptions) -> Adopted:
         _put_back(before, written)
         raise ServiceError(f"{printable(path)}: {error.strerror}") from error
     _reload()
-    return adopted
+    return enabled
 
 
-def undo(unit: str) -> list[str]:
-    """Remove what `adopt` wrote for the service *unit*, and return the paths; its copies in the store go, too.
+def disable(unit: str) -> list[str]:
+    """Remove what `enable` wrote for the service *unit*, and return the paths; its copies in the store go, too.
 
     Raises HugealignError.
     """
     found = [path for path in dropins.paths(services.full_name(unit)) if os.path.lexists(path)]
     if not found:
-        raise ServiceError(f"{services.full_name(unit)}: not adopted")
+        raise ServiceError(f"{services.full_name(unit)}: not enabled")
     for path in found:
         _ours(path)
     try:
@@ -103,7 +103,7 @@ def undo(unit: str) -> list[str]:
     return found
 
 
-def _files(service: Service, options: AdoptOptions) -> list[str]:
+def _files(service: Service, options: EnableOptions) -> list[str]:
     """Return the real paths of the ELF files that the *service* runs from, the program first."""
     found = [os.path.realpath(path) for path in (*options.files, *service.programs)]
     if service.pid:
@@ -120,11 +120,11 @@ def _files(service: Service, options: AdoptOptions) -> list[str]:
     return list(dict.fromkeys(programs))
 
 
-def _members(service: Service, options: AdoptOptions) -> str:
-    """Return what to adopt instead of a *service* that consists of others; empty if it does not."""
+def _members(service: Service, options: EnableOptions) -> str:
+    """Return what to enable instead of a *service* that consists of others; empty if it does not."""
     if not service.members:
         return ""
-    words = ["hugealign", "adopt", *["--fix"] * options.fix, *["--libs"] * options.libs, *service.members]
+    words = ["hugealign", "enable", *["--fix"] * options.fix, *["--libs"] * options.libs, *service.members]
     return f"; it consists of other services: {shlex.join(words)}"
 
 
@@ -141,7 +141,7 @@ def _is_elf(path: str, asked: bool) -> bool:
     return True
 
 
-def _place(path: str, options: AdoptOptions) -> str:
+def _place(path: str, options: EnableOptions) -> str:
     """Return ``warm`` if the file at *path* can be huge in place, ``stage`` if a copy can, "" if neither."""
     with opened(path) as fd:
         origin = copies.source(path, fd, options.fix, options.rodata)
@@ -201,7 +201,7 @@ def _ours(path: str) -> bytes | None:
 
 
 def _put_back(before: Mapping[str, bytes | None], written: Sequence[str]) -> None:
-    """Undo what was *written*: a service adopted *before* stays adopted.  If that fails, remove all our files."""
+    """Undo what was *written*: a service enabled *before* stays enabled.  If that fails, remove all our files."""
     try:
         for path in reversed(written):
             text = before[path]

@@ -1,15 +1,15 @@
-"""``hugealign adopt``: let a systemd service run from huge text."""
+"""``hugealign enable``: let a systemd service run from huge text."""
 
 import argparse
 import os
 import shlex
 
 from hugealign.cli import messages
-from hugealign.errors import HugealignError, UsageError
+from hugealign.errors import HugealignError
 from hugealign.units import printable
 
 EPILOG = """\
-adopt writes two files into /etc/systemd/system for each UNIT: a service that
+enable writes two files into /etc/systemd/system for each UNIT: a service that
 makes the text huge before UNIT starts, and a drop-in that makes UNIT wait for
 it. Where the file system keeps huge pages, the service warms the text in place.
 Elsewhere it binds a copy in /run/hugealign over the file, in the mount namespace
@@ -18,13 +18,13 @@ again, so an upgrade that restarts UNIT needs nothing more. If anything fails,
 UNIT starts as before.
 
 UNIT gets a mount namespace of its own, so nobody else sees what it mounts. Do
-not adopt services that mount for others, such as dockerd.
+not enable this for services that mount for others, such as dockerd.
 
 examples:
-  hugealign adopt --dry-run mariadb     show what would be written
-  hugealign adopt --fix mariadb && systemctl restart mariadb
+  hugealign enable --dry-run mariadb     show what would be written
+  hugealign enable --fix mariadb && systemctl restart mariadb
   hugealign ps mariadbd
-  hugealign adopt --undo mariadb && systemctl restart mariadb
+  hugealign disable mariadb && systemctl restart mariadb
 
 exit status: 0 done; 2 wrong usage; 3 a UNIT was left as it is.
 """
@@ -35,7 +35,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("units", nargs="+", metavar="UNIT", help="a service, with or without .service")
     add("--dry-run", action="store_true", help="only print the files that would be written")
-    add("--undo", action="store_true", help="remove the files that adopt wrote")
     add("--fix", action="store_true", help="run from fixed copies of files that a fix gives more windows")
     add("--libs", action="store_true", help="also shared libraries; of a running service, all that it has loaded")
     add("--rodata", action="store_true", help="also whole windows of read-only data")
@@ -43,21 +42,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Adopt, show or undo, and return the exit status."""
-    from hugealign.stage import adopt
+    """Enable or show, and return the exit status."""
+    from hugealign.stage import enable
 
     os.umask(0o022)  # everyone reads, and only we change, what the system runs
-    if args.undo and (args.dry_run or args.fix or args.libs or args.rodata or args.file):
-        raise UsageError("--undo: goes with no other option")
-    options = adopt.AdoptOptions(args.file, args.libs, args.fix, args.rodata)
+    options = enable.EnableOptions(args.file, args.libs, args.fix, args.rodata)
     status = 0
     for unit in args.units:
         try:
-            if args.undo:
-                for path in adopt.undo(unit):
-                    print(f"removed {printable(path)}")
-                continue
-            done = (adopt.plan if args.dry_run else adopt.adopt)(unit, options)
+            done = (enable.plan if args.dry_run else enable.enable)(unit, options)
         except HugealignError as error:
             status = max(status, error.exit_status)
             messages.error(error)

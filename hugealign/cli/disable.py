@@ -1,0 +1,37 @@
+"""``hugealign disable``: let a systemd service start from its own files again."""
+
+import argparse
+
+from hugealign.cli import messages
+from hugealign.errors import HugealignError
+from hugealign.units import printable
+
+EPILOG = """\
+disable removes the files that `hugealign enable` wrote for each UNIT, and its copies
+in /run/hugealign.  A running service keeps its copies until it is restarted.
+
+example:
+  hugealign disable mariadb && systemctl restart mariadb
+
+exit status: 0 done; 2 wrong usage; 3 a UNIT was left as it is.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the units."""
+    parser.add_argument("units", nargs="+", metavar="UNIT", help="a service, with or without .service")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Remove the files, name them, and return the exit status."""
+    from hugealign.stage import enable
+
+    status = 0
+    for unit in args.units:
+        try:
+            for path in enable.disable(unit):
+                print(f"removed {printable(path)}")
+        except HugealignError as error:
+            status = max(status, error.exit_status)
+            messages.error(error)
+    return status
