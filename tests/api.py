@@ -26,7 +26,7 @@ if found.status:
 
 hugealign.fix("/opt/server", hugealign.FixOptions(in_place=True))
 text = hugealign.warm("/opt/server")
-print(text.huge, "of", len(text.offsets), "windows are huge;", text.obstacle)
+print(text.huge, "of", len(text.offsets), "windows are huge;", text.diagnosis)
 print([(verdict.process.pid, verdict.reason) for verdict in hugealign.processes(["server"]).verdicts])
 ```
 
@@ -50,7 +50,8 @@ RESULTS = {
     "Reduced": "profile.reduce",
     "Merged": "profile.merge",
     "CachedText": "pagecache.text",
-    "Obstacle": "pagecache.obstacles",
+    "Diagnosis": "diagnosis.values",
+    "Remedy": "diagnosis.values",
     "Seen": "ps.looking",
     "Verdict": "ps.verdict",
     "Beside": "ps.verdict",

@@ -80,7 +80,8 @@ def run(args: argparse.Namespace) -> int:
         args.in_place = True
     if args.output is not None and len(args.files) > 1:
         raise UsageError("-o takes one FILE; several are changed with --in-place")
-    from hugealign.fixing import cure, report
+    from hugealign.diagnosis import render
+    from hugealign.fixing import remedies, report
     from hugealign.fixing.fix import FixOptions, OutputError, fix
     from hugealign.fixing.plan import RefusalError
 
@@ -100,8 +101,8 @@ def run(args: argparse.Namespace) -> int:
             status = max(status, error.exit_status)
             if args.format == "text":
                 refused = isinstance(error, RefusalError) and not error.mend and not args.undo
-                mend = cure.instead(path) if refused else ""
-                messages.error(f"{printable(at_fault)}: {error}{f'; {mend}' if mend else ''}")
+                other = remedies.relink(path) if refused else None
+                messages.error(f"{printable(at_fault)}: {error}{f'; {render.remedy(other)}' if other else ''}")
             continue
         fixed.append(done)
         if args.format == "text":

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hugealign.verification.selection import Selection
 
 _MOST_WINDOWS = 1 << 20
-_MOST_CURES = 50  # a larger tree has no single cure; each takes some milliseconds
+_MOST_EDITS = 50  # files whose edits are tried; each takes some milliseconds
 _FAIL_ON = ("error", "warning", "note", "never")
 _FORMS = ("text", "json", "sarif", "github", "junit", "gcc")  # hugealign.verification.formats
 
@@ -186,7 +186,7 @@ def run(args: argparse.Namespace) -> int:
         programs = (file.report.path.partition("!")[0] for file in found.files if file.report.coverage)
         output.keep_apart({"-o": args.output}, programs)
     if args.format == "text":
-        found = _cured(found, policy.page_size)
+        found = _with_edits(found, policy.page_size)
     base = os.getcwd() if args.format in formats.WITH_BASE else ""
     text, status = formats.render(args.format, found, style, base), found.status
     output.write(text, args.output, utf8=args.format != "text")
@@ -226,8 +226,8 @@ def _selection(args: argparse.Namespace, config: "Configuration") -> "Selection"
     return Selection(select.value, ignore.value, level.value, config.exceptions, places)
 
 
-def _cured(found: "Verification", page_size: int) -> "Verification":
-    """Return *found* with a cure for each file that lacks windows; only for the first few, since it takes trials."""
+def _with_edits(found: "Verification", page_size: int) -> "Verification":
+    """Return *found* with the edit for each file that lacks windows; only for the first few, since it takes trials."""
     from hugealign.verification.rules import LACK_WINDOWS
 
     lacking = [
@@ -235,17 +235,17 @@ def _cured(found: "Verification", page_size: int) -> "Verification":
         for file in found.files
         if not file.report.fix_level and any(finding.rule.id in LACK_WINDOWS for finding in file.findings)
     ]
-    tried = {id(file) for file in lacking[:_MOST_CURES] if os.path.isfile(file.report.path)}
+    tried = {id(file) for file in lacking[:_MOST_EDITS] if os.path.isfile(file.report.path)}
     if not tried:
         return found
-    from hugealign.fixing.cure import cure
+    from hugealign.fixing import remedies
 
-    def with_cure(file: "FileResult") -> "FileResult":
+    def with_edit(file: "FileResult") -> "FileResult":
         if id(file) not in tried:
             return file
-        return file._replace(report=file.report._replace(cure=cure(file.report.path, page_size)))
+        return file._replace(report=file.report._replace(edit=remedies.edit(file.report.path, page_size)))
 
-    return found._replace(files=tuple(map(with_cure, found.files)))
+    return found._replace(files=tuple(map(with_edit, found.files)))
 
 
 def _paths(args: argparse.Namespace) -> "Iterator[str]":

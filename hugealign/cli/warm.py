@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
         for path, library in _paths(args, missing):
             try:
                 with Progress(printable(path)) as progress:
-                    done = _with_cure(warm(path, of_library if library else options, progress))
+                    done = _with_remedy(warm(path, of_library if library else options, progress))
             except HugealignError as error:
                 statuses.add(error.exit_status)
                 errors.append((path, str(error)))
@@ -113,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
                 libraries.add(path)
             counts = bool(done.offsets) or not library
             rodata = done.rodata if done.rodata and done.rodata.offsets else None
-            statuses.add(int(any((counts and done.obstacle, rodata and rodata.obstacle))))
+            statuses.add(int(any((counts and done.diagnosis, rodata and rodata.diagnosis))))
             if as_text and (counts or rodata):
                 output.show(report.lines(done))
     except KeyboardInterrupt:
@@ -151,13 +151,13 @@ def _undo(args: argparse.Namespace) -> int:
     return 1 if 1 in statuses else max(statuses)
 
 
-def _with_cure(done: "CachedText") -> "CachedText":
+def _with_remedy(done: "CachedText") -> "CachedText":
     """Return *done* with the remedy that gives the file windows, if it has none."""
-    if done.obstacle is None or done.obstacle.code != "no-window":
+    if done.offsets:
         return done
-    from hugealign.fixing.cure import cure_or_relink
+    from hugealign.fixing import remedies
 
-    return done.changed(obstacle=done.obstacle.changed(mend=cure_or_relink(done.path, done.page_size)))
+    return done.changed(diagnosis=remedies.diagnose(done.path, done.page_size))
 
 
 def _paths(args: argparse.Namespace, missing: "dict[tuple[str, str], None]") -> "Iterator[tuple[str, bool]]":

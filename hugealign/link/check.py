@@ -61,10 +61,10 @@ def shortfall(image: "Image", linker: "Linker", settings: "Settings") -> str:
         return ""
     finding = findings[0]
     more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
-    mend = finding.rule.fix if linker.script else "relink with -fuse-ld=bfd"
-    if mend == rules.RELINK:  # that is what was done
-        mend = f"what it means: hugealign explain {finding.rule.id}"
-    return f"{finding.message}{more} [{finding.rule.id}]; {mend}"
+    # Another link with hugealign, the remedy of a rule without one of its own, is what was just done.
+    again = finding.rule.remedy or f"what it means: hugealign explain {finding.rule.id}"
+    remedy = again if linker.script else "relink with -fuse-ld=bfd"
+    return f"{finding.message}{more} [{finding.rule.id}]; {remedy}"
 
 
 def rodata_shortfall(image: "Image", settings: "Settings") -> str:

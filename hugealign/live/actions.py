@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from hugealign import mounts
+from hugealign.diagnosis import render
+from hugealign.diagnosis.values import Remedy
 from hugealign.errors import HugealignError
-from hugealign.fixing import cure
+from hugealign.fixing import remedies
 from hugealign.live.rows import Group
 from hugealign.pagecache import measure
 from hugealign.process import groups, statx, texts
@@ -21,7 +23,6 @@ from hugealign.ps.start import MANAGERS, Start
 from hugealign.ps.verdict import DELETED, why_none
 from hugealign.regular import opened
 from hugealign.units import printable
-from hugealign.verification.rules import RELINK
 
 _ASKED = 8  # windows of a file to look up in the page cache: each costs a fault
 _HERE = -100  # AT_FDCWD
@@ -63,7 +64,7 @@ class Actions:
     def __init__(self, page_size: int, most: int) -> None:
         self._page_size = page_size
         self._most = most
-        self._cures: dict[_Identity, cure.Cure | None] = {}
+        self._edits: dict[_Identity, Remedy | None] = {}
         self._early: dict[str, bool] = {}
 
     def of(self, group: Group) -> Action:
@@ -143,13 +144,13 @@ class Actions:
                     if part.touched(size) == huge:
                         return Action("not touched yet", "", wanted, kept)
                     return Action("the page cache has it huge, but it was mapped in small pages", restart, wanted)
-                found = self._cure(fd, path)
-            if (fixed := found is not None and found.after > possible) or possible:
+                found = self._edit(fd, path)
+            if (fixed := found is not None and (found.after or 0) > possible) or possible:
                 reason = _why(part, size) if fixed else "the page cache holds its text in small pages"
-                after = found.after if found and fixed else wanted
+                after = (found.after if found and fixed else None) or wanted
                 start = replace(start, fix=copied or fixed)
                 return Action(reason, start.command, after, start)
-            return Action(_why(part, size), RELINK, -(-part.text // size))
+            return Action(_why(part, size), render.remedy(remedies.RELINK), -(-part.text // size))
         return Action(_why(part, size) if not possible else "", "", possible)
 
     def _cached(self, fd: int, part: CodePart) -> bool:
@@ -162,12 +163,12 @@ class Actions:
         with measure.huge_pages_allowed():
             return all(measure.measure(fd, list(islice(offsets, _ASKED)), self._page_size))
 
-    def _cure(self, fd: int, path: str) -> cure.Cure | None:
+    def _edit(self, fd: int, path: str) -> Remedy | None:
         info = os.fstat(fd)
         identity = info.st_dev, info.st_ino, info.st_ctime_ns
-        if identity not in self._cures:
-            self._cures[identity] = cure.find(path, self._page_size)
-        return self._cures[identity]
+        if identity not in self._edits:
+            self._edits[identity] = remedies.edit(path, self._page_size)
+        return self._edits[identity]
 
 
 def _target(group: Group) -> str:

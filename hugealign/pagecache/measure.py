@@ -92,7 +92,7 @@ def text_windows(fd: int, page_size: int, limit: int | None = None, all_text: bo
     in_file = align_up(image.file_size, mmap.PAGESIZE)
     runs = list(_any_text(image, page_size)) if all_text else _whole_text(fd, image, page_size)
     found = [range(first, min(end, in_file) - page_size + 1, page_size) for first, end in runs]
-    return _in_memory(found, page_size, limit, "text", "; use --windows")
+    return _in_memory(found, page_size, limit, "text", "use --windows")
 
 
 def rodata_windows(fd: int, page_size: int) -> list[int]:
@@ -105,15 +105,17 @@ def rodata_windows(fd: int, page_size: int) -> list[int]:
     return _in_memory(found, page_size, None, "read-only data", "")
 
 
-def _in_memory(found: Sequence[range], page_size: int, limit: int | None, what: str, hint: str) -> list[int]:
+def _in_memory(found: Sequence[range], page_size: int, limit: int | None, what: str, remedy: str) -> list[int]:
     """Return the first *limit* of the offsets *found*.  Raises FileError if the windows would not fit into memory."""
     count = min(sum(map(len, found)), limit if limit is not None else 1 << 62)
-    for room, whose in (
-        (kernel.available_memory(), f"of memory available{hint}"),
-        (memory.limit(), f"that this control group may use; raise its memory limit{hint.replace(';', ', or')}"),
+    for room, whose, remedies in (
+        (kernel.available_memory(), "of memory available", [remedy]),
+        (memory.limit(), "that this control group may use", ["raise its memory limit", remedy]),
     ):
         if room is not None and count * page_size > room:
-            raise FileError(f"{count} windows of {what} are more than the {format_size(room)} {whose}")
+            what_to_do = ", or ".join(filter(None, remedies))
+            message = f"{count} windows of {what} are more than the {format_size(room)} {whose}"
+            raise FileError(f"{message}; {what_to_do}" if what_to_do else message)
     # Segments can share a window.
     return list(dict.fromkeys(itertools.islice(itertools.chain.from_iterable(found), count)))
 

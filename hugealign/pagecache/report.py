@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from hugealign.pagecache.obstacles import Obstacle
+from hugealign.diagnosis import render
 from hugealign.pagecache.text import CachedRodata, CachedText
 from hugealign.units import format_size, printable
 from hugealign.version import __version__
@@ -19,15 +19,15 @@ def lines(text: CachedText) -> list[str]:
     found = [f"{printable(text.path)}: {text.huge} of {len(text.offsets)} windows huge ({size})"]
     if text.note:
         found.append(f"  {text.note}")
-    if text.obstacle:
-        found.append(f"  {text.obstacle.text}; {text.obstacle.mend}")
+    if text.diagnosis:
+        found.append(f"  {render.text(text.diagnosis)}")
     if text.huge and text.small:
         found.append(f"  not huge: file offsets {ranges(text.small, text.page_size)}")
     if text.rodata:
         size = format_size(text.rodata.huge * text.page_size)
         found.append(f"  read-only data: {text.rodata.huge} of {len(text.rodata.offsets)} windows huge ({size})")
-        if text.rodata.obstacle and text.rodata.obstacle != text.obstacle:
-            found.append(f"    {text.rodata.obstacle.text}; {text.rodata.obstacle.mend}")
+        if text.rodata.diagnosis and text.rodata.diagnosis != text.diagnosis:
+            found.append(f"    {render.text(text.rodata.diagnosis)}")
     return found
 
 
@@ -88,7 +88,7 @@ def document(
                 "huge_bytes": t.huge * page_size,
                 "small_offsets": t.small,
                 "methods": list(t.warmth.methods),
-                "reason": _reason(t.obstacle),
+                "diagnosis": render.document(t.diagnosis),
                 "rodata": _rodata(t.rodata, page_size) if t.rodata else None,
             }
             for t in texts
@@ -98,10 +98,6 @@ def document(
     }
 
 
-def _reason(obstacle: Obstacle | None) -> dict[str, str] | None:
-    return {"code": obstacle.code, "text": obstacle.text, "mend": obstacle.mend} if obstacle else None
-
-
 def _rodata(rodata: CachedRodata, page_size: int) -> dict[str, Any]:
     return {
         "windows": len(rodata.offsets),
@@ -109,5 +105,5 @@ def _rodata(rodata: CachedRodata, page_size: int) -> dict[str, Any]:
         "huge_bytes": rodata.huge * page_size,
         "small_offsets": rodata.small,
         "methods": list(rodata.warmth.methods),
-        "reason": _reason(rodata.obstacle),
+        "diagnosis": render.document(rodata.diagnosis),
     }

@@ -4,9 +4,10 @@ import os
 from collections.abc import Sequence
 
 from hugealign import replacing
+from hugealign.diagnosis import render
+from hugealign.diagnosis.values import Diagnosis
 from hugealign.machine import kernel, memory
-from hugealign.pagecache import measure, obstacles, warming
-from hugealign.pagecache.obstacles import Obstacle
+from hugealign.pagecache import diagnose, measure, warming
 from hugealign.pagecache.warming import Progress, Warmth
 from hugealign.records import Record
 from hugealign.regular import FileError, opened
@@ -52,18 +53,18 @@ class _Counted:
 class CachedRodata(_Counted, Record):
     """The windows of a file's read-only data, at the file offsets *offsets* in bytes, and which of them are huge.
 
-    *obstacle* is the reason why the goal was not reached.
+    *diagnosis* is the reason why the goal was not reached.
     """
 
     offsets: Sequence[int]
     warmth: Warmth
-    obstacle: Obstacle | None = None
+    diagnosis: Diagnosis | None = None
 
 
 class CachedText(_Counted, Record):
     """The windows of the file at *path*, at the file offsets *offsets* in bytes, and which of them are huge.
 
-    *obstacle* is the reason why the goal was not reached, None if it was.  *replaced*: a copy took the place of the
+    *diagnosis* is the reason why the goal was not reached, None if it was.  *replaced*: a copy took the place of the
     file; *note*: anything else that the user should know.  *rodata* are the windows of read-only data, None if nobody
     asked for them.
     """
@@ -72,7 +73,7 @@ class CachedText(_Counted, Record):
     page_size: int
     offsets: Sequence[int]
     warmth: Warmth
-    obstacle: Obstacle | None = None
+    diagnosis: Diagnosis | None = None
     replaced: bool = False
     note: str = ""
     rodata: CachedRodata | None = None
@@ -80,7 +81,7 @@ class CachedText(_Counted, Record):
     @property
     def whole(self) -> bool:
         """Whether everything that was asked for is huge."""
-        return self.obstacle is None and (self.rodata is None or self.rodata.obstacle is None)
+        return self.diagnosis is None and (self.rodata is None or self.rodata.diagnosis is None)
 
 
 def warm(path: str, options: WarmOptions | None = None, progress: Progress | None = None) -> CachedText:
@@ -97,14 +98,14 @@ def warm(path: str, options: WarmOptions | None = None, progress: Progress | Non
             note = f"its build asks for {counted(limit, 'window')}; --windows asks for others"
         offsets = measure.text_windows(fd, page_size, limit, options.all_text)
         asked = options.rodata or measure.rodata_meant(fd, page_size)
-        warmth, obstacle = _warmed(fd, path, offsets, page_size, options, progress)
+        warmth, diagnosis = _warmed(fd, path, offsets, page_size, options, progress)
         if not offsets:
-            obstacle = obstacles.no_window(path, page_size)
+            diagnosis = diagnose.no_window(path, page_size)
         rodata = None
         if asked:
             places = measure.rodata_windows(fd, page_size)
             rodata = CachedRodata(places, *_warmed(fd, path, places, page_size, options))
-        done = CachedText(path, page_size, offsets, warmth, obstacle, note=note, rodata=rodata)
+        done = CachedText(path, page_size, offsets, warmth, diagnosis, note=note, rodata=rodata)
         return _replaced(done, fd, progress) if options.replace and offsets and not done.whole else done
 
 
@@ -115,8 +116,8 @@ def _warmed(
     page_size: int,
     options: WarmOptions,
     progress: Progress | None = None,
-) -> tuple[Warmth, Obstacle | None]:
-    """Warm the windows at *offsets*, or only measure them, as *options* say; return the result and the obstacle."""
+) -> tuple[Warmth, Diagnosis | None]:
+    """Warm the windows at *offsets*, or only measure them, as *options* say; return the result and the diagnosis."""
     hits = memory.limit_hits()
     if options.check:
         warmth = Warmth(tuple(measure.measure(fd, offsets, page_size)))
@@ -124,7 +125,7 @@ def _warmed(
         warmth = warming.warm(fd, offsets, page_size, progress, options.wait)
     if all(warmth.huge):
         return warmth, None
-    return warmth, obstacles.not_warmed(path) if options.check else obstacles.to_huge(fd, path, warmth, hits)
+    return warmth, diagnose.not_warmed(path) if options.check else diagnose.after_warming(fd, path, warmth, hits)
 
 
 def cool(path: str, progress: Progress | None = None, *, rodata: bool = False) -> CachedText:
@@ -136,17 +137,17 @@ def cool(path: str, progress: Progress | None = None, *, rodata: bool = False) -
     page_size = kernel.huge_page_size()
     with measure.huge_pages_allowed(), opened(path) as fd:
 
-        def cooled(offsets: Sequence[int], progress: Progress | None) -> tuple[Warmth, Obstacle | None]:
+        def cooled(offsets: Sequence[int], progress: Progress | None) -> tuple[Warmth, Diagnosis | None]:
             warmth = warming.cool(fd, offsets, page_size, progress)
-            return warmth, obstacles.to_small(fd, path) if any(warmth.huge) else None
+            return warmth, diagnose.after_cooling(fd, path) if any(warmth.huge) else None
 
         offsets = measure.text_windows(fd, page_size, all_text=True)
-        warmth, obstacle = cooled(offsets, progress)
+        warmth, diagnosis = cooled(offsets, progress)
         data = None
         if rodata or measure.rodata_meant(fd, page_size):
             places = measure.rodata_windows(fd, page_size)
             data = CachedRodata(places, *cooled(places, None))
-        return CachedText(path, page_size, offsets, warmth, obstacle, rodata=data)
+        return CachedText(path, page_size, offsets, warmth, diagnosis, rodata=data)
 
 
 def _replaced(before: CachedText, fd: int, progress: Progress | None) -> CachedText:
@@ -162,7 +163,7 @@ def _replaced(before: CachedText, fd: int, progress: Progress | None) -> CachedT
             cold = warming.warm(copy, rodata.offsets, before.page_size)
         return sum(warmth.huge) + sum(cold.huge) > before.huge + (rodata.huge if rodata else 0)
 
-    user = obstacles.user_of(os.fstat(fd), path)
+    users = diagnose.users_of(os.fstat(fd), path)
     note = "replaced by a copy"
     try:
         if not replacing.replace(path, warmer):
@@ -171,12 +172,12 @@ def _replaced(before: CachedText, fd: int, progress: Progress | None) -> CachedT
         if not getattr(error, "changed", False):
             return before.changed(note=f"not replaced: {error}")
         note += f", but {error}"
-    if user:
-        note += f"; process {user} keeps the old file until it is started again"
+    if users:
+        note += f"; {render.sentence(Diagnosis('cache.replaced', path, users))}"
     with opened(path) as now:
 
-        def obstacle(warmth: Warmth) -> Obstacle | None:
-            return None if all(warmth.huge) else obstacles.to_huge(now, path, warmth, hits)
+        def judged(warmth: Warmth) -> Diagnosis | None:
+            return None if all(warmth.huge) else diagnose.after_warming(now, path, warmth, hits)
 
-        data = CachedRodata(rodata.offsets, cold, obstacle(cold)) if rodata else None
-        return before.changed(warmth=warmth, obstacle=obstacle(warmth), replaced=True, note=note, rodata=data)
+        data = CachedRodata(rodata.offsets, cold, judged(cold)) if rodata else None
+        return before.changed(warmth=warmth, diagnosis=judged(warmth), replaced=True, note=note, rodata=data)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from hugealign import mounts
+from hugealign.diagnosis import render
 from hugealign.errors import HugealignError
 from hugealign.machine import kernel
 from hugealign.process import groups, sampling, texts
@@ -146,7 +147,7 @@ def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Ve
         return f"/proc/{process.pid}/root{path}" if process.elsewhere else path
 
     def start(path: str) -> str:
-        from hugealign.fixing.cure import find  # only if there is something to cure
+        from hugealign.fixing import remedies  # only if a window is missing
 
         if os.path.basename(process.exe) in MANAGERS:
             return ""
@@ -155,16 +156,19 @@ def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Ve
         files = () if path == process.exe else (path,)
         program = texts.called(process.pid, process.exe_id) or process.exe
         file = reachable(path)
-        found = find(file, window) if file else None
+        found = remedies.edit(file, window) if file else None
         command = Start(program, service, inside, found is not None, files).command
-        return f"{command} ({found.effect})" if found else command
+        return f"{command} ({render.effect(found)})" if found else command
 
     def cure(path: str) -> str:
-        from hugealign.fixing.cure import cure_or_relink, find
+        from hugealign.fixing import remedies
 
         if not reachable(path):
             return ""
-        return start(path) if find(path, window) else cure_or_relink(path, window)
+        if remedies.edit(path, window):
+            return start(path)
+        found = remedies.diagnose(path, window)
+        return render.remedy(found.remedy) if found.remedy else render.sentence(found)
 
     hints = Hints(cure, runtime, start)
     copies = staged.states(process, mappings)

@@ -148,15 +148,15 @@ def huge_windows(fd: int) -> int:
 
 def problem(fd: int) -> str:
     """Return why windows of the copy are small, and what to do, for people; found by another attempt at them."""
-    from hugealign.pagecache import obstacles  # not needed as long as all is well
+    from hugealign.diagnosis import render  # not needed as long as all is well
+    from hugealign.pagecache import diagnose
 
     page_size = kernel.huge_page_size()
     hits = memory.limit_hits()
     with measure.huge_pages_allowed():
         offsets = dict.fromkeys([*measure.text_windows(fd, page_size), *measure.rodata_windows(fd, page_size)])
         warmth = warming.warm(fd, list(offsets), page_size)
-    obstacle = obstacles.of_copy(warmth, hits)
-    return f"{obstacle.text}; {obstacle.mend}"
+    return render.text(diagnose.after_copying(warmth, hits))
 
 
 def huge_rodata(origin: StagedFile, fd: int) -> tuple[int, int] | None:

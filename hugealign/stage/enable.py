@@ -157,7 +157,7 @@ def _place(path: str, options: EnableOptions) -> str:
 
 def _could_be_warm(path: str, fd: int, done: CachedText) -> bool:
     """Return whether a file that is in use could be warmed if it were not; tried with a copy beside it."""
-    if done.obstacle is None or done.obstacle.code == "file-system":
+    if done.diagnosis is None or done.diagnosis.code == "file-system.no-huge-pages":
         return False
     try:
         with using(os.open(os.path.dirname(path), os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)) as copy:

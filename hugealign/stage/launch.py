@@ -170,6 +170,7 @@ def _in_a_child(paths: Sequence[str], options: LaunchOptions) -> list[TextResult
     """Warm the files at *paths* in a child: a process that maps and measures them should not be the one to execute."""
 
     def work() -> bytes:
+        from hugealign.diagnosis import render
         from hugealign.pagecache.text import WarmOptions
 
         found: list[tuple[str, int, int, str, tuple[int, int] | None]] = []
@@ -177,9 +178,9 @@ def _in_a_child(paths: Sequence[str], options: LaunchOptions) -> list[TextResult
             if isinstance(done, HugealignError):
                 found.append((path, 0, 0, str(done), None))
                 continue
-            obstacle = done.obstacle if done.offsets else None
-            obstacle = obstacle or (done.rodata.obstacle if done.rodata else None)
-            problem = f"{obstacle.text}; {obstacle.mend}" if obstacle else ""
+            diagnosis = done.diagnosis if done.offsets else None
+            diagnosis = diagnosis or (done.rodata.diagnosis if done.rodata else None)
+            problem = render.text(diagnosis) if diagnosis else ""
             rodata = (done.rodata.huge, len(done.rodata.offsets)) if done.rodata else None
             found.append((path, len(done.offsets), done.huge, problem, rodata))
         return marshal.dumps(found)

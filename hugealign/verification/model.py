@@ -10,6 +10,10 @@ from hugealign.elf.image import Segment
 from hugealign.verification.kernels import Eligibility
 from hugealign.verification.rules import ERROR, Finding
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hugealign.diagnosis.values import Remedy
+
 OK, FAILED, UNKNOWN = "ok", "failed", "unknown"
 
 
@@ -19,8 +23,8 @@ class FileReport(NamedTuple):
     *coverages* has an entry for each of *segments*, and *coverage* is their sum; *file_size* is in bytes.  *small*: the
     text is too small to gain.  *kernels* says what each known kernel and loader would do with the text.  *build_id* is
     hexadecimal, empty if there is none.  *debug*: it is a separate debug file, which has no text.  *fix_level* is the
-    level of the `hugealign fix` that made the file; *undoable*: no other tool has changed its headers since.  *cure* is
-    the command that gives the file windows as it is, if one was looked for and found.  *rodata* is the coverage of
+    level of the `hugealign fix` that made the file; *undoable*: no other tool has changed its headers since.  *edit*
+    gives the file windows as it is, if it was looked for and found.  *rodata* is the coverage of
     read-only data, counted separately from the text.
     """
 
@@ -36,7 +40,7 @@ class FileReport(NamedTuple):
     build_id: str = ""
     debug: bool = False
     fix_level: str = ""
-    cure: str = ""
+    edit: "Remedy | None" = None
     rodata: RodataCoverage | None = None
     undoable: bool = False
 

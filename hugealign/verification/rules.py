@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 ERROR, WARNING, NOTE = "error", "warning", "note"
 
-RELINK = 'relink with CC="hugealign gcc" (or hugealign clang, …)'
-
 #: Where the addresses of programs end (TASK_SIZE): with page tables of four levels, which every kernel has.
 _ADDRESSES = {EM_X86_64: (1 << 47) - BASE_PAGE, EM_AARCH64: 1 << 48}
 
@@ -42,16 +40,23 @@ DATA_IN_TEXT = "HA009"
 
 
 class Rule(Record):
-    """One rule: *condition* is what it rests on in the kernel or the loader, *fix* is what to do about a finding.
+    """One rule: *condition* is what it rests on in the kernel or the loader, *remedy* is what to do about a finding.
 
-    The long text is ``pages.page(rule.id)``.
+    Without a *remedy*, another link is.  The long text is ``pages.page(rule.id)``.
     """
 
     id: str
     severity: str
     title: str
     condition: str
-    fix: str = RELINK
+    remedy: str = ""
+
+    @property
+    def fix(self) -> str:
+        """What to do about a finding."""
+        from hugealign.diagnosis.catalogue import REMEDIES  # takes longer than the check, and is rarely needed
+
+        return self.remedy or REMEDIES["relink"]
 
 
 RULES = {

@@ -88,7 +88,7 @@ def test_warm_and_cool(tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
     done = hugealign.warm(whole, progress=lambda *of: told.append(of))
     assert len(done.warmth.huge) == len(done.offsets)
-    assert (done.huge == len(done.offsets)) == (done.obstacle is None)
+    assert (done.huge == len(done.offsets)) == (done.diagnosis is None)
     assert hugealign.cool(whole).huge == 0 or done.huge
 
 

@@ -178,7 +178,7 @@ def test_small_programs_get_no_hint() -> None:
 def test_little_text_needs_no_cure(tmp_path: Path) -> None:
     (tmp_path / "small.c").write_text("int main(void) { return 0; }")
     run("gcc", tmp_path / "small.c", "-o", tmp_path / "small", check=True)
-    assert "; 4 KiB pages serve so little text\n" in run(HUGEALIGN, "warm", tmp_path / "small").stdout
+    assert ": too little to benefit from huge pages\n" in run(HUGEALIGN, "warm", tmp_path / "small").stdout
     done = run(HUGEALIGN, "fix", "--dry-run", tmp_path / "small")
     assert done.returncode == 1
     assert done.stderr.endswith("of HUGEALIGN_MIN_TEXT; 4 KiB pages serve so little\n")

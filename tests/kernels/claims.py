@@ -49,12 +49,12 @@ def _warm(cell: Result, able: bool) -> Iterator[str]:
         yield f"warm makes {huge} of {windows} windows huge, and a probe says that the file system can: {able}"
     if said["status"] != (0 if 0 < huge == windows else 1):
         yield f"warm ends with status {said['status']} for {huge} of {windows} windows"
-    code = None if 0 < huge == windows else "file-system" if windows else "no-window"
+    code = None if 0 < huge == windows else "file-system.no-huge-pages" if windows else "text.no-window"
     if said["code"] != code:
         yield f"warm gives the reason {said['code']}, not {code}"
     # btrfs has no name for hugealign: its st_dev is in no mount table.
-    if code == "file-system" and not str(said["text"]).startswith((cell["fs"].split()[0], "this file system")):
-        yield f"warm names another file system: {said['text']}"
+    if windows and said["facts"].get("file_system", "") not in ("", cell["fs"].split()[0]):
+        yield f"warm names another file system: {said['facts']['file_system']}"
 
 
 def _process(cell: Result, release: tuple[int, ...]) -> Iterator[str]:
@@ -79,7 +79,7 @@ def _in_use(cell: Result) -> Iterator[str]:
     said = cell["warm"]
     if cell["next_kib"] != said["windows_huge"] * WINDOW_KIB:
         yield f"warm promised {said['windows_huge']} windows, the next process has {cell['next_kib']} KiB"
-    code = None if said["windows_huge"] == said["windows"] else "in-use"
+    code = None if said["windows_huge"] == said["windows"] else "cache.in-use"
     if (said["status"], said["code"]) != (1 if code else 0, code):
         yield f"warm ends with status {said['status']} and reason {said['code']}, not {code}"
 

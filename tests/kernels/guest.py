@@ -89,16 +89,16 @@ def touch(pid: int, path: Path) -> None:
 
 
 def warm(path: Path) -> dict[str, Any]:
-    """Warm *path* and return what `hugealign warm` says of it; *code* and *text* of its reason."""
+    """Warm *path* and return what `hugealign warm` says of it; the *code* and *facts* of its diagnosis."""
     done = hugealign("warm", "--format=json", path, prefix=NOBODY)
     file = json.loads(done.stdout)["files"][0]
-    reason = file["reason"] or {"code": None, "text": None}
+    diagnosis = file["diagnosis"] or {"code": None, "facts": {}}
     return {
         "status": done.returncode,
         "windows": file["windows"],
         "windows_huge": file["windows_huge"],
-        "code": reason["code"],
-        "text": reason["text"],
+        "code": diagnosis["code"],
+        "facts": diagnosis["facts"],
     }
 
 

@@ -10,7 +10,7 @@ from tests.kernels import results
 from tests.kernels.__main__ import write
 from tests.kernels.claims import faults
 
-_WARM = {"status": 0, "windows": 3, "windows_huge": 3, "code": None, "text": None}
+_WARM: dict[str, Any] = {"status": 0, "windows": 3, "windows_huge": 3, "code": None, "facts": {}}
 _GOOD: list[dict[str, Any]] = [
     {"release": "6.18.15+deb13-cloud-amd64", "thp": "always", "populate_read": "yes"},
     {"zeros": "always", "zeros-plain": 2048, "zeros-aligned": 6144},
@@ -28,7 +28,7 @@ _GOOD: list[dict[str, Any]] = [
             "ps": {"text": 3, "rodata": 3},
         },
         "in_use": {
-            "warm": _WARM | {"status": 1, "windows_huge": 0, "code": "in-use", "text": "in use by process 7"},
+            "warm": _WARM | {"status": 1, "windows_huge": 0, "code": "cache.in-use", "facts": {"process": 7}},
             "running_kib": 0,
             "next_kib": 0,
         },
@@ -44,7 +44,7 @@ _GOOD: list[dict[str, Any]] = [
         "ps": {"status": 0, "windows_huge": 3, "windows_possible": 3, "reason": None},
     },
 ]
-_UNABLE = _WARM | {"status": 1, "windows_huge": 0, "code": "file-system", "text": "xfs gives this file no huge folios"}
+_UNABLE = _WARM | {"status": 1, "windows_huge": 0, "code": "file-system.no-huge-pages", "facts": {"file_system": "xfs"}}
 _NONE = {"status": 1, "windows_huge": 0, "windows_possible": 3, "reason": "small"}
 
 
@@ -80,9 +80,9 @@ def test_what_is_right_is_no_fault() -> None:
         (changed(4, warm__windows=2), "warm sees 2 windows"),
         (changed(4, warm__windows_huge=2), "a probe says"),
         (changed(4, warm__status=1), "warm ends with status 1"),
-        (changed(4, warm__code="in-use"), "the reason in-use"),
+        (changed(4, warm__code="cache.in-use"), "the reason cache.in-use"),
         (changed(3, able=False), "a probe says that the file system can: False"),
-        (changed(4, warm=_UNABLE | {"text": "ext4 gives this file no huge folios"}), "another file system"),
+        (changed(4, warm=_UNABLE | {"facts": {"file_system": "ext4"}}), "another file system"),
         (changed(4, after_kib=4096), "warm promised 3 windows, the next process has 4096 KiB"),
         (changed(4, ps__windows_huge=2), "ps sees 2 huge windows, smaps 6144 KiB"),
         (changed(4, ps__windows_possible=2), "ps sees 2 windows, the file has 3"),
@@ -100,7 +100,10 @@ def test_what_is_right_is_no_fault() -> None:
         (changed(2, **{"zeros-aligned": 2048}), "zero data, THP never: aligned, 2048 KiB are huge"),
         (changed(2, **{"zeros-plain": 2048}), "zero data, THP never: as linked, 2048 KiB are huge"),
         (changed(3, in_use__next_kib=2048), "in use: warm promised 0 windows"),
-        (changed(3, in_use__warm__code="file-system"), "in use: warm ends with status 1 and reason file-system"),
+        (
+            changed(3, in_use__warm__code="file-system.no-huge-pages"),
+            "in use: warm ends with status 1 and reason file-system",
+        ),
         (changed(3, in_use__warm__status=0), "in use: warm ends with status 0"),
     ],
 )

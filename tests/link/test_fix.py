@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from hugealign.verification.rules import RELINK
+from hugealign.diagnosis.catalogue import REMEDIES
 from tests.link.bulk import MAIN, bulk_object
 from tests.support import HUGEALIGN, LLVM, PAGE, ROOT, Elf, Toolchain, need_compiler, run
 
@@ -23,6 +23,7 @@ KINDS = {
     "static": ("-static",),
     "static-pie": ("-static-pie",),
 }
+RELINK = REMEDIES["relink"]
 CANNOT = {("gold", "static-pie"): "gold knows no static-pie (--no-dynamic-linker)"}
 DAILY = ("gcc-bfd", "gcc-lld19", "gcc-gold", "gcc-mold")
 #: As Debian links: no room for huge pages anywhere.

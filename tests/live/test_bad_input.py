@@ -1,6 +1,8 @@
 """What `warm` and `warm --undo` do where things are wrong: a clear line each, and no file changed."""
 
 import contextlib
+import errno
+import json
 import os
 import pty
 import signal
@@ -14,8 +16,8 @@ import pytest
 
 from hugealign import regular
 from hugealign.machine import kernel, memory
+from hugealign.pagecache import diagnose, warming
 from hugealign.pagecache import measure as pagecache
-from hugealign.pagecache import obstacles, warming
 from tests.live.programs import NOBODY, ROOT, WINDOW, WINDOWS, Programs, hugealign, running
 
 
@@ -72,7 +74,7 @@ def test_address_space_that_is_small(cold: Path) -> None:
     # What Python needs to start with what the command imports, and then a little more each time.
     imports = (
         "import runpy, json, struct, locale, shutil, hugealign.machine.libraries, hugealign.pagecache.report, "
-        "hugealign.fixing.cure, hugealign.cli.warm"
+        "hugealign.fixing.remedies, hugealign.cli.warm"
     )
     least = next(mib for mib in range(10, 400, 4) if limited(mib, "-c", imports).returncode == 0)
     statuses = []
@@ -159,10 +161,7 @@ def test_control_group_that_is_too_small_for_all(group: Path, large: Path) -> No
             break
     else:
         pytest.skip("no limit was met")
-    assert (
-        f"the memory limit of this control group, {limit}.0 MiB, is too small; raise it, then: hugealign warm"
-        in done.stdout
-    )
+    assert f"the memory limit of this control group, {limit}.0 MiB, is too small; raise the limit" in done.stdout
     assert "  not huge: file offsets 0x" in done.stdout
 
 
@@ -246,16 +245,16 @@ while True:
             writer.stdout.readline()
             if pagecache.cache_state(fd, 0, WINDOW) is None:
                 pytest.skip("this kernel has no cachestat")
-            reason = obstacles.to_huge(fd, str(cold), warming.Warmth((False,) * WINDOWS), 0)
+            reason = diagnose.after_warming(fd, str(cold), warming.Warmth((False,) * WINDOWS), 0)
         finally:
             writer.kill()
             writer.wait()
-        assert reason.code == "dirty"
-        assert reason.text.startswith(f"open for writing by process {writer.pid} (python")
+        assert (reason.code, reason.facts["process"]) == ("cache.open-for-writing", writer.pid)
+        assert str(reason.facts["name"]).startswith("python")
         # Written, but not yet on disk: what is kept says so, if it is asked in time.
         kept = pagecache.CacheState(cached=2, dirty=1, writeback=1)
-        reason = obstacles.to_huge(fd, str(cold), warming.Warmth((False,) * WINDOWS, (), kept), 0)
-        assert (reason.code, reason.mend) == ("dirty", f"run: sync; hugealign warm {cold}")
+        reason = diagnose.after_warming(fd, str(cold), warming.Warmth((False,) * WINDOWS, (), kept), 0)
+        assert (reason.code, reason.facts) == ("cache.dirty", {"dirty": 2})
 
 
 def test_cache_state_counts_what_is_not_written(cold: Path) -> None:
@@ -277,23 +276,24 @@ def test_pages_held_by_a_process_that_we_cannot_see(cold: Path) -> None:
         pytest.skip("root is needed to be somebody else")
     os.chown(cold, 65534, 65534)  # cachestat is for owners
     with running(cold, "5"):
-        done = hugealign("warm", cold, prefix=NOBODY)
+        done = hugealign("warm", "--format=json", cold, prefix=NOBODY)
     assert done.returncode == 1
-    assert "its pages are held, by mlock or by a process that we cannot see; look for it as root" in done.stdout
+    assert json.loads(done.stdout)["files"][0]["diagnosis"]["code"] == "cache.held"
 
 
 def test_reasons_without_evidence_of_anything_else(cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # What the kernel says cannot be brought about here: memory is never so fragmented, nor so many kernels at hand.
     with regular.opened(str(cold)) as fd:
-        for free, huge, code in (
-            (0, 0, "fragmented"),
-            (9, 1, "partly"),
-            (9, 0, "file-system"),
-            (None, 0, "file-system"),
+        for free, huge, answer, code in (
+            (0, 0, 0, "memory.fragmented"),
+            (9, 1, 0, "thp.partial"),
+            (9, 0, errno.EINVAL, "file-system.no-huge-pages"),
+            (9, 0, errno.ENOMEM, "thp.refused"),
+            (None, 0, 0, "file-system.no-huge-pages"),
         ):
             monkeypatch.setattr(memory, "free_huge_pages", lambda free=free: free)
-            outcome = warming.Warmth((bool(huge), False, False))
-            assert obstacles.to_huge(fd, str(cold), outcome, 1 << 60).code == code
+            outcome = warming.Warmth((bool(huge), False, False), collapse=answer)
+            assert diagnose.after_warming(fd, str(cold), outcome, 1 << 60).code == code
 
 
 def test_progress_is_for_terminals_and_long_work(cold: Path) -> None:

@@ -67,7 +67,7 @@ def check(name: str, writer: str, cell: Cell, what: object) -> None:
     if kernel() == (6, 18) and (name, writer) not in UNSETTLED:
         assert cell.as_written == AS_WRITTEN.get(name, {}).get(writer, 0), what
     if not WARMED[name]:
-        assert f"{name} gives this file no huge folios" in cell.said
+        assert f"the file system ({name}) gives this file no huge folios" in cell.said
 
 
 def cell_of(programs: Programs, at: Path, writer: str, user: str) -> Cell:

@@ -118,8 +118,9 @@ def test_reason_does_not_wait_for_what_a_process_has_open(
 def test_writer_is_found_beside_a_file_that_no_longer_answers(held: int, programs: Programs) -> None:
     path = programs.copy("written")
     code = (
-        "import sys; from hugealign.pagecache import obstacles, warming\n"
-        "print(obstacles.to_huge(0, 'it', warming.Warmth((False,)), 0).text)"
+        "import sys; from hugealign.pagecache import diagnose, warming\n"
+        "found = diagnose.after_warming(0, 'it', warming.Warmth((False,)), 0)\n"
+        "print(found.code, found.facts['process'])"
     )
     with path.open("r+b") as file:
         writer = subprocess.Popen(["sleep", "99"], stdin=file)
@@ -138,7 +139,7 @@ def test_writer_is_found_beside_a_file_that_no_longer_answers(held: int, program
     finally:
         writer.kill()
         writer.wait()
-    assert done.stdout == f"open for writing by process {writer.pid} (sleep)\n"
+    assert done.stdout == f"cache.open-for-writing {writer.pid}\n"
 
 
 @pytest.fixture(params=[0, 1 << 20])

@@ -128,7 +128,7 @@ def test_text_that_is_small_is_not_made_up_for(cold: Path) -> None:
     (file,) = found["files"]
     assert (file["windows_huge"], file["windows"]) == (0, TEXT)
     assert (file["rodata"]["windows_huge"], file["rodata"]["windows"]) == (0, DATA)
-    assert file["rodata"]["reason"]["code"] == "not-warmed"
+    assert file["rodata"]["diagnosis"]["code"] == "cache.not-warmed"
 
 
 def test_run_in_place(cold: Path) -> None:

@@ -121,7 +121,7 @@ def test_auto_takes_a_copy_where_the_file_system_has_none(stock: Path, user: boo
             assert huge_kib(child.pid, stock / "good") == kib
     done = said(command("run", "--how=in-place", "--", stock / "good", user=user))
     run = f"hugealign run --file {stock}/good -- COMMAND"
-    one_line(done, f"0 of 3 windows huge: btrfs gives this file no huge folios; run: {run}")
+    one_line(done, f"0 of 3 windows huge: the file system (btrfs) gives this file no huge folios; run: {run}")
 
 
 def test_copy_in_memory(stock: Path, user: bool) -> None:

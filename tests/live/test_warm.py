@@ -166,8 +166,8 @@ def test_file_in_use_is_short_and_names_the_process(cold: Path) -> None:
     with running(cold, "5") as child:
         done = hugealign("warm", cold)
         assert done.returncode == 1
-        mend = f"stop it, then: hugealign warm {cold}; or: hugealign warm --replace {cold}"
-        reason = f"in use by process {child.pid} ({cold.name[:15]}); {mend}"
+        remedy = f"stop it and try again, or replace the file: hugealign warm --replace {cold}"
+        reason = f"in use by process {child.pid} ({cold.name[:15]}); {remedy}"
         assert done.stdout == f"{cold}: {NONE}\n  {reason}\n"
         assert child.poll() is None
     assert hugealign("warm", cold).returncode == 0
@@ -263,10 +263,12 @@ def mounted(cold: Path, tmp_path: Path) -> Callable[[str], tuple[str, ...]]:
 
 def test_file_system_without_huge_folios(mounted: Callable[[str], tuple[str, ...]]) -> None:
     # Files whose data are journalled have none (ext4_should_enable_large_folio in fs/ext4/inode.c).
-    done = hugealign("warm", "/mnt/good", prefix=mounted("data=journal"))
-    mend = "run: hugealign run --file /mnt/good -- COMMAND"
-    assert done.stdout == f"/mnt/good: {NONE}\n  ext4 gives this file no huge folios; {mend}\n"
+    done = hugealign("warm", "--format=json", "/mnt/good", prefix=mounted("data=journal"))
     assert done.returncode == 1
+    found = json.loads(done.stdout)["files"][0]["diagnosis"]
+    assert (found["code"], found["facts"]) == ("file-system.no-huge-pages", {"file_system": "ext4"})
+    remedy = found["remedy"]
+    assert (remedy["argv"], remedy["needs"]) == (["hugealign", "run", "--file", "/mnt/good", "--"], "command")
 
 
 @pytest.mark.parametrize("options", ["noexec", "nodev"])
@@ -389,10 +391,10 @@ def test_json(programs: Programs, cold: Path, tmp_path: Path) -> None:
     named = {file["path"]: file for file in found["files"] if not file["library"]}
     assert named[str(cold)] == {
         "path": str(cold), "library": False, "replaced": False, "windows": WINDOWS, "windows_huge": WINDOWS,
-        "huge_bytes": WINDOWS * WINDOW, "small_offsets": [], "methods": ["readahead"], "reason": None,
+        "huge_bytes": WINDOWS * WINDOW, "small_offsets": [], "methods": ["readahead"], "diagnosis": None,
         "rodata": None,
     }  # fmt: skip
-    assert named[str(programs.plain)]["reason"]["code"] == "no-window"
+    assert named[str(programs.plain)]["diagnosis"]["code"] == "text.no-window"
     assert any("libc.so.6" in file["path"] for file in found["files"] if file["library"])
     assert found["errors"] == [{"target": str(tmp_path), "message": "not a regular file"}]
     checked = json.loads(hugealign("warm", "--check", "--format", "json", cold).stdout)

@@ -85,7 +85,7 @@ def _file(file: FileResult, style: Style) -> "Iterator[str]":
 def _fixes(file: FileResult) -> "Iterator[str]":
     """Yield the fix for each finding.
 
-    People who have only the finished file cannot link it; they get the cure.  A file that was fixed already gets no fix
+    People who have only the finished file cannot link it; they get the edit.  A file that was fixed already gets no fix
     for missing windows, nor for data in its text.
     """
     report = file.report
@@ -93,8 +93,10 @@ def _fixes(file: FileResult) -> "Iterator[str]":
         lacks_windows = finding.rule.id in LACK_WINDOWS
         if report.fix_level and (lacks_windows or finding.rule.id == DATA_IN_TEXT):
             continue
-        if lacks_windows and report.cure:
-            yield f"{report.cure}; or {finding.rule.fix}"
+        if lacks_windows and report.edit:
+            from hugealign.diagnosis.render import remedy  # rarely needed, and slow to import
+
+            yield f"{remedy(report.edit)}; or {finding.rule.fix}"
         else:
             yield finding.rule.fix
 

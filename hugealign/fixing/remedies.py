@@ -2,10 +2,9 @@
 
 import contextlib
 import os
-import shlex
-from dataclasses import dataclass
 
 from hugealign import replacing, settings
+from hugealign.diagnosis.values import COMMAND, OUTPUT, ROOT, Diagnosis, Remedy
 from hugealign.elf.coverage import text_size
 from hugealign.elf.image import EM_AARCH64, EM_X86_64, ET_REL, Image, read_image
 from hugealign.errors import HugealignError
@@ -13,41 +12,18 @@ from hugealign.fixing.fix import FixOptions, made, refuse_copy
 from hugealign.fixing.plan import RefusalError
 from hugealign.regular import opened
 from hugealign.replacing import ReplaceError
-from hugealign.units import counted, printable
-from hugealign.verification.rules import RELINK
+
+RELINK = Remedy("relink")
 
 
-@dataclass(frozen=True, slots=True)
-class Cure:
-    """The *command*, fit for a terminal, that gives a file windows; how many it has *before* and *after*.
-
-    *in_place*: the file itself gets them.
-    """
-
-    command: str
-    before: int
-    after: int
-    in_place: bool = True
-
-    @property
-    def effect(self) -> str:
-        """The number of windows before and after, for people."""
-        return f"{self.before} -> {counted(self.after, 'window')}"
-
-    def __str__(self) -> str:
-        """Return the command, followed by its effect in parentheses."""
-        return f"{self.command} ({self.effect})"
-
-
-def find(path: str, page_size: int) -> Cure | None:
+def edit(path: str, page_size: int) -> Remedy | None:
     """Return the command that gives the file at *path* more windows by editing its headers; None if there is none.
 
-    It writes another file, OUT, if this one cannot be changed.  This writes nothing.
+    It needs OUTPUT, another file, if this one cannot be changed.  This writes nothing.
     """
     file = path if not path.startswith("-") else f"./{path}"
-    name = printable(shlex.quote(file))
     mine = os.access(os.path.dirname(file) or ".", os.W_OK) and os.access(file, os.W_OK)
-    command, in_place = f"{'' if mine else 'sudo '}hugealign fix --in-place {name}", True
+    command, needs = ("hugealign", "fix", "--in-place", file), "" if mine else ROOT
     try:
         with opened(path) as fd:
             _, output, plan = made(fd, FixOptions(page_size=page_size))
@@ -55,46 +31,43 @@ def find(path: str, page_size: int) -> Cure | None:
                 replacing.refuse_write(fd)
                 refuse_copy(path, fd, output)
             except (RefusalError, ReplaceError):
-                command, in_place = f"hugealign fix {name} -o OUT", False
+                command, needs = ("hugealign", "fix", file, "-o"), OUTPUT
     except (HugealignError, OSError):
         return None
     if plan is None or not plan.edits or plan.windows <= plan.windows_before:
         return None
-    return Cure(command, plan.windows_before, plan.windows, in_place)
+    return Remedy("fix", command, needs, plan.windows_before, plan.windows)
 
 
-def cure(path: str, page_size: int) -> str:
-    """Return the `Cure` of the file at *path* in words; empty if there is none."""
-    return str(find(path, page_size) or "")
-
-
-def instead(path: str) -> str:
+def relink(path: str) -> Remedy | None:
     """Return what to do about a file that `fix` refuses.
 
-    Empty if its text is small, if the link is not to blame, or if hugealign does not lay out links for its processor.
+    None if its text is small, if the link is not to blame, or if hugealign does not lay out links for its processor.
     """
     with contextlib.suppress(HugealignError, OSError), opened(path) as fd:
         image = read_image(fd)
         if image.e_type != ET_REL and not _small(image) and _laid_out(image):
             return RELINK
-    return ""
+    return None
 
 
-def cure_or_relink(path: str, page_size: int) -> str:
-    """Return what to do about a file whose text has too few windows, in words that follow a reason.
+def diagnose(path: str, page_size: int) -> Diagnosis:
+    """Return why the file at *path*, whose text has too few windows, is so, and what to do.
 
     Where the file itself cannot change, a command can run from a fixed copy; nothing would use another file.
     """
-    if found := find(path, page_size):
-        start = f"hugealign run --fix --file {printable(shlex.quote(path))} -- COMMAND ({found.effect})"
-        return f"run: {found if found.in_place else start}"
+    facts: dict[str, int | str] = {"page_size": page_size}
+    if found := edit(path, page_size):
+        copy = ("hugealign", "run", "--fix", "--file", path, "--")
+        found = found.changed(argv=copy, needs=COMMAND) if found.needs == OUTPUT else found
+        return Diagnosis("text.no-window", path, facts, found.changed(kind="run"))
     with contextlib.suppress(HugealignError, OSError), opened(path) as fd:
         image = read_image(fd)
         if _small(image):
-            return "4 KiB pages serve so little text"
+            return Diagnosis("text.small", path, {"text": text_size(image)})
         if not _laid_out(image):
-            return "hugealign lays out programs for x86-64 and aarch64"
-    return RELINK
+            return Diagnosis("text.other-processor", path, facts)
+    return Diagnosis("text.no-window", path, facts, RELINK)
 
 
 def _small(image: Image) -> bool:

@@ -1,0 +1,96 @@
+"""A diagnosis in English and as JSON.  No other module words one; names in facts become safe to print here."""
+
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from hugealign.diagnosis.catalogue import CODES, REMEDIES
+from hugealign.diagnosis.values import COMMAND, OUTPUT, ROOT, Diagnosis, Remedy
+from hugealign.units import counted, format_size, printable
+
+_PLACEHOLDERS = {COMMAND: " COMMAND", OUTPUT: " OUT"}
+
+
+def text(diagnosis: Diagnosis) -> str:
+    """Return what is wrong and, after a semicolon, what to do."""
+    said = sentence(diagnosis)
+    return f"{said}; {remedy(diagnosis.remedy)}" if diagnosis.remedy else said
+
+
+def sentence(diagnosis: Diagnosis) -> str:
+    """Return what is wrong."""
+    return _filled(CODES[diagnosis.code].sentence, diagnosis.facts)
+
+
+def remedy(what: Remedy) -> str:
+    """Return what to do."""
+    return _filled(REMEDIES[what.kind], {"command": command(what), "effect": effect(what)})
+
+
+def command(what: Remedy) -> str:
+    """Return the command of a remedy, quoted for a shell, with a placeholder for what it lacks; empty without one."""
+    if not what.argv:
+        return ""
+    return f"{'sudo ' * (what.needs == ROOT)}{printable(shlex.join(what.argv))}{_PLACEHOLDERS.get(what.needs, '')}"
+
+
+def effect(what: Remedy) -> str:
+    """Return the windows before and after a remedy; empty if they are not known."""
+    return "" if what.after is None else f"{what.before} -> {counted(what.after, 'window')}"
+
+
+def document(diagnosis: Diagnosis | None) -> dict[str, Any] | None:
+    """Return the JSON form, which diagnosis.schema.json beside this file describes; None for no diagnosis."""
+    if diagnosis is None:
+        return None
+    what = diagnosis.remedy
+    return {
+        "code": diagnosis.code,
+        "severity": CODES[diagnosis.code].severity,
+        "subject": printable(diagnosis.subject),
+        "facts": {k: printable(v) if isinstance(v, str) else v for k, v in diagnosis.facts.items()},
+        "message": sentence(diagnosis),
+        "remedy": {
+            "kind": what.kind,
+            "argv": list(what.argv) if all(map(_is_utf8, what.argv)) else [],
+            "needs": what.needs or None,
+            "before": what.before,
+            "after": what.after,
+            "message": remedy(what),
+        }
+        if what
+        else None,
+    }
+
+
+class _Fact:
+    """A fact within a sentence; its format is ``size`` for bytes, or a noun for a number of things."""
+
+    def __init__(self, value: int | str) -> None:
+        self._value = value
+
+    def __format__(self, form: str) -> str:
+        if isinstance(self._value, str):
+            return printable(self._value)
+        return format_size(self._value) if form == "size" else counted(self._value, form) if form else str(self._value)
+
+
+def _filled(form: str, facts: Mapping[str, int | str]) -> str:
+    """Return the sentence *form*, completed by *facts*; catalogue.py says how one is written."""
+    given = {name: _Fact(value) for name, value in facts.items()}
+    there = {name: fact for name, fact in given.items() if facts[name]}
+    # Every second part was in brackets.
+    parts = enumerate(re.split(r"\[(.*?)\]", form))
+    return "".join(_optional(part, there) if i % 2 else part.format_map(given) for i, part in parts)
+
+
+def _optional(part: str, facts: Mapping[str, _Fact]) -> str:
+    try:
+        return part.format_map(facts)
+    except KeyError:
+        return ""
+
+
+def _is_utf8(word: str) -> bool:
+    return word == word.encode(errors="replace").decode()

@@ -1,0 +1,41 @@
+"""A diagnosis and its remedy as values.  `hugealign.diagnosis.render` words them."""
+
+from hugealign.records import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: What a command lacks: privileges, or words at its end.
+ROOT, COMMAND, OUTPUT = "root", "command", "output"
+
+
+class Remedy(Record):
+    """What changes a diagnosis: *kind* is a row of `hugealign.diagnosis.catalogue.REMEDIES`.
+
+    *argv* is a command, empty if a person has to act.  *needs* is what the command lacks, empty if it runs as it
+    stands: ROOT (privileges), COMMAND (the command to start, at its end) or OUTPUT (the path of a new file, at its
+    end).  *before* and *after* are the windows of the subject, None if that is not known.
+    """
+
+    kind: str
+    argv: "tuple[str, ...]" = ()
+    needs: str = ""
+    before: int | None = None
+    after: int | None = None
+
+
+class Diagnosis(Record):
+    """What is wrong with *subject*: *code* is a row of `hugealign.diagnosis.catalogue.CODES`.
+
+    *subject* is the path of a file, or empty for this machine.  *facts* are numbers, in bytes or windows or as their
+    names say, and names as they were read: nothing is escaped yet.
+    """
+
+    code: str
+    subject: str
+    facts: "Mapping[str, int | str]"
+    remedy: Remedy | None = None
+
+    def __hash__(self) -> int:
+        return hash((self.code, self.subject, *sorted(self.facts.items()), self.remedy))

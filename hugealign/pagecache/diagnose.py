@@ -1,0 +1,175 @@
+"""Why windows are not huge, or not small, after the attempt: each diagnosis rests on an observation."""
+
+import contextlib
+import errno
+import fcntl
+import os
+import signal
+import stat
+
+from hugealign.descriptors import using
+from hugealign.diagnosis.values import COMMAND, ROOT, Diagnosis, Remedy
+from hugealign.machine import children, kernel, memory
+from hugealign.pagecache import warming
+from hugealign.pagecache.warming import Warmth
+
+_IN_MEMORY = ("tmpfs", "ramfs")
+_PATIENCE = 5.0  # seconds to look for the process that has a file open for writing
+_RETRY = Remedy("retry")
+
+#: A process and how many others there are: the facts of a diagnosis.
+Users = dict[str, int | str]
+
+
+def no_window(path: str, page_size: int) -> Diagnosis:
+    """Return why a file without whole windows is not huge."""
+    return Diagnosis("text.no-window", path, {"page_size": page_size}, _command("look", "verify", path))
+
+
+def not_warmed(path: str) -> Diagnosis:
+    """Return why a file that was only measured is not huge."""
+    return Diagnosis("cache.not-warmed", path, {}, _command("run", "warm", path))
+
+
+def after_warming(fd: int, path: str, warmth: Warmth, hits: int) -> Diagnosis:
+    """Return why `warm` left windows of the file at *path* small; *hits* is `memory.limit_hits` before the attempt."""
+    info = os.fstat(fd)
+    replace = _command("stop", "warm", "--replace", path)
+    system = kernel.file_system_of(fd)
+    if (writer := _writer(fd, info)) is not None:
+        return Diagnosis("cache.open-for-writing", path, writer, Remedy("wait"))
+    if users := users_of(info, path):
+        return Diagnosis("cache.in-use", path, users, replace)
+    kept = None if system in _IN_MEMORY else warmth.kept
+    if kept and kept.dirty + kept.writeback:
+        return Diagnosis("cache.dirty", path, {"dirty": kept.dirty + kept.writeback}, Remedy("prepare", ("sync",)))
+    if kept and kept.cached:
+        return Diagnosis("cache.held", path, {"pages": kept.cached}, replace.changed(kind="find-holder"))
+    if system == "tmpfs" and (denial := _denial(path)):
+        return denial
+    if lack := _lack(path, hits):
+        return lack
+    if warmth.collapse not in (0, errno.EINVAL):
+        return _refused(path, warmth)
+    if any(warmth.huge):
+        return _partial(path, warmth)
+    remedy = _command("run", "run", "--file", path, "--").changed(needs=COMMAND)
+    return Diagnosis("file-system.no-huge-pages", path, {"file_system": system or ""}, remedy)
+
+
+def after_copying(warmth: Warmth, hits: int) -> Diagnosis:
+    """Return why windows of a copy in memory are small; *hits* is `memory.limit_hits` before the attempt."""
+    if found := _denial("") or _lack("", hits):
+        return found
+    if not warming.collapses():
+        return Diagnosis("thp.no-collapse", "", {}, Remedy("newer-kernel"))
+    return _refused("", warmth) if warmth.collapse and not any(warmth.huge) else _partial("", warmth)
+
+
+def after_cooling(fd: int, path: str) -> Diagnosis:
+    """Return why `cool` left windows of the file at *path* huge."""
+    system = kernel.file_system_of(fd)
+    if users := users_of(os.fstat(fd), path):
+        return Diagnosis("cache.in-use", path, users, Remedy("stop"))
+    if system in _IN_MEMORY:
+        return Diagnosis("file-system.keeps-pages", path, {"file_system": system}, Remedy("copy-elsewhere"))
+    return Diagnosis("cache.held", path, {}, Remedy("find-holder"))
+
+
+def _denial(path: str) -> Diagnosis | None:
+    if kernel.thp_mode("shmem_enabled") != "deny":
+        return None
+    return Diagnosis("thp.shmem-denied", path, {}, _setting("never", f"{kernel.THP}/shmem_enabled"))
+
+
+def _lack(path: str, hits: int) -> Diagnosis | None:
+    """Return what the kernel lacked for a huge page, as far as that can be seen."""
+    if memory.limit_hits() > hits:
+        return Diagnosis("memory.limit", path, {"limit": memory.limit() or 0}, Remedy("raise-limit"))
+    if memory.free_huge_pages() == 0:
+        facts = {"page_size": kernel.huge_page_size()}
+        return Diagnosis("memory.fragmented", path, facts, _setting("1", "/proc/sys/vm/compact_memory"))
+    return None
+
+
+def _refused(path: str, warmth: Warmth) -> Diagnosis:
+    error = errno.errorcode.get(warmth.collapse, str(warmth.collapse))
+    return Diagnosis("thp.refused", path, {"error": error}, _command("look", "doctor"))
+
+
+def _partial(path: str, warmth: Warmth) -> Diagnosis:
+    return Diagnosis("thp.partial", path, {"huge": sum(warmth.huge), "windows": len(warmth.huge)}, _RETRY)
+
+
+def _command(kind: str, *words: str) -> Remedy:
+    return Remedy(kind, ("hugealign", *words))
+
+
+def _setting(value: str, file: str) -> Remedy:
+    """Return the remedy that writes *value* to a *file* of the kernel's."""
+    return Remedy("prepare", ("sh", "-c", f"echo {value} >{file}"), ROOT if os.geteuid() else "")
+
+
+def users_of(info: os.stat_result, path: str) -> Users:
+    """Return a process that maps the file *path*, its name, and how many others do, as facts; empty if none does."""
+    from hugealign.process import processes
+
+    users = [pid for pid in processes.users(info, path) if pid != os.getpid()]
+    return {**_process(users[0]), "others": len(users) - 1} if users else {}
+
+
+def _writer(fd: int, info: os.stat_result) -> Users | None:
+    """Return the process that has the file open for writing, as facts, which are empty if we cannot see it.
+
+    None if no process has.
+    """
+    written = _written(fd)
+    if written is False:
+        return None
+    # There can be a million descriptors, and a server that is asked about one of them may never answer.
+    search = children.function(lambda: b"%d" % _holder((info.st_dev, info.st_ino)))
+    children.collect([search], _PATIENCE)
+    pid = int(search.text or -1)
+    return _process(pid) if pid > 0 else {} if written else None
+
+
+def _written(fd: int) -> bool | None:
+    """Return whether a process has the file open for writing, None if the kernel does not tell us."""
+    # The kernel refuses a read lease exactly while a process has the file open for writing (check_conflicting_open in
+    # fs/locks.c); only the owner and CAP_LEASE may ask for one.
+    try:
+        # If a process opens it meanwhile, the kernel signals us: choose a signal that is ignored, unlike SIGIO.
+        fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    except OSError as error:
+        return True if error.errno == errno.EAGAIN else None
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    return False
+
+
+def _holder(file: tuple[int, int]) -> int:
+    """Return the PID of a process that has *file*, a device and an inode, open for writing; 0 if we see none."""
+    from hugealign.process import processes, statx
+
+    for pid in processes.pids():
+        with (
+            contextlib.suppress(OSError),
+            using(os.open(f"{processes.living(pid)}/fd", os.O_RDONLY | os.O_CLOEXEC)) as directory,
+        ):
+            for name in os.listdir(directory):
+                with contextlib.suppress(OSError):  # closed meanwhile
+                    # The mode of the link says whether the file is open for writing (tid_fd_update_inode in
+                    # fs/proc/fd.c); unlike the mode of the file, it is known without a look at the file.
+                    mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
+                    if mode & stat.S_IWUSR and statx.identity(name, directory) == file:
+                        return pid
+    return 0
+
+
+def _process(pid: int) -> Users:
+    from hugealign.process import processes
+
+    with contextlib.suppress(OSError):
+        return {"process": pid, "name": processes.comm(pid)}
+    return {"process": pid}
