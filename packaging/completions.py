@@ -13,6 +13,7 @@ import shtab
 sys.path.append(generated.ROOT)
 
 from hugealign import cli
+from hugealign.diagnosis.catalogue import codes
 from hugealign.processor import table
 from hugealign.verification.rules import RULES
 
@@ -100,8 +101,8 @@ def describe(parser: argparse.ArgumentParser, name: str = "") -> None:
             action.complete = PROGRAMS  # type: ignore[attr-defined]
         elif action.dest == "targets":
             action.complete = PROCESSES  # type: ignore[attr-defined]
-        elif action.dest in ("rule", "select", "ignore"):
-            action.choices = list(RULES)
+        elif action.dest in ("code", "select", "ignore"):
+            action.choices = [*RULES, *(codes() if action.dest == "code" else ())]
         elif action.dest == "cpu":
             action.choices = list(table.names())
         elif action.dest == "topic":

@@ -48,7 +48,7 @@ COMMANDS = {
     "plugin": "build or find the LLVM plugin that gives hot functions their own sections",
     "path": "print the paths of CMake files, linker scripts and shims",
     "doctor": "what on this machine stands in the way of huge text?",
-    "explain": "print what a rule of `verify` means and how to fix what it finds",
+    "explain": "print what a rule or a diagnosis means and what to do about it",
     "help": "print the options of a command",
 }
 

@@ -1,7 +1,8 @@
-"""``hugealign explain``: the meaning of a rule, why it matters, and how to fix its findings."""
+"""``hugealign explain``: the meaning of a rule or of a diagnosis, why it matters, and what to do about it."""
 
 import argparse
 
+from hugealign.diagnosis import catalogue
 from hugealign.errors import UsageError
 from hugealign.verification import pages
 from hugealign.verification.rules import RULES
@@ -10,18 +11,20 @@ from hugealign.verification.selection import no_rule
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("rule", nargs="*", metavar="HAxxx", help="the rule's id; without one, all are listed")
+    parser.add_argument("code", nargs="*", metavar="CODE", help="a rule or a diagnosis; without one, all are listed")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the rules asked for, or one line per rule."""
-    if not args.rule:
+    """Print the pages asked for, or one line per rule and diagnosis."""
+    if not args.code:
         for rule in RULES.values():
-            print(f"{rule.id}  {rule.severity:7}  {rule.title}")
+            print(f"{rule.id:26}  {rule.severity:7}  {rule.title}")
+        for code in catalogue.codes():
+            print(f"{code:26}  {catalogue.row(code).severity:7}  {catalogue.row(code).title}")
         return 0
-    wanted = [name.upper() for name in args.rule]
-    for given, name in zip(args.rule, wanted, strict=True):
-        if name not in RULES:
+    codes = set(catalogue.codes())
+    for given in args.code:
+        if given.lower() not in codes and given.upper() not in RULES:
             raise UsageError(f"explain: {no_rule(given)}")
-    print("\n\n".join(pages.page(rule_id) for rule_id in wanted))
+    print("\n\n".join(catalogue.page(x.lower()) if x.lower() in codes else pages.page(x.upper()) for x in args.code))
     return 0

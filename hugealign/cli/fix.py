@@ -11,6 +11,10 @@ from hugealign.errors import HugealignError, UsageError
 from hugealign.progress import Progress
 from hugealign.units import parse_page_size, printable
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hugealign.fixing.report import Failure
+
 _SEGMENTS = ("text", "text,rodata")
 _LEVELS = ("align", "shift", "merge")
 EPILOG = """\
@@ -80,10 +84,8 @@ def run(args: argparse.Namespace) -> int:
         args.in_place = True
     if args.output is not None and len(args.files) > 1:
         raise UsageError("-o takes one FILE; several are changed with --in-place")
-    from hugealign.diagnosis import render
-    from hugealign.fixing import remedies, report
+    from hugealign.fixing import report
     from hugealign.fixing.fix import FixOptions, OutputError, fix
-    from hugealign.fixing.plan import RefusalError
 
     if args.output == "-":
         return _to_stdout(args, page_size)
@@ -97,12 +99,10 @@ def run(args: argparse.Namespace) -> int:
             raise
         except HugealignError as error:
             at_fault = error.path if isinstance(error, OutputError) else path
-            failures.append(report.Failure(at_fault, str(error), refused=error.exit_status == 1))
+            failures.append(_failure(at_fault, error, undo=args.undo))
             status = max(status, error.exit_status)
             if args.format == "text":
-                refused = isinstance(error, RefusalError) and not error.mend and not args.undo
-                other = remedies.relink(path) if refused else None
-                messages.error(f"{printable(at_fault)}: {error}{f'; {render.remedy(other)}' if other else ''}")
+                messages.error(failures[-1].line)
             continue
         fixed.append(done)
         if args.format == "text":
@@ -110,6 +110,19 @@ def run(args: argparse.Namespace) -> int:
     if args.format == "json":
         print(json.dumps(report.document(fixed, failures), indent=1))
     return status
+
+
+def _failure(path: str, error: HugealignError, *, undo: bool) -> "Failure":
+    """Return why nothing was done to *path*; where `fix` refuses without a remedy of its own, another link may help."""
+    from hugealign.fixing import remedies, report
+    from hugealign.fixing.plan import RefusalError
+
+    if not isinstance(error, RefusalError):
+        return report.Failure(path, str(error))
+    found = error.diagnosis.about(path)
+    if not found.remedy and not undo:
+        found = found.changed(remedy=remedies.relink(path))
+    return report.Failure(path, diagnosis=found)
 
 
 def _rodata(args: argparse.Namespace) -> bool:
@@ -131,7 +144,7 @@ def _to_stdout(args: argparse.Namespace, page_size: int) -> int:
         try:
             done = fix_into(path, file.fileno(), FixOptions(args.level, page_size, args.undo, rodata=_rodata(args)))
         except HugealignError as error:
-            messages.error(f"{printable(path)}: {error}")
+            messages.error(_failure(path, error, undo=args.undo).line)
             return error.exit_status
         except OSError as error:
             where = printable(temporary_directory())

@@ -5,27 +5,27 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from hugealign.diagnosis.catalogue import CODES, REMEDIES
-from hugealign.diagnosis.values import COMMAND, OUTPUT, ROOT, Diagnosis, Remedy
+from hugealign.diagnosis.catalogue import REMEDIES, row
+from hugealign.diagnosis.values import COMMAND, OUTPUT, ROOT, SUBJECT, Diagnosis, Remedy
 from hugealign.units import counted, format_size, printable
 
-_PLACEHOLDERS = {COMMAND: " COMMAND", OUTPUT: " OUT"}
+_PLACEHOLDERS = {COMMAND: " COMMAND", OUTPUT: " OUT", SUBJECT: " FILE"}
 
 
 def text(diagnosis: Diagnosis) -> str:
     """Return what is wrong and, after a semicolon, what to do."""
     said = sentence(diagnosis)
-    return f"{said}; {remedy(diagnosis.remedy)}" if diagnosis.remedy else said
+    return f"{said}; {remedy(diagnosis.remedy, diagnosis.facts)}" if diagnosis.remedy else said
 
 
 def sentence(diagnosis: Diagnosis) -> str:
     """Return what is wrong."""
-    return _filled(CODES[diagnosis.code].sentence, diagnosis.facts)
+    return _filled(row(diagnosis.code).sentence, diagnosis.facts)
 
 
-def remedy(what: Remedy) -> str:
-    """Return what to do."""
-    return _filled(REMEDIES[what.kind], {"command": command(what), "effect": effect(what)})
+def remedy(what: Remedy, facts: Mapping[str, int | str] | None = None) -> str:
+    """Return what to do about a diagnosis with *facts*."""
+    return _filled(REMEDIES[what.kind], {**(facts or {}), "command": command(what), "effect": effect(what)})
 
 
 def command(what: Remedy) -> str:
@@ -47,7 +47,7 @@ def document(diagnosis: Diagnosis | None) -> dict[str, Any] | None:
     what = diagnosis.remedy
     return {
         "code": diagnosis.code,
-        "severity": CODES[diagnosis.code].severity,
+        "severity": row(diagnosis.code).severity,
         "subject": printable(diagnosis.subject),
         "facts": {k: printable(v) if isinstance(v, str) else v for k, v in diagnosis.facts.items()},
         "message": sentence(diagnosis),
@@ -57,7 +57,7 @@ def document(diagnosis: Diagnosis | None) -> dict[str, Any] | None:
             "needs": what.needs or None,
             "before": what.before,
             "after": what.after,
-            "message": remedy(what),
+            "message": remedy(what, diagnosis.facts),
         }
         if what
         else None,

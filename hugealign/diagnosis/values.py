@@ -7,15 +7,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 #: What a command lacks: privileges, or words at its end.
-ROOT, COMMAND, OUTPUT = "root", "command", "output"
+ROOT, COMMAND, OUTPUT, SUBJECT = "root", "command", "output", "subject"
 
 
 class Remedy(Record):
     """What changes a diagnosis: *kind* is a row of `hugealign.diagnosis.catalogue.REMEDIES`.
 
     *argv* is a command, empty if a person has to act.  *needs* is what the command lacks, empty if it runs as it
-    stands: ROOT (privileges), COMMAND (the command to start, at its end) or OUTPUT (the path of a new file, at its
-    end).  *before* and *after* are the windows of the subject, None if that is not known.
+    stands: ROOT (privileges) or, at its end, COMMAND (the command to start), OUTPUT (the path of a new file) or
+    SUBJECT (see `Diagnosis.about`).  *before* and *after* are the windows of the subject, None if that is not known.
     """
 
     kind: str
@@ -36,6 +36,14 @@ class Diagnosis(Record):
     subject: str
     facts: "Mapping[str, int | str]"
     remedy: Remedy | None = None
+
+    def about(self, path: str) -> "Diagnosis":
+        """Return the diagnosis for the file at *path*: what found it did not know the name."""
+        remedy = self.remedy
+        if remedy and remedy.needs == SUBJECT:
+            file = path if not path.startswith("-") else f"./{path}"
+            remedy = remedy.changed(argv=(*remedy.argv, file), needs="")
+        return self.changed(subject=path, remedy=remedy)
 
     def __hash__(self) -> int:
         return hash((self.code, self.subject, *sorted(self.facts.items()), self.remedy))

@@ -4,6 +4,7 @@ import os
 from dataclasses import replace
 
 from hugealign import settings
+from hugealign.diagnosis.values import SUBJECT, Remedy
 from hugealign.elf.coverage import is_debug_file
 from hugealign.elf.dynamic import read_dynamic
 from hugealign.elf.fixrecord import SHIFT, reader, recorded
@@ -30,13 +31,13 @@ def plan(fd: int, image: Image, page_size: int, level: str = SHIFT, rodata: bool
     lie where one more window could be made, but what a fixed file gains must not depend on how often it was fixed.
     """
     if is_debug_file(image):
-        raise RefusalError("a separate debug file: it has no text", "fix the program, the debug file fits as it is")
+        raise RefusalError("file.debug", Remedy("fix-program"))
     if _PACKED in os.pread(fd, _PACKED_WITHIN, 0):
-        raise RefusalError("packed by UPX: its text is unpacked into memory that no file backs", "upx -d unpacks it")
+        raise RefusalError("file.packed", Remedy("run", ("upx", "-d"), SUBJECT))
     if not image.sections:
-        raise RefusalError("it has no section headers, where the record for undoing would go")
+        raise RefusalError("fix.no-sections")
     if read_dynamic(fd, image).textrel:
-        raise RefusalError("it has text relocations (DT_TEXTREL): the loader writes to its text", "compile with -fPIC")
+        raise RefusalError("text.relocations", Remedy("compile-pic"))
     made = make_plan(image, page_size, level, rodata, settings.min_text())
     record = recorded(reader(fd), image)
     if record is None or not made.edits:
@@ -44,5 +45,5 @@ def plan(fd: int, image: Image, page_size: int, level: str = SHIFT, rodata: bool
     before, after = made.rodata or (0, 0)
     if (record.level, record.page_size) == (level, page_size) and made.windows_before and before == after:
         return replace(made, edits=())
-    mend = "first: hugealign fix --undo FILE"
-    raise RefusalError(f"it has been fixed already (--level={record.level})", mend)
+    undo = Remedy("run", ("hugealign", "fix", "--undo"), SUBJECT)
+    raise RefusalError("fix.fixed-already", undo, level=record.level)

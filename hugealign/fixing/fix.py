@@ -4,6 +4,7 @@ import os
 from dataclasses import dataclass
 
 from hugealign import replacing
+from hugealign.diagnosis.values import OUTPUT, Remedy
 from hugealign.elf.fixrecord import SHIFT, reader
 from hugealign.errors import HugealignError, UsageError, cause
 from hugealign.fixing import examine, guarded, writing
@@ -116,7 +117,7 @@ def made(fd: int, options: FixOptions) -> tuple[str, Output, Plan | None]:
         return NOTHING, unchanged(read, image), plan
     output = fixed(read, image, plan)
     if guard := guarded.lost(fd, output):
-        raise RefusalError(f"it would be guarded less: {guard}")
+        raise RefusalError("fix.weaker", guard=guard)
     return FIX, output, plan
 
 
@@ -126,7 +127,8 @@ def refuse_copy(path: str, fd: int, output: Output) -> None:
         if output.moves:
             replacing.refuse(fd, os.fstat(fd), os.path.realpath(path))
     except ReplaceError as error:
-        raise RefusalError(f"contents move, and {error}", "-o OUT leaves it as it is") from error
+        remedy = Remedy("other-file", ("hugealign", "fix", path, "-o"), OUTPUT)
+        raise RefusalError("fix.shared-name", remedy, reason=str(error)) from error
 
 
 def _write(path: str, fd: int, output: Output, options: FixOptions, planned: tuple[int, ...]) -> tuple[str, str]:

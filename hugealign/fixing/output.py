@@ -28,7 +28,6 @@ from hugealign.elf.objectfile import TRAP
 from hugealign.elf.windows import align_up
 from hugealign.errors import MalformedElfError
 from hugealign.fixing.plan import Plan, RefusalError, divisible, end_of_contents, moved, place
-from hugealign.units import format_size
 
 _EHDR, _PHDR, _SHDR = struct.Struct("<16sHHIQQQIHHHHHH"), struct.Struct("<IIQQQQQQ"), struct.Struct("<IIQQQQIIQQ")
 _SHT_PROGBITS = 1
@@ -73,7 +72,7 @@ def fixed(read: Read, image: Image, plan: Plan) -> Output:
     ]
     strings += PAD_SECTIONS[0].encode() + b"\0"
     if len(entries) + 2 >= _SHN_LORESERVE:
-        raise RefusalError("it has too many sections")
+        raise RefusalError("fix.many-sections")
 
     size = image.file_size + _zeros_behind(read, image)
 
@@ -106,7 +105,7 @@ def fixed(read: Read, image: Image, plan: Plan) -> Output:
     unpack(made)  # what could not be undone is not written
     limit = max(_FILL_LIMIT, 2 * plan.page_size)
     if sum(size for _, size in filled) > limit:
-        raise RefusalError(f"it would grow by more than {format_size(limit)}")
+        raise RefusalError("fix.grows", limit=limit)
     trap = TRAP[image.e_machine]
     traps = [(at, trap * (size // len(trap))) for at, size in filled if any(trap)]
     tail = at_record, made + appended[len(made) :]
@@ -130,21 +129,21 @@ def _old_headers(read: Read, image: Image, plan: Plan) -> _Old:
     fields = _EHDR.unpack(exactly(read, _EHDR.size, 0))
     e_phoff, e_phnum, e_shnum, e_shstrndx = (fields[i] for i in (5, 10, 12, 13))
     if e_phnum != len(image.segments) or e_shnum != len(image.sections):
-        raise RefusalError("its header tables are of an unusual kind")
+        raise RefusalError("fix.header-tables")
     if not 0 < e_shstrndx < e_shnum or image.sections[e_shstrndx].sh_size > _STRINGS_LIMIT:
-        raise RefusalError("it has no names of sections")
+        raise RefusalError("fix.section-names")
     if any(section.name == HEADERS_SECTION for section in image.sections):
-        raise RefusalError(f"it has a section {HEADERS_SECTION} already: it is prelinked, or has been fixed")
+        raise RefusalError("fix.prelinked", section=HEADERS_SECTION)
     headers = exactly(read, _EHDR.size, 0) + exactly(read, e_phnum * _PHDR.size, e_phoff)
     if len(headers) > plan.pieces[0].size or 0 < e_phoff < _EHDR.size:
-        raise RefusalError("its program headers overlap what moves")
+        raise RefusalError("fix.headers-overlap")
     if any(p_vaddr != p_paddr for *_, p_vaddr, p_paddr, _, _, _ in _PHDR.iter_unpack(headers[_EHDR.size :])):
-        raise RefusalError("its physical addresses differ from the virtual ones, as in a kernel")
+        raise RefusalError("fix.physical-addresses")
     tables = exactly(read, e_shnum * _SHDR.size, image.e_shoff)
     names = image.sections[e_shstrndx]
     strings = exactly(read, names.sh_size, names.sh_offset)
     if any(sh_name >= len(strings) for sh_name, *_ in _SHDR.iter_unpack(tables)) or strings[-1:] != b"\0":
-        raise RefusalError("names of sections lie outside of their table")
+        raise RefusalError("fix.names-outside")
     return _Old(fields, headers, tables, strings)
 
 
@@ -248,9 +247,9 @@ def original(read: Read, image: Image) -> Output:
     """Return the file as it was before it was fixed.  Raises RefusalError, MalformedElfError."""
     record, headers = recorded(read, image), contents(read, image, HEADERS_SECTION)
     if record is None or headers is None:
-        raise RefusalError("it has not been fixed, or a tool has removed the record since")
+        raise RefusalError("fix.no-record")
     if digest(_headers(read, record.headers)) != record.digest:
-        raise RefusalError("another tool has changed its headers since it was fixed")
+        raise RefusalError("fix.changed-since")
     if len(headers) < record.headers:
         raise MalformedElfError("the record of the fix is damaged")
     writes = _written(headers[: record.headers])

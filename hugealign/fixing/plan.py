@@ -11,6 +11,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from hugealign import settings
+from hugealign.diagnosis import render
+from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.elf.coverage import text_size
 from hugealign.elf.fixrecord import ALIGN, LEVELS, MERGE, SHIFT, Piece
 from hugealign.elf.image import (
@@ -40,7 +42,6 @@ from hugealign.elf.windows import (
     windows_holding,
 )
 from hugealign.errors import HugealignError
-from hugealign.units import format_size, printable
 
 PT_PHDR = 6
 _SHT_PROGBITS, _SHT_RELA = 1, 4
@@ -54,13 +55,17 @@ _TAIL_ALIGNMENT = BASE_PAGE  # of the bytes behind the segments in the file: who
 
 
 class RefusalError(HugealignError):
-    """The file cannot be changed safely, or there is nothing to gain; the message says why, and *mend* what to do."""
+    """The file cannot be changed safely, or there is nothing to gain: *diagnosis* says why, without a subject."""
 
     exit_status = 1
 
-    def __init__(self, reason: str, mend: str = "") -> None:
-        super().__init__(f"{reason}; {mend}" if mend else reason)
-        self.mend = mend
+    def __init__(self, code: str, remedy: Remedy | None = None, **facts: int | str) -> None:
+        super().__init__(code)
+        self.diagnosis = Diagnosis(code, "", facts, remedy)
+
+    def __str__(self) -> str:
+        """Return the diagnosis in words."""
+        return render.text(self.diagnosis)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +149,7 @@ def make_plan(
     code = text_size(image)
     texts = _wanted(image, loads, page_size, level) if code >= min_text else []
     if code < min_text and not rodata:
-        raise RefusalError(
-            f"its text, {format_size(code)}, is below the {format_size(min_text)} of HUGEALIGN_MIN_TEXT",
-            "4 KiB pages serve so little",
-        )
+        raise RefusalError("text.small", text=code, least=min_text)
     plan = _planned(image, loads, texts, page_size, level, rodata)
     if _moves_headers(image, plan):
         # Texts behind them can still be whole.
@@ -155,13 +157,11 @@ def make_plan(
         texts = [t for t in texts if loads[t.first].p_offset >= headers or _file_end(loads[t.first]) > headers]
         plan = _planned(image, loads, texts, page_size, level, rodata=False) if texts else plan
     if _moves_headers(image, plan):
-        raise RefusalError("its program headers would move in the file, where Linux before 5.18 does not find them")
+        raise RefusalError("fix.headers-move")
     if torn := next(_torn(image, plan), None):
         room = loads[0].p_vaddr > page_size
-        raise RefusalError(
-            f"its section {printable(torn.name)} lies in two segments, which would come apart in the file",
-            f"if patchelf made it so, patch the original with --page-size {page_size}" if room else "",
-        )
+        remedy = Remedy("patch-again") if room else None
+        raise RefusalError("fix.section-torn", remedy, section=torn.name, page_size=page_size)
     if level == ALIGN and texts:
         with contextlib.suppress(RefusalError):
             shifted = make_plan(image, page_size, SHIFT, min_text=min_text)
@@ -198,11 +198,9 @@ def _planned(
     spans = _spans(loads, texts)
     data = _rodata(loads, spans, page_size) if rodata else set()
     if not texts and not data:
-        mend = 'a new link can pad it: CC="hugealign gcc"' if page_size == settings.PAGE_SIZE else ""
-        higher = (other for other in LEVELS[LEVELS.index(level) + 1 :] if _wanted(image, loads, page_size, other))
-        if can := next(higher, ""):
-            mend = f"--level={can} can"
-        raise RefusalError(f"no whole window of {format_size(page_size)} can be made of its text", mend)
+        others = (other for other in LEVELS[LEVELS.index(level) + 1 :] if _wanted(image, loads, page_size, other))
+        higher = next(others, "")
+        raise RefusalError("fix.no-window", Remedy("level") if higher else None, page_size=page_size, higher=higher)
     groups = _groups(loads, texts)
     targets = [segment.p_offset for segment in loads]
     packed = any((spans[i].start - spans[i].offset) % page_size for i in data)
@@ -266,47 +264,46 @@ def _overlap(segment: Segment, start: int, end: int) -> int:
 def _checked(image: Image, page_size: int) -> list[Segment]:
     """Return the ``PT_LOAD`` segments by address if the file is one that we understand in every respect."""
     if image.e_type not in (ET_EXEC, ET_DYN):
-        kinds = {ET_REL: "an object file or a kernel module", ET_CORE: "a core file"}
-        raise RefusalError(kinds.get(image.e_type, "neither a program nor a shared library"))
+        raise RefusalError({ET_REL: "file.object", ET_CORE: "file.core"}.get(image.e_type, "file.no-program"))
     if image.e_machine not in (EM_X86_64, EM_AARCH64) or not image.is64 or not image.little:
-        raise RefusalError("neither x86-64 nor little-endian aarch64")
+        raise RefusalError("fix.other-processor")
     loads = [s for s in image.load_segments if s.p_memsz]
     text = [s for s in loads if s in image.text_segments]
     if not text:
-        raise RefusalError("it has no text")
+        raise RefusalError("text.none")
     if any(segment.p_flags & PF_W for segment in text):
-        raise RefusalError("its text is writable")
+        raise RefusalError("text.writable")
     if not all(segment.p_flags & PF_R for segment in text):
-        raise RefusalError("its text is execute-only, which the data that would join it must not be")
+        raise RefusalError("text.execute-only")
     if any(segment.p_filesz != segment.p_memsz for segment in text):
-        raise RefusalError("its text is not wholly in the file")
+        raise RefusalError("text.not-in-file")
     if len(loads) > _LOADS_LIMIT:
-        raise RefusalError(f"it has {len(loads)} loadable segments")
+        raise RefusalError("fix.many-segments", segments=len(loads))
     for segment in image.load_segments:
         _check_load(image, segment)
     for before, after in itertools.pairwise(loads):
         if _page_end(before) > align_down(after.p_vaddr, BASE_PAGE) or _file_end(before) > after.p_offset:
-            raise RefusalError(f"LOAD {before.index} and LOAD {after.index} overlap, or are not in order")
+            raise RefusalError("fix.segments-overlap", first=before.index, second=after.index)
     if drift(image) % page_size or (not image.fixed and image.load_segments[0].p_vaddr % BASE_PAGE):
-        raise RefusalError(f"its image base is not a multiple of {format_size(page_size)}")
+        raise RefusalError("fix.image-base", page_size=page_size)
     end = end_of_contents(image)
     if end > image.file_size:
-        raise RefusalError(f"it is truncated: {format_size(end - image.file_size)} are missing")
+        raise RefusalError("file.truncated", missing=end - image.file_size)
     if end < image.file_size:
-        raise RefusalError(f"{format_size(image.file_size - end)} of data are appended to it; it may look for them")
+        raise RefusalError("file.appended", appended=image.file_size - end)
     return loads
 
 
 def _check_load(image: Image, segment: Segment) -> None:
-    name, align = f"LOAD {segment.index}", segment.p_align
+    index, align = segment.index, segment.p_align
     if segment.p_filesz > segment.p_memsz or _file_end(segment) > image.file_size:
-        raise RefusalError(f"{name} does not lie in the file")
+        raise RefusalError("fix.segment-outside-file", segment=index)
     if _end(segment) > _ADDRESS_LIMIT:
-        raise RefusalError(f"{name} lies outside of any address space")
+        raise RefusalError("fix.segment-outside-memory", segment=index)
     if align & (align - 1) or not BASE_PAGE <= align <= _ALIGN_LIMIT:
-        raise RefusalError(f"the alignment of {name} is {align:#x}")
+        raise RefusalError("fix.segment-alignment", segment=index, alignment=f"{align:#x}")
     if (segment.p_vaddr - segment.p_offset) % align:
-        raise RefusalError(f"p_vaddr and p_offset of {name} differ modulo its alignment")
+        raise RefusalError("fix.segment-shifted", segment=index)
 
 
 def _wanted(image: Image, loads: Sequence[Segment], page_size: int, level: str) -> list[JoinedText]:
@@ -485,7 +482,7 @@ def _targets(
             target = free + (segment.p_vaddr - free) % max(page_size, segment.p_align)
         following = loads[i + 1].p_offset if i + 1 < len(loads) else _file_end(segment)
         if target < free or bias % page_size:
-            raise RefusalError("there is no room in the file for its text to be congruent")
+            raise RefusalError("fix.no-room")
         targets.append(target)
         free = target + following - segment.p_offset
         if members and i == members[-1]:

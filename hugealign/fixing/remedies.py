@@ -64,7 +64,7 @@ def diagnose(path: str, page_size: int) -> Diagnosis:
     with contextlib.suppress(HugealignError, OSError), opened(path) as fd:
         image = read_image(fd)
         if _small(image):
-            return Diagnosis("text.small", path, {"text": text_size(image)})
+            return Diagnosis("text.small", path, {"text": text_size(image), "least": settings.min_text()})
         if not _laid_out(image):
             return Diagnosis("text.other-processor", path, facts)
     return Diagnosis("text.no-window", path, facts, RELINK)

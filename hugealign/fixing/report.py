@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hugealign.diagnosis import render
+from hugealign.diagnosis.values import Diagnosis
 from hugealign.fixing.fix import NOTHING, UNDO, Fixed
 from hugealign.fixing.gains import Gain
 from hugealign.fixing.plan import Edit, Plan
@@ -16,11 +18,16 @@ _SHOWN = 40
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why nothing was done to *path*: *refused* because of what the file is; else it could not be read or written."""
+    """Why nothing was done to *path*: the *diagnosis* of what the file is; else *message* says what failed."""
 
     path: str
-    message: str
-    refused: bool
+    message: str = ""
+    diagnosis: Diagnosis | None = None
+
+    @property
+    def line(self) -> str:
+        """The failure, for people."""
+        return f"{printable(self.path)}: {render.text(self.diagnosis) if self.diagnosis else self.message}"
 
 
 def lines(done: Fixed) -> list[str]:
@@ -50,7 +57,12 @@ def document(fixed: Sequence[Fixed], failures: Sequence[Failure]) -> dict[str, A
         "tool": {"version": __version__},
         "files": [_file(done) for done in fixed],
         "errors": [
-            {"target": printable(f.path), "message": printable(f.message), "refused": f.refused} for f in failures
+            {
+                "target": printable(f.path),
+                "message": printable(f.message) or None,
+                "diagnosis": render.document(f.diagnosis),
+            }
+            for f in failures
         ],
     }
 

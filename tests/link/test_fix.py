@@ -195,7 +195,7 @@ def test_two_texts(
         # It packs the first text and leaves room before the second, less than the first would have to move.
         done = run(HUGEALIGN, "fix", plain, "-o", tmp_path / "out")
         assert (done.returncode, done.stdout) == (1, "")
-        assert done.stderr.endswith(f"there is no room in the file for its text to be congruent; {RELINK}\n")
+        assert done.stderr.endswith(f"there is no room in the file for its text to be aligned; {RELINK}\n")
         assert not (tmp_path / "out").exists()
         return
     check(plain)
@@ -343,7 +343,8 @@ def test_another_level_needs_the_original(bulk: Path, main: Path, tmp_path: Path
     fix("--level", "align", "--in-place", tmp_path / "plain")
     done = run(HUGEALIGN, "fix", "--in-place", tmp_path / "plain")
     assert done.returncode == 1
-    assert "it has been fixed already (--level=align); first: hugealign fix --undo FILE" in done.stderr
+    undo = f"run: hugealign fix --undo {tmp_path}/plain"
+    assert f"it has been fixed already (--level=align); {undo}\n" in done.stderr
     fix("--undo", tmp_path / "plain")
     fix("--in-place", tmp_path / "plain")
     assert run(tmp_path / "plain").returncode == 0
@@ -383,28 +384,29 @@ def test_padding_within_the_text_has_lost_nothing(main: Path, bulk: Path, tmp_pa
     assert "HA019" not in said
 
 
-#: A command that makes the file, or bytes that are written over the program at offsets of its ELF header.
+#: A command that makes the file, or bytes that are written over the program at offsets of its ELF header; the status;
+#: the code of the refusal with status 1, else a part of the message.
 REFUSALS: dict[str, tuple[str | dict[int, bytes], int, str]] = {
-    "an object file": ("gcc -c main.c -o made", 1, "an object file or a kernel module"),
+    "an object file": ("gcc -c main.c -o made", 1, "file.object"),
     "text relocations": (
         "gcc -shared -Wl,-z,notext textrel.s -nostdlib -o made",
         1,
-        "it has text relocations (DT_TEXTREL): the loader writes to its text; compile with -fPIC",
+        "text.relocations",
     ),
     "a debug file": (
         "objcopy --only-keep-debug plain made",
         1,
-        "a separate debug file: it has no text; fix the program, the debug file fits as it is",
+        "file.debug",
     ),
-    "no sections": ({40: bytes(8), 60: bytes(4)}, 1, "it has no section headers"),
-    "appended data": ("cp plain made && echo more >>made", 1, "5 B of data are appended to it; it may look for them"),
-    "packed": ({1000: b"UPX!"}, 1, "packed by UPX"),
-    "a kernel": ({64 + 2 * 56 + 24: b"\1"}, 1, "its physical addresses differ from the virtual ones"),
+    "no sections": ({40: bytes(8), 60: bytes(4)}, 1, "fix.no-sections"),
+    "appended data": ("cp plain made && echo more >>made", 1, "file.appended"),
+    "packed": ({1000: b"UPX!"}, 1, "file.packed"),
+    "a kernel": ({64 + 2 * 56 + 24: b"\1"}, 1, "fix.physical-addresses"),
     "truncated": ("head -c 100000 plain >made", 3, "section header table lies beyond the end of the file"),
     "text": ("echo hello >made", 3, "not an ELF file"),
     "empty": (": >made", 3, "the file is empty"),
     "32 bits": ({4: b"\1"}, 3, ""),
-    "small": ("gcc main_small.c -o made", 1, "below the 256.0 KiB of HUGEALIGN_MIN_TEXT"),
+    "small": ("gcc main_small.c -o made", 1, "text.small"),
     "no file": (":", 3, "No such file or directory"),
     "a directory": ("mkdir made", 3, "directory"),
     "a pipe": ("mkfifo made", 3, "not a regular file"),
@@ -425,11 +427,17 @@ def test_refused(what: str, plain: Path, tmp_path: Path) -> None:
         (tmp_path / "made").write_bytes(data)
     before = sorted(os.listdir(tmp_path))
     for words in (("-o", tmp_path / "out"), ("--in-place",), ("--dry-run",)):
+        if what == "a directory" and words == ("--dry-run",):
+            continue  # its files are ranked
         done = run(HUGEALIGN, "fix", tmp_path / "made", *words)
         assert (done.returncode, done.stdout) == (status, "")
         assert done.stderr.startswith(f"hugealign: error: {tmp_path}/made: ")
-        assert reason in done.stderr
+        assert status == 1 or reason in done.stderr
         assert len(done.stderr.splitlines()) == 1
+    if status == 1:
+        (error,) = json_of("fix-1", "--dry-run", tmp_path / "made", status=1)["errors"]
+        assert (error["message"], error["diagnosis"]["code"]) == (None, reason)
+        assert error["diagnosis"]["subject"] == f"{tmp_path}/made"
     assert sorted(os.listdir(tmp_path)) == before
 
 
@@ -619,8 +627,19 @@ def test_json(plain: Path, tmp_path: Path) -> None:
     document = json_of("fix-1", "--in-place", plain, tmp_path / "main.o", tmp_path / "no", status=3)
     assert document["files"] == [planned | {"output": str(plain)}]
     assert document["errors"] == [
-        {"target": f"{tmp_path}/main.o", "message": "an object file or a kernel module", "refused": True},
-        {"target": f"{tmp_path}/no", "message": "No such file or directory", "refused": False},
+        {
+            "target": f"{tmp_path}/main.o",
+            "message": None,
+            "diagnosis": {
+                "code": "file.object",
+                "severity": "error",
+                "subject": f"{tmp_path}/main.o",
+                "facts": {},
+                "message": "an object file or a kernel module",
+                "remedy": None,
+            },
+        },
+        {"target": f"{tmp_path}/no", "message": "No such file or directory", "diagnosis": None},
     ]
     assert plain.read_bytes() == fixed[1]
 

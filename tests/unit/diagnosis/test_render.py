@@ -1,14 +1,14 @@
 """Diagnoses in words and as JSON: the one place that asserts sentences."""
 
 import json
+import re
 import shlex
 from pathlib import Path
 
 import jsonschema
 import pytest
 
-from hugealign.diagnosis import render
-from hugealign.diagnosis.catalogue import CODES, ERROR, NOTE, REMEDIES
+from hugealign.diagnosis import catalogue, render
 from hugealign.diagnosis.values import COMMAND, OUTPUT, ROOT, Diagnosis, Remedy
 
 ROOM = Path(render.__file__).parent
@@ -104,14 +104,24 @@ def test_equal_diagnoses_are_one() -> None:
 
 
 def test_catalogue() -> None:
-    assert list(CODES) == sorted(CODES)
-    assert list(REMEDIES) == sorted(REMEDIES)
-    for row in CODES.values():
-        assert row.severity in (ERROR, NOTE)
-        assert row.title[:2] != row.title[:2].capitalize()
-        assert not row.title.endswith(".")
-    for code in CODES:
+    assert list(catalogue.REMEDIES) == sorted(catalogue.REMEDIES)
+    for code in catalogue.codes():
         jsonschema.validate(code, SCHEMA["properties"]["code"])
+        row = catalogue.row(code)
+        assert row.severity in ("error", "note")
+        assert row.title
+        assert row.sentence
+        assert max(map(len, catalogue.page(code).splitlines())) <= 80
+
+
+def test_what_the_product_says_is_in_the_catalogue_and_nothing_else_is() -> None:
+    texts = (path.read_text(encoding="utf-8") for path in ROOM.parent.rglob("*.py"))
+    source = "".join(text for text in texts if "hugealign.diagnosis" in text or "RefusalError" in text)
+    code = r'(?:Diagnosis|RefusalError)\(\s*(?:\{.*?: )?["\']([a-z-]+\.[a-z-]+)["\']'
+    chosen = {"file.core", "file.no-program"}  # at the end of a table
+    assert {*re.findall(code, source), *chosen} == set(catalogue.codes())
+    kinds = re.findall(r'(?:Remedy|_command)\("([a-z-]+)"|(?:replace|found)\.changed\(kind="([a-z-]+)"', source)
+    assert {first or second for first, second in kinds} == set(catalogue.REMEDIES)
 
 
 def test_documents_hold_the_one_form() -> None:

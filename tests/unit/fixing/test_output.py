@@ -1,7 +1,9 @@
 """The record of a fix, gaps that become padding, and the remains of a fix that was killed."""
 
+import contextlib
 import json
 import struct
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +23,13 @@ RECORD = FixRecord("shift", 2 << 20, 1000, 128, digest(HEADERS), (Piece(0, 0, 40
 
 def reader(data: bytes) -> Read:
     return lambda size, offset: data[offset : offset + size]
+
+
+@contextlib.contextmanager
+def refused(code: str) -> Iterator[None]:
+    with pytest.raises(RefusalError) as refusal:
+        yield
+    assert refusal.value.diagnosis.code == code
 
 
 def test_the_record_comes_back() -> None:
@@ -116,7 +125,7 @@ def test_an_original_longer_than_the_fixed_file() -> None:
 
 def test_originals_that_cannot_be_had() -> None:
     data, image = fixed_image(headers=b"\2" * 128)
-    with pytest.raises(RefusalError, match="another tool has changed its headers"):
+    with refused("fix.changed-since"):
         original(reader(data), image)
     data, image = fixed_image(old=b"short")
     with pytest.raises(MalformedElfError, match="damaged"):
@@ -124,7 +133,7 @@ def test_originals_that_cannot_be_had() -> None:
     data, image = fixed_image(size=4600)  # shorter than the pieces say
     with pytest.raises(MalformedElfError, match="damaged"):
         original(reader(data), image)
-    with pytest.raises(RefusalError, match="it has not been fixed"):
+    with refused("fix.no-record"):
         original(reader(data), Image(3, 62, (), (), 8000))
 
 
@@ -152,16 +161,16 @@ def test_remains(tail: bytes, cut: bool) -> None:
 
 #: What is odd -> the place in the header, of the program's table or the sections', what is put there; the refusal.
 ODD = {
-    "as many segments as another": (56, b"\1\0", "header tables are of an unusual kind"),
-    "no names": (62, b"\0\0", "no names of sections"),
-    "a table within the header": (32, bytes([8, *bytes(7)]), "program headers overlap"),
-    "an address of a kernel": (64 + 24, bytes(8), "physical addresses differ"),
+    "as many segments as another": (56, b"\1\0", "fix.header-tables"),
+    "no names": (62, b"\0\0", "fix.section-names"),
+    "a table within the header": (32, bytes([8, *bytes(7)]), "fix.headers-overlap"),
+    "an address of a kernel": (64 + 24, bytes(8), "fix.physical-addresses"),
 }
 
 
 @pytest.mark.parametrize("name", ODD)
 def test_headers_that_are_not_edited(name: str) -> None:
-    at, new, refusal = ODD[name]
+    at, new, code = ODD[name]
     with Path("/usr/bin/python3").open("rb") as file:
         image = examine.read(file.fileno())
         plan = examine.plan(file.fileno(), image, 1 << 16)
@@ -173,7 +182,7 @@ def test_headers_that_are_not_edited(name: str) -> None:
                 data[at - offset : at - offset + len(new)] = new
             return bytes(data)
 
-        with pytest.raises(RefusalError, match=refusal):
+        with refused(code):
             fixed(read, image, plan)
 
 
@@ -182,5 +191,5 @@ def test_what_prelink_has_changed_is_not_fixed() -> None:
         image = examine.read(file.fileno())
         plan = examine.plan(file.fileno(), image, 1 << 16)
         undo = Section(HEADERS_SECTION, 1, 0, 0, 0, 0)
-        with pytest.raises(RefusalError, match="prelinked"):
+        with refused("fix.prelinked"):
             fixed(fixrecord.reader(file.fileno()), image.changed(sections=(*image.sections[:-1], undo)), plan)
