@@ -15,6 +15,7 @@ from hugealign.units import format_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from hugealign.diagnosis.values import Diagnosis
     from hugealign.fixing.output import Output
 
 #: The suffix of the identities of fixed copies.
@@ -146,17 +147,16 @@ def huge_windows(fd: int) -> int:
     return _huge(fd, measure.text_windows(fd, kernel.huge_page_size()))
 
 
-def problem(fd: int) -> str:
-    """Return why windows of the copy are small, and what to do, for people; found by another attempt at them."""
-    from hugealign.diagnosis import render  # not needed as long as all is well
-    from hugealign.pagecache import diagnose
+def diagnosis(fd: int) -> "Diagnosis":
+    """Return why windows of the copy are small; found by another attempt at them."""
+    from hugealign.pagecache import diagnose  # not needed as long as all is well
 
     page_size = kernel.huge_page_size()
     hits = memory.limit_hits()
     with measure.huge_pages_allowed():
         offsets = dict.fromkeys([*measure.text_windows(fd, page_size), *measure.rodata_windows(fd, page_size)])
         warmth = warming.warm(fd, list(offsets), page_size)
-    return render.text(diagnose.after_copying(warmth, hits))
+    return diagnose.after_copying(warmth, hits)
 
 
 def huge_rodata(origin: StagedFile, fd: int) -> tuple[int, int] | None:

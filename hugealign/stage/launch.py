@@ -302,7 +302,11 @@ def _measured(origin: copies.StagedFile, copy: int, how: str) -> TextResult:
     """Return how much of the *copy* of *origin* is huge, and why not all of it is."""
     huge, rodata = copies.huge_windows(copy), copies.huge_rodata(origin, copy)
     done = TextResult(origin.path, how, origin.windows, huge, rodata=rodata)
-    return done if done.whole else done.changed(problem=copies.problem(copy))
+    if done.whole:
+        return done
+    from hugealign.diagnosis import render
+
+    return done.changed(problem=render.text(copies.diagnosis(copy)))
 
 
 def _copied(command: str, path: str, options: LaunchOptions) -> Launch:

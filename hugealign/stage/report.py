@@ -4,6 +4,7 @@ import json
 import shlex
 from collections.abc import Sequence
 
+from hugealign.diagnosis import render
 from hugealign.stage.store import NO_WINDOW, THERE, Staged, StoredCopy
 from hugealign.units import format_size, printable
 from hugealign.version import __version__
@@ -23,8 +24,8 @@ def lines(staged: Staged) -> list[str]:
     found = [f"{path}: {staged.huge} of {staged.windows} windows{kind} huge ({size}, {how})"]
     if staged.rodata:
         found.append(f"  read-only data: {staged.rodata[0]} of {staged.rodata[1]} windows huge")
-    if not staged.whole:
-        found.append(f"  {staged.problem}")
+    if staged.diagnosis:
+        found.append(f"  {render.text(staged.diagnosis)}")
     return found
 
 
@@ -40,6 +41,7 @@ def document(place: str, staged: Sequence[Staged], errors: Sequence[tuple[str, s
             "link": printable(one.link),
             "fixed": one.fixed and one.state != NO_WINDOW,
             "rodata": {"windows_huge": one.rodata[0], "windows": one.rodata[1]} if one.rodata else None,
+            "diagnosis": render.document(one.diagnosis),
         }
         for one in staged
     ]

@@ -25,6 +25,10 @@ from hugealign.stage import copies
 from hugealign.stage.copies import StageError
 from hugealign.units import format_size, printable
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hugealign.diagnosis.values import Diagnosis
+
 DEFAULT = "/run/hugealign"
 _LINKS, _OWNED, _LOCK = "path", "for", "lock"
 _LONGEST_NAME = 255  # NAME_MAX
@@ -39,7 +43,7 @@ class Staged(Record):
 
     *state* is MADE, THERE, or NO_WINDOW, which means that there is no copy, nor of the *fixed* file.  *link* is what to
     bind over the file.  *rodata* is the number of huge windows of read-only data and the number of all such windows;
-    None if not asked for.  *problem* says why not all are huge, and what to do.
+    None if not asked for.  *diagnosis* says why not all are huge.
     """
 
     path: str
@@ -50,7 +54,7 @@ class Staged(Record):
     link: str = ""
     fixed: bool = False
     rodata: tuple[int, int] | None = None
-    problem: str = ""
+    diagnosis: "Diagnosis | None" = None
 
     @property
     def whole(self) -> bool:
@@ -237,7 +241,7 @@ def _staged(
         huge, size = copies.huge_windows(copy), os.fstat(copy).st_blocks * 512
         data = copies.huge_rodata(origin, copy)
         staged = Staged(real, state, origin.windows, huge, size, link, origin.output is not None, data)
-        return staged if staged.whole else staged.changed(problem=copies.problem(copy)), copy
+        return staged if staged.whole else staged.changed(diagnosis=copies.diagnosis(copy).about(real)), copy
     except BaseException:
         os.close(copy)
         raise
