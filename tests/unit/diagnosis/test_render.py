@@ -5,7 +5,6 @@ import re
 import shlex
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 from hugealign.diagnosis import catalogue, render
@@ -72,7 +71,6 @@ def test_a_command_runs_as_it_stands_unless_it_needs_something() -> None:
 def test_document() -> None:
     remedy = Remedy("fix", ("hugealign", "fix", "--in-place", "f\n"), ROOT, 0, 2)
     found = render.document(Diagnosis("cache.in-use", "f\n", {"process": 7, "name": "\x1b"}, remedy))
-    jsonschema.validate(found, SCHEMA)
     assert found == {
         "code": "cache.in-use",
         "severity": "error",
@@ -106,7 +104,7 @@ def test_equal_diagnoses_are_one() -> None:
 def test_catalogue() -> None:
     assert list(catalogue.REMEDIES) == sorted(catalogue.REMEDIES)
     for code in catalogue.codes():
-        jsonschema.validate(code, SCHEMA["properties"]["code"])
+        assert re.fullmatch(SCHEMA["properties"]["code"]["pattern"], code)
         row = catalogue.row(code)
         assert row.severity in ("error", "note")
         assert row.title

@@ -1,16 +1,11 @@
 """What `stage` prints and writes as JSON of a copy that is not huge."""
 
 import json
-from pathlib import Path
-
-import jsonschema
 
 from hugealign.diagnosis import render
 from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.stage import report
 from hugealign.stage.store import MADE, Staged
-
-SCHEMA = json.loads(Path(report.__file__).with_name("stage-1.schema.json").read_text(encoding="utf-8"))
 
 
 def test_the_reason_is_a_diagnosis() -> None:
@@ -20,5 +15,4 @@ def test_the_reason_is_a_diagnosis() -> None:
     whole = Staged("/b", MADE, 3, 3, 6 << 20)
     assert report.lines(whole)[1:] == []
     found = json.loads(report.document("/run/x", [staged, whole], []))
-    jsonschema.validate(found, SCHEMA)
     assert [file["diagnosis"] and file["diagnosis"]["code"] for file in found["files"]] == ["thp.partial", None]

@@ -1,0 +1,35 @@
+"""The JSON form of a diagnosis is as its schema says, alone and within a document."""
+
+import json
+
+import jsonschema
+import pytest
+
+from hugealign.diagnosis import render
+from hugealign.diagnosis.values import ROOT, Diagnosis, Remedy
+from hugealign.stage import report
+from hugealign.stage.store import MADE, Staged
+from tests.support import ROOT as CHECKOUT
+
+REMEDY = Remedy("fix", ("hugealign", "fix", "--in-place", "f"), ROOT, 0, 2)
+DIAGNOSES = [
+    Diagnosis("cache.in-use", "f", {"process": 7, "name": "x"}, REMEDY),
+    Diagnosis("thp.partial", "", {"huge": 1, "windows": 3}, Remedy("retry")),
+    Diagnosis("file.core", "f", {}),
+]
+
+
+@pytest.mark.parametrize("one", DIAGNOSES, ids=lambda one: one.code)
+def test_form(one: Diagnosis) -> None:
+    schema = json.loads((CHECKOUT / "hugealign/diagnosis/diagnosis.schema.json").read_text(encoding="utf-8"))
+    found = render.document(one)
+    jsonschema.validate(found, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**(found or {}), "code": "what?"}, schema)
+
+
+@pytest.mark.parametrize("one", [None, *DIAGNOSES], ids=str)
+def test_within_a_document(one: Diagnosis | None) -> None:
+    schema = json.loads((CHECKOUT / "hugealign/stage/stage-1.schema.json").read_text(encoding="utf-8"))
+    staged = Staged("/a", MADE, 3, 1, 6 << 20, diagnosis=one)
+    jsonschema.validate(json.loads(report.document("/run/x", [staged], [])), schema)
