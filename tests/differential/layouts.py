@@ -159,7 +159,7 @@ class Differ:
             vmas = list(_vmas(pid, path))
             code, partial = 0, False
             for vma in vmas:
-                windows = [at for at in vma.windows() if not _cleared(layout, at)]
+                windows = [at for at in vma.windows() if not _cleared(layout, vma, at)]
                 if vma.pmd == len(windows) * WINDOW:
                     code += sum(_holds_code(layout, offset) for offset in windows)
                 else:
@@ -306,11 +306,12 @@ def _vmas(pid: int, path: Path | None) -> Iterator[Vma]:
                 pmd += int(words[1]) << 10
 
 
-def _cleared(layout: Layout, offset: int) -> bool:
-    """Whether the loader clears a part of a page in the window of the file at *offset*, where memory goes on."""
+def _cleared(layout: Layout, vma: Vma, offset: int) -> bool:
+    """Whether the loader clears a part of a page of the window at *offset* of the file, since *vma* goes on in memory."""
     return any(
         p.memory > p.size and (p.address + p.size) % PAGE and offset <= p.offset + p.size < offset + WINDOW
         for p in layout.texts
+        if p.offset // PAGE * PAGE == vma.offset
     )
 
 
