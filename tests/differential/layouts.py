@@ -307,7 +307,7 @@ def _vmas(pid: int, path: Path | None) -> Iterator[Vma]:
 
 
 def _cleared(layout: Layout, vma: Vma, offset: int) -> bool:
-    """Whether the loader clears a part of a page of the window at *offset* of the file, since *vma* goes on in memory."""
+    """Whether the loader clears a part of a page of the window at *offset*, behind which *vma* has more memory."""
     return any(
         p.memory > p.size and (p.address + p.size) % PAGE and offset <= p.offset + p.size < offset + WINDOW
         for p in layout.texts
