@@ -283,8 +283,10 @@ class Differ:
             self.counts["run"] += 1
             huge = sum(vma.pmd for vma in _vmas(pid, None))
             (verdict,) = hugealign.processes([str(pid)]).verdicts
-            claimed = hugealign.verify(str(path)).files[0].report.coverage
-            if huge < verdict.huge or (claimed and claimed.windows and not huge):
+            report = hugealign.verify(str(path)).files[0].report
+            written = any(finding.rule.id == "HA010" for finding in report.findings)  # by the loader
+            lost = report.coverage and report.coverage.windows and not huge and not written
+            if huge < verdict.huge or lost:
                 yield f"run --fix: {huge} bytes huge, before {before.bytes}; ps {verdict.huge}"
 
 
