@@ -230,6 +230,8 @@ class Differ:
             return
         if "HA010" in rules and claimed >= seen.code:  # the loader has written to some windows
             self.counts["explained: the loader writes to the text"] += 1
+        elif claimed < seen.code and {"HA005", "HA023"} <= rules:
+            self.counts["explained: segments are mapped over each other"] += 1
         elif claimed < seen.code and "HA027" in rules:
             self.counts["explained: placed by its offset"] += 1
         elif claimed < seen.code and self._differs(layout, path, command, seen):
