@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from sys import getsizeof
 
 from hugealign.errors import HugealignError, NumberFormatError
 from hugealign.numbers import decimal, hexadecimal
@@ -32,9 +33,9 @@ class MemoryRoom:
     def __init__(self) -> None:
         self.left = _ROOM
 
-    def take(self, size: int = 0) -> None:
-        """Note that *size* more bytes are kept.  Raises ProfileError if that is too much."""
-        self.left -= size + _KEPT
+    def take(self, size: int = 0, overhead: int = _KEPT) -> None:
+        """Note that *size* more bytes are kept, and *overhead*.  Raises ProfileError if that is too much."""
+        self.left -= size + overhead
         if self.left < 0:
             raise ProfileError(
                 f"more than {_ROOM >> 20} MiB of different names, calls and stacks: not a profile of one program"
@@ -109,6 +110,10 @@ class Profile:
     guessed: dict[str, tuple[int, float]] = field(default_factory=dict)
     _places: dict[bytes, Place] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if self.flow is not None:
+            self.room = self.flow.room  # one bound for all that is kept
+
     def following(self) -> "Profile":
         """Return the profile to add the next file to: this sum, with the counts of that file's lines reset."""
         return Profile(
@@ -166,9 +171,9 @@ class Profile:
         if place is None:
             if not name:
                 raise Malformed
-            self.room.take(2 * len(key))  # as bytes and as text
             text = name.decode("utf-8", "surrogateescape")
             place = (text, file.decode("utf-8", "surrogateescape") if file else "")
+            self.room.take(len(key) + sum(map(getsizeof, place)))  # one wide character makes all of a text wide
             self._places[key] = place
         return place
 

@@ -21,7 +21,8 @@ _OFFSET = re.compile(rb"(.*)\+0x([0-9a-f]{1,15})\Z", re.DOTALL)
 _FLAGS = re.compile(rb"/[PM-]N?/[X-]/[A-]/\d{1,9}(?:/\S{0,64})?(?:\s|\Z)")
 #: The text before the name of a file, and its parenthesis.
 _FILE = re.compile(rb"(?:\[unknown\]|\+0x[0-9a-f]{1,15}) ?\(")
-_KNOWN_LIMIT, _KNOWN_LENGTH = 500_000, 512  # frames that are kept, and bytes of one
+#: Bytes of the frames whose meaning is kept, of one of them, and the overhead of one.
+_KNOWN_LIMIT, _KNOWN_LENGTH, _KEPT = 64 << 20, 512, 256
 
 _Frame = tuple[Place | None, int | None]  # None for a frame of another file; the offset in the function if known
 
@@ -38,6 +39,7 @@ class TextReader:
         self.profile = profile
         self.ours = ours
         self.known: dict[bytes, _Frame] = {}
+        self.known_size = 0
         self.demangled = 0
 
     def read(self, lines: Iterable[bytes]) -> None:
@@ -103,7 +105,8 @@ class TextReader:
             if self.ours(path):
                 self.demangled += b"::" in name
                 frame = (self.profile.place(name), offset)
-            if len(self.known) < _KNOWN_LIMIT and len(text) < _KNOWN_LENGTH:
+            if self.known_size < _KNOWN_LIMIT and len(text) < _KNOWN_LENGTH:
+                self.known_size += len(text) + _KEPT
                 self.known[text] = frame
         return frame
 
