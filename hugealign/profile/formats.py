@@ -34,6 +34,15 @@ _TIME = re.compile(rb"\A\x48[\x80-\xff]{1,9}[\0-\x7f]", re.DOTALL)
 _PERIOD = re.compile(rb"\A\x60[\x80-\xff]{0,9}[\0-\x7f]", re.DOTALL)
 _LINE_SHOWN = 300  # bytes at either end of a line that patterns see: they take time in the square of its length
 
+_TITLES = {
+    "counts": "the counts of a fleet",
+    "folded": "folded stacks",
+    "order": "an order file",
+    "perf-addresses": "perf script's addresses",
+    "perf-text": "perf script's text",
+    "symbols": "a list of symbols",
+}
+
 _Read = Callable[[ProfileSource, Profile], None]
 
 
@@ -49,6 +58,11 @@ class Format:
     read: _Read
     tool: bool = False
     binary: bool = False
+
+    @property
+    def title(self) -> str:
+        """The name, for a message that says as what a file was read."""
+        return _TITLES.get(self.name, self.name)
 
 
 def _tool(name: str, begins: Callable[[bytes], object] | bytes, read: _Read) -> Format:
@@ -142,7 +156,7 @@ _FORMATS = (
         perf_addresses.read,
     ),
     _text("folded", rb"(?:#.*\n)*\S.* \d+\s*\n", _of_lines(folded.read)),
-    _text("symbols", rb"[^\x01-\x08\x0e-\x1a]*\Z", _of_lines(symbol_list.read)),
+    Format("symbols", symbol_list.looks_like, _of_lines(symbol_list.read)),
 )
 
 #: The formats by name.

@@ -18,6 +18,7 @@ _COUNT_LIMIT = (1 << 63) - 1  # a larger number is no count
 _FEW_DIGITS = 19  # numbers with fewer are always below that limit
 _ADDRESS_LIMIT = (1 << 64) - 1
 _ROOM = 512 << 20  # bytes of distinct names, calls and stacks; the largest programs need a fourth
+_OTHERS, _OTHER_SHOWN = 3, 200  # other files that are remembered, and characters of a path
 _KEPT = 256  # overhead of keeping one of them, in bytes
 
 
@@ -93,7 +94,7 @@ class Profile:
     *samples* has every function that ran, in any frame, with the samples or executions inside it; *arcs* counts the
     calls between two functions, by the offset in the caller in bytes (None: not known).  *foreign* samples lie in other
     files (libraries, the kernel).  *bad* lines could not be read; *first_bad* is the number of the first.  *flow*, if
-    there is one, records what ran inside functions.  *builds* has the samples of each build if a profile has several;
+    there is one, records what ran inside functions.  *others* are some of the files that are not the program's.  *builds* has the samples of each build if a profile has several;
     *guessed* has the samples in functions that are only probably the same, and their number times the trust in that.
     """
 
@@ -108,6 +109,7 @@ class Profile:
     flow: Flow | None = None
     builds: dict[str, dict[Place, int]] = field(default_factory=dict)
     guessed: dict[str, tuple[int, float]] = field(default_factory=dict)
+    others: list[str] = field(default_factory=list)
     _places: dict[bytes, Place] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -118,7 +120,7 @@ class Profile:
         """Return the profile to add the next file to: this sum, with the counts of that file's lines reset."""
         return Profile(
             self.samples, self.arcs, self.foreign, room=self.room, flow=self.flow, builds=self.builds,
-            guessed=self.guessed, _places=self._places,
+            guessed=self.guessed, others=self.others, _places=self._places,
         )  # fmt: skip
 
     def add(self, place: Place, count: int = 0) -> None:
@@ -176,6 +178,13 @@ class Profile:
             self.room.take(len(key) + sum(map(getsizeof, place)))  # one wide character makes all of a text wide
             self._places[key] = place
         return place
+
+    def other_file(self, path: bytes) -> None:
+        """Remember that code of the file at *path* ran, or was mapped; of libraries and what is no file, nothing."""
+        if len(self.others) < _OTHERS and path.startswith(b"/") and b".so" not in path and not path.startswith(b"//"):
+            name = path[:_OTHER_SHOWN].decode("utf-8", "surrogateescape")
+            if name not in self.others:
+                self.others.append(name)
 
     def malformed(self, number: int) -> None:
         """Note that line *number* could not be read."""

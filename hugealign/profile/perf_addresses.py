@@ -20,6 +20,7 @@ from hugealign.elf.windows import BASE_PAGE, align_down, align_up
 from hugealign.profile.lines import blocks, samples
 from hugealign.profile.model import NOWHERE, MemoryRoom, Profile, ProfileError
 from hugealign.profile.source import ProfileSource
+from hugealign.units import printable
 
 _MMAP = re.compile(
     rb".*PERF_RECORD_MMAP2? (-?\d+)/-?\d+: \[0x([0-9a-f]{1,16})\(0x([0-9a-f]{1,16})\) @ (?:0x)?([0-9a-f]{1,16})\b"
@@ -275,6 +276,11 @@ class AddressReader:
             )
         known = self.processes.moved or self.program.functions.image.fixed
         if self.profile.good and not known and not self.profile.samples:
+            if others := self.profile.others:
+                raise ProfileError(
+                    f"has addresses, and maps no file of the program's name, but {', '.join(map(printable, others))}: "
+                    "give the program under the name that it ran by (-b)"
+                )
             raise ProfileError(
                 "has addresses of a position-independent program, but not where it was loaded: "
                 "give the perf.data, or make the text with perf script --show-mmap-events --show-task-events"
@@ -299,7 +305,10 @@ class AddressReader:
             self.profile.bad += 1
         elif found := _MMAP.match(line):
             pid, start, size, offset, rights, path = found.groups()
-            if self.ours(path.removesuffix(b" (deleted)")):
+            path = path.removesuffix(b" (deleted)")
+            if not self.ours(path):
+                self.profile.other_file(path)
+            else:
                 self._settle()
                 first = int(start, 16)
                 last = first + int(size, 16)

@@ -16,6 +16,8 @@ from hugealign.profile.model import Malformed, Place, Profile, meaningful
 from hugealign.profile.source import ProfileSource
 
 _ADDRESS = re.compile(rb":\s+[0-9a-f]{1,16} ")
+#: A name, and the file that it is in: behind an offset, else where a path begins; both can have parentheses of their own.
+_NAMED = re.compile(rb"(.*?\+0x[0-9a-f]{1,15}|.*?(?= \([/\[])|.*) \((.*)\Z", re.DOTALL)
 _OFFSET = re.compile(rb"(.*)\+0x([0-9a-f]{1,15})\Z", re.DOTALL)
 #: The end of a branch: predicted, in a transaction, aborted, cycles; since perf 6.14 N if not taken, then its kind.
 _FLAGS = re.compile(rb"/[PM-]N?/[X-]/[A-]/\d{1,9}(?:/\S{0,64})?(?:\s|\Z)")
@@ -97,14 +99,17 @@ class TextReader:
         frame = self.known.get(text)
         if frame is None:
             whole = text.removesuffix(b")").removesuffix(b" (deleted)")
-            name, space, path = whole.rpartition(b" (")
-            if not space:
+            found = _NAMED.match(whole)
+            if not found:
                 raise Malformed
+            name, path = found.groups()
             name, offset = _symbol(name)
             frame = (None, None)
             if self.ours(path):
                 self.demangled += b"::" in name
                 frame = (self.profile.place(name), offset)
+            else:
+                self.profile.other_file(path)
             if self.known_size < _KNOWN_LIMIT and len(text) < _KNOWN_LENGTH:
                 self.known_size += len(text) + _KEPT
                 self.known[text] = frame

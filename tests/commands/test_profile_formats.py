@@ -3,6 +3,7 @@
 import gzip
 import re
 import resource
+import shutil
 import site
 import subprocess
 import sys
@@ -600,6 +601,20 @@ def test_a_name_of_a_mebibyte(prog: Path, tmp_path: Path, form: str, line: str) 
     assert done.returncode in (0, 1, 3)
     assert all(line.startswith("hugealign: ") for line in done.stderr.splitlines())
     assert len(done.stdout + done.stderr) < 3000
+
+
+@pytest.mark.parametrize("events", [True, False])
+def test_a_program_under_another_name(prog: Path, tmp_path: Path, events: bool) -> None:
+    """Functions are found by the name of their file, so the message has the names that there are."""
+    event = "prog 7 PERF_RECORD_MMAP2 7/7: [0x10000(0x1000) @ 0 0:0 1 2]: r-xp /srv/prog\n"
+    text = f"{event} 7 10100\n 7 10104\n" if events else "prog 7 1.0: 1 e: 401136 hot+0x1 (/srv/prog)\n" * 3
+    (tmp_path / "p").write_text(text)
+    renamed = shutil.copy(prog, tmp_path / "renamed")
+    done = run(HUGEALIGN, "order", tmp_path / "p", "-b", renamed)
+    assert done.returncode == (3 if events else 1)
+    assert "/srv/prog" in done.stderr
+    assert "name" in done.stderr
+    assert "mmap" not in done.stderr
 
 
 def test_packed(prog: Path, tmp_path: Path) -> None:

@@ -70,6 +70,20 @@ def test_perf_data_stacks(made: Path, name: str) -> None:
     assert set(named(matched.samples, functions)) >= {"main", "hot", "work", "helper@main.c"}
 
 
+def test_perf_data_that_is_a_directory(made: Path, tmp_path: Path) -> None:
+    """As `perf record --threads` writes it: a file for each thread beside the first."""
+    existing(made / "flat.data", "perf")
+    command = ["perf", "record", "-q", "--threads", "-e", "cpu-clock:u", "-F", "5000", "-o", tmp_path / "data"]
+    subprocess.run([*command, made / "prog", "200000000"], check=False, capture_output=True)
+    if not (tmp_path / "data").is_dir():
+        pytest.skip("this perf has no record --threads")
+    _, matched, form = load(tmp_path / "data", made / "prog")
+    assert form == "perf.data"
+    assert named(matched.samples, functions_of(made / "prog"))["hot"] > 20
+    done = run(HUGEALIGN, "order", tmp_path / "data", cwd=tmp_path)
+    assert "using" in done.stderr
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 def test_perf_data_of_another_user(made: Path, tmp_path: Path) -> None:
     data = shutil.copy(existing(made / "flat.data", "perf"), tmp_path)
