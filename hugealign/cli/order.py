@@ -209,10 +209,6 @@ def _finish(made: "Order", args: argparse.Namespace) -> int:
     if args.output is not None:
         order = made.file()
         output.write(emit.FORMS[args.emit](order), args.output)
-        unnamed = sum(not entry.name for entry in order.entries)
-        if unnamed:
-            binary = printable(made.ran.binary)
-            messages.warning(f"{binary}: {unnamed} functions have no name; give the binary before strip (-b)")
     if args.output == "-":
         print(text if json else without_commands(text), end="", file=sys.stderr)
     else:

@@ -170,7 +170,7 @@ def test_complete_profiles_are_ordered_without_the_code() -> None:
 def test_what_is_likely_lies_beside_what_calls_it() -> None:
     """In a huge window and, if nothing is to be huge, on small pages; not behind all that ran."""
     functions = program([512] * 400 + [PAGE * 2])
-    ran = matched({10: 50, 200: 20, 250: 1, 390: 1, 398: 1})
+    ran = matched({10: 5, 200: 2, 250: 1, 390: 1, 398: 1})
     calls = {10: [300], 390: [150]}
     for limit in (1, 0):
         plan = planned(functions, ran, limit, calls)
