@@ -97,7 +97,7 @@ def by_density(functions: Functions, likely: Mapping[int, float], usual: int) ->
 
 
 def _welcome(index: int, functions: Functions) -> bool:
-    """Whether a function may fill: it has a name to place it by, and is no part that the compiler expects not to run."""
+    """Whether a function may fill: it has a name to place it by, and the compiler expects it to run."""
     return bool(functions.names[index]) and functions.cold_part_of(index) is None
 
 

@@ -30,8 +30,8 @@ from hugealign.units import printable
 #: most 4 %, and 82 % where pages happen to share a set; with a huge window none missed more (docs/order.md,
 #: tests/bench/thin.py).
 FEW = 100
-#: On small pages, one for so many functions of the program: of 68 MiB and some 100,000 functions, orders from 100 samples
-#: missed up to 32 % more than the linker's, from 300 up to 21 %, from 1,000 at most 3 %.
+#: On small pages, one for so many functions of the program: with some 100,000, orders from 100 samples missed up to
+#: 32 % more than the linker's, from 300 up to 21 %, from 1,000 at most 3 %.
 _FUNCTIONS_PER_SAMPLE = 100
 #: If a larger share of the samples found is in functions without a name, there is no order.
 _MOST_NAMELESS = 0.5
@@ -163,9 +163,8 @@ def check_names(ran: Ran, force: bool, warn: Callable[[str], None]) -> None:
     if not matched.nameless:
         return
     share = matched.nameless / matched.found
-    told = (
-        f"{printable(ran.binary)}: {share:.1%} of the samples are in functions without a name, which no linker can place"
-    )
+    where = f"{share:.1%} of the samples are in functions without a name, which no linker can place"
+    told = f"{printable(ran.binary)}: {where}"
     advice = "give the binary before strip (-b), or the directory of its debug file (--debuginfo)"
     if share > _MOST_NAMELESS and not force:
         raise MismatchError(f"{told}; {advice}, or --force")

@@ -60,6 +60,21 @@ def _lines(order: Order) -> Iterator[str]:
     if order.misses:
         yield from misses.lines(order.misses)
         yield ""
+    yield from _table(plan, matched, missed)
+    yield ""
+    hot, cold, fill = _kinds(plan).values()
+    yield f"{hot} hot functions, {cold} cold parts, {fill} filled in; others keep the linker's order"
+    if order.blocks is not None:
+        stay = sum(one.size for one in order.blocks.values())
+        yield f"{len(order.blocks)} functions divided: {format_size(stay)} of their blocks ran"
+        whole = (index for index in matched.samples if index not in order.blocks)
+        if shared := [i for i in whole if len(ran.functions.having(ran.functions.names[i])) > 1]:
+            size = format_size(sum(ran.functions.sizes[i] for i in shared))
+            yield f"{counted(len(shared), 'function')} kept whole, {size}: others have the same names"
+
+
+def _table(plan: WindowPlan, matched: Matched, missed: unseen.Missed | None) -> Iterator[str]:
+    """Yield the table of windows; *missed* tells shares of the samples from those of all that runs."""
     seen = 1 - (missed.unseen.share if missed else matched.nameless / matched.found if matched.found else 0)
     named = matched.found - matched.nameless
     yield "window  page      bytes     filled  functions   samples  cumulative  estimate"
@@ -77,16 +92,6 @@ def _lines(order: Order) -> Iterator[str]:
     yield f"   all        {used:>9}  {filled:>9}  {len(plan.placed):9}  {_percent(so_far, matched.found):>8}"
     if missed:
         yield "samples are shares of the samples; estimate is the cumulative share of all that runs, at least"
-    yield ""
-    hot, cold, fill = _kinds(plan).values()
-    yield f"{hot} hot functions, {cold} cold parts, {fill} filled in; others keep the linker's order"
-    if order.blocks is not None:
-        stay = sum(one.size for one in order.blocks.values())
-        yield f"{len(order.blocks)} functions divided: {format_size(stay)} of their blocks ran"
-        whole = (index for index in matched.samples if index not in order.blocks)
-        if shared := [i for i in whole if len(ran.functions.having(ran.functions.names[i])) > 1]:
-            size = format_size(sum(ran.functions.sizes[i] for i in shared))
-            yield f"{counted(len(shared), 'function')} kept whole, {size}: others have the same names"
 
 
 def _elsewhere(matched: Matched) -> str:
@@ -95,10 +100,10 @@ def _elsewhere(matched: Matched) -> str:
 
 def _missed(missed: unseen.Missed, matched: Matched) -> str:
     more = "" if missed.times is None else f"; {missed.times:.1f} times the samples would halve that"
-    nameless = f" or that have no name ({_percent(matched.nameless, matched.found)} of the samples)"
-    return (
-        f"about {missed.unseen} of what runs is in functions that no sample hit{nameless if matched.nameless else ''}{more}"
-    )
+    where = "in functions that no sample hit"
+    if matched.nameless:
+        where += f" or that have no name ({_percent(matched.nameless, matched.found)} of the samples)"
+    return f"about {missed.unseen} of what runs is {where}{more}"
 
 
 def _estimate(part: int, whole: int, seen: float) -> str:

@@ -30,8 +30,8 @@ class Matched:
 
     *samples* has every touched function.  *found* of the *total* samples are in a function; *foreign* ones lie in other
     files and count for neither.  *nameless* ones of those found are in functions without a name, and not among the
-    *samples*: no linker can place these.  *missing* are the names with the most samples that were not found.  *complete* means
-    that nothing else ran: it is a full record, not samples.
+    *samples*: no linker can place these.  *missing* are the names with the most samples that were not found.
+    *complete* means that nothing else ran: it is a full record, not samples.
     """
 
     samples: dict[int, int] = field(default_factory=dict)

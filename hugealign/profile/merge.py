@@ -33,9 +33,9 @@ class MergeOptions:
     """How files are added up.
 
     *weights* are (pattern, number) pairs: a file counts as often as the first pattern that matches its path or its name
-    says, by default once; 0 leaves it out.  *cap* is the most samples that a file may have, over all its builds, and as
-    many calls and other counts; one with more is scaled down.  With *groups*, the median of so many groups of files counts, times the number of groups.
-    *keep_going* skips files that cannot be read.
+    says, by default once; 0 leaves it out.  *cap* is the most samples that a file may have, over all its builds, and
+    the most of any other kind of count; one with more is scaled down.  With *groups*, the median of so many groups of
+    files counts, times the number of groups.  *keep_going* skips files that cannot be read.
     """
 
     weights: Sequence[tuple[str, int]] = ()

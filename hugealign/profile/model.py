@@ -94,7 +94,8 @@ class Profile:
     *samples* has every function that ran, in any frame, with the samples or executions inside it; *arcs* counts the
     calls between two functions, by the offset in the caller in bytes (None: not known).  *foreign* samples lie in other
     files (libraries, the kernel).  *bad* lines could not be read; *first_bad* is the number of the first.  *flow*, if
-    there is one, records what ran inside functions.  *others* are some of the files that are not the program's.  *builds* has the samples of each build if a profile has several;
+    there is one, records what ran inside functions.  *others* are
+    some of the files that are not the program's.  *builds* has the samples of each build if a profile has several;
     *guessed* has the samples in functions that are only probably the same, and their number times the trust in that.
     """
 

@@ -165,10 +165,10 @@ def _add(data: bytes, span: _Span, source: ProfileSource, profile: Profile) -> N
             for one, nanoseconds in _chosen(known, _inside(data, scope, 2), profile):
                 _samples(data, one, nanoseconds, seen, profile)
     mappings = {}
-    for number, one in known.mapped():
+    for number, mapped_file in known.mapped():
         profile.room.take()
-        mappings[b"%d" % number] = one
-    ours = {key for key, one in mappings.items() if _may_be_ours(one, source)}
+        mappings[b"%d" % number] = mapped_file
+    ours = {key for key, file in mappings.items() if _may_be_ours(file, source)}
     locations = {}
     for number, place in enumerate(known.locations):
         mapping, address, function = _location(data, place)

@@ -16,7 +16,7 @@ from hugealign.profile.model import Malformed, Place, Profile, meaningful
 from hugealign.profile.source import ProfileSource
 
 _ADDRESS = re.compile(rb":\s+[0-9a-f]{1,16} ")
-#: A name, and the file that it is in: behind an offset, else where a path begins; both can have parentheses of their own.
+#: A name, and its file: behind an offset, else where a path begins; both can have parentheses of their own.
 _NAMED = re.compile(rb"(.*?\+0x[0-9a-f]{1,15}|.*?(?= \([/\[])|.*) \((.*)\Z", re.DOTALL)
 _OFFSET = re.compile(rb"(.*)\+0x([0-9a-f]{1,15})\Z", re.DOTALL)
 #: The end of a branch: predicted, in a transaction, aborted, cycles; since perf 6.14 N if not taken, then its kind.

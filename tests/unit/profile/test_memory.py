@@ -55,7 +55,7 @@ STRINGS = (b"", b"samples", b"count", b"process.executable.build_id.gnu", LONG, 
 
 
 def otlp(tables: bytes = b"", profiles: bytes = b"", sample: bytes = b"") -> bytes:
-    """OpenTelemetry's profiles, with the *tables* of its dictionary, *profiles* and a *sample* beside the usual ones."""
+    """OpenTelemetry's profiles, with *tables* in the dictionary, *profiles* and a *sample* beside the usual."""
     strings = b"".join(inside(5, one) for one in STRINGS)
     profile = inside(2, inside(1, number(1, 1) + number(2, 2)) + sample)
     return inside(2, strings + tables) + inside(1, inside(2, profile + profiles))
