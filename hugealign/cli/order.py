@@ -31,7 +31,7 @@ examples:
   hugealign order --drift server.order all.counts -b ./server --threshold 5%
 
 A profile may be: perf.data, perf script's text, BOLT fdata, YAML and
-pre-aggregated, folded stacks, callgrind, gprof (gmon.out or its text), AutoFDO
+pre-aggregated, folded stacks, callgrind, AutoFDO
 text, llvm-profdata (raw, indexed, sample), gcda, pprof, OpenTelemetry's
 profiles, a fleet's counts, a list of symbols, an order file.  Its first bytes
 tell which; gzip and zstd are unpacked.

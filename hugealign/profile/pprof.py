@@ -1,18 +1,15 @@
-"""pprof's profiles: profile.proto (Go, Parca, Pyroscope), the output of ``go tool pprof -raw``, and gperftools' own.
+"""pprof's profiles: profile.proto, as Go, Parca and Pyroscope write it.
 
 Samples are values, each of a type, and locations, innermost first; locations have functions, and addresses in mappings,
-which have build-ids.  gperftools writes no build-ids and no names, so a mapping of our file's name must do; ``go tool
-pprof`` reads its format, of words.
+which have build-ids.  Where there are neither build-ids nor names, a mapping of our file's name must do.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from hugealign.profile import stacks as common
-from hugealign.profile import tools
-from hugealign.profile.lines import lines
-from hugealign.profile.model import Malformed, MemoryRoom, Profile, ProfileError, count_of, hex_of, meaningful
+from hugealign.profile.model import Malformed, MemoryRoom, Profile, ProfileError, meaningful
 from hugealign.profile.protobuf import fields, numbers, scalars, whole
 from hugealign.profile.source import ProfileSource
 from hugealign.profile.stacks import Location, Mapped
@@ -23,13 +20,6 @@ _BUILD_ID_LONGEST = 256  # characters
 _FIELDS = 15  # no message has a larger number
 _TYPE_FIELD, _SAMPLE_FIELD, _MAPPING_FIELD, _LOCATION_FIELD, _FUNCTION_FIELD, _STRING_FIELD = range(1, 7)
 _PERIOD_TYPE_FIELD, _PERIOD_FIELD = 11, 12
-_PERIOD = re.compile(rb"(?:PeriodType: (\S+) (\S+)|Period: (\d+))\s*\Z")
-_SAMPLE = re.compile(rb"\s+((?:\d+\s+)*\d+):((?: \d+)*)\s*\Z")
-_LOCATION = re.compile(rb"\s*(\d+): 0x([0-9a-f]{1,16}) (?:M=(\d+) )?(.*)\Z", re.DOTALL)
-_FUNCTION = re.compile(rb"(.*?) \S*:\d+(?::\d+)? s=\d+(?:\(inlined\))?\s*\Z", re.DOTALL)
-_MAPPING = re.compile(
-    rb"(\d+): 0x([0-9a-f]{1,16})/0x([0-9a-f]{1,16})/0x([0-9a-f]{1,16}) (.*?) ([0-9a-f]*) (?:\[.*\])?\Z"
-)
 
 #: Words in the names of types that do not say what ran: memory, waiting, what merely exists.  Any other type is taken
 #: for time or events of the processor.
@@ -208,66 +198,3 @@ def _location(data: bytes, at: int, end: int) -> tuple[int, int, int, int]:
         elif number in some:
             some[number] = value
     return some[1], some[3], some[2], function
-
-
-def read_data(source: ProfileSource, profile: Profile) -> None:
-    """Add gperftools' profile.  Raises ProfileError."""
-    try:
-        go = tools.find("go", package="golang-go")
-    except ProfileError:
-        raise ProfileError("needs `go tool pprof`, and go is not installed (Debian: apt install golang-go)") from None
-    with tools.output([go, "tool", "pprof", "-raw", "-symbolize=none", source.path]) as stream:
-        _read(lines(stream), source, profile)
-
-
-def read(source: ProfileSource, profile: Profile) -> None:
-    """Add pprof's output."""
-    _read(source.short_lines(), source, profile)
-
-
-def _read(lines: Iterable[bytes], source: ProfileSource, profile: Profile) -> None:
-    part = b""
-    types: list[_Type] = []
-    period_type, period = (b"", b""), 1
-    chosen = _Values()
-    stacks: dict[bytes, int] = {}
-    locations: dict[bytes, Location] = {}
-    mappings: dict[bytes, Mapped] = {}
-    last = b""
-    for number, line in enumerate(lines, 1):
-        try:
-            if line.rstrip(b":") in (b"Samples", b"Locations", b"Mappings"):
-                part = line.rstrip(b":")
-            elif not part and (found := _PERIOD.match(line)):
-                kind, unit, number_of = found.groups()
-                period_type, period = ((kind, unit), period) if kind else (period_type, count_of(number_of))
-            elif part == b"Samples" and not types:
-                words = line.replace(b"[dflt]", b"").split()
-                types = [(kind, unit) for kind, _, unit in (word.rpartition(b"/") for word in words)]
-                chosen = _chosen(types, period_type, period)
-            elif part == b"Samples" and (found := _SAMPLE.match(line)):
-                values, stack = found.groups()
-                if stack not in stacks:
-                    profile.room.take(len(stack))
-                stacks[stack] = stacks.get(stack, 0) + chosen.count([*map(count_of, values.split())])
-                profile.good += 1
-            elif part == b"Locations" and (found := _LOCATION.match(line)):
-                last, address, mapping, rest = found.groups()
-                profile.room.take(len(line))
-                locations[last] = Location(hex_of(address), mapping or b"", _name(rest))
-            elif part == b"Locations" and last:
-                # Further lines of a location are functions that its innermost one was inlined into.
-                known = locations[last]
-                locations[last] = known._replace(name=_name(line.strip()) or known.name)
-            elif part == b"Mappings" and (found := _MAPPING.match(line)):
-                key, start, limit, offset, path, build_id = found.groups()
-                profile.room.take(len(line))
-                mappings[key] = Mapped(path, _decoded(build_id), *map(hex_of, (start, limit, offset)))
-        except Malformed:
-            profile.malformed(number)
-    common.add(stacks, locations, mappings, source, profile)
-
-
-def _name(text: bytes) -> bytes:
-    found = _FUNCTION.match(text)
-    return found.group(1) if found else b""

@@ -126,15 +126,6 @@ def test_perf_script_branch_symbols_with_files(prog: Path, functions: Functions,
     assert load(tmp_path / "p", prog)[2] == form
 
 
-def test_gprof(prog: Path, functions: Functions) -> None:
-    _, matched, form = load(SAMPLES / "gprof.txt", prog)
-    assert form == "gprof-text"
-    calls = arcs(matched, functions)
-    assert calls["main", "hot"] == 1
-    assert calls["other", "work"] == 1
-    assert calls["work", "helper@main.c"] == 14062500  # gprof does not tell locals of one name apart
-
-
 def test_autofdo(prog: Path, functions: Functions) -> None:
     _, matched, form = load(SAMPLES / "autofdo.txt", prog)
     assert form == "autofdo"
@@ -210,25 +201,6 @@ def test_order_of_llvm_profdata(prog: Path, functions: Functions) -> None:
     assert form == "symbols"
     assert set(named(matched.samples, functions)) == {"main", "hot", "helper@main.c", "work", "other"}
     assert matched.missing == [("odd", 1)]
-
-
-def test_pprof_text(prog: Path, functions: Functions, tmp_path: Path) -> None:
-    """As `go tool pprof -raw` prints it; the mapping of our build-id gives addresses, the other one names."""
-    hot = functions.starts[functions.by_name["hot"][0]]
-    (tmp_path / "p").write_text(
-        "PeriodType: cpu nanoseconds\nPeriod: 10000000\nSamples:\nsamples/count cpu/nanoseconds\n"
-        "         12  120000000: 1 2 \n          3   30000000: 3 2 \nLocations\n"
-        f"     1: 0x{0x7F0000000000 + hot:x} M=1 wrong /a.c:4:0 s=4\n"
-        "     2: 0x55 M=2 inlined /a.c:5:0 s=5\n             main /a.c:9:0 s=8\n"
-        "     3: 0x66 M=3 \n"
-        f"Mappings\n1: 0x{0x7F0000001000:x}/0x{0x7F0000002000:x}/0x1000 /srv/prog {functions.build_id} [FN]\n"
-        "2: 0x400000/0x4c5000/0x0 /old/prog 00 [FN]\n"
-    )
-    _, matched, form = load(tmp_path / "p", prog)
-    assert form == "pprof-text"
-    assert named(matched.samples, functions) == {"hot": 12, "main": 0}
-    assert arcs(matched, functions) == {("main", "hot"): 12}
-    assert matched.foreign == 3
 
 
 def pprof_of(types: str, samples: str, period: str = "cpu nanoseconds", path: str = "/srv/prog") -> str:
@@ -547,15 +519,6 @@ def test_lines_that_mean_nothing_are_counted(prog: Path, tmp_path: Path, form: s
                 "fn=hot\n0 2\ncfn=main'2\ncalls=2 0\n0 9\nfn=main'2\n0 1\ncfn=main'2\ncalls=3 0\n0 9\n"
             ),
         ),
-        (
-            "gprof-text",
-            (
-                "Flat profile:\n\n 10.0 0.05 0.05 1 0.0 0.0 main\n 10.0 0.05 0.05 1 0.0 0.0 hot\n\tCall graph\n\n"
-                "[1] 99.0 0.1 0.0 1+2 <cycle 1 as a whole> [1]\n            0.0 0.0 2 main <cycle 1> [2]\n-----\n"
-                "[2] 50.0 0.1 0.0 1 main <cycle 1> [2]\n            0.0 0.0 2/2 hot <cycle 1> [3]\n-----\n"
-                "[3] 50.0 0.1 0.0 1 hot <cycle 1> [3]\n            0.0 0.0 2/2 main <cycle 1> [2]\n-----\n"
-            ),
-        ),
     ],
 )
 def test_cycles(prog: Path, functions: Functions, tmp_path: Path, form: str, text: str) -> None:
@@ -581,7 +544,6 @@ def test_cycles(prog: Path, functions: Functions, tmp_path: Path, form: str, tex
         ("fdata", "1 {} 0 1 hot/1 0 0 4"),
         ("callgrind", "fn={}\n0 4"),
         ("autofdo", "{}:4:1"),
-        ("gprof-text", "Flat profile:\n 0.0 0.0 0.04 {}"),
         ("profdata-text", "Counters:\n  {}:\n    Function count: 4"),
         ("symbols", "{}"),
         ("order", "# hugealign.order/1\n{}\tsamples=4"),
@@ -640,7 +602,6 @@ def test_packed(prog: Path, tmp_path: Path) -> None:
         (b"\x7fELF\2\1\1", "is a program"),
         (b"PERFILE2" + bytes(200), "perf"),
         (b"\xfflprofi\x81" + bytes(200), "profdata"),
-        (b"gmon" + bytes(200), "gprof"),
         (b"adcg" + bytes(200), "gcov"),
         (b"---\nheader:\n  profile-version: 1\n  x: [\n", "YAML"),
         (b"---\nheader:\n  profile-version: 1\nfunctions: &a [ *a ]\n", "aliases"),
