@@ -18,7 +18,7 @@ from hugealign.elf.symbols import Functions
 from hugealign.profile import read
 from hugealign.profile.formats import FORMATS, detect
 from hugealign.profile.model import Profile, ProfileError
-from tests.commands.profiles import SAMPLES, arcs, build, functions_of, load, named
+from tests.commands.profiles import SAMPLES, arcs, build, field, functions_of, load, named
 from tests.support import HUGEALIGN, run
 
 ODD = r"odd name\(x)"
@@ -203,20 +203,38 @@ def test_order_of_llvm_profdata(prog: Path, functions: Functions) -> None:
     assert matched.missing == [("odd", 1)]
 
 
-def pprof_of(types: str, samples: str, period: str = "cpu nanoseconds", path: str = "/srv/prog") -> str:
-    """Return the text of samples in hot, number 1, of the program, and in main, number 2, of the file at *path*."""
-    return (
-        f"PeriodType: {period}\nPeriod: 10000000\nSamples:\n{types}\n{samples}Locations\n"
-        "     1: 0x55 M=1 hot /a.c:4:0 s=4\n     2: 0x66 M=2 main /a.c:9:0 s=8\n"
-        f"Mappings\n1: 0x10/0x60/0x0 /srv/prog 12 [FN]\n2: 0x60/0x70/0x0 {path} 34 [FN]\n"
-    )
+def pprof_of(types: str, *samples: tuple[str, int], path: str = "/srv/prog", program: str = "/srv/prog") -> bytes:
+    """Return a pprof of *samples*, values and a location: 1 is in hot of *program*, 2 in main of the file at *path*."""
+    strings = [""]
+
+    def text(word: str) -> int:
+        if word not in strings:
+            strings.append(word)
+        return strings.index(word)
+
+    def kind(words: str) -> bytes:
+        name, _, unit = words.rpartition("/")
+        return field(1, text(name)) + field(2, text(unit))
+
+    data = b"".join(field(1, kind(word)) for word in types.split())
+    for values, location in samples:
+        data += field(2, field(1, location) + b"".join(field(2, int(value)) for value in values.split()))
+    for number, start, file, build_id in ((1, 0x10, program, "12"), (2, 0x60, path, "34")):
+        place = field(2, start) + field(3, start + 0x50) + field(4, 0)
+        data += field(3, field(1, number) + place + field(5, text(file)) + field(6, text(build_id)))
+    for number, name in ((1, "hot"), (2, "main")):
+        line = field(4, field(1, number))
+        data += field(4, field(1, number) + field(2, number) + field(3, 0x44 + 0x11 * number) + line)
+        data += field(5, field(1, number) + field(2, text(name)))
+    data += field(11, kind("cpu/nanoseconds")) + field(12, 10_000_000)
+    return data + b"".join(field(6, word.encode()) for word in strings)
 
 
 @pytest.mark.parametrize(
     ("types", "sample", "hot"),
     [
         ("samples/count cpu/nanoseconds", "12 1", 12),
-        ("cpu/nanoseconds[dflt] samples/count", "1 12", 12),
+        ("cpu/nanoseconds samples/count", "1 12", 12),
         ("cpu/nanoseconds", "120000000", 12),
         ("cpu/nanoseconds", "3", 1),
         ("wall/nanoseconds", "12", 12),  # the period is another type's
@@ -227,7 +245,7 @@ def test_the_types_of_pprof(
     prog: Path, functions: Functions, tmp_path: Path, types: str, sample: str, hot: int
 ) -> None:
     """Samples count, else time in periods; memory does not."""
-    (tmp_path / "p").write_text(pprof_of(types, f"   {sample}: 1 \n"))
+    (tmp_path / "p").write_bytes(pprof_of(types, (sample, 1)))
     assert named(load(tmp_path / "p", prog)[1].samples, functions) == {"hot": hot}
 
 
@@ -235,18 +253,18 @@ def test_the_types_of_pprof(
     "types", ["alloc_objects/count inuse_space/bytes", "contentions/count delay/nanoseconds", "off_cpu/nanoseconds"]
 )
 def test_a_pprof_that_does_not_say_what_ran(prog: Path, tmp_path: Path, types: str) -> None:
-    (tmp_path / "p").write_text(pprof_of(types, "   5 5: 1 \n"))
+    (tmp_path / "p").write_bytes(pprof_of(types, ("5 5", 1)))
     with pytest.raises(ProfileError, match=r"^does not say what ran, but: (alloc_objects|contentions|off_cpu)"):
         load(tmp_path / "p", prog)
 
 
 def test_names_in_another_file_of_a_pprof(prog: Path, functions: Functions, tmp_path: Path) -> None:
     """They are not the program's, unless it ran under another name."""
-    text = pprof_of("samples/count", "   5: 1 \n   7: 2 \n", path="/lib/libc.so.6")
-    (tmp_path / "p").write_text(text)
+    samples, path = (("5", 1), ("7", 2)), "/lib/libc.so.6"
+    (tmp_path / "p").write_bytes(pprof_of("samples/count", *samples, path=path))
     _, matched, _ = load(tmp_path / "p", prog)
     assert (named(matched.samples, functions), matched.foreign) == ({"hot": 5}, 7)
-    (tmp_path / "p").write_text(text.replace("/srv/prog", "/srv/renamed"))
+    (tmp_path / "p").write_bytes(pprof_of("samples/count", *samples, path=path, program="/srv/renamed"))
     assert named(load(tmp_path / "p", prog)[1].samples, functions) == {"hot": 5, "main": 7}
 
 
