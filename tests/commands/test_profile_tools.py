@@ -73,8 +73,8 @@ def test_perf_data_stacks(made: Path, name: str) -> None:
 def test_perf_data_that_is_a_directory(made: Path, tmp_path: Path) -> None:
     """As `perf record --threads` writes it: a file for each thread beside the first."""
     existing(made / "flat.data", "perf")
-    command = ["perf", "record", "-q", "--threads", "-e", "cpu-clock:u", "-F", "5000", "-o", tmp_path / "data"]
-    subprocess.run([*command, made / "prog", "200000000"], check=False, capture_output=True)
+    command: list[str | Path] = ["perf", "record", "-q", "--threads", "-e", "cpu-clock:u", "-F", "5000"]
+    subprocess.run([*command, "-o", tmp_path / "data", made / "prog", "200000000"], check=False, capture_output=True)
     if not (tmp_path / "data").is_dir():
         pytest.skip("this perf has no record --threads")
     _, matched, form = load(tmp_path / "data", made / "prog")
