@@ -22,8 +22,6 @@ from hugealign.profile.match import Matched
 _COMPLETE = 1 / 1000
 #: One in this many functions that are likely to run does run.
 _LIKELY = 4
-#: Where no page is huge, so many bytes of likely functions for each that was probably missed.
-_SMALL = 8
 _MOST_SHARE = 0.9  # of what runs: with more missed, nothing is known
 #: At most so many functions count as missed for each that was seen once, where none was seen twice.
 _MOST_MISSED = 4
@@ -93,15 +91,16 @@ def room(matched: Matched, functions: Functions) -> int:
 def small_room(matched: Matched, functions: Functions) -> int:
     """Return how many bytes of likely functions small pages may take: no more than `room`, nor than the profile missed.
 
-    What fills them lies among what ran, and costs pages that run in any case.  So it takes at most the share of the
-    bytes that ran which the missed share of the samples would take, and a multiple of it, since few of them do run.
+    What fills them lies among what ran, and costs pages that run in any case.  So it takes at most as many bytes as the
+    missed share of the samples would take if it were as dense as the rest.  Twice as many gained more in a run like the
+    one learned from, and cost up to 1.8 times the misses in one unlike it (docs/order.md).
     """
     found = missed(matched)
     if found is None:
         return room(matched, functions)
     share = min(found.unseen.share, _MOST_SHARE)
     ran = sum(functions.sizes[index] for index in matched.samples)
-    return min(room(matched, functions), int(_SMALL * ran * share / (1 - share)))
+    return min(room(matched, functions), int(ran * share / (1 - share)))
 
 
 def scattered(matched: Matched, count: int) -> bool:
