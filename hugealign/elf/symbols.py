@@ -33,6 +33,8 @@ _MOST = 1 << 22  # functions of one file; the largest programs have about a mill
 _NOT_ORDERED = (".init", ".fini", ".plt", ".iplt")
 _LEADING = (".init", ".plt", ".iplt")
 
+_PCREL_SDATA4 = 0x1B  # how FDEs encode addresses, nearly always (LSB, "DWARF Exception Header Encoding")
+
 _PERF_BUILD_ID = 40  # digits
 
 #: Compilers give the part of a function that is not expected to run a symbol of this form.
@@ -285,8 +287,19 @@ def _frames(image: Image, fd: int, section: Section) -> list[tuple[int, int]]:
     encodings: dict[int, int] = {}
     ranges: list[tuple[int, int]] = []
     at = 0
+    usual = struct.Struct(order + "IIii")  # length, distance to the CIE, address from here, size
+    unpack = usual.unpack_from
+    last = size - usual.size
     try:
         while at + 8 <= size and len(ranges) < _MOST:
+            if at <= last:
+                length, identity, start, bytes_of = unpack(data, at)
+                if 0xFFFFFFFF > length >= 12 and identity and encodings.get(at + 4 - identity) == _PCREL_SDATA4:
+                    start = (section.sh_addr + at + 8 + start) & mask
+                    if start and bytes_of > 0:
+                        ranges.append((start, bytes_of))
+                    at += 4 + length
+                    continue
             cursor = _Cursor(data, at, size, order, image.is64)
             length = cursor.take("I")
             if length == 0:

@@ -217,10 +217,8 @@ def test_a_program_that_is_cut_while_it_is_read(tmp_path: Path) -> None:
     ("name", "data"),
     [
         ("-o=stolen", b"\xfflprofi\x81"),
-        ("--output=stolen", b"gmon\1\0\0\0"),
         ("-o", b"adcg\2\0\0\0"),
         ("--output=stolen", b"adcg"),
-        ("-cpuprofile=stolen", struct.pack("<3Q", 0, 3, 0)),
         ("-o=stolen", b"\x84\xe4\xd0\xb1\xf4\xc9\x94\xa8"),
         ("--help", b"PERFILE2"),
     ],
@@ -229,7 +227,7 @@ def test_names_of_files_are_no_options(prog: Path, tmp_path: Path, name: str, da
     """A tool that starts is told ./NAME: neither its help nor a file that it writes comes of a profile's name."""
     (tmp_path / name).write_bytes(data + bytes(100))
     (tmp_path / "tools").mkdir()
-    for tool in ("llvm-profdata-25", "gprof", "perf", "dump_gcov", "gcov", "go"):
+    for tool in ("llvm-profdata-25", "perf", "dump_gcov", "gcov"):
         (tmp_path / "tools" / tool).write_text('#!/bin/sh\nprintf "%s\\n" "$@" >>"$TMPDIR/words"\nexit 1\n')
         (tmp_path / "tools" / tool).chmod(0o755)
     words = ["env", f"PATH={tmp_path / 'tools'}:/usr/bin:/bin", f"TMPDIR={tmp_path}", HUGEALIGN, "order", "-b", prog]

@@ -170,7 +170,7 @@ def test_complete_profiles_are_ordered_without_the_code() -> None:
 def test_what_is_likely_lies_beside_what_calls_it() -> None:
     """In a huge window and, if nothing is to be huge, on small pages; not behind all that ran."""
     functions = program([512] * 400 + [PAGE * 2])
-    ran = matched({10: 50, 200: 20, 250: 1, 390: 1, 398: 1})
+    ran = matched({10: 2, 200: 2, 250: 1, 390: 1, 398: 1})
     calls = {10: [300], 390: [150]}
     for limit in (1, 0):
         plan = planned(functions, ran, limit, calls)
@@ -203,7 +203,7 @@ def test_the_smallest_fit() -> None:
 def test_an_order_of_text_that_is_all_to_be_huge_is_that_for_small_pages() -> None:
     """For the day when it is not huge."""
     functions = program([512] * 400 + [PAGE * 2])
-    ran = matched({10: 50, 200: 20, 250: 1, 390: 1, 398: 1})
+    ran = matched({10: 2, 200: 2, 250: 1, 390: 1, 398: 1})
     small, whole = (planned(functions, ran, limit, {10: [300], 390: [150]}) for limit in (0, 99))
     assert (small.whole, whole.whole) == (False, True)
     assert filled(small)

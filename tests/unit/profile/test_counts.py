@@ -3,6 +3,7 @@
 import gzip
 import random
 import zlib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -132,7 +133,7 @@ def test_more_than_a_count_holds_stays_the_most(tmp_path: Path) -> None:
 
 def test_the_different_lines_of_a_merge_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A host with a million names is left out, and those behind it are not."""
-    monkeypatch.setattr(counts, "LIMIT", 1100)
+    monkeypatch.setattr(counts, "ROOM", 53 * 220)
     names = {b"ab\tx": {counts.function(n, f"name{n}", ""): n for n in range(50)}}
     more = {b"ab\tx": {counts.function(n, f"more{n}", ""): n for n in range(50)}}
     options = MergeOptions(keep_going=True)
@@ -153,7 +154,7 @@ def test_builds_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 def test_a_file_that_is_left_out_takes_no_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Its first section is good, and its second is not."""
-    monkeypatch.setattr(counts, "LIMIT", 1100)
+    monkeypatch.setattr(counts, "ROOM", 53 * 220)
     names = {b"ab\tx": {counts.function(n, f"name{n}", ""): n for n in range(50)}}
     bad = {b"ab\tx": {counts.function(n, f"more{n}", ""): n for n in range(40)}, b"ab\ty": {b"nonsense": 1}}
     assert _merged(tmp_path, bad, names, options=MergeOptions(keep_going=True)) == names
@@ -174,6 +175,39 @@ def test_a_cap_scales_down(tmp_path: Path) -> None:
         b"ab\tx": {b"f\t1\ta\t\t": 9, b"f\t2\tb\t\t": 1, b"c\t@1\t\t\t@2\t": 0, b"hosts": 1}
     }
     assert _merged(tmp_path, loud, options=MergeOptions(cap=1000)) == loud
+
+
+_FUNCTION, _CALL = b"f\t1\ta\t\t", b"c\t@1\t\t\t@2\t"
+_HONEST: Counts = {b"ab\tx": {_FUNCTION: 100, _CALL: 10, b"r\t1\t2": 100, b"hosts": 1}}
+
+
+@pytest.mark.parametrize(
+    "lies",
+    [
+        {b"ab\tx": {_FUNCTION: 1, _CALL: 10**17}},
+        {b"ab\tx": {_FUNCTION: 100, _CALL: 10**17}},
+        *({b"ab\tx": {_FUNCTION: 1, key: 10**17}} for key in (b"outside", b"r\t1\t2", b"j\t1\t2", b"b\t1")),
+        *({b"ab\tx": {_FUNCTION: 1, key: 10**17}} for key in (b"foreign", b"bad", b"hosts")),
+        {b"%02x\tx" % build: {_FUNCTION: 100, _CALL: 100} for build in range(200)},
+        {b"ab\tx%d" % module: {_FUNCTION: 100} for module in range(200)},
+        {b"ab\tx%d" % module: {b"foreign": 100, b"bad": 100, b"hosts": 100} for module in range(200)},
+        {b"ab\tx": {b"f\t%x\t\t\t" % at: 100 for at in range(1, 300)}, b"ac\tx": {_CALL: 100}},
+    ],
+)
+def test_a_cap_bounds_a_host_in_every_kind_of_line(tmp_path: Path, lies: Counts) -> None:
+    """Over all builds and programs of its file, and a file without too much is not touched."""
+    options = MergeOptions(cap=100)
+    assert _merged(tmp_path, _HONEST, options=options) == _HONEST
+    merged = _merged(tmp_path, lies, options=options)
+    sums = Counter[bytes]()
+    for mine in merged.values():
+        for key, count in mine.items():
+            sums[key.split(b"\t")[0]] += count
+    assert sums[b"f"] + sums[b"outside"] <= 100
+    assert sums[b"c"] <= sum(
+        count for mine in lies.values() for key, count in mine.items() if key[:2] in (b"f\t", b"ou")
+    )
+    assert max(sums.values()) <= 100
 
 
 def test_one_host_in_a_hundred_lies(tmp_path: Path) -> None:
@@ -221,5 +255,4 @@ def test_the_file_that_the_document_shows() -> None:
     shown = text[text.index("# hugealign.counts/1\n") :].partition("```")[0].encode()
     found = counts.parse(shown)
     assert counts.write(found) == shown
-    (mine,) = found.values()
-    assert counts.samples(mine) == 102
+    assert [counts.samples(lines) for _, lines in counts.sections(shown)] == [102]
