@@ -322,7 +322,7 @@ AR = b"!<arch>\n" + b"x/".ljust(16) + b"0".ljust(32) + b"%-10s`\n"
         (b"\xed\xab\xee\xdb" + b"\0" * 92, "truncated"),
         (b"PK\3\4" + b"\0" * 100, "its directory is missing"),
         (b"PK\5\6" + b"\xff" * 18, "damaged directory"),
-        (gzip.compress(ELF)[:-6] + b"\0\0\0\0\0\0", "damaged"),
+        (gzip.compress(ELF, mtime=0)[:-6] + b"\0\0\0\0\0\0", "damaged"),
         (b"\x28\xb5\x2f\xfd" + b"\xff" * 100, "damaged zstd"),
     ],
 )
