@@ -33,7 +33,7 @@ def test_a_link_imports_nothing_slow() -> None:
 def test_fix_and_back(tmp_path: Path) -> None:
     source, plain = tmp_path / "plain.c", str(tmp_path / "plain")
     source.write_text(
-        '#include <stdio.h>\n__asm__(".fill 200000, 1, 0x90");\nint main(void) { return puts("1") < 0; }\n'
+        '#include <stdio.h>\n__asm__(".fill 300000, 1, 0x90");\nint main(void) { return puts("1") < 0; }\n'
     )
     # Some distributions' compilers align to 64 KiB by themselves.
     subprocess.run(["gcc", str(source), "-o", plain, "-Wl,-z,max-page-size=4096"], check=True, env=environment())

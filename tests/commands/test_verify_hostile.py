@@ -228,9 +228,12 @@ _INLINE = "{ignore = ['HA001'], reason = 'x', files = ['*']}, "
 CONFIGURATIONS = {
     "a dotted key": ("verify." + ".".join("a" * 120_000) + " = 1", "nested too deeply"),
     "many dotted keys": ("".join(f"a{number}.{'.'.join('a' * 190)} = 1\n" for number in range(650)), "no such key"),
-    "exceptions": ((_HEAD + "files = ['*', 'b']\n") * 3_500, ": files: more than 4096 patterns"),
-    "exceptions in one line": (f"[verify]\nexceptions = [{_INLINE * 4_900}]", "2: files: more than 4096 patterns"),
-    "patterns": (_HEAD + "files = [" + "'*a*b*c*d*e*f*g', " * 13_000 + "]\n", "4: files: more than 4096 patterns"),
+    "exceptions": ((_HEAD + "files = ['*', 'b']\n") * 3_500, "]: more than 4096 patterns in one file"),
+    "exceptions in one line": (f"[verify]\nexceptions = [{_INLINE * 4_900}]", "]: more than 4096 patterns in one file"),
+    "patterns": (
+        _HEAD + "files = [" + "'*a*b*c*d*e*f*g', " * 13_000 + "]\n",
+        "verify.exceptions[1]: more than 4096 patterns in one file",
+    ),
 }
 
 
