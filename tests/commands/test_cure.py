@@ -94,7 +94,7 @@ def test_what_cannot_be_replaced_is_fixed_into_another_file(tmp_path: Path) -> N
     far = ("-no-pie", "-Wl,-z,max-page-size=0x1000", "-Wl,--section-start=.text=0x605000")
     place = program(tmp_path / "one", *far)
     assert "hugealign fix --in-place" in one_line(run(HUGEALIGN, "verify", place).stdout)
-    assert str(place) in run(HUGEALIGN, "fix", "--dry-run", place).stdout
+    assert str(place) in run(HUGEALIGN, "fix", "--dry-run", tmp_path).stdout
     (tmp_path / "other").hardlink_to(place)
     for words in (("--dry-run",), ("--in-place",)):
         done = run(HUGEALIGN, "fix", place, *words)
@@ -103,7 +103,7 @@ def test_what_cannot_be_replaced_is_fixed_into_another_file(tmp_path: Path) -> N
             f"hugealign: error: {place}: contents move, and it has 2 names (hard links); "
             "the others would keep the old file; -o OUT leaves it as it is\n"
         )
-    assert "0 files would gain" in run(HUGEALIGN, "fix", "--dry-run", place).stdout
+    assert "0 files would gain" in run(HUGEALIGN, "fix", "--dry-run", tmp_path).stdout
     text = one_line(run(HUGEALIGN, "verify", place).stdout)
     assert text.count("relink with") == 1
     named = re.search(r"(hugealign fix .*) -o OUT \(0 -> 2 windows\)", text)
@@ -188,7 +188,8 @@ def test_little_text_needs_no_cure(tmp_path: Path) -> None:
     assert run(HUGEALIGN, "fix", "--dry-run", tmp_path / "large").returncode == 1
     assert run(HUGEALIGN, "fix", "--dry-run", tmp_path / "large", HUGEALIGN_MIN_TEXT="100").returncode == 0
     done = run(HUGEALIGN, "run", "--fix", "--", tmp_path / "large")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
+    assert f"{tmp_path}/large has too little text for huge pages (300 B); " in done.stderr
 
 
 def test_a_refusal_names_the_link_that_can(tmp_path: Path) -> None:
