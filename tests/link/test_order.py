@@ -444,7 +444,7 @@ COMMANDS = {
     "gcc a.c -o a": "-B -ffunction-sections a.c -o a",
     "gcc -Xlinker -E a.o": "-B -ffunction-sections -Xlinker -E a.o",
     "ccache gcc -c a.c": "gcc -ffunction-sections -c a.c",
-    "ccache gcc a.o": "gcc -ffunction-sections a.o",
+    "ccache gcc a.o": "gcc -B -ffunction-sections a.o",
     "ccache -s": "-s",
     "nice -n 5 gcc -c a.c": "-n 5 gcc -c a.c",
 }
