@@ -54,6 +54,14 @@ class Command:
         self.position_independent = False
         self.z: list[str] = []  # the keywords of -z
 
+    def asked_for(self) -> "Callable[[bytes], object] | None":
+        """Return what says whether a script of the user's asks for a section; None if there is none."""
+        if not self.sections:
+            return None
+        from hugealign.link.scripts import matcher
+
+        return matcher(self.sections)
+
 
 def expand(arguments: list[str], read: "Callable[[str], str]") -> list[str]:
     """Return *arguments* with each ``@file`` replaced by the words in it, as the linkers do.

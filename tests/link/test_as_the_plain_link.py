@@ -150,6 +150,43 @@ def test_an_order_leaves_alone_what_a_script_of_the_user_asks_for(linker: str, w
     assert "hot functions placed" in said
 
 
+@pytest.mark.parametrize("linker", ["bfd", "lld14", "lld19"])
+@pytest.mark.parametrize("section", [".plt", ".note.*", "*"])
+def test_our_scripts_leave_alone_what_a_script_of_the_user_asks_for(section: str, linker: str, work: Path) -> None:
+    statement = f"*({section})" if section != "*" else "*own.o(*)"
+    (work / "own.c").write_text("int own(int x) { return x; }\n")
+    (work / "own.ld").write_text(f"SECTIONS {{ .own : {{ {statement} }} }} INSERT AFTER .rodata;\n")
+    run("gcc", "-c", "own.c", cwd=work, check=True)
+    (work / "order").write_text("# hugealign.order/1\nmain\n")
+    words = f"{LINKERS[linker]} main.o own.o bulk.o -Wl,-z,lazy -Wl,--build-id -Wl,-T,own.ld"
+    settings = {"HUGEALIGN_PROFILE": str(work / "order"), "HUGEALIGN_SEGMENTS": "text,rodata"}
+    plain, ours, said = both(work, words, **settings, HUGEALIGN_DEBUG="1")
+    assert "left alone" not in said
+    assert "because with it" not in said
+    assert run(ours).returncode == run(plain).returncode == 0
+    missing = set(Elf(ours).sections) ^ set(Elf(plain).sections)
+    assert {name for name in missing if "hugealign" not in name and name != ".init"} == set()
+
+
+@pytest.mark.parametrize("linker", ["bfd", "lld14", "lld19"])
+def test_an_order_moves_nothing_within_a_section_of_the_user(linker: str, work: Path) -> None:
+    """lld sorts by its list what a statement of the user's script has collected."""
+    (work / "locked.ld").write_text("SECTIONS { .locked : { *(.locked) } } INSERT BEFORE .text;\n")
+    names = ("first", "middle", "last")
+    for name in names:
+        (work / f"{name}.c").write_text(f'__attribute__((section(".locked"))) void {name}(void) {{}}\n')
+    (work / "range.c").write_text(
+        "void first(void), middle(void), last(void); unsigned big_sum(void);\n"
+        "int main(void) { return !(big_sum() && (char *)first < (char *)middle && (char *)middle < (char *)last); }\n"
+    )
+    run("gcc", "-ffunction-sections", "-c", "range.c", *(f"{name}.c" for name in names), cwd=work, check=True)
+    (work / "order").write_text("# hugealign.order/1\nlast\nmiddle\nmain\n")
+    words = f"{LINKERS[linker]} {' '.join(f'{name}.o' for name in names)} range.o bulk.o -Wl,-T,locked.ld"
+    _, ours, said = both(work, words, HUGEALIGN_PROFILE=str(work / "order"), HUGEALIGN_DEBUG="1")
+    assert run(ours).returncode == 0
+    assert "1 of 3 hot functions placed" in said
+
+
 @pytest.mark.parametrize("way", ["-Wl,-T,board.ld", "-Wl,-dT,board.ld", "board.ld"])
 @pytest.mark.parametrize("words", ["", "/* do not INSERT AFTER .text */", 'ASSERT(1, "INSERT AFTER .text")'])
 @pytest.mark.parametrize("linker", ["bfd", "lld14", "lld19"])

@@ -10,7 +10,7 @@ from hugealign.elf.windows import text_windows
 from hugealign.errors import HugealignError
 from hugealign.link import linkers
 from hugealign.link.order import dialects
-from hugealign.link.order.inputs import Sections, UnsplitObject, asked_for, find, in_one_piece, pieces, whole
+from hugealign.link.order.inputs import Sections, UnsplitObject, find, in_one_piece, pieces, whole
 from hugealign.link.order.second_process import SecondProcess
 from hugealign.records import Record
 
@@ -62,7 +62,9 @@ class OrderedLink(Record):
     def words(self, memory: "MemoryFiles") -> Words:
         """Return the words for the linker; the files that it reads go into *memory*."""
         form, plugin, blocks = self.form, self._plugin(), self._blocks()
-        sections = None if form == linkers.SYMBOLS and not plugin else self._sections()  # lld need not wait for them
+        users = bool(self.job.command.sections)
+        wait = form != linkers.SYMBOLS or plugin or users  # else lld need not wait for them
+        sections = self._sections() if wait else None
         options: list[str] = []
         if plugin and sections and not sections.complete:
             # The plugin's sections keep their names, while ThinLTO's symbols change.
@@ -71,11 +73,12 @@ class OrderedLink(Record):
         if form == linkers.SYMBOLS or sections is None:
             where = self._where_local(sections)
             apart = where.apart(self.order) if where else set()
+            kept = self._kept(sections) if sections and users else set()
             if where and apart:
                 most = _COMPARISONS // max(1, where.choices.count)
                 text, apart = dialects.script_of_front(self.order, where.choices, where.objects, apart, most)
                 options += ["-T", memory.file("local", text, self.job.settings.profile)]
-            text = self._symbols(apart)
+            text = self._symbols(apart | kept)
         elif form == linkers.SECTIONS:
             text = dialects.sections(self.order, sections.choices)
         else:
@@ -149,6 +152,14 @@ class OrderedLink(Record):
         among = self._pieces_with(set(self.order.names[self.order.hot :]))
         return dialects.symbols(self.order, apart.union(*(piece.names for piece in among)), apart)
 
+    def _kept(self, sections: Sections) -> set[bytes]:
+        """Return the functions that may be in a section that a script of the user's asks for.
+
+        By its list lld sorts these within that section, and the script may rest on what comes first there.
+        """
+        of = sections.choices.of
+        return {name for name in self.order.names if not (sections.complete and of(name))}
+
     def _where_local(self, sections: Sections | None) -> Sections | None:
         """Return the *sections* of the inputs if some hot functions, but not many, may share their names with others.
 
@@ -188,7 +199,7 @@ class OrderedLink(Record):
     def _can_place(self, piece: UnsplitObject) -> bool:
         if self.form == linkers.COPIES:
             return not piece.member
-        asked = asked_for(self.job.command)
+        asked = self.job.command.asked_for()
         return bool(piece.pattern()) and not (asked and asked(b".text"))
 
     def note(self, rodata: bool = False) -> bytes:
