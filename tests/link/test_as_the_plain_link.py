@@ -203,6 +203,47 @@ def test_a_full_script(linker: str, words: str, way: str, work: Path) -> None:
     assert "left alone: " in said
 
 
+@pytest.mark.parametrize("way", ["-L. -lboard", "-L. -l:libboard.a", "./libboard.so", "./libboard.a", "-L. -lnested"])
+@pytest.mark.parametrize("linker", ["bfd", "lld14", "lld19"])
+def test_a_library_that_is_a_full_script(linker: str, way: str, work: Path) -> None:
+    for name in ("libboard.so", "libboard.a"):
+        (work / name).write_text(BOARD_SCRIPT % "")
+    (work / "libnested.so").write_text(f"INCLUDE {work}/libboard.so\n")
+    (work / "start.c").write_text(
+        'void big_sum(void); __attribute__((section(".fini"), used)) void fini(void) {}\n'
+        'int data = 42; void _start(void) { big_sum(); __asm__ volatile("syscall" : : "a"(60), "D"(data - 42)); }\n'
+    )
+    run("gcc", "-fno-pic", "-fno-stack-protector", "-c", "start.c", cwd=work, check=True)
+    command = f"{LINKERS[linker]} -nostdlib -no-pie -Wl,--build-id=none start.o bulk.o {way}"
+    plain, ours, said = both(work, command, HUGEALIGN_DEBUG="1")
+    assert plain.read_bytes() == ours.read_bytes()
+    assert "left alone: the linker script " in said
+
+
+@pytest.mark.parametrize("linker", LINKERS)
+def test_a_library_that_names_others_is_no_hindrance(linker: str, work: Path) -> None:
+    (work / "own.c").write_text("int own(int x) { return x; }\n")
+    run("gcc", "-fPIC", "-c", "own.c", cwd=work, check=True)
+    run("ar", "rc", "libreal.a", "own.o", cwd=work, check=True)
+    (work / "libown.so").write_text("/* GNU ld script */\nGROUP ( libreal.a AS_NEEDED ( -lm ) )\n")
+    _, ours, said = both(work, f"{LINKERS[linker]} main.o bulk.o -L. -lown", HUGEALIGN_DEBUG="1")
+    assert "left alone" not in said
+    run(HUGEALIGN, "verify", ours, check=True)
+    assert run(ours).returncode == 0
+
+
+@pytest.mark.parametrize("linker", ["bfd", "lld14", "lld19"])
+def test_an_order_leaves_alone_what_a_script_among_the_libraries_asks_for(linker: str, work: Path) -> None:
+    (work / "libfast.so").write_text(FAST_SCRIPT)
+    (work / "fast.c").write_text(FAST.replace(" && a(1) && b(1)", ""))
+    run("gcc", "-O1", "-ffunction-sections", "-c", "fast.c", cwd=work, check=True)
+    (work / "order").write_text("# hugealign.order/1\none\ntwo\nmain\n")
+    words = f"{LINKERS[linker]} fast.o bulk.o -L. -lfast"
+    plain, ours, said = both(work, words, HUGEALIGN_PROFILE=str(work / "order"), HUGEALIGN_DEBUG="1")
+    assert run(ours).returncode == run(plain).returncode == 0
+    assert "left alone" not in said
+
+
 def test_a_step_that_writes_no_program_is_not_judged_by_an_old_file(work: Path) -> None:
     need("clang-19")
     run("clang-19", "-O1", "-flto=thin", "-c", "main.c", "-o", "thin.o", cwd=work, check=True)
