@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import time
@@ -372,3 +373,59 @@ def test_a_linker_in_the_guise_of_another_is_laid_out_or_it_is_said(work: Path) 
         assert (Elf(work / "ours").faults() == []) == laid_out, words
         assert done.stderr.count("linked as without hugealign, because") == (not laid_out), words
         assert run(work / "ours").returncode == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "clang-19 -fuse-ld=lld-77",
+        "clang-14 -fuse-ld=lld-77",
+        "clang-19 -fuse-ld=lld-24",
+        "clang-19 --ld-path=nowhere",
+        "clang-19 --ld-path=/nowhere/ld",
+        "ccache clang-19 -fuse-ld=lld-77",
+        "env clang-19 -fuse-ld=lld-77",
+        "gcc -fuse-ld=lld-77",
+    ],
+)
+def test_a_linker_that_does_not_exist(words: str, work: Path) -> None:
+    """The driver says so, as it does without hugealign."""
+    need(*(word for word in words.split() if word[0] != "-"))
+    command = (*words.split(), "main.o", "bulk.o", "-o", "ours")
+    plain, ours = run(*command, cwd=work), run(HUGEALIGN, *command, cwd=work)
+    assert plain.returncode != 0
+    assert (ours.returncode, ours.stderr) == (plain.returncode, plain.stderr)
+
+
+@pytest.mark.parametrize("name", ["clang.cfg", "x86_64-pc-linux-gnu.cfg", "x86_64-pc-linux-gnu-clang.cfg"])
+def test_a_linker_that_a_configuration_file_chooses(name: str, work: Path) -> None:
+    """clang reads such files beside it."""
+    need("clang-19", "ld.lld-19", "ld.mold")
+    compiler = work / "llvm" / "bin" / "clang-19"
+    compiler.parent.mkdir(parents=True)
+    shutil.copy(Path("/usr/bin/clang-19").resolve(), compiler)
+    (work / "llvm" / "lib").symlink_to(Path(LLVM["lld19"]).parent / "lib")
+    (compiler.parent / "clang").symlink_to("clang-19")
+    (work / "bin").mkdir()
+    (work / "bin" / "cc").symlink_to(compiler.parent / "clang")
+    (work / "opt").mkdir()
+    (work / "opt" / "ld").symlink_to("/usr/bin/ld.bfd")
+    (work / "more.cfg").write_text("--ld-path=/usr/bin/ld.lld-19\n")
+    (work / "own.ld").write_text("SECTIONS { .own : { *(.own) } } INSERT BEFORE .text;\n")
+    for words in (
+        "--ld-path=/usr/bin/ld.lld-19",
+        "--ld-path=/usr/bin/ld.mold",
+        "-fuse-ld=lld-19",
+        f"-B{work}/opt",
+        f"-Wl,-T,{work}/own.ld",
+        f"@{work}/more.cfg",
+    ):
+        (compiler.parent / name).write_text(f"{words}\n")
+        for driver in (compiler.parent / "clang", work / "bin" / "cc"):
+            plain = run(driver, "main.o", "bulk.o", "-o", "plain", cwd=work, check=True)
+            done = run(HUGEALIGN, driver, "main.o", "bulk.o", "-o", "ours", cwd=work, check=True)
+            assert done.stderr == plain.stderr
+            assert Elf(work / "ours").faults() == [], words
+            assert run(work / "ours").returncode == 0
+            comments = [run("readelf", "-p", ".comment", work / output).stdout for output in ("plain", "ours")]
+            assert comments[0] == comments[1]
