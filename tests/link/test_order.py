@@ -756,6 +756,23 @@ def test_other_programs_of_the_build(tmp_path: Path, profile: Path, bulk: Path) 
     assert "warning" not in run(HUGEALIGN, "verify", tmp_path / "out", check=True).stdout
 
 
+@pytest.mark.parametrize("linker", ["bfd", "gold", "lld", "mold"])
+def test_an_order_of_this_program_that_places_nothing(linker: str, bulk: Path, tmp_path: Path) -> None:
+    """Of a build's other programs it need not have a function."""
+    compiler = ("gcc", f"-fuse-ld={linker}", *([f"-B{LLVM['lld19']}"] if linker == "lld" else []))
+    need_compiler(*compiler)
+    (tmp_path / "main.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }\n")
+    run("gcc", "-c", "main.c", cwd=tmp_path, check=True)
+    header = "# hugealign.order/1\n# binary: ser\\x20ver\n# build-id: --\n"
+    (tmp_path / "x.order").write_text(f"{header}not_here\nneither_this\n")
+    command = (HUGEALIGN, "--profile=x.order", *compiler, "main.o", bulk, "-o")
+    done = run(*command, "ser ver", cwd=tmp_path, check=True)
+    assert done.stderr.count("none of the 2 hot functions of the order was placed") == done.stderr.count("\n") == 1
+    assert run(*command, "client", cwd=tmp_path, check=True).stderr == ""
+    said = run(*command, "client", cwd=tmp_path, check=True, HUGEALIGN_DEBUG="1").stderr
+    assert "order: 0 of 2 hot functions placed" in said
+
+
 @pytest.mark.parametrize("fill", [False, True])
 def test_the_order_that_hugealign_makes(fill: bool, objects: dict[str, list[Path]], bulk: Path, tmp_path: Path) -> None:
     """From a profile of one program to the next link of it: what ran lies first, in the order that was made."""

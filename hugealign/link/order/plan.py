@@ -250,11 +250,15 @@ class OrderedLink(Record):
         return f"order: {count} of {len(names)} hot functions placed"
 
     def nothing(self, hot: tuple[int, int] | None) -> str | None:
-        """Return the warning that not one function lies between the addresses *hot*, where the order has some."""
-        if hot is None or hot[0] < hot[1] or not self.order.hot:
+        """Return the warning that not one function lies between the addresses *hot*, where the order has some.
+
+        Other programs of a build get the same order, and need not have its functions: it must be of this program.
+        """
+        program = os.fsencode(os.path.basename(self.job.output))
+        if hot is None or hot[0] < hot[1] or not self.order.hot or self.order.binary != program:
             return None
-        what = f"none of the {self.order.hot} hot functions of the order was placed"
-        return f"{what}: no input has one in a section of its own; make an order of this program: {_MAKE}"
+        what = f"none of the {self.order.hot} hot functions of the order was placed, which is of a program of this name"
+        return f"{what}; compile with -ffunction-sections, or make an order of this build: {_MAKE}"
 
     def complaint(self, words: Words) -> str | None:
         """Return the warning about hot functions that stay where they are because their objects are in one piece."""
