@@ -174,7 +174,7 @@ def _note(job: "Job", recipe: Recipe) -> bytes:
         return b""
     from hugealign.elf import buildnote  # most links have no note
 
-    return buildnote.pack((buildnote.VERSION, buildnote.RODATA, job.settings.page_size, 0, 0, 0), b"")
+    return buildnote.pack((buildnote.VERSION, buildnote.RODATA, job.settings.page_size, 0, 0, 0, 0), b"")
 
 
 def _script(job: "Job", name: str, memory: MemoryFiles) -> str:

@@ -205,7 +205,8 @@ class OrderedLink(Record):
     def note(self, rodata: bool = False) -> bytes:
         """Return the note for the link: its version is 0, which no reader accepts, until `sign` completes it."""
         flags = buildnote.PADDED | buildnote.RODATA * rodata
-        return buildnote.pack((0, flags, self.job.settings.page_size, 0, 0, self.order.windows), self.order.identity)
+        size, order = self.job.settings.page_size, self.order
+        return buildnote.pack((0, flags, size, 0, 0, order.windows, order.hot), order.identity)
 
     def sign(self, image: "Image") -> tuple[int, int] | None:
         """Complete the note in the linked file; return the addresses of the hot functions, None without a note."""
