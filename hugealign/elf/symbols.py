@@ -28,6 +28,7 @@ _SHN_UNDEF, _SHN_LORESERVE, _SHN_XINDEX = 0, 0xFF00, 0xFFFF
 _EM_ARM = 40
 _NAMES_FACTOR = 4  # names may share their ends in the string table; beyond this they are meant to fill memory
 _MOST = 1 << 22  # functions of one file; the largest programs have about a million
+_MOST_COUNTED = 1 << 26  # bytes of a symbol table in which functions are counted
 
 #: Sections whose contents the linker or the C library places.
 _NOT_ORDERED = (".init", ".fini", ".plt", ".iplt")
@@ -114,6 +115,23 @@ def read_functions(path: str | os.PathLike[str]) -> Functions:
     if not functions.starts:
         raise HugealignError("no functions found: neither symbols nor unwind information (stripped?)")
     return functions
+
+
+def count_functions(fd: int, image: Image, start: int, end: int) -> int | None:
+    """Return at how many addresses from *start* up to *end* functions begin; None without a symbol table that says so.
+
+    No names are read, which would cost most of the time.  Raises OSError and MalformedElfError.
+    """
+    table = next((s for s in image.sections if s.sh_type == _SHT_SYMTAB), None)
+    if table is None or table.sh_size > _MOST_COUNTED or not (image.is64 and image.little):
+        return None
+    addresses: set[int] = set()
+    for _, part in filled(fd, table.sh_offset, table.sh_size, 24):
+        words = memoryview(part)[: len(part) // 24 * 24].cast("Q")  # st_name, st_info, …; st_value; st_size
+        for first, value in zip(words[::3], words[1::3], strict=True):
+            if start <= value < end and first >> 32 & 15 in (_STT_FUNC, _STT_GNU_IFUNC):
+                addresses.add(value)
+    return len(addresses)
 
 
 def functions_of(path: str) -> Functions:

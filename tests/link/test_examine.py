@@ -255,7 +255,7 @@ def test_what_the_note_says_is_read(directory: Path) -> None:
 def test_a_note_read_is_the_note_written(little: bool) -> None:
     from hugealign.elf.notes import _build_note
 
-    note = BuildNote(PAGE, 5, 9, 3, padded=True, profile=b"id")
+    note = BuildNote(PAGE, 5, 9, 3, padded=True, profile=b"id", functions=7)
     data = note.pack(little)
     assert len(data) % 4 == 0
     name_size, size, kind = struct.unpack_from("<III" if little else ">III", data)
