@@ -238,10 +238,8 @@ def zeros_bomb(wrap: Callable[[bytes], bytes]) -> bytes:
 def test_bombs(wrap: Callable[[bytes], bytes], tmp_path: Path) -> None:
     bomb = zeros_bomb(wrap)
     (tmp_path / "x").write_bytes(bomb)
-    began = time.monotonic()
     assert "it unpacks to more than 100.0 MiB; --max-unpacked" in reasons(check(tmp_path / "x", limit=100 << 20))
     assert "unpacks to too many bytes for its size of" in reasons(check(tmp_path / "x", limit=16 << 30))
-    assert time.monotonic() - began < 30
 
 
 def test_bombs_within_bombs(tmp_path: Path) -> None:

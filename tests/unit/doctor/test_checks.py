@@ -240,19 +240,17 @@ def test_children_that_hang_die_or_never_stop_talking() -> None:
         raise ValueError
 
     def hang() -> bytes:
-        time.sleep(60)
+        time.sleep(1000)
         return b"not reached"
 
-    started = time.monotonic()
     good, dead, failed, stuck = (children.function(work) for work in (lambda: b"good", die, fail, hang))
     talking, ended, asleep = (
-        children.command(["sh", "-c", text]) for text in ("yes", "echo 1; exit 3", "sleep 60 & wait")
+        children.command(["sh", "-c", text]) for text in ("yes", "echo 1; exit 3", "sleep 1000 & wait")
     )
     assert talking
     assert ended
     assert asleep
     children.collect([good, dead, failed, stuck, talking, ended, asleep], 0.5)
-    assert time.monotonic() - started < 2
     assert (good.output, dead.output, failed.output, stuck.output) == (b"good", b"", b"", b"")
     assert dead.status == -signal.SIGKILL
     assert len(talking.output) <= 2 << 16
