@@ -277,13 +277,13 @@ def test_huge_pages_too_large_to_try(tmp_path: Path) -> None:
     assert "512 MiB, too much" in json.loads(probes._trial(str(tmp_path), 512 << 20))["reason"]
 
 
-def test_memory_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_used(tmp_path: Path) -> None:
     # A made-up control group: setting a real one up needs a hierarchy of our own.
     ours = tmp_path / "ours"
     ours.mkdir()
-    monkeypatch.setattr(memory, "_groups", lambda: [str(tmp_path), str(ours)])
-    assert memory.used() is None
+    groups = [str(tmp_path), str(ours)]
+    assert memory.used(groups) is None
     (tmp_path / "memory.current").write_text("1000\n")
-    assert memory.used() == 1000
+    assert memory.used(groups) == 1000
     (ours / "memory.usage_in_bytes").write_text("300\n")
-    assert memory.used() == 300
+    assert memory.used(groups) == 300
