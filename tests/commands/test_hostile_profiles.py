@@ -64,7 +64,7 @@ def test_a_bomb_for_the_disk(prog: Path, tmp_path: Path) -> None:
 
 
 def test_more_may_be_unpacked_where_that_is_asked_for(prog: Path, tmp_path: Path) -> None:
-    packed(tmp_path / "p.gz", b"", (b"main;" * 200 + b"hot 1\n") * 1000, 110)
+    packed(tmp_path / "p.gz", b"", (b"m" * 1000 + b";hot 1\n") * 1000, 110)
     refused = run("order", "p.gz", "-b", prog, cwd=tmp_path)
     cheap(refused, "unpacks to more than")
     done = run("order", "p.gz", "-b", prog, "--max-unpacked=200M", cwd=tmp_path)
