@@ -208,7 +208,7 @@ def stock(built: Programs) -> Iterator[Path]:
 def loader(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A program that opens the library of its last argument, beside which nothing else has text."""
     directory = tmp_path_factory.mktemp("loader")
-    source = 'void f(void) { __asm__(".rept 6000000\\n nop\\n .endr"); }'
+    source = 'void f(void) { __asm__(".skip 6000000, 0x90"); }'
     command = ["gcc", "-shared", "-fPIC", "-xc", "-", "-o", str(directory / "libbig.so")]
     subprocess.run(command, input=source, text=True, check=True)
     source = (
