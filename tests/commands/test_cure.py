@@ -11,7 +11,7 @@ import pytest
 from tests.support import HUGEALIGN, ROOT, environment, run
 
 FIX = re.compile(r"(hugealign fix --in-place .*?) \(0 -> [1-9]\d* windows?\)")
-SOURCE = 'int main(int c, char **v) { (void)v; if (c > 9) __asm__(".rept 3000000\\n nop\\n .endr"); return 0; }'
+SOURCE = 'int main(int c, char **v) { (void)v; if (c > 9) __asm__(".skip 3000000, 0x90"); return 0; }'
 
 
 def program(place: Path, *options: str) -> Path:
@@ -149,7 +149,7 @@ def test_a_large_tree_is_not_tried_file_by_file(finished: Path, tmp_path: Path) 
 def test_a_running_program(finished: Path) -> None:
     """Its own file where that can be fixed; a library of it where only that has windows."""
     library = finished.parent / "libbig.so"
-    source = 'void f(void) { __asm__(".rept 3000000\\n nop\\n .endr"); }'
+    source = 'void f(void) { __asm__(".skip 3000000, 0x90"); }'
     subprocess.run(["gcc", "-shared", "-fPIC", "-xc", "-", "-o", library], input=source, text=True, check=True)
     small = finished.parent / "small"
     source = "#include <dlfcn.h>\n#include <unistd.h>\nint main(int c, char **v) { dlopen(v[c - 1], 2); sleep(60); }"
@@ -193,9 +193,7 @@ def test_little_text_needs_no_cure(tmp_path: Path) -> None:
 
 
 def test_a_refusal_names_the_link_that_can(tmp_path: Path) -> None:
-    (tmp_path / "m.c").write_text(
-        'int main(void) { __asm__("jmp 1f\\n .rept 900000\\n nop\\n .endr\\n 1:"); return 0; }'
-    )
+    (tmp_path / "m.c").write_text('int main(void) { __asm__("jmp 1f\\n .skip 900000, 0x90\\n 1:"); return 0; }')
     run("gcc", tmp_path / "m.c", "-o", tmp_path / "m", check=True)
     done = run(HUGEALIGN, "fix", "--dry-run", tmp_path / "m")
     assert done.stderr.endswith('; a new link can pad it: CC="hugealign gcc"\n')
