@@ -788,10 +788,10 @@ def test_an_order_of_this_program_that_places_nothing(linker: str, bulk: Path, t
     need_compiler(*compiler)
     (tmp_path / "main.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }\n")
     run("gcc", "-c", "main.c", cwd=tmp_path, check=True)
-    header = "# hugealign.order/1\n# binary: ser\\x20ver\n# build-id: --\n"
+    header = "# hugealign.order/1\n# binary: new\\x20server\n# build-id: --\n"
     (tmp_path / "x.order").write_text(f"{header}not_here\nneither_this\n")
     command = (HUGEALIGN, "--profile=x.order", *compiler, "main.o", bulk, "-o")
-    done = run(*command, "ser ver", cwd=tmp_path, check=True)
+    done = run(*command, "new server", cwd=tmp_path, check=True)
     assert done.stderr.count("none of the 2 hot functions of the order was placed") == done.stderr.count("\n") == 1
     assert run(*command, "client", cwd=tmp_path, check=True).stderr == ""
     said = run(*command, "client", cwd=tmp_path, check=True, HUGEALIGN_DEBUG="1").stderr
