@@ -27,6 +27,7 @@ _SOURCES = {
     "main.c": "int main(void) { return 0; }\n",
     "old.c": '#include <stdio.h>\nint used(void) { return puts(""); }\n',
     "new.c": "double hypot(double, double);\ndouble used(double x) { return hypot(x, x); }\n",
+    "start.s": ".globl main\nmain: .fill 4 << 20, 1, 0x90\n",
     "textrel.s": ".text\n.quad main\n",
     "write.s": '.section both,"awx",@progbits\n.fill 64, 1, 0xc3\n',
     "nops.s": '.section .hugealign.pad,"ax",@progbits\n.byte 0xcc\n',
@@ -92,6 +93,11 @@ MADE = {
         f"gcc {_LLD14} {_MAX} -Wl,-z,separate-code main.o text.o -Wl,--image-base=0x100000",
         "HA002 HA003 HA024",
     ),
+    "static PIE for pages of 4 KiB": (
+        "gcc -static-pie -nostdlib -fuse-ld=bfd start.o -e main -Wl,-z,max-page-size=0x1000,-z,noseparate-code,"
+        + "-Ttext=0x201000",
+        "HA003 HA027",
+    ),
     "PIE on the grid": (
         f"gcc {_LLD14} {_MAX} -Wl,-z,separate-code main.o text.o -Wl,--image-base=0x200000",
         "HA004",
@@ -102,6 +108,7 @@ MADE = {
 TREATED = {
     "stripped": ("note", "strip -o {out} {file}", ""),
     "pad removed": ("note", "objcopy --remove-section=.hugealign.pad {file} {out}", "HA004 HA017 HA019"),
+    "fixed afterwards": ("aligned to 4 KiB", f"{HUGEALIGN} fix {{file}} -o {{out}}", "HA009 HA028"),
     "debug of GNU": ("good", "objcopy --only-keep-debug {file} {out}", ""),
     "debug of LLVM": ("good", f"{LLVM['lld19']}/llvm-objcopy --only-keep-debug {{file}} {{out}}", "HA020"),
 }
@@ -233,6 +240,11 @@ def test_patched_pad(directory: Path) -> None:
     path = patch(good, directory, (last, "B", 0x90))
     assert ids(path) == ["HA015"]
     assert f"{pad['sh_addr'] + pad['sh_size'] - 1:#x}" in report(path).findings[0].message
+
+
+def test_fewer_windows_than_asked_for(directory: Path) -> None:
+    assert "HA030" not in ids(made(directory, "good"), min_windows=2)
+    assert "HA030" in ids(made(directory, "small"), min_windows=1)
 
 
 def test_every_rule_is_here() -> None:
