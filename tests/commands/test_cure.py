@@ -192,9 +192,7 @@ def test_little_text_needs_no_cure(tmp_path: Path) -> None:
 
 
 def test_a_refusal_names_the_link_that_can(tmp_path: Path) -> None:
-    (tmp_path / "m.c").write_text(
-        'int main(void) { __asm__("jmp 1f\\n .skip 900000, 0x90\\n 1:"); return 0; }'
-    )
+    (tmp_path / "m.c").write_text('int main(void) { __asm__("jmp 1f\\n .skip 900000, 0x90\\n 1:"); return 0; }')
     run("gcc", tmp_path / "m.c", "-o", tmp_path / "m", check=True)
     done = run(HUGEALIGN, "fix", "--dry-run", tmp_path / "m")
     assert done.stderr.endswith('; a new link can pad it: CC="hugealign gcc"\n')
