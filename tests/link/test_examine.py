@@ -18,6 +18,7 @@ from tests.support import HUGEALIGN, LLVM, PAGE, Elf, need, need_compiler, run
 
 M = 1 << 20
 _MAX = "-Wl,-z,max-page-size=0x200000"
+_SMALL_PAGES = "-Wl,-z,max-page-size=0x1000,-z,noseparate-code"
 _BFD = f"-fuse-ld=bfd {_MAX} -Wl,-z,separate-code"
 _LLD14 = f"-fuse-ld=lld -B{LLVM['lld14']}"
 
@@ -94,8 +95,7 @@ MADE = {
         "HA002 HA003 HA024",
     ),
     "static PIE for pages of 4 KiB": (
-        "gcc -static-pie -nostdlib -fuse-ld=bfd start.o -e main -Wl,-z,max-page-size=0x1000,-z,noseparate-code,"
-        + "-Ttext=0x201000",
+        f"gcc -static-pie -nostdlib -fuse-ld=bfd start.o -e main {_SMALL_PAGES} -Wl,-Ttext=0x201000",
         "HA003 HA027",
     ),
     "PIE on the grid": (
