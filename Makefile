@@ -8,7 +8,8 @@ SPHINX := build/sphinx
 JUNIT := -o junit_family=xunit1 --junitxml=
 # More than four processes of tests would wait for the one that has those of the kernel (tests/conftest.py).
 PARALLEL := -n auto --maxprocesses 4
-PYTEST := tests/reachable.sh $(PYTHON) -m pytest -q
+# A test that hangs is a failure, not the end of CI.
+PYTEST := tests/reachable.sh $(PYTHON) -m pytest -q --timeout 300
 SHELL_FILES := bin/hugealign bin/hugealign-gcc hugealign/libexec/ld packaging/deb.sh packaging/rpm.sh \
 	packaging/debian/tests/main-job tests/setup.sh tests/reachable.sh tests/installed.sh tests/coverage.sh .ci/run $(wildcard examples/*/*.sh)
 

@@ -34,11 +34,14 @@ def _seen() -> bool:
 
 
 class Progress:
-    """Progress on stderr, if a terminal: call it with the amount done and the total; its line is cleared at exit."""
+    """Progress on stderr, if a terminal: call it with the amount done and the total; its line is cleared at exit.
 
-    def __init__(self, title: str) -> None:
+    It shows nothing for the first *patience* seconds.
+    """
+
+    def __init__(self, title: str, patience: float = _PATIENCE) -> None:
         self._title = title
-        self._next = time.monotonic() + _PATIENCE
+        self._next = time.monotonic() + patience
         self._width = 0
         self._text = ""
         self._timer: threading.Timer | None = None

@@ -1,5 +1,6 @@
 """Setup for all tests."""
 
+import importlib.util
 import signal
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,12 @@ if TYPE_CHECKING:
 # A background job of a shell script ignores SIGINT, and its children inherit that: tests of interrupts would test
 # nothing.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+if importlib.util.find_spec("hypothesis"):  # tests/unit runs without it
+    from hypothesis import settings
+
+    settings.register_profile("tests", deadline=None)  # how long an example takes is the machine's business
+    settings.load_profile("tests")
 
 _LIVE = "tests/live/"
 

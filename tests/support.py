@@ -3,9 +3,12 @@
 import os
 import shutil
 import subprocess
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from types import FrameType
+from typing import Any, NoReturn
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = ROOT / "bin"
@@ -42,6 +45,24 @@ def run(
     )
     assert not check or done.returncode == 0, f"{argv}: status {done.returncode}\n{done.stdout}{done.stderr}"
     return done
+
+
+def steps(work: Callable[[], object]) -> int:
+    """Run *work*; return how many lines of Python it executed: its cost on any machine, however busy that is."""
+    count = 0
+
+    def line(_frame: FrameType, event: str, _value: object) -> Any:
+        nonlocal count
+        count += event == "line"
+        return line
+
+    before = sys.gettrace()
+    sys.settrace(line)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
 
 
 def lacking(*words: str) -> str | None:

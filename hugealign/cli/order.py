@@ -7,7 +7,7 @@ import sys
 from hugealign.cli import messages, profiled
 from hugealign.cli.arguments import add_format
 from hugealign.errors import UsageError
-from hugealign.units import parse_page_size, printable, without_commands
+from hugealign.units import parse_page_size, without_commands
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ examples:
   hugealign order --cpu skylake a.fdata b.fdata -b ./server
 
 A profile may be: perf.data, perf script's text, BOLT fdata, YAML and
-pre-aggregated, folded stacks, callgrind, gprof (gmon.out or its text), AutoFDO
+pre-aggregated, folded stacks, callgrind, AutoFDO
 text, llvm-profdata (raw, indexed, sample), gcda, pprof, OpenTelemetry's
 profiles, a fleet's counts, a list of symbols, an order file.  Its first bytes
 tell which; gzip and zstd are unpacked.
@@ -130,10 +130,6 @@ def finish(made: "Order", args: argparse.Namespace) -> int:
     if args.output is not None:
         order = made.file()
         output.write(emit.FORMS[args.emit](order), args.output)
-        unnamed = sum(not entry.name for entry in order.entries)
-        if unnamed:
-            binary = printable(made.ran.binary)
-            messages.warning(f"{binary}: {unnamed} functions have no name; give the binary before strip (-b)")
     if args.output == "-":
         print(text if json else without_commands(text), end="", file=sys.stderr)
     else:

@@ -72,7 +72,7 @@ def _configure_merge(parser: argparse.ArgumentParser) -> None:
         metavar="PATTERN=N",
         help="count files that match PATTERN N times; 0: not at all (* and ? as in a shell; the first match counts)",
     )
-    add("--cap", metavar="N", help="scale down a build with more than N samples in one file")
+    add("--cap", metavar="N", help="scale down a file with more than N samples, or with more of any other count")
     add("--median", default="0", metavar="N", help="count the median of N groups of files, not their sum")
     add("--keep-going", action="store_true", help="skip files that are damaged, foreign or newer, and name them")
 

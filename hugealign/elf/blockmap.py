@@ -24,8 +24,8 @@ _ENTRY_COUNT, _FREQUENCY, _PROBABILITY, _RANGES, _OMITTED, _CALLSITES, _HASHES, 
 _SINCE = {_CALLSITES: 3, _HASHES: 4, _POST_LINK: 5}
 _LANDING_PAD = 4  # a bit of the metadata
 _MOST_SIZE = 1 << 32  # of a section, a block, a distance; as clang's own reader has it
-_MOST = 1 << 22  # blocks of one file; the largest programs have half as many
-_MOST_BYTES = 1 << 28  # of all maps of one file
+MOST = 1 << 22  # blocks of one file; the largest programs have half as many
+MOST_BYTES = 1 << 28  # of all maps of one file
 MOST_OF_FUNCTION = 1 << 16  # blocks of one function; of one with more, no more than one more are kept
 
 
@@ -53,7 +53,7 @@ class _Reader:
 
     def __init__(self, data: mmap.mmap, size: int, order: str, wide: bool) -> None:
         self.data, self.order, self.wide = data, order, wide
-        self.at, self.end, self.left = 0, size, _MOST
+        self.at, self.end, self.left = 0, size, MOST
 
     def fixed(self, size: int) -> int:
         if self.at + size > self.end:
@@ -128,13 +128,13 @@ def fit(blocks: Sequence[Block], start: int, size: int) -> bool:
 
 def _read(fd: int, image: Image, wanted: Container[int] | None) -> dict[int, list[Block]]:
     found: dict[int, list[Block]] = {}
-    left, room = _MOST, _MOST_BYTES
+    left, room = MOST, MOST_BYTES
     for section in image.sections:
         if section.sh_type not in (_SHT_V0, _SHT):
             continue
         room -= section.sh_size
         if room < 0:
-            raise MalformedElfError(f"more than {_MOST_BYTES >> 20} MiB of maps of blocks: no program has as much")
+            raise MalformedElfError(f"more than {MOST_BYTES >> 20} MiB of maps of blocks: no program has as much")
         reader = _reader(fd, image, section)
         reader.left = left
         for blocks in _functions(reader, section.sh_type):
@@ -205,7 +205,7 @@ def _range(reader: _Reader, version: int, features: int, base: int, count: int, 
     end = 0
     reader.left -= count
     if reader.left < 0:
-        raise MalformedElfError(f"more than {_MOST} basic blocks: no program has as many")
+        raise MalformedElfError(f"more than {MOST} basic blocks: no program has as many")
     for index in range(count):
         number = leb() if version > 1 else index
         begin = leb() + (end if version else 0)

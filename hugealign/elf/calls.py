@@ -7,8 +7,11 @@ CALL), on aarch64 ``BL`` (Arm's manual, C6.2.36).  Calls through pointers and th
 
 import os
 import re
+import struct
+import sys
 from array import array
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,7 +27,7 @@ _BEHIND = 4  # and bytes behind them that the last instruction can need
 _MOST = 1 << 29  # bytes of code in all
 _DENSE = 4  # bytes of a piece for each that can begin a call, on average; a call has five
 _PAIRS = 1 << 22  # distinct calls; the largest programs have two million
-_X86_64 = re.compile(rb"\xe8(?=(....))", re.DOTALL)
+_X86_64, _REL32 = re.compile(rb"\xe8"), struct.Struct("<i")
 _AARCH64 = re.compile(rb"[\x94-\x97]")  # the last byte of the instruction
 _INDEX = (1 << 32) - 1
 
@@ -47,8 +50,9 @@ class Pairs:
     def _numbers(self) -> "array[int]":
         """Each pair as one number, the first function, then the second: sorted, and no more than `_PAIRS`."""
         found: set[int] = set()
+        add = found.add
         for first, second in self.read():
-            found.add(first << 32 | second)
+            add(first << 32 | second)
             if len(found) == _PAIRS:
                 break
         return array("Q", sorted(found))
@@ -95,10 +99,12 @@ class Adjacency:
 
 def _adjacency(pairs: Sequence[int], count: int) -> Adjacency:
     """Return the table of the sorted *pairs*: for each first, all below *count*, its seconds."""
+    halves = array("I", array("Q", pairs).tobytes())  # in the byte order of this machine
+    low, high = (halves[::2], halves[1::2]) if sys.byteorder == "little" else (halves[1::2], halves[::2])
     begin = array("Q", bytes(8 * (count + 1)))
-    for pair in pairs:
-        begin[(pair >> 32) + 1] += 1
-    return Adjacency(array("Q", accumulate(begin)), array("I", (pair & _INDEX for pair in pairs)))
+    for first, times in Counter(high).items():
+        begin[first + 1] = times
+    return Adjacency(array("Q", accumulate(begin)), low)
 
 
 def _pairs(path: str | os.PathLike[str], functions: Functions) -> Iterator[tuple[int, int]]:
@@ -108,10 +114,15 @@ def _pairs(path: str | os.PathLike[str], functions: Functions) -> Iterator[tuple
     found = {EM_X86_64: _x86_64, EM_AARCH64: _aarch64}.get(image.e_machine)
     if found is None:
         return
+    following = [*starts[1:], 1 << 65]
     for code, start in pieces(path, image):
-        for site, callee in found(code, start, at):
-            caller = bisect_right(starts, site) - 1
-            if 0 <= caller != callee and site - starts[caller] < sizes[caller]:
+        caller = max(bisect_right(starts, start) - 1, 0)
+        end, behind = starts[caller] + sizes[caller], following[caller]
+        for site, callee in found(code, start, at):  # in ascending order
+            while site >= behind:
+                caller += 1
+                end, behind = starts[caller] + sizes[caller], following[caller]
+            if callee != caller and starts[caller] <= site < end:
                 yield caller, callee
 
 
@@ -133,12 +144,15 @@ def pieces(path: str | os.PathLike[str], image: Image) -> Iterator[tuple[bytes, 
 
 def _x86_64(code: bytes, start: int, at: Mapping[int, int]) -> Iterator[tuple[int, int]]:
     """Yield the address of each call, and the function it calls; *at* maps addresses to functions."""
-    function, number = at.get, int.from_bytes
+    function, word, past = at.get, _REL32.unpack_from, start + _BEHIND
+    last = len(code) - _BEHIND
     for found in islice(_X86_64.finditer(code), len(code) // _DENSE):
-        site = start + found.start()
-        callee = function(site + 5 + number(found[1], "little", signed=True))
+        end = found.end()
+        if end > last:
+            break
+        callee = function(past + end + word(code, end)[0])
         if callee is not None:
-            yield site, callee
+            yield start + end - 1, callee
 
 
 def _aarch64(code: bytes, start: int, at: Mapping[int, int]) -> Iterator[tuple[int, int]]:

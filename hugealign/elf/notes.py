@@ -10,6 +10,7 @@ page_size   u64    the window that the layout is for, in bytes
 hot_start   u64    first address of the hot functions, as in p_vaddr
 hot_end     u64    address behind them; equal to hot_start if there is no order
 windows     u32    the budget: how many windows should be huge; 0 for all
+functions   u32    how many hot functions the order has; 0 if there is none
 length      u32    bytes of the profile id
 profile     bytes  identifies the profile that gave the order
 ==========  =====  ==============================================================
@@ -30,7 +31,10 @@ _SEGMENTS_LIMIT, _BYTES_LIMIT = 16, 1 << 16  # note segments, likewise sections,
 
 
 class BuildNote(Record):
-    """A link's intent.  Sizes and addresses are bytes; *windows* is the budget, 0 for all; *rodata*: huge, too."""
+    """A link's intent.  Sizes and addresses are bytes; *windows* is the budget, 0 for all; *rodata*: huge, too.
+
+    *functions* is how many hot functions the order has.
+    """
 
     page_size: int
     hot_start: int = 0
@@ -39,11 +43,12 @@ class BuildNote(Record):
     padded: bool = False
     profile: bytes = b""
     rodata: bool = False
+    functions: int = 0
 
     def pack(self, little: bool = True) -> bytes:
         """Return the whole note, header included, as the section holds it."""
         flags = PADDED * self.padded | RODATA * self.rodata
-        fields = (VERSION, flags, self.page_size, self.hot_start, self.hot_end, self.windows)
+        fields = (VERSION, flags, self.page_size, self.hot_start, self.hot_end, self.windows, self.functions)
         return buildnote.pack(fields, self.profile, little)
 
 
@@ -69,11 +74,12 @@ def _build_note(desc: bytes, little: bool) -> BuildNote | None:
     layout = struct.Struct(("<" if little else ">") + FIXED)
     if len(desc) < layout.size:
         return None
-    version, flags, page_size, hot_start, hot_end, windows, length = layout.unpack_from(desc)
+    version, flags, page_size, hot_start, hot_end, windows, functions, length = layout.unpack_from(desc)
     if version != VERSION or page_size & (page_size - 1) or not 1 << 12 <= page_size <= 1 << 30:
         return None
     profile = desc[layout.size : layout.size + min(length, _PROFILE_LIMIT)]
-    return BuildNote(page_size, hot_start, hot_end, windows, bool(flags & PADDED), profile, bool(flags & RODATA))
+    padded, rodata = bool(flags & PADDED), bool(flags & RODATA)
+    return BuildNote(page_size, hot_start, hot_end, windows, padded, profile, rodata, functions)
 
 
 def _notes(fd: int, image: Image) -> Iterator[tuple[bytes, int, bytes]]:

@@ -28,10 +28,13 @@ _SHN_UNDEF, _SHN_LORESERVE, _SHN_XINDEX = 0, 0xFF00, 0xFFFF
 _EM_ARM = 40
 _NAMES_FACTOR = 4  # names may share their ends in the string table; beyond this they are meant to fill memory
 _MOST = 1 << 22  # functions of one file; the largest programs have about a million
+_MOST_COUNTED = 1 << 26  # bytes of a symbol table in which functions are counted
 
 #: Sections whose contents the linker or the C library places.
 _NOT_ORDERED = (".init", ".fini", ".plt", ".iplt")
 _LEADING = (".init", ".plt", ".iplt")
+
+_PCREL_SDATA4 = 0x1B  # how FDEs encode addresses, nearly always (LSB, "DWARF Exception Header Encoding")
 
 _PERF_BUILD_ID = 40  # digits
 
@@ -112,6 +115,23 @@ def read_functions(path: str | os.PathLike[str]) -> Functions:
     if not functions.starts:
         raise HugealignError("no functions found: neither symbols nor unwind information (stripped?)")
     return functions
+
+
+def count_functions(fd: int, image: Image, start: int, end: int) -> int | None:
+    """Return at how many addresses from *start* up to *end* functions begin; None without a symbol table that says so.
+
+    No names are read, which would cost most of the time.  Raises OSError and MalformedElfError.
+    """
+    table = next((s for s in image.sections if s.sh_type == _SHT_SYMTAB), None)
+    if table is None or table.sh_size > _MOST_COUNTED or not (image.is64 and image.little):
+        return None
+    addresses: set[int] = set()
+    for _, part in filled(fd, table.sh_offset, table.sh_size, 24):
+        words = memoryview(part)[: len(part) // 24 * 24].cast("Q")  # st_name, st_info, …; st_value; st_size
+        for first, value in zip(words[::3], words[1::3], strict=True):
+            if start <= value < end and first >> 32 & 15 in (_STT_FUNC, _STT_GNU_IFUNC):
+                addresses.add(value)
+    return len(addresses)
 
 
 def functions_of(path: str) -> Functions:
@@ -285,8 +305,19 @@ def _frames(image: Image, fd: int, section: Section) -> list[tuple[int, int]]:
     encodings: dict[int, int] = {}
     ranges: list[tuple[int, int]] = []
     at = 0
+    usual = struct.Struct(order + "IIii")  # length, distance to the CIE, address from here, size
+    unpack = usual.unpack_from
+    last = size - usual.size
     try:
         while at + 8 <= size and len(ranges) < _MOST:
+            if at <= last:
+                length, identity, start, bytes_of = unpack(data, at)
+                if 0xFFFFFFFF > length >= 12 and identity and encodings.get(at + 4 - identity) == _PCREL_SDATA4:
+                    start = (section.sh_addr + at + 8 + start) & mask
+                    if start and bytes_of > 0:
+                        ranges.append((start, bytes_of))
+                    at += 4 + length
+                    continue
             cursor = _Cursor(data, at, size, order, image.is64)
             length = cursor.take("I")
             if length == 0:

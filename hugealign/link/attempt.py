@@ -151,10 +151,10 @@ def _run(
 
         data = declaring_object(job.machine, copies.names(), stack_note=recipe.stack_note)
         words = [memory.file("names.o", data, "hugealign's names.o"), *words]
+    for more in (order and linker.order_script, recipe.rodata and linker.rodata_script()):
+        words = ["-T", _script(job, more, memory), *words] if more else words
     if recipe.rodata:
-        data_script = linker.rodata_script()
-        before = ["-T", _script(job, data_script, memory)] if data_script else []
-        words = [*before, *words, *linker.rodata_flags()]
+        words += linker.rodata_flags()
     run = running.spawn([job.real, *words], True, meanwhile)
     if not job.command.reports and b"/proc/self/fd/" not in run.stdout + run.stderr:
         return run
@@ -174,20 +174,30 @@ def _note(job: "Job", recipe: Recipe) -> bytes:
         return b""
     from hugealign.elf import buildnote  # most links have no note
 
-    return buildnote.pack((buildnote.VERSION, buildnote.RODATA, job.settings.page_size, 0, 0, 0), b"")
+    return buildnote.pack((buildnote.VERSION, buildnote.RODATA, job.settings.page_size, 0, 0, 0, 0), b"")
 
 
 def _script(job: "Job", name: str, memory: MemoryFiles) -> str:
-    """Return the path of the script *name* with the requested pad threshold."""
+    """Return the path of the script *name* with the requested pad threshold.
+
+    It has no statement for a section of the linker's own that a script of the user's asks for: ours comes first, and
+    the first statement that matches a section takes it.
+    """
     from hugealign.resources import directory
 
     path = os.path.join(directory("ld-scripts"), name)
-    if job.settings.pad_threshold == linkers.SCRIPT_THRESHOLD:
+    users = job.command.asked_for()
+    if job.settings.pad_threshold == linkers.SCRIPT_THRESHOLD and not users:
         return path
     with open(path, "rb") as file:
-        text = file.read()
+        lines = [line for line in file if not (users and (taken := _taken(line)) and users(taken))]
     default, asked = (b"> %d ?" % size for size in (linkers.SCRIPT_THRESHOLD, job.settings.pad_threshold))
-    return memory.file(name, text.replace(default, asked), path)
+    return memory.file(name, b"".join(lines).replace(default, asked), path)
+
+
+def _taken(line: bytes) -> bytes:
+    """Return the input section that a *line* of our scripts takes in a statement of its own, empty if it takes none."""
+    return line.partition(b" : { *(")[2].partition(b")")[0]
 
 
 def _missing_pads(job: "Job", recipe: Recipe, image: "Image") -> tuple[int, int] | None:

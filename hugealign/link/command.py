@@ -44,6 +44,7 @@ class Command:
         self.places: list[int] = []  # the index of each input among the words
         self.libraries: list[tuple[str, bool]] = []  # name, and whether only an archive will do
         self.library_paths: list[str] = []
+        self.library_files: list[str] | None = None  # where the libraries are, once `estimate.libraries` has looked
         self.scripts: list[str] = []
         self.sections: list[str] = []  # patterns of the input sections that the user's scripts ask for
         self.reports: list[tuple[str, bool]] = []  # files that name the inputs, and whether in make's syntax
@@ -53,6 +54,14 @@ class Command:
         self.static = False
         self.position_independent = False
         self.z: list[str] = []  # the keywords of -z
+
+    def asked_for(self) -> "Callable[[bytes], object] | None":
+        """Return what says whether a script of the user's asks for a section; None if there is none."""
+        if not self.sections:
+            return None
+        from hugealign.link.scripts import matcher
+
+        return matcher(self.sections)
 
 
 def expand(arguments: list[str], read: "Callable[[str], str]") -> list[str]:

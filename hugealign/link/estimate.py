@@ -43,6 +43,14 @@ def machine_of(command: "Command") -> int | None:
 def inputs(command: "Command") -> list[str]:
     """Return the object files and archives of *command*, without libraries that resolve to shared objects."""
     paths = [path for path in command.inputs if not _is_shared(path.rpartition("/")[2])]
+    return paths + [path for path in libraries(command) if path.endswith(".a")]
+
+
+def libraries(command: "Command") -> list[str]:
+    """Return the files that the libraries of *command* resolve to, without libgcc's."""
+    if command.library_files is not None:
+        return command.library_files
+    paths = command.library_files = []
     for name, static in command.libraries:
         if name == "gcc":
             continue  # always given: a large archive, but links use next to nothing of it
@@ -56,7 +64,7 @@ def inputs(command: "Command") -> list[str]:
             ),
             None,
         )
-        if found and found.endswith(".a"):
+        if found:
             paths.append(found)
     return paths
 

@@ -3,6 +3,7 @@
 import os
 import stat
 
+from hugealign.descriptors import file_at
 from hugealign.link import command as commands
 from hugealign.link import estimate, linkers
 from hugealign.link.command import Command
@@ -10,8 +11,10 @@ from hugealign.records import Record
 from hugealign.settings import Settings
 
 _SCRIPT_LIMIT = 1 << 20  # bytes of a user's linker script that are read
-_OBJECTS = (".o", ".a", ".so", ".lo", ".obj", ".rlib")  # inputs that are no scripts, by their names
+_OBJECTS = (".o", ".lo", ".obj", ".rlib")  # inputs that are no scripts, by their names
 _MAGIC = (b"\x7fELF", b"!<arch>\n", b"!<thin>\n", b"BC\xc0\xde", b"\xde\xc0\x17\x0b")  # and by how they begin
+_LIBRARIES = (".so", ".a")
+_LIBRARY_LIMIT = 1 << 16  # bytes of a library that may be a script
 
 
 class Job(Record):
@@ -112,32 +115,46 @@ def _read_response(path: str) -> str:
 def _full_script(command: "Command") -> str:
     """Return why a linker script of the user's own keeps the link from being laid out, empty if none does.
 
-    Scripts are given by ``-T`` or among the inputs, where a linker takes for one what is no object (ld manual,
-    "Implicit Linker Scripts").  *command* gets the patterns of the sections that they ask for.
+    Scripts are given by ``-T`` or among the inputs and libraries, where a linker takes for one what is no object (ld
+    manual, "Implicit Linker Scripts").  *command* gets the patterns of the sections that they ask for.
     """
-    given = [(name, _found(name, command.library_paths)) for name in command.scripts]
-    given += [(name, name) for name in command.inputs if not name.endswith(_OBJECTS) and ".so." not in name]
-    for place, (name, path) in enumerate(given):
-        try:
-            if not os.path.isfile(path):
-                raise FileNotFoundError
-            with open(path, "rb") as file:
-                data = file.read(_SCRIPT_LIMIT + 1)
-        except (OSError, ValueError):
-            if place < len(command.scripts):
-                return f"the linker script {name} cannot be read"
-            continue
-        if place >= len(command.scripts) and data.startswith(_MAGIC):
-            continue
-        if len(data) > _SCRIPT_LIMIT:
-            return f"the linker script {name} is too long to be looked at"
-        from hugealign.link.scripts import Script  # most links have none
-
-        script = Script(data.decode("latin-1"))
-        if script.full:
-            return f"the linker script {name} is a full one: {script.full}"
-        command.sections += script.patterns
+    for name in command.scripts:
+        if (data := _beginning(_found(name, command.library_paths))) is None:
+            return f"the linker script {name} cannot be read"
+        if full := _read_script(name, data, command):
+            return full
+    for name in [name for name in command.inputs if not name.endswith(_OBJECTS)] + estimate.libraries(command):
+        library = name.endswith(_LIBRARIES) or ".so." in name
+        data = _beginning(name, _MAGIC, library)
+        if library and data and b"{" not in data and b"INCLUDE" not in data:
+            continue  # libc.so: it names inputs, and every link has it
+        if data and (full := _read_script(name, data, command)):
+            return full
     return ""
+
+
+def _beginning(path: str, magic: tuple[bytes, ...] = (), library: bool = False) -> bytes | None:
+    """Return what the file at *path* holds; None if it cannot be read, begins with *magic*, or is a large *library*."""
+    try:
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode) or (library and status.st_size > _LIBRARY_LIMIT):
+            return None
+        with file_at(path) as fd:
+            data = os.read(fd, min(status.st_size, _SCRIPT_LIMIT) + 1)
+    except (OSError, ValueError):
+        return None
+    return None if data.startswith(magic) else data
+
+
+def _read_script(name: str, data: bytes, command: "Command") -> str:
+    """Return why the script *name* is a full one, empty if it is not; *command* gets its patterns."""
+    if len(data) > _SCRIPT_LIMIT:
+        return f"the linker script {name} is too long to be looked at"
+    from hugealign.link.scripts import Script  # most links have none
+
+    script = Script(data.decode("latin-1"))
+    command.sections += script.patterns
+    return f"the linker script {name} is a full one: {script.full}" if script.full else ""
 
 
 def _found(path: str, library_paths: list[str]) -> str:

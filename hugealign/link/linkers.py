@@ -52,6 +52,8 @@ class Linker:
     dense: tuple[int, ...] = ()
     #: The form in which the linker takes an order of functions, None if it takes none.
     form: str | None = None
+    #: The file name of a script that a link with an order needs besides, None if it needs none.
+    order_script: str | None = None
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -111,6 +113,7 @@ class Lld(Linker):
     begins = ("lld-", "ld.lld-")
     mark = "LLD"
     script = True
+    order_script = "lld-plt.ld"
 
     def order_form(self, machine: int) -> str:
         """Return SYMBOLS; SCRIPT for aarch64, where lld puts symbols in the middle of the text (LLVM, D44969)."""
@@ -119,11 +122,9 @@ class Lld(Linker):
     def order_words(self, form: str, path: str) -> list[str]:
         """Return the options for it; the marks are empty, so ``--icf=all`` would fold them into one."""
         from hugealign.elf.objectfile import HOT_MARKS  # most links have no order
-        from hugealign.resources import directory
 
-        before = ["-T", os.path.join(directory("ld-scripts"), "lld-plt.ld")]
         given = ["-T", path] if form == SCRIPT else ["--symbol-ordering-file", path, "--no-warn-symbol-ordering"]
-        return [*before, *given, *(f"--keep-unique={mark}" for mark in HOT_MARKS)]
+        return [*given, *(f"--keep-unique={mark}" for mark in HOT_MARKS)]
 
 
 class Mold(Linker):

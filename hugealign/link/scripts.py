@@ -128,10 +128,8 @@ def _behind(text: str, mark: str, start: int) -> int:
     return at + len(mark) if at >= 0 else len(text)
 
 
-def matcher(patterns: list[str]) -> "Callable[[bytes], object] | None":
-    """Return what says whether a section's name is one that *patterns* ask for; None if there are none."""
-    if not patterns:
-        return None
+def matcher(patterns: list[str]) -> "Callable[[bytes], object]":
+    """Return what says whether a section's name is one that *patterns* ask for."""
     import re
     from fnmatch import translate
 

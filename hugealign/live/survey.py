@@ -31,10 +31,17 @@ class Survey:
     seconds: float
 
 
-def survey(least: int, page_size: int, pids: Sequence[int] | None = None, look: Look | None = None) -> Survey:
+def survey(
+    least: int,
+    page_size: int,
+    pids: Sequence[int] | None = None,
+    look: Look | None = None,
+    patience: float = _PATIENCE,
+) -> Survey:
     """Look at all processes, or at *pids*; text is large from *least* bytes in one file, or without a file.
 
-    The survey abandons a process that does not answer: it neither hangs with that process nor makes the others wait.
+    The survey abandons a process that does not answer for *patience* seconds: it neither hangs with that process nor
+    makes the others wait.
     """
     at, began = time.clock_gettime(time.CLOCK_BOOTTIME), time.perf_counter()
     todo = iter(processes.pids() if pids is None else pids)
@@ -44,7 +51,7 @@ def survey(least: int, page_size: int, pids: Sequence[int] | None = None, look: 
         worker = _Worker(work)
         worker.start()
         seen = None
-        while not worker.ended.wait(_PATIENCE):
+        while not worker.ended.wait(patience):
             if seen == (state := (worker.count, worker.pid, worker.used())):
                 break
             seen = state

@@ -4,6 +4,7 @@ Formats: Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst, Docum
 """
 
 import os
+from collections.abc import Sequence
 
 from hugealign import mounts
 from hugealign.machine import kernel
@@ -14,25 +15,34 @@ _UNLIMITED = 1 << 62  # version 1 has no word for "unlimited", only a number thi
 def limit() -> int | None:
     """Return the bytes that our control group and its ancestors may use; None without a limit."""
     values = [
-        _number(os.path.join(group, name)) for group in _groups() for name in ("memory.max", "memory.limit_in_bytes")
+        _number(os.path.join(group, name))
+        for group in control_groups()
+        for name in ("memory.max", "memory.limit_in_bytes")
     ]
     return min((value for value in values if value is not None and value < _UNLIMITED), default=None)
 
 
-def used() -> int | None:
-    """Return the bytes that our own control group uses, including its page cache; None if it does not say."""
+def used(groups: Sequence[str] | None = None) -> int | None:
+    """Return the bytes that our own control group uses, including its page cache; None if it does not say.
+
+    *groups* are directories as `control_groups` returns them.
+    """
     names = ("memory.current", "memory.usage_in_bytes")
-    values = (_number(os.path.join(group, name)) for group in reversed(_groups()) for name in names)
+    values = (
+        _number(os.path.join(group, name))
+        for group in reversed(control_groups() if groups is None else groups)
+        for name in names
+    )
     return next((value for value in values if value is not None), None)
 
 
-def room() -> int | None:
+def room(groups: Sequence[str] | None = None) -> int | None:
     """Return the bytes that our control group and its ancestors may still use; None without a limit.
 
     The page cache of files counts as free: the kernel reclaims it before it refuses anything.
     """
     found = []
-    for group in _groups():
+    for group in control_groups() if groups is None else groups:
         for most, current in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
             allowed, taken = (_number(os.path.join(group, name)) for name in (most, current))
             if allowed is not None and taken is not None and allowed < _UNLIMITED:
@@ -40,10 +50,10 @@ def room() -> int | None:
     return min(found, default=None)
 
 
-def limit_hits() -> int:
+def limit_hits(groups: Sequence[str] | None = None) -> int:
     """Return how often the limits that `limit` finds have been hit so far."""
     hits = 0
-    for group in _groups():
+    for group in control_groups() if groups is None else groups:
         hits += _number(os.path.join(group, "memory.failcnt")) or 0
         for line in _lines(os.path.join(group, "memory.events")):
             key, _, value = line.partition(" ")
@@ -67,7 +77,7 @@ def _file_cache(group: str) -> int:
     return sum(int(value) for value in values if value.isdecimal())
 
 
-def _groups() -> list[str]:
+def control_groups() -> list[str]:
     """Return the directories of our memory control group and its ancestors."""
     for mount in mounts.seen():
         unified = mount.kind == b"cgroup2"

@@ -29,6 +29,7 @@ _LEAST = Fraction(1, 2)
 #: change with any change nearby: SQLite 3.46 in the order of 3.40's profile misses 943 times on a Skylake if the
 #: neighbours do not count, 1,023 times if they do.
 _OPCODES, _INSTRUCTIONS = 0xFFFF << 16, 0xFFFFFFFF << 16
+_NO_NAME = "(no name)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +201,9 @@ def _matched(old: Ran, found: Mapping[int, int], pairs: Mapping[int, _Pair], fun
     """Return the samples and calls of *old* in terms of *functions*."""
     before, matched = old.functions, old.matched
     profile = Profile(foreign=matched.foreign)
-    place = {index: found.get(index, (before.names[index], before.files[index])) for index in matched.samples}
+    place = {
+        index: found.get(index, (before.names[index] or _NO_NAME, before.files[index])) for index in matched.samples
+    }
     for index, count in matched.samples.items():
         profile.add(place[index], count)
     profile.add(NOWHERE, matched.total - matched.found)

@@ -10,6 +10,7 @@ whatever their heat, are chains of their own here.
 import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 #: The cache that the objective imagines: entries, and bytes of each.  Not a TLB: with windows of 2 MiB for entries the
 #: term is zero everywhere.  cdsort.c has the same numbers.
@@ -20,8 +21,7 @@ _FREQUENCY_SCALE = 0.25
 _EPSILON = 1e-8  # gains that differ by less are equal
 
 
-@dataclass(frozen=True, slots=True)
-class Arc:
+class Arc(NamedTuple):
     """Calls from function *caller* to *callee* (indices), *weight* times, from *offset* bytes into the caller."""
 
     caller: int
@@ -47,11 +47,11 @@ class CallGraph:
         # By the two ends, lower index first: (caller, callee, offset, weight).
         self.between: dict[tuple[int, int], list[tuple[int, int, int, float]]] = {}
         entering, leaving = [0] * len(sizes), [0] * len(sizes)
-        for arc in arcs:
-            caller, callee, weight = arc.caller, arc.callee, arc.weight
+        for caller, callee, weight, offset in arcs:
             if caller == callee:
                 continue
-            offset = (self.sizes[caller] + 1) // 2 if arc.offset is None else arc.offset
+            if offset is None:
+                offset = (self.sizes[caller] + 1) // 2  # noqa: PLW2901 - its middle
             entering[callee] += weight
             leaving[caller] += weight
             ends = (caller, callee) if caller < callee else (callee, caller)

@@ -31,7 +31,8 @@ def merged(graph: CallGraph) -> list[Chain] | None:
     following = array("I", bytes(4 * len(sizes)))
     functions: list[array[Any]] = [sizes, samples, following]
     counts = array("I", map(len, graph.between.values()))
-    columns: list[array[Any]] = [array(code, (arc[at] for arc in arcs)) for at, code in enumerate("IIqd")]
+    rows = zip(*arcs, strict=True) if arcs else ((),) * 4
+    columns: list[array[Any]] = [array(code, column) for code, column in zip("IIqd", rows, strict=True)]
     edges = (len(counts), _address(counts), len(arcs), *map(_address, columns))
     if c.cdsort_merge(len(sizes), *map(_address, functions), *edges, graph.total, graph.far):
         raise MemoryError

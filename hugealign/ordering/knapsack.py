@@ -96,6 +96,11 @@ def by_density(functions: Functions, likely: Mapping[int, float], usual: int) ->
     return sorted(likely, key=lambda index: (-((frexp(likely[index] / size[index])[1] - 1) // 3), index))
 
 
+def _welcome(index: int, functions: Functions) -> bool:
+    """Whether a function may fill: it has a name to place it by, and the compiler expects it to run."""
+    return bool(functions.names[index]) and functions.cold_part_of(index) is None
+
+
 def _sizes(functions: Functions, usual: int) -> list[int]:
     """Return the bytes that each function takes if it begins at a multiple of *usual*."""
     return [align_up(max(size, 1), usual) for size in functions.sizes]
@@ -150,8 +155,8 @@ def _chosen(
     while heap and room >= least:
         _, index, chance = heapq.heappop(heap)
         seen = index in ran
-        if not seen and (not waiting[index] or chances[index] != chance or functions.cold_part_of(index) is not None):
-            continue  # already taken, or an outdated entry, or a part that the compiler expects not to run
+        if not seen and (not waiting[index] or chances[index] != chance or not _welcome(index, functions)):
+            continue  # already taken, or an outdated entry
         if size[index] > room:
             continue
         room -= size[index]

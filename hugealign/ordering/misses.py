@@ -5,12 +5,14 @@ from dataclasses import dataclass
 
 from hugealign.units import printable
 
+_HARDLY = 3  # per cent more misses, for which no further window is taken: memory costs, too
+
 
 @dataclass(frozen=True, slots=True)
 class Misses:
     """*counts* by the number of huge windows, from 0 on, for each of the *cpus*; *rule* is the choice without them.
 
-    *chosen* is the number, at least 1, with the fewest misses on all processors together; the smallest of equals.
+    *chosen* is the smallest number, at least 1, with hardly more misses on all processors together than the *fewest*.
     """
 
     cpus: Sequence[str]
@@ -20,6 +22,12 @@ class Misses:
     @property
     def chosen(self) -> int:
         """The number of windows."""
+        most = self.total(self.fewest) * (100 + _HARDLY) // 100
+        return next((count for count in range(1, len(self.counts)) if self.total(count) <= most), 1)
+
+    @property
+    def fewest(self) -> int:
+        """The smallest number of windows, at least 1, with the fewest misses."""
         return min(range(1, len(self.counts)), key=lambda count: (self.total(count), count), default=1)
 
     def total(self, count: int) -> int:
@@ -45,7 +53,11 @@ def why(misses: Misses) -> str:
     """Return the reason for the choice, and what the rule would have chosen."""
     total = misses.total(misses.chosen)
     most = len(misses.counts) - 1
-    fewest = f"{total:,} misses" + (f", the fewest of 1 to {most}" if most > 1 else "")
+    fewest = f"{total:,} misses"
+    if misses.chosen != misses.fewest:
+        fewest += f", within {_HARDLY} % of the fewest of 1 to {most} ({misses.total(misses.fewest):,})"
+    elif most > 1:
+        fewest += f", the fewest of 1 to {most}"
     if misses.total(0) < total:
         fewest += f" (none at all: {misses.total(0):,})"
     rule = "the same" if misses.rule == misses.chosen else f"{misses.rule}, {misses.total(misses.rule):,} misses"

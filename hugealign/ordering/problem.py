@@ -100,7 +100,7 @@ def _select(problem: Problem, order: Sorted, space: int, end: int, usual: int) -
         left = max(0, room - apart)
     else:
         scattered = unseen.scattered(matched, len(functions) - len(problem.parts))
-        left = end // _BEHIND if scattered else unseen.room(matched, functions)
+        left = end // _BEHIND if scattered else unseen.small_room(matched, functions)
     references = problem.references if space else None
     return _Selected(None, knapsack.likely(functions, matched.samples, left, usual, fill, references), room)
 

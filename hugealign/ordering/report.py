@@ -47,7 +47,9 @@ def _lines(order: Order) -> Iterator[str]:
     if len(matched.builds) > _BUILDS_SHOWN:
         yield f"         and {len(matched.builds) - _BUILDS_SHOWN} more builds"
     if missed := unseen.missed(matched):
-        yield f"missed   {_missed(missed)}"
+        yield f"missed   {_missed(missed, matched)}"
+    elif matched.nameless:
+        yield f"missed   {_percent(matched.nameless, matched.found)} of the samples are in functions without a name"
     budget = order.budget
     kept = f", {budget.reserve} of them kept for others" if budget.entries else ""
     entries = f"{budget.entries} 2 MiB instruction TLB entries ({budget.why}){kept}"
@@ -58,19 +60,7 @@ def _lines(order: Order) -> Iterator[str]:
     if order.misses:
         yield from misses.lines(order.misses)
         yield ""
-    yield "window  page      bytes     filled  functions   samples  cumulative"
-    so_far = 0
-    for window in plan.windows:
-        so_far += window.samples
-        yield (
-            f"{window.number:6}  {'huge' if window.huge else '4K':4}  {format_size(window.used):>9}  "
-            f"{format_size(window.filled):>9}  {window.functions:9}  {_percent(window.samples, matched.found):>8}  "
-            f"{_percent(so_far, matched.found):>10}"
-        )
-    used, filled = (
-        format_size(sum(sizes)) for sizes in ([w.used for w in plan.windows], [w.filled for w in plan.windows])
-    )
-    yield f"   all        {used:>9}  {filled:>9}  {len(plan.placed):9}  {_percent(so_far, matched.found):>8}"
+    yield from _table(plan, matched, missed)
     yield ""
     hot, cold, fill = _kinds(plan).values()
     yield f"{hot} hot functions, {cold} cold parts, {fill} filled in; others keep the linker's order"
@@ -83,13 +73,41 @@ def _lines(order: Order) -> Iterator[str]:
             yield f"{counted(len(shared), 'function')} kept whole, {size}: others have the same names"
 
 
+def _table(plan: WindowPlan, matched: Matched, missed: unseen.Missed | None) -> Iterator[str]:
+    """Yield the table of windows; *missed* tells shares of the samples from those of all that runs."""
+    seen = 1 - (missed.unseen.share if missed else matched.nameless / matched.found if matched.found else 0)
+    named = matched.found - matched.nameless
+    yield "window  page      bytes     filled  functions   samples  cumulative  estimate"
+    so_far = 0
+    for window in plan.windows:
+        so_far += window.samples
+        yield (
+            f"{window.number:6}  {'huge' if window.huge else '4K':4}  {format_size(window.used):>9}  "
+            f"{format_size(window.filled):>9}  {window.functions:9}  {_percent(window.samples, matched.found):>8}  "
+            f"{_percent(so_far, matched.found):>10}  {_estimate(so_far, named, seen):>8}"
+        )
+    used, filled = (
+        format_size(sum(sizes)) for sizes in ([w.used for w in plan.windows], [w.filled for w in plan.windows])
+    )
+    yield f"   all        {used:>9}  {filled:>9}  {len(plan.placed):9}  {_percent(so_far, matched.found):>8}"
+    if missed:
+        yield "samples are shares of the samples; estimate is the cumulative share of all that runs, at least"
+
+
 def _elsewhere(matched: Matched) -> str:
     return f"{matched.foreign} in other files" if matched.foreign else "none known to be in other files"
 
 
-def _missed(missed: unseen.Missed) -> str:
+def _missed(missed: unseen.Missed, matched: Matched) -> str:
     more = "" if missed.times is None else f"; {missed.times:.1f} times the samples would halve that"
-    return f"about {missed.unseen} of what runs is in functions that no sample hit{more}"
+    where = "in functions that no sample hit"
+    if matched.nameless:
+        where += f" or that have no name ({_percent(matched.nameless, matched.found)} of the samples)"
+    return f"about {missed.unseen} of what runs is {where}{more}"
+
+
+def _estimate(part: int, whole: int, seen: float) -> str:
+    return f"{100 * seen * part / whole:.1f} %" if whole else "--"
 
 
 def _why(plan: WindowPlan) -> str:
@@ -147,6 +165,7 @@ def to_json(order: Order) -> str:
             "total": matched.total,
             "matched": matched.found,
             "foreign": matched.foreign,
+            "nameless": matched.nameless,
             "builds": [_build_as_json(build) for build in matched.builds],
             "not_found": [{"name": name, "samples": count} for name, count in matched.missing],
         },

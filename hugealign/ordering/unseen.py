@@ -22,6 +22,7 @@ from hugealign.profile.match import Matched
 _COMPLETE = 1 / 1000
 #: One in this many functions that are likely to run does run.
 _LIKELY = 4
+_MOST_SHARE = 0.9  # of what runs: with more missed, nothing is known
 #: At most so many functions count as missed for each that was seen once, where none was seen twice.
 _MOST_MISSED = 4
 #: The most that a call unseen by the profile weighs, as a share of the lightest seen call, if there is one.
@@ -49,7 +50,10 @@ def incomplete(matched: Matched) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """The probable *unseen* share of all that runs; so many *times* the samples would halve it, None if unknown."""
+    """The probable *unseen* share of all that runs, with what has no name.
+
+    So many *times* the samples would halve it, None if unknown, or if names are missing.
+    """
 
     unseen: Estimate
     times: float | None
@@ -58,10 +62,15 @@ class Missed:
 def missed(matched: Matched) -> Missed | None:
     """Return what the samples have missed, None for a complete record, and for a list without counts."""
     hits = [count for count in matched.samples.values() if count > 0]
-    if not incomplete(matched) or not hits or min(hits) == max(hits):
+    nameless = matched.nameless / matched.found if matched.found else 0.0
+    if not incomplete(matched) or not hits or (min(hits) == max(hits) and not nameless):
         return None
     sample = gcd(*hits)  # the weight of one sample
-    return Missed(goodturing.unseen(hits, sample), goodturing.halving(hits, sample))
+    found = goodturing.unseen(hits, sample)
+    if nameless:
+        share, low, high = (nameless + (1 - nameless) * part for part in (found.share, found.low, found.high))
+        return Missed(Estimate(share, low, high), None)
+    return Missed(found, goodturing.halving(hits, sample))
 
 
 def room(matched: Matched, functions: Functions) -> int:
@@ -77,6 +86,21 @@ def room(matched: Matched, functions: Functions) -> int:
     twice = sum(count == 2 * least for count in matched.samples.values())
     missed = min((len(once) - 1) / (2 * (twice + 1)), _MOST_MISSED)
     return int(_LIKELY * missed * sum(functions.sizes[index] for index in once))
+
+
+def small_room(matched: Matched, functions: Functions) -> int:
+    """Return how many bytes of likely functions small pages may take: no more than `room`, nor than the profile missed.
+
+    What fills them lies among what ran, and costs pages that run in any case.  So it takes at most as many bytes as the
+    missed share of the samples would take if it were as dense as the rest.  Twice as many gained more in a run like the
+    one learned from, and cost up to 1.8 times the misses in one unlike it (docs/order.md).
+    """
+    found = missed(matched)
+    if found is None:
+        return room(matched, functions)
+    share = min(found.unseen.share, _MOST_SHARE)
+    ran = sum(functions.sizes[index] for index in matched.samples)
+    return min(room(matched, functions), int(ran * share / (1 - share)))
 
 
 def scattered(matched: Matched, count: int) -> bool:

@@ -165,7 +165,10 @@ def _placed_so(fd: int, image: Image, drift: int, page_size: int) -> bool:
         if not address or address == ctypes.c_void_p(-1).value:
             return False
         libc().munmap(address, size + more)
-        if (align_down(address, max(image.load_alignment, BASE_PAGE)) - base - drift) % page_size:
+        bias = address - base
+        if image.load_alignment > BASE_PAGE:  # of a static PIE, see `drift_unasked`
+            bias = align_down(address, image.load_alignment) - align_up(loads[0].p_vaddr, BASE_PAGE)
+        if (bias - drift) % page_size:
             return False
     return True
 

@@ -108,9 +108,9 @@ def executed() -> Leaf:
     return leaf
 
 
-def device() -> Leaf:
-    """Return a function that reads /dev/cpu/0/cpuid (cpuid(4)), which needs root and a module.  Raises OSError."""
-    fd = os.open(_DEVICE, os.O_RDONLY | os.O_CLOEXEC)
+def device(path: str = _DEVICE) -> Leaf:
+    """Return a function that reads the device at *path* (cpuid(4)), which needs root and a module.  Raises OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
     def leaf(number: int, subleaf: int) -> Registers:
         a, b, c, d = struct.unpack("<4I", os.pread(fd, 16, subleaf << 32 | number))

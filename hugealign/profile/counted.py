@@ -12,7 +12,6 @@ from hugealign.elf.calls import Calls
 from hugealign.elf.code import digests
 from hugealign.numbers import hexadecimal
 from hugealign.profile import counts, neighbours
-from hugealign.profile.counts import Counts
 from hugealign.profile.match import without_suffixes
 from hugealign.profile.model import NOWHERE, Place, Profile
 from hugealign.profile.neighbours import Guess, Lost
@@ -23,21 +22,16 @@ _DEBUG = b".debug"
 
 def read(source: ProfileSource, profile: Profile) -> None:
     """Add a counts file.  Raises ProfileError."""
-    add(counts.parse(counts.whole(source.stream)), source, profile)
-
-
-def add(found: Counts, source: ProfileSource, profile: Profile) -> None:
-    """Add the counts *found* to *profile*."""
     name = counts.text(source.name.decode("utf-8", "surrogateescape"))
     ours = _Ours(source)
-    for head, mine in found.items():
+    for head, lines in counts.sections(counts.whole(source.stream)):
         build_id, module = counts.module_of(head)
         same = source.functions.is_build(build_id)
         profile.good += 1
         if same or module.removesuffix(_DEBUG) == name:
-            _Section(ours, profile, same, build_id or "unknown").add(mine)
+            _Section(ours, profile, same, build_id or "unknown").add(counts.section(lines, profile.room))
         else:
-            profile.foreign += counts.samples(mine)
+            profile.foreign += counts.samples(lines)
 
 
 class _Ours:

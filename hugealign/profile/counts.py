@@ -12,22 +12,26 @@ import gzip
 import operator
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import BinaryIO
 
 from hugealign.numbers import decimal
 from hugealign.orderfile import escape, unescape
-from hugealign.profile.model import ProfileError
+from hugealign.profile.model import MemoryRoom, ProfileError
 
 MAGIC = b"# hugealign.counts/1\n"
 _VERSIONS = b"# hugealign.counts/"
+_BUILD = b"build\t"
 #: The largest count; larger sums stay at it, in whatever order they are added up.
 MOST = 10**18 - 1
-#: Bytes of a file, and of all distinct lines of a merge: every file written can be read.
-LIMIT = 256 << 20
+LIMIT = 256 << 20  # bytes of a file
+ROOM, _KEPT = 512 << 20, 200  # bytes of memory for the distinct lines of a merge, and of one without its key
 MOST_BUILDS = 1 << 20  # of a file, and of a merge: each takes half a KiB of memory, and six bytes of a file
 UNKNOWN = b"-"  # a build
 HOSTS, FOREIGN, OUTSIDE, BAD = b"hosts", b"foreign", b"outside", b"bad"
+FUNCTION, CALL = b"f\t", b"c\t"
+KINDS = (FUNCTION, CALL, b"r\t", b"j\t", b"b\t", HOSTS, FOREIGN, OUTSIDE, BAD)
 CHUNK = 4 << 20  # bytes of rows that are handled together
 _HEX = rb"(?:0|[1-9a-f][0-9a-f]{0,15})"
 _TEXT = rb"[^\x00-\x1f\x7f]"
@@ -45,6 +49,8 @@ _LAST = re.compile(rb"# end: (\d{1,12}) ([0-9a-f]{8})\n\Z")
 _LAST_LONGEST = 64
 _MODULE = 255  # characters of the name of a file, each at most four bytes in a file system, here or escaped
 
+#: Ascending keys, and their counts.
+Rows = tuple[list[bytes], list[int]]
 #: Counts by section (build-id, tab, name of the file) and key.
 Counts = dict[bytes, dict[bytes, int]]
 
@@ -60,8 +66,11 @@ def whole(stream: BinaryIO) -> bytes:
     return b"".join(parts)
 
 
-def body(data: bytes) -> bytes:
-    """Return the sections of the counts file *data*.  Raises ProfileError if it is not whole as it was written."""
+def _body(data: bytes) -> tuple[int, int]:
+    """Return where the sections of the counts file *data* begin and end.
+
+    Raises ProfileError if it is not whole as it was written.
+    """
     if not data.startswith(MAGIC):
         if data.startswith(_VERSIONS):
             version = data[len(_VERSIONS) : len(_VERSIONS) + 16].split(b"\n")[0].decode("ascii", "replace")
@@ -70,32 +79,34 @@ def body(data: bytes) -> bytes:
     last = _LAST.search(data, max(len(MAGIC), len(data) - _LAST_LONGEST))
     if not last or data[last.start() - 1 : last.start()] != b"\n":
         raise ProfileError("is cut short: its last line is not there")
-    view = memoryview(data)[: last.start()]
-    if zlib.crc32(view) != int(last[2], 16):
+    if zlib.crc32(memoryview(data)[: last.start()]) != int(last[2], 16):
         raise ProfileError("is damaged: its bytes are not those that were written")
     if data.count(b"\n") - 1 != decimal(last[1], 10**12):
         raise ProfileError("is damaged: it has not as many lines as were written")
-    return data[len(MAGIC) : last.start()]
+    return len(MAGIC), last.start()
 
 
-def sections(text: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield each section of the *text* that `body` gave: its head and its lines.  Raises ProfileError."""
-    if not text:
-        return
-    if not text.startswith(b"build\t"):
-        raise ProfileError("has lines before the first build")
-    if text.count(b"\nbuild\t") >= MOST_BUILDS:
-        raise ProfileError(f"has more than {MOST_BUILDS} builds")
+def sections(data: bytes) -> Iterator[tuple[bytes, memoryview]]:
+    """Yield each section of the counts file *data*: its head, and its lines, not copied.  Raises ProfileError."""
+    at, end = _body(data)
     before = b""
-    for part in text[len(b"build\t") : -1].split(b"\nbuild\t"):
-        head, _, lines = part.partition(b"\n")
+    seen = 0
+    while at < end:
+        if not data.startswith(_BUILD, at):
+            raise ProfileError("has lines before the first build")
+        line = data.index(b"\n", at)
+        head = data[at + len(_BUILD) : line]
         if not _HEAD.fullmatch(head) or not _printable(head) or head <= before:
             raise ProfileError("has a build that is none, or out of order")
+        seen += 1
+        if seen > MOST_BUILDS:
+            raise ProfileError(f"has more than {MOST_BUILDS} builds")
+        at = data.find(b"\n" + _BUILD, line, end) + 1 or end
         before = head
-        yield head, lines
+        yield head, memoryview(data)[line + 1 : at]
 
 
-def rows(lines: bytes) -> Iterator[tuple[list[bytes], list[int]]]:
+def rows(lines: memoryview) -> Iterator[Rows]:
     """Yield the rows of a section, some at a time: ascending keys, and their counts.  Raises ProfileError.
 
     No Python runs per line: ten thousand hosts have fifty million lines.
@@ -103,26 +114,32 @@ def rows(lines: bytes) -> Iterator[tuple[list[bytes], list[int]]]:
     before = b""
     at = 0
     while at < len(lines):
-        end = at + CHUNK
-        cut = len(lines) if end >= len(lines) else lines.find(b"\n", end)
-        piece = lines[at : cut if cut >= 0 else len(lines)] + b"\n"
-        at += len(piece)
+        size = CHUNK
+        while not (cut := (piece := bytes(lines[at : at + size])).rfind(b"\n") + 1) and at + size < len(lines):
+            size *= 2
+        piece = piece[:cut]
+        at += cut
         parts = _COUNT.split(piece)
         keys = parts[:-1:2]
         # There are as many counts as lines: no key contains a line's end, and nothing follows the last count.
-        if len(keys) != piece.count(b"\n") or not all(map(operator.lt, [before, *keys], keys)):
+        if not keys or len(keys) != piece.count(b"\n") or not all(map(operator.lt, [before, *keys], keys)):
             raise ProfileError("has a line that is no count, or out of order")
         before = keys[-1]
         yield keys, [*map(int, parts[1::2])]
 
 
+def span(kind: bytes, keys: Sequence[bytes]) -> slice:
+    """Return where the keys of a *kind* are among ascending *keys*; UTF-8 does not have the byte 0xff."""
+    return slice(bisect_left(keys, kind), bisect_left(keys, kind + b"\xff"))
+
+
 def check(keys: Iterable[bytes]) -> int:
-    """Return the total bytes of *keys*.  Raises ProfileError for an invalid one."""
+    """Return the bytes of memory that *keys* and their counts take.  Raises ProfileError for an invalid one."""
     size = 0
     for key in keys:
         if not _KEY.fullmatch(key) or not _printable(key):
             raise ProfileError("has a line that means nothing in this version")
-        size += len(key)
+        size += len(key) + _KEPT
     return size
 
 
@@ -137,13 +154,20 @@ def _printable(line: bytes) -> bool:
 def parse(data: bytes) -> Counts:
     """Return the counts in the file *data*.  Raises ProfileError."""
     found: Counts = {}
-    for head, lines in sections(body(data)):
-        mine: dict[bytes, int] = {}
-        found[head] = mine
-        for keys, numbers in rows(lines):
-            check(keys)
-            mine.update(zip(keys, numbers, strict=True))
+    for head, lines in sections(data):
+        found[head] = section(lines)
     return found
+
+
+def section(lines: memoryview, room: MemoryRoom | None = None) -> dict[bytes, int]:
+    """Return the counts of a section by key; *room* pays for them.  Raises ProfileError."""
+    mine: dict[bytes, int] = {}
+    for keys, numbers in rows(lines):
+        size = check(keys)
+        if room is not None:
+            room.take(size, 0)
+        mine.update(zip(keys, numbers, strict=True))
+    return mine
 
 
 def write(counts: Mapping[bytes, Mapping[bytes, int]]) -> bytes:
@@ -196,9 +220,9 @@ def call(caller: bytes, offset: int | None, callee: bytes) -> bytes:
     return b"c\t%b\t%b\t%b" % (caller, b"" if offset is None else b"%x" % offset, callee)
 
 
-def samples(mine: Mapping[bytes, int]) -> int:
-    """Return the number of samples in functions in a section."""
-    return sum(count for key, count in mine.items() if key.startswith(b"f\t"))
+def samples(lines: memoryview) -> int:
+    """Return the number of samples in functions in a section.  Raises ProfileError."""
+    return sum(sum(numbers[span(FUNCTION, keys)]) for keys, numbers in rows(lines))
 
 
 def module_of(head: bytes) -> tuple[str, bytes]:

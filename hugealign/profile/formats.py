@@ -1,7 +1,6 @@
 """The formats of profiles: how each begins, since file names do not tell, and its reader."""
 
 import re
-import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -13,7 +12,6 @@ from hugealign.profile import (
     fdata,
     folded,
     gcov,
-    gprof,
     order_list,
     otlp,
     perf,
@@ -28,11 +26,19 @@ from hugealign.profile.model import Profile
 from hugealign.profile.source import ProfileSource
 
 _PACKED = (("gzip", b"\x1f\x8b"), ("zstd", b"\x28\xb5\x2f\xfd"))
-_GPERFTOOLS = struct.pack("<3Q", 0, 3, 0)  # then the period, and samples; of 64-bit processors
 _NAME = rb"(?:[^ \n\\]|\\.)+"
 _TIME = re.compile(rb"\A\x48[\x80-\xff]{1,9}[\0-\x7f]", re.DOTALL)
 _PERIOD = re.compile(rb"\A\x60[\x80-\xff]{0,9}[\0-\x7f]", re.DOTALL)
 _LINE_SHOWN = 300  # bytes at either end of a line that patterns see: they take time in the square of its length
+
+_TITLES = {
+    "counts": "the counts of a fleet",
+    "folded": "folded stacks",
+    "order": "an order file",
+    "perf-addresses": "perf script's addresses",
+    "perf-text": "perf script's text",
+    "symbols": "a list of symbols",
+}
 
 _Read = Callable[[ProfileSource, Profile], None]
 
@@ -49,6 +55,11 @@ class Format:
     read: _Read
     tool: bool = False
     binary: bool = False
+
+    @property
+    def title(self) -> str:
+        """The name, for a message that says as what a file was read."""
+        return _TITLES.get(self.name, self.name)
 
 
 def _tool(name: str, begins: Callable[[bytes], object] | bytes, read: _Read) -> Format:
@@ -90,22 +101,18 @@ _FORMATS = (
     _tool("profdata", rb"\x81[rR]forpl\xff|\xffrforpl\x81|\xfflprof[ri]\x81", profdata.read_data),
     # "SPROF42" and 4 or 2, in ULEB128
     _tool("llvm-sample", rb"\x84\xe4\xd0\xb1\xf4\xc9\x94\xa8|\x82\xe4\xd0\xb1\xf4\xc9\x94\xa8", autofdo.read_data),
-    _tool("gprof", rb"gmon", gprof.read_data),
     _tool("afdo", rb"adcg[\1\2]\0\0\0", autofdo.read_gcc),  # coverage data has four letters of GCC's version there
     _tool("gcda", rb"adcg|gcda", gcov.read_data),
-    _tool("gperftools", re.escape(_GPERFTOOLS), pprof.read_data),
     Format("pprof", _pprof, pprof.read_proto, binary=True),
     Format("otlp", otlp.looks_like, otlp.read, binary=True),
     _text("order", rb"# hugealign\.order/1[ \t\r]*\n", _of_lines(order_list.read)),
     _text("counts", rb"# hugealign\.counts/", counted.read),
     _text("bolt-yaml", rb"(?:---[ \t\r]*\n)?header:[ \t\r]*\n[ \t]+profile-version:", bolt_yaml.read),
-    _text("pprof-text", rb"(?:.*\n){0,3}PeriodType: ", pprof.read),
     _text(
         "callgrind",
         rb"(?:#.*\n|version: .*\n|\n)*(?:# callgrind format|creator: callgrind|positions: |events: |fn=)",
         callgrind.read,
     ),
-    _text("gprof-text", rb"(?:.*\n){0,9}?(?:Flat profile:|\s*Call graph)", _of_short_lines(gprof.read)),
     _text(
         "gcov", rb'\{"(?:gcc_version|format_version|current_working_directory|files|data_file)"', _of_lines(gcov.read)
     ),
@@ -142,7 +149,7 @@ _FORMATS = (
         perf_addresses.read,
     ),
     _text("folded", rb"(?:#.*\n)*\S.* \d+\s*\n", _of_lines(folded.read)),
-    _text("symbols", rb"[^\x01-\x08\x0e-\x1a]*\Z", _of_lines(symbol_list.read)),
+    Format("symbols", symbol_list.looks_like, _of_lines(symbol_list.read)),
 )
 
 #: The formats by name.

@@ -12,7 +12,7 @@ from hugealign.profile import tools
 from hugealign.profile.model import Malformed, Profile, ProfileError, count_of
 from hugealign.profile.source import ProfileSource
 
-_LIMIT = 128 << 20
+_LIMIT = 40 << 20  # bytes; parsed, a document takes some ten times its size
 
 
 def read_data(source: ProfileSource, profile: Profile) -> None:

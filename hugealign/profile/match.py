@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from hugealign.elf.symbols import Functions
@@ -29,8 +29,9 @@ class Matched:
     """A profile in terms of a binary's functions, which are named by their indices.
 
     *samples* has every touched function.  *found* of the *total* samples are in a function; *foreign* ones lie in other
-    files and count for neither.  *missing* are the names with the most samples that were not found.  *complete* means
-    that nothing else ran: it is a full record, not samples.
+    files and count for neither.  *nameless* ones of those found are in functions without a name, and not among the
+    *samples*: no linker can place these.  *missing* are the names with the most samples that were not found.
+    *complete* means that nothing else ran: it is a full record, not samples.
     """
 
     samples: dict[int, int] = field(default_factory=dict)
@@ -38,6 +39,7 @@ class Matched:
     total: int = 0
     found: int = 0
     foreign: int = 0
+    nameless: int = 0
     missing: list[tuple[str, int]] = field(default_factory=list)
     complete: bool = False
     builds: list[Build] = field(default_factory=list)
@@ -46,6 +48,17 @@ class Matched:
     def rate(self) -> float:
         """The share of samples that were found, 0 to 1."""
         return self.found / self.total if self.total else 0.0
+
+
+def placeable(matched: Matched, functions: Functions) -> Matched:
+    """Return *matched* without the functions that have no name, whose samples become *nameless*."""
+    names = functions.names
+    samples = {index: count for index, count in matched.samples.items() if names[index]}
+    if len(samples) == len(matched.samples):
+        return matched
+    arcs = {arc: count for arc, count in matched.arcs.items() if names[arc[0]] and names[arc[1]]}
+    nameless = sum(matched.samples.values()) - sum(samples.values())
+    return replace(matched, samples=samples, arcs=arcs, nameless=matched.nameless + nameless)
 
 
 def match(profile: Profile, functions: Functions) -> Matched:

@@ -10,9 +10,10 @@ fewer than half of them.
 import hashlib
 import operator
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from fractions import Fraction
 from itertools import chain, filterfalse, repeat
 
 from hugealign.errors import HugealignError, UsageError
@@ -32,9 +33,9 @@ class MergeOptions:
     """How files are added up.
 
     *weights* are (pattern, number) pairs: a file counts as often as the first pattern that matches its path or its name
-    says, by default once; 0 leaves it out.  *cap* is the most samples that a build may have in one file; larger counts
-    are scaled down.  With *groups*, the median of so many groups of files counts, times the number of groups.
-    *keep_going* skips files that cannot be read.
+    says, by default once; 0 leaves it out.  *cap* is the most samples that a file may have, over all its builds, and
+    the most of any other kind of count; one with more is scaled down.  With *groups*, the median of so many groups of
+    files counts, times the number of groups.  *keep_going* skips files that cannot be read.
     """
 
     weights: Sequence[tuple[str, int]] = ()
@@ -86,14 +87,14 @@ def merge_counts(
 
 
 class _Sum:
-    """A sum of so many *files*; its distinct lines may still take *left* bytes."""
+    """A sum of so many *files*; its distinct lines may still take *left* bytes of memory."""
 
     __slots__ = ("counts", "files", "left")
 
     def __init__(self) -> None:
         self.counts: Counts = {}
         self.files = 0
-        self.left = counts.LIMIT
+        self.left = counts.ROOM
 
 
 class _Reader:
@@ -152,58 +153,58 @@ def file_bytes(path: str) -> bytes:
         return counts.whole(stream)
 
 
-#: Returns some rows of a section, as often as it is called.
-_Rows = Callable[[], Iterable[tuple[list[bytes], list[int]]]]
-
-
 def _add(data: bytes, total: _Sum, weight: int, cap: int | None) -> None:
     """Add the file *data* to *total*, completely or not at all.  Raises ProfileError."""
-    parts, new, builds = [], 0, len(total.counts)
-    for head, lines in counts.sections(counts.body(data)):
-        some, size = _looked_at(lines, total.counts.get(head, {}), len(data) <= counts.CHUNK)
-        new += size
-        parts.append((head, some))
-        if new > total.left:
-            raise ProfileError(f"has too many new lines: more than {counts.LIMIT >> 20} MiB of different ones together")
+    small = len(data) <= counts.CHUNK  # the rows of a large file are read again instead of kept
+    kept: list[tuple[bytes, list[counts.Rows]]] = []
+    sums: Counter[bytes] = Counter()
+    size, builds = 0, len(total.counts)
+    for head, lines in counts.sections(data):
+        mine = total.counts.get(head, {})
         builds += head not in total.counts
         if builds > counts.MOST_BUILDS:
             raise ProfileError(f"has too many new builds: more than {counts.MOST_BUILDS} together")
-    total.left -= new
-    for head, some in parts:
+        rows: list[counts.Rows] = []
+        for keys, numbers in counts.rows(lines):
+            size += counts.check(filterfalse(mine.__contains__, keys))
+            if size > total.left:
+                raise ProfileError(f"has too many new lines: more than {counts.ROOM >> 20} MiB of memory together")
+            for kind in counts.KINDS if cap is not None else ():
+                sums[kind] += sum(numbers[counts.span(kind, keys)])
+            if small:
+                rows.append((keys, numbers))
+        if small:
+            kept.append((head, rows))
+    total.left -= size
+    scales = {} if cap is None else _scales(sums, cap)
+    read_again = ((head, counts.rows(lines)) for head, lines in counts.sections(data))
+    for head, some in kept if small else read_again:
         mine = total.counts.setdefault(head, {})
-        part, whole = weight, 1
-        if cap is not None:
-            ran = sum(n for keys, numbers in some() for key, n in zip(keys, numbers, strict=True) if key[:2] == b"f\t")
-            if ran > cap:
-                part, whole = weight * cap, ran
-        _sum(mine, some, part, whole)
+        for keys, numbers in some:
+            scaled = numbers if weight == 1 else [number * weight for number in numbers]
+            scaled[counts.span(counts.HOSTS, keys)] = numbers[counts.span(counts.HOSTS, keys)]
+            for kind, (part, whole) in scales.items():
+                span = counts.span(kind, keys)
+                scaled[span] = [number * part // whole for number in scaled[span]]
+            # Each key comes once, so all old counts can be looked up before any is changed.
+            mine.update(zip(keys, map(operator.add, map(mine.get, keys, repeat(0)), scaled), strict=True))
     total.files += 1
 
 
-def _looked_at(lines: bytes, mine: Container[bytes], keep: bool) -> tuple[_Rows, int]:
-    """Return the rows of a section, and the bytes of the keys that *mine* lacks.  Raises ProfileError.
+def _scales(sums: Mapping[bytes, int], cap: int) -> dict[bytes, tuple[int, int]]:
+    """Return by which fraction to scale the counts of each kind, whose *sums* over a file are known.
 
-    With *keep*, the rows are few, and are kept instead of read again.
+    All shrink with the samples, which come to no more than *cap*, and nor does any other kind; calls come to no more
+    than samples, since readers count a sample with each call.
     """
-    size = 0
-    kept: list[tuple[list[bytes], list[int]]] = []
-    for found in counts.rows(lines):
-        size += counts.check(filterfalse(mine.__contains__, found[0]))
-        kept = [found]
-    if keep:
-        return lambda: kept, size
-    return lambda: counts.rows(lines), size
-
-
-def _sum(mine: dict[bytes, int], some: _Rows, part: int, whole: int) -> None:
-    """Add rows, each count times *part* / *whole*; the number of hosts is not scaled."""
-    for keys, numbers in some():
-        scaled = numbers if part == whole else [number * part // whole for number in numbers]
-        if part != whole and counts.HOSTS in keys:
-            at = keys.index(counts.HOSTS)
-            scaled[at] = numbers[at]
-        # Each key comes once, so all old counts can be looked up before any is changed.
-        mine.update(zip(keys, map(operator.add, map(mine.get, keys, repeat(0)), scaled), strict=True))
+    samples = sums[counts.FUNCTION] + sums[counts.OUTSIDE]
+    scales = {}
+    for kind, count in sums.items():
+        most = min(cap, samples) if kind == counts.CALL else cap
+        bounds = [(most, count)] if kind == counts.HOSTS else [(cap, samples), (most, count)]
+        if over := [bound for bound in bounds if bound[1] > bound[0]]:
+            scales[kind] = min(over, key=lambda bound: Fraction(*bound))
+    return scales
 
 
 def _dealt(reader: _Reader, paths: Iterable[str]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from sys import getsizeof
 
 from hugealign.errors import HugealignError, NumberFormatError
 from hugealign.numbers import decimal, hexadecimal
@@ -17,6 +18,7 @@ _COUNT_LIMIT = (1 << 63) - 1  # a larger number is no count
 _FEW_DIGITS = 19  # numbers with fewer are always below that limit
 _ADDRESS_LIMIT = (1 << 64) - 1
 _ROOM = 512 << 20  # bytes of distinct names, calls and stacks; the largest programs need a fourth
+_OTHERS, _OTHER_SHOWN = 3, 200  # other files that are remembered, and characters of a path
 _KEPT = 256  # overhead of keeping one of them, in bytes
 
 
@@ -32,9 +34,9 @@ class MemoryRoom:
     def __init__(self) -> None:
         self.left = _ROOM
 
-    def take(self, size: int = 0) -> None:
-        """Note that *size* more bytes are kept.  Raises ProfileError if that is too much."""
-        self.left -= size + _KEPT
+    def take(self, size: int = 0, overhead: int = _KEPT) -> None:
+        """Note that *size* more bytes are kept, and *overhead*.  Raises ProfileError if that is too much."""
+        self.left -= size + overhead
         if self.left < 0:
             raise ProfileError(
                 f"more than {_ROOM >> 20} MiB of different names, calls and stacks: not a profile of one program"
@@ -92,7 +94,8 @@ class Profile:
     *samples* has every function that ran, in any frame, with the samples or executions inside it; *arcs* counts the
     calls between two functions, by the offset in the caller in bytes (None: not known).  *foreign* samples lie in other
     files (libraries, the kernel).  *bad* lines could not be read; *first_bad* is the number of the first.  *flow*, if
-    there is one, records what ran inside functions.  *builds* has the samples of each build if a profile has several;
+    there is one, records what ran inside functions.  *others* are
+    some of the files that are not the program's.  *builds* has the samples of each build if a profile has several;
     *guessed* has the samples in functions that are only probably the same, and their number times the trust in that.
     """
 
@@ -107,13 +110,18 @@ class Profile:
     flow: Flow | None = None
     builds: dict[str, dict[Place, int]] = field(default_factory=dict)
     guessed: dict[str, tuple[int, float]] = field(default_factory=dict)
+    others: list[str] = field(default_factory=list)
     _places: dict[bytes, Place] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.flow is not None:
+            self.room = self.flow.room  # one bound for all that is kept
 
     def following(self) -> "Profile":
         """Return the profile to add the next file to: this sum, with the counts of that file's lines reset."""
         return Profile(
             self.samples, self.arcs, self.foreign, room=self.room, flow=self.flow, builds=self.builds,
-            guessed=self.guessed, _places=self._places,
+            guessed=self.guessed, others=self.others, _places=self._places,
         )  # fmt: skip
 
     def add(self, place: Place, count: int = 0) -> None:
@@ -166,11 +174,18 @@ class Profile:
         if place is None:
             if not name:
                 raise Malformed
-            self.room.take(2 * len(key))  # as bytes and as text
             text = name.decode("utf-8", "surrogateescape")
             place = (text, file.decode("utf-8", "surrogateescape") if file else "")
+            self.room.take(len(key) + sum(map(getsizeof, place)))  # one wide character makes all of a text wide
             self._places[key] = place
         return place
+
+    def other_file(self, path: bytes) -> None:
+        """Remember that code of the file at *path* ran, or was mapped; of libraries and what is no file, nothing."""
+        if len(self.others) < _OTHERS and path.startswith(b"/") and b".so" not in path and not path.startswith(b"//"):
+            name = path[:_OTHER_SHOWN].decode("utf-8", "surrogateescape")
+            if name not in self.others:
+                self.others.append(name)
 
     def malformed(self, number: int) -> None:
         """Note that line *number* could not be read."""

@@ -9,11 +9,11 @@ A host's profiler has the samples of all programs in one message, so names in ot
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from hugealign.profile import stacks as common
-from hugealign.profile.model import Malformed, Profile, ProfileError, meaningful
+from hugealign.profile.model import Malformed, MemoryRoom, Profile, ProfileError, meaningful
 from hugealign.profile.protobuf import fields, numbers, scalars, varint, whole
 from hugealign.profile.source import ProfileSource
 from hugealign.profile.stacks import Location, Mapped
@@ -21,6 +21,8 @@ from hugealign.units import printable
 
 _LENGTH = 4  # bytes before each of several messages
 _FRAMES = 1 << 16  # of a stack
+_BUILD_ID_LONGEST = 256  # characters
+_NOTES = 10
 _BINARY = re.compile(rb"[\0-\x08\x0e-\x1f]")
 _NANOSECONDS = b"nanoseconds"
 _BUILD_ID = b"process.executable.build_id.gnu"
@@ -32,35 +34,64 @@ _Span = tuple[int, int]  # where bytes begin and end
 
 @dataclass(slots=True)
 class _Dictionary:
-    """The tables of a message in *data*."""
+    """The tables of a message in *data*, as the spans of their entries: each is read when something refers to it.
 
-    data: bytes = b""
-    raw_mappings: list[tuple[dict[int, int], list[int]]] = field(default_factory=list)  # fields, attributes
-    locations: list[tuple[int, int, int]] = field(default_factory=list)  # mapping, address, function
-    names: list[int] = field(default_factory=list)  # of functions: the number of the string
+    *room* pays for what is kept.
+    """
+
+    data: bytes
+    room: MemoryRoom
+    mappings: list[_Span] = field(default_factory=list)
+    locations: list[_Span] = field(default_factory=list)
+    functions: list[_Span] = field(default_factory=list)
     strings: list[_Span] = field(default_factory=list)
-    attributes: list[tuple[int, int, _Span]] = field(default_factory=list)  # key; value: number of a string, or bytes
-    stacks: list[list[int]] = field(default_factory=list)
+    attributes: list[_Span] = field(default_factory=list)
+    stacks: list[_Span] = field(default_factory=list)
+    _texts: dict[int, bytes] = field(default_factory=dict)
 
     def text(self, number: int) -> bytes:
-        """Return the string *number*.  Raises IndexError."""
-        begin, end = self.strings[number] if number else (0, 0)
-        return self.data[begin:end]
+        """Return the string *number*.  Raises IndexError, ProfileError."""
+        known = self._texts.get(number)
+        if known is None:
+            begin, end = self.strings[number] if number else (0, 0)
+            self.room.take(end - begin)
+            known = self._texts[number] = self.data[begin:end]
+        return known
 
-    def mappings(self) -> dict[bytes, Mapped]:
-        """Return the mappings, by number.  Raises IndexError."""
-        build_ids = {
-            number: self.text(index) if index else self.data[begin:end]
-            for number, (key, index, (begin, end)) in enumerate(self.attributes)
-            if self.text(key) == _BUILD_ID
-        }
-        found = {}
-        for number, (some, attributes) in enumerate(self.raw_mappings):
-            build_id = next((build_ids[one] for one in attributes if one in build_ids), b"")
-            places = (some.get(one, 0) for one in (1, 2, 3))
-            path = self.text(some.get(4, 0))
+    def name(self, number: int) -> bytes:
+        """Return the name of the function *number*: the system's, which is the symbol's, if there is one."""
+        some = scalars(self.data, *self.functions[number], most=2) if number else {}
+        return self.text(some.get(2, 0) or some.get(1, 0))
+
+    def stack(self, number: int) -> bytes:
+        """Return the numbers of the locations of a stack, as words.  Raises Malformed, IndexError."""
+        return b" ".join(b"%d" % one for one in self._repeated(self.stacks[number], 1))
+
+    def mapped(self) -> Iterator[tuple[int, Mapped]]:
+        """Yield the mappings, with their numbers.  Raises Malformed, IndexError, ProfileError."""
+        build_ids = dict(self._build_ids())
+        for number, span in enumerate(self.mappings):
+            some = scalars(self.data, *span, most=4)
+            attributes = self._repeated(span, 5) if build_ids else ()
+            build_id = next((build_ids[one] for one in attributes if one in build_ids), "")
             if number:
-                found[b"%d" % number] = Mapped(path, build_id.decode("ascii", "replace"), *places)
+                yield number, Mapped(self.text(some.get(4, 0)), build_id, *(some.get(one, 0) for one in (1, 2, 3)))
+
+    def _build_ids(self) -> Iterator[tuple[int, str]]:
+        """Yield the attributes that are build-ids, by number."""
+        for number, span in enumerate(self.attributes):
+            key, index, (begin, end) = _attribute(self.data, span)
+            if self.text(key) == _BUILD_ID:
+                self.room.take(end - begin)
+                value = self.text(index) if index else self.data[begin:end]
+                yield number, value[:_BUILD_ID_LONGEST].decode("ascii", "replace")
+
+    def _repeated(self, span: _Span, wanted: int) -> list[int]:
+        found: list[int] = []
+        for one in fields(self.data, *span):
+            if one[0] == wanted:
+                found += numbers(self.data, one)
+                meaningful(len(found) <= _FRAMES)
         return found
 
 
@@ -96,10 +127,11 @@ def read(source: ProfileSource, profile: Profile) -> None:
 
 
 def mapped(data: bytes) -> Iterator[Mapped]:
-    """Yield the mappings in all messages of *data*.  Raises Malformed, IndexError."""
+    """Yield the mappings in all messages of *data*.  Raises Malformed, IndexError, ProfileError."""
+    room = MemoryRoom()
     for span in _messages(data):
         for tables in _inside(data, span, 2):
-            yield from _dictionary(data, tables, Profile()).mappings().values()
+            yield from (one for _, one in _dictionary(data, tables, room).mapped())
 
 
 def _messages(data: bytes) -> Iterator[_Span]:
@@ -124,24 +156,29 @@ def _inside(data: bytes, span: _Span, number: int) -> Iterator[_Span]:
 
 def _add(data: bytes, span: _Span, source: ProfileSource, profile: Profile) -> None:
     """Add one message.  Raises Malformed, IndexError, ProfileError."""
-    known = _Dictionary()
+    known = _Dictionary(data, profile.room)
     for tables in _inside(data, span, 2):
-        known = _dictionary(data, tables, profile)
+        known = _dictionary(data, tables, profile.room)
     seen: Counter[int] = Counter()
     for resource in _inside(data, span, 1):
         for scope in _inside(data, resource, 2):
-            for one, nanoseconds in _chosen(known, [*_inside(data, scope, 2)], profile):
+            for one, nanoseconds in _chosen(known, _inside(data, scope, 2), profile):
                 _samples(data, one, nanoseconds, seen, profile)
-    mappings = known.mappings()
-    ours = {key for key, one in mappings.items() if _may_be_ours(one, source)}
-    locations = {
-        b"%d" % number: Location(address, b"%d" % mapping, known.text(known.names[function]) if function else b"")
-        for number, (mapping, address, function) in enumerate(known.locations)
-        if b"%d" % mapping in ours or not mappings
-    }
+    mappings = {}
+    for number, mapped_file in known.mapped():
+        profile.room.take()
+        mappings[b"%d" % number] = mapped_file
+    ours = {key for key, file in mappings.items() if _may_be_ours(file, source)}
+    locations = {}
+    for number, place in enumerate(known.locations):
+        mapping, address, function = _location(data, place)
+        key = b"%d" % mapping
+        if key in ours or not mappings:
+            profile.room.take()
+            locations[b"%d" % number] = Location(address, key, known.name(function))
     stacks: Counter[bytes] = Counter()
     for stack, count in seen.items():
-        frames = b" ".join(b"%d" % one for one in known.stacks[stack])
+        frames = known.stack(stack)
         profile.room.take(len(frames))
         stacks[frames] += count
     common.add(stacks, locations, mappings, source, profile)
@@ -151,10 +188,11 @@ def _may_be_ours(one: Mapped, source: ProfileSource) -> bool:
     return source.functions.is_build(one.build_id) or source.ours(one.path) or not (one.path or one.build_id)
 
 
-def _chosen(known: _Dictionary, profiles: Sequence[_Span], profile: Profile) -> Iterator[tuple[_Span, int]]:
+def _chosen(known: _Dictionary, profiles: Iterable[_Span], profile: Profile) -> Iterator[tuple[_Span, int]]:
     """Yield a scope's *profiles* that say what ran, each with the nanoseconds per sample if it counts those."""
     found = []
     for span in profiles:
+        profile.room.take()
         kind = unit = 0
         for one in _inside(known.data, span, 1):
             some = scalars(known.data, *one, most=2)
@@ -168,7 +206,7 @@ def _chosen(known: _Dictionary, profiles: Sequence[_Span], profile: Profile) -> 
         elif text not in _RAN:
             name = printable(text[:40].decode("utf-8", "replace"))
             note = f"what is of the type {name} does not say what ran: left out"
-            if note not in profile.notes:
+            if len(profile.notes) < _NOTES and note not in profile.notes:
                 profile.notes.append(note)
 
 
@@ -196,36 +234,18 @@ def _samples(data: bytes, span: _Span, nanoseconds: int, seen: Counter[int], pro
         profile.good += 1
 
 
-def _dictionary(data: bytes, span: _Span, profile: Profile) -> _Dictionary:
+def _dictionary(data: bytes, span: _Span, room: MemoryRoom) -> _Dictionary:
     """Return the tables of a message.  Raises Malformed, ProfileError."""
-    known = _Dictionary(data)
+    known = _Dictionary(data, room)
+    tables = {
+        1: known.mappings, 2: known.locations, 3: known.functions, 5: known.strings, 6: known.attributes,
+        7: known.stacks,
+    }  # fmt: skip
     for number, _, at, end in fields(data, *span):
-        profile.room.take()
-        message = at, end
-        if number == 1:
-            known.raw_mappings.append((scalars(data, *message, most=4), _repeated(data, message, 5)))
-        elif number == 2:
-            known.locations.append(_location(data, message))
-        elif number == 3:  # the system's name for it, which is the symbol's
-            some = scalars(data, *message, most=2)
-            known.names.append(some.get(2, 0) or some.get(1, 0))
-        elif number == 5:
-            known.strings.append(message)
-        elif number == 6:
-            known.attributes.append(_attribute(data, message))
-        elif number == 7:
-            known.stacks.append(_repeated(data, message, 1))
-            profile.room.take(8 * len(known.stacks[-1]))
+        if number in tables:
+            room.take()
+            tables[number].append((at, end))
     return known
-
-
-def _repeated(data: bytes, span: _Span, wanted: int) -> list[int]:
-    found: list[int] = []
-    for one in fields(data, *span):
-        if one[0] == wanted:
-            found += numbers(data, one)
-            meaningful(len(found) <= _FRAMES)
-    return found
 
 
 def _location(data: bytes, span: _Span) -> tuple[int, int, int]:

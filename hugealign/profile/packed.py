@@ -41,6 +41,16 @@ class UnpackAllowance:
             raise ProfileError(f"unpacks to more than {much}; if it is what it should be, give --max-unpacked=SIZE")
 
 
+def recorded(path: str) -> str:
+    """Return the file that says what *path* is: of a directory, perf's first.  Raises ProfileError for any other."""
+    if not os.path.isdir(path):
+        return path
+    data = os.path.join(path, "data")
+    if not os.path.isfile(data):
+        raise ProfileError("is a directory, and none of perf's, which has a file `data`")
+    return data
+
+
 @contextlib.contextmanager
 def opened(path: str) -> Iterator[BinaryIO]:
     """Open *path*, which may be a pipe, for reading; its first HEAD bytes can be peeked at.  Raises ProfileError."""
@@ -49,8 +59,6 @@ def opened(path: str) -> Iterator[BinaryIO]:
     except ValueError as error:
         raise ProfileError(str(error)) from None
     with file:
-        if stat.S_ISDIR(os.fstat(file.fileno()).st_mode):
-            raise ProfileError("is a directory")
         yield file
 
 

@@ -20,6 +20,7 @@ from hugealign.elf.windows import BASE_PAGE, align_down, align_up
 from hugealign.profile.lines import blocks, samples
 from hugealign.profile.model import NOWHERE, MemoryRoom, Profile, ProfileError
 from hugealign.profile.source import ProfileSource
+from hugealign.units import printable
 
 _MMAP = re.compile(
     rb".*PERF_RECORD_MMAP2? (-?\d+)/-?\d+: \[0x([0-9a-f]{1,16})\(0x([0-9a-f]{1,16})\) @ (?:0x)?([0-9a-f]{1,16})\b"
@@ -32,7 +33,10 @@ _SAMPLE = re.compile(rb"\s*+(\d++)(?: .{0,512}?:)?(?:\s+([0-9a-f]{1,16}))?(?: \(
 _FRAME = re.compile(rb"\t\s*([0-9a-f]{1,16})(?: \((.*)\))?\Z")
 _BRANCH = re.compile(rb"\s*+(?:(\d++)\s++)?(?:.*: ++[0-9a-f]++ ++)?(0x[0-9a-f]+/0x[0-9a-f]+/.*)\Z")
 _INLINED = re.compile(rb"^\t[^\n]* \(inlined\)\n", re.MULTILINE)
-_KNOWN_LIMIT, _KNOWN_LENGTH = 500_000, 512  # frames whose meaning is kept, and bytes of one
+_KNOWN_LIMIT, _KNOWN_LENGTH = 64 << 20, 512  # bytes of the frames whose meaning is kept, and of one
+_PIDS_LIMIT, _PIDS_LENGTH = 100_000, 128  # texts before the addresses of samples, and bytes of one
+_SPACE = 512  # bytes that a process takes, without its mappings
+_MAP = 384  # bytes that one mapping of a process takes, as it is and as text
 _KINDS_LIMIT, _KEPT = 128 << 20, 256  # bytes of samples that are looked up, and the overhead of one
 _FILES_LIMIT = 10_000  # files that are known to be the binary or not
 _LINE_LIMIT, _BRANCHES_LIMIT = 1 << 13, 1 << 16  # bytes of a line, longer than any path; and of a line with branches
@@ -50,6 +54,7 @@ class _Space:
     leaves: dict[bytes, tuple[int, int]] = field(default_factory=dict)  # by frame: function, offset in it
     callers: dict[bytes, tuple[int, int]] = field(default_factory=dict)
     above: set[bytes] = field(default_factory=set)  # frames still to be looked at
+    frames: int = 0  # bytes of the leaves and the callers
 
     def move(self, maps: list[tuple[int, int, int]], segments: list[tuple[int, int, int]]) -> None:
         """Note that the binary, with text *segments* (start, end, shift), is now mapped at *maps*."""
@@ -62,6 +67,12 @@ class _Space:
         ]
         self.leaves.clear()
         self.callers.clear()
+        self.frames = 0
+
+    @property
+    def size(self) -> int:
+        """The bytes that the mappings take."""
+        return _MAP * (len(self.maps) + len(self.text))
 
 
 #: The meaning of a usual sample: its function, the caller of that, the offset there, and the offset of the sample.
@@ -166,7 +177,7 @@ class _Processes:
         self.moved: dict[bytes, _Space] = {}
         self.unmoved = _Space()
         self.unmoved.move(program.fixed, program.segments)
-        self.frames = 0  # known ones, of all processes
+        self.frames = 0  # bytes of the known ones, of all processes
 
     def of(self, pid: bytes) -> _Space:
         """Return the process."""
@@ -176,14 +187,17 @@ class _Processes:
         """Note where the binary is mapped now."""
         space = self.moved.get(pid)
         if space is None:
-            self.room.take()
+            self.room.take(_SPACE)
             space = self.moved[pid] = _Space()
-        self.frames -= len(space.leaves) + len(space.callers)
+        self.frames -= space.frames
+        before = space.size
         space.move(maps, self.program.segments)
+        self.room.take(space.size - before, 0)
 
     def place(self, size: int, offset: int) -> None:
         """Note that code of the binary is mapped so; see `_Program.place`."""
         if self.program.place(size, offset):
+            self.frames -= self.unmoved.frames
             self.unmoved.move(self.program.fixed, self.program.segments)
 
 
@@ -262,6 +276,11 @@ class AddressReader:
             )
         known = self.processes.moved or self.program.functions.image.fixed
         if self.profile.good and not known and not self.profile.samples:
+            if others := self.profile.others:
+                raise ProfileError(
+                    f"has addresses, and maps no file of the program's name, but {', '.join(map(printable, others))}: "
+                    "give the program under the name that it ran by (-b)"
+                )
             raise ProfileError(
                 "has addresses of a position-independent program, but not where it was loaded: "
                 "give the perf.data, or make the text with perf script --show-mmap-events --show-task-events"
@@ -286,7 +305,10 @@ class AddressReader:
             self.profile.bad += 1
         elif found := _MMAP.match(line):
             pid, start, size, offset, rights, path = found.groups()
-            if self.ours(path.removesuffix(b" (deleted)")):
+            path = path.removesuffix(b" (deleted)")
+            if not self.ours(path):
+                self.profile.other_file(path)
+            else:
                 self._settle()
                 first = int(start, 16)
                 last = first + int(size, 16)
@@ -369,7 +391,7 @@ class AddressReader:
         elif len(head) <= _LINE_LIMIT and (found := _SAMPLE.match(head)):
             pid, address, path = found.groups()
             self.space = self.processes.of(pid)
-            if path is None and len(self.pids) < _KNOWN_LIMIT and len(head) < _KNOWN_LENGTH:
+            if path is None and len(self.pids) < _PIDS_LIMIT and len(head) < _PIDS_LENGTH:
                 self.pids[head if address is None else head.rpartition(b" ")[0]] = pid
             if address is not None:
                 found_at = _FOREIGN, 0
@@ -462,7 +484,9 @@ class AddressReader:
                 self.profile.bad += 1
                 return resolved
         if self.processes.frames < _KNOWN_LIMIT and len(line) < _KNOWN_LENGTH:
-            self.processes.frames += 1
+            size = len(line) + _KEPT
+            self.space.frames += size
+            self.processes.frames += size
             known[line] = resolved
         return resolved
 

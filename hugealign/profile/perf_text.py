@@ -16,12 +16,15 @@ from hugealign.profile.model import Malformed, Place, Profile, meaningful
 from hugealign.profile.source import ProfileSource
 
 _ADDRESS = re.compile(rb":\s+[0-9a-f]{1,16} ")
+#: A name, and its file: behind an offset, else where a path begins; both can have parentheses of their own.
+_NAMED = re.compile(rb"(.*?\+0x[0-9a-f]{1,15}|.*?(?= \([/\[])|.*) \((.*)\Z", re.DOTALL)
 _OFFSET = re.compile(rb"(.*)\+0x([0-9a-f]{1,15})\Z", re.DOTALL)
 #: The end of a branch: predicted, in a transaction, aborted, cycles; since perf 6.14 N if not taken, then its kind.
 _FLAGS = re.compile(rb"/[PM-]N?/[X-]/[A-]/\d{1,9}(?:/\S{0,64})?(?:\s|\Z)")
 #: The text before the name of a file, and its parenthesis.
 _FILE = re.compile(rb"(?:\[unknown\]|\+0x[0-9a-f]{1,15}) ?\(")
-_KNOWN_LIMIT, _KNOWN_LENGTH = 500_000, 512  # frames that are kept, and bytes of one
+#: Bytes of the frames whose meaning is kept, of one of them, and the overhead of one.
+_KNOWN_LIMIT, _KNOWN_LENGTH, _KEPT = 64 << 20, 512, 256
 
 _Frame = tuple[Place | None, int | None]  # None for a frame of another file; the offset in the function if known
 
@@ -38,6 +41,7 @@ class TextReader:
         self.profile = profile
         self.ours = ours
         self.known: dict[bytes, _Frame] = {}
+        self.known_size = 0
         self.demangled = 0
 
     def read(self, lines: Iterable[bytes]) -> None:
@@ -95,15 +99,19 @@ class TextReader:
         frame = self.known.get(text)
         if frame is None:
             whole = text.removesuffix(b")").removesuffix(b" (deleted)")
-            name, space, path = whole.rpartition(b" (")
-            if not space:
+            found = _NAMED.match(whole)
+            if not found:
                 raise Malformed
+            name, path = found.groups()
             name, offset = _symbol(name)
             frame = (None, None)
             if self.ours(path):
                 self.demangled += b"::" in name
                 frame = (self.profile.place(name), offset)
-            if len(self.known) < _KNOWN_LIMIT and len(text) < _KNOWN_LENGTH:
+            else:
+                self.profile.other_file(path)
+            if self.known_size < _KNOWN_LIMIT and len(text) < _KNOWN_LENGTH:
+                self.known_size += len(text) + _KEPT
                 self.known[text] = frame
         return frame
 

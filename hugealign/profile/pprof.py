@@ -1,35 +1,25 @@
-"""pprof's profiles: profile.proto (Go, Parca, Pyroscope), the output of ``go tool pprof -raw``, and gperftools' own.
+"""pprof's profiles: profile.proto, as Go, Parca and Pyroscope write it.
 
 Samples are values, each of a type, and locations, innermost first; locations have functions, and addresses in mappings,
-which have build-ids.  gperftools writes no build-ids and no names, so a mapping of our file's name must do; ``go tool
-pprof`` reads its format, of words.
+which have build-ids.  Where there are neither build-ids nor names, a mapping of our file's name must do.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from hugealign.profile import stacks as common
-from hugealign.profile import tools
-from hugealign.profile.lines import lines
-from hugealign.profile.model import Malformed, MemoryRoom, Profile, ProfileError, count_of, hex_of, meaningful
+from hugealign.profile.model import Malformed, MemoryRoom, Profile, ProfileError, meaningful
 from hugealign.profile.protobuf import fields, numbers, scalars, whole
 from hugealign.profile.source import ProfileSource
 from hugealign.profile.stacks import Location, Mapped
 from hugealign.units import printable
 
 _FRAMES = 1 << 16  # of a stack
+_BUILD_ID_LONGEST = 256  # characters
 _FIELDS = 15  # no message has a larger number
 _TYPE_FIELD, _SAMPLE_FIELD, _MAPPING_FIELD, _LOCATION_FIELD, _FUNCTION_FIELD, _STRING_FIELD = range(1, 7)
 _PERIOD_TYPE_FIELD, _PERIOD_FIELD = 11, 12
-_PERIOD = re.compile(rb"(?:PeriodType: (\S+) (\S+)|Period: (\d+))\s*\Z")
-_SAMPLE = re.compile(rb"\s+((?:\d+\s+)*\d+):((?: \d+)*)\s*\Z")
-_LOCATION = re.compile(rb"\s*(\d+): 0x([0-9a-f]{1,16}) (?:M=(\d+) )?(.*)\Z", re.DOTALL)
-_FUNCTION = re.compile(rb"(.*?) \S*:\d+(?::\d+)? s=\d+(?:\(inlined\))?\s*\Z", re.DOTALL)
-_MAPPING = re.compile(
-    rb"(\d+): 0x([0-9a-f]{1,16})/0x([0-9a-f]{1,16})/0x([0-9a-f]{1,16}) (.*?) ([0-9a-f]*) (?:\[.*\])?\Z"
-)
 
 #: Words in the names of types that do not say what ran: memory, waiting, what merely exists.  Any other type is taken
 #: for time or events of the processor.
@@ -85,13 +75,12 @@ def read_proto(source: ProfileSource, profile: Profile) -> None:
 def _proto(data: bytes, source: ProfileSource, profile: Profile) -> None:
     """Read the message *data*.  Raises Malformed, IndexError, ProfileError."""
     take = profile.room.take
-    text, chosen = _texts(data, take)
+    texts, chosen = _texts(data, profile.room)
     names: dict[int, int] = {}  # of functions: the number of the string
     stacks: dict[bytes, int] = {}
-    found: dict[int, tuple[int, int, int]] = {}  # locations: address, mapping, function
-    raw: list[dict[int, int]] = []
-    for field in fields(data, 0, len(data)):
-        number, _, at, end = field
+    spans: list[tuple[int, int]] = []  # of locations, whose functions can stand behind them
+    mappings: dict[bytes, Mapped] = {}
+    for number, _, at, end in fields(data, 0, len(data)):
         if number == _SAMPLE_FIELD:
             ids: list[int] = []
             values: list[int] = []
@@ -105,82 +94,101 @@ def _proto(data: bytes, source: ProfileSource, profile: Profile) -> None:
                 take(len(stack))
             stacks[stack] = stacks.get(stack, 0) + count
             profile.good += 1
-        elif number in (_MAPPING_FIELD, _FUNCTION_FIELD):
+        elif number == _MAPPING_FIELD:
+            take()
+            key, mapping = _mapped(scalars(data, at, end, _FIELDS), texts)
+            mappings[key] = mapping
+        elif number == _FUNCTION_FIELD:  # the system's name for it, which is the symbol's
             take()
             some = scalars(data, at, end, _FIELDS)
-            if number == _MAPPING_FIELD:
-                raw.append(some)
-            else:  # the system's name for it, which is the symbol's
-                names[some.get(1, 0)] = some.get(3, 0) or some.get(2, 0)
+            names[some.get(1, 0)] = some.get(3, 0) or some.get(2, 0)
         elif number == _LOCATION_FIELD:
             take()
-            key, location = _location(data, at, end)
-            found[key] = location
-
-    mappings = {b"%d" % some.get(1, 0): _mapped(some, text) for some in raw}
-    locations = {
-        b"%d" % key: Location(address, b"%d" % mapping, text(names.get(function, 0)))
-        for key, (address, mapping, function) in found.items()
-    }
+            spans.append((at, end))
+    locations = {}
+    for span in spans:
+        take()
+        number, address, mapped_in, function = _location(data, *span)
+        locations[b"%d" % number] = Location(address, b"%d" % mapped_in, texts.text(names.get(function, 0)))
     common.add(stacks, locations, mappings, source, profile)
 
 
-def _texts(data: bytes, take: Callable[[], None]) -> tuple[Callable[[int], bytes], _Values]:
-    """Return the function from numbers to strings, and what counts: both can stand behind the samples.
+class _Texts:
+    """The strings of the message *data*, at *spans*; *room* pays for those that are read, each once."""
+
+    def __init__(self, data: bytes, room: MemoryRoom) -> None:
+        self.data, self.room = data, room
+        self.spans: list[tuple[int, int]] = []
+        self._known: dict[int, bytes] = {}
+        self._build_ids: dict[int, str] = {}
+
+    def text(self, number: int) -> bytes:
+        """Return the string *number*.  Raises IndexError, ProfileError."""
+        known = self._known.get(number)
+        if known is None:
+            at, end = self.spans[number] if number else (0, 0)
+            self.room.take(end - at)
+            known = self._known[number] = self.data[at:end]
+        return known
+
+    def build_id(self, number: int) -> str:
+        """Return the string *number* as a build-id.  Raises IndexError, ProfileError."""
+        known = self._build_ids.get(number)
+        if known is None:
+            known = self._build_ids[number] = _decoded(self.text(number))
+        return known
+
+
+def _decoded(build_id: bytes) -> str:
+    return build_id[:_BUILD_ID_LONGEST].decode("ascii", "replace")
+
+
+def _texts(data: bytes, room: MemoryRoom) -> tuple[_Texts, _Values]:
+    """Return the strings, and what counts: both can stand behind the samples.
 
     Raises Malformed, IndexError, ProfileError.
     """
-    strings: list[tuple[int, int]] = []
-    types: list[dict[int, int]] = []
-    period_type: dict[int, int] = {}
+    texts = _Texts(data, room)
+    types: list[tuple[int, int]] = []
+    period_type = 0, 0
     period = 1
     for number, value, at, end in fields(data, 0, len(data)):
         if number == _STRING_FIELD:
-            take()
-            strings.append((at, end))
-        elif number == _TYPE_FIELD:
-            take()
-            types.append(scalars(data, at, end, _FIELDS))
-        elif number == _PERIOD_TYPE_FIELD:
-            period_type = scalars(data, at, end, _FIELDS)
+            room.take()
+            texts.spans.append((at, end))
+        elif number in (_TYPE_FIELD, _PERIOD_TYPE_FIELD):
+            room.take()
+            some = scalars(data, at, end, _FIELDS)
+            kind = some.get(1, 0), some.get(2, 0)
+            if number == _TYPE_FIELD:
+                types.append(kind)
+            else:
+                period_type = kind
         elif number == _PERIOD_FIELD:
             period = value
-    text = partial(_text, data, strings)
-    kinds = [(text(some.get(1, 0)), text(some.get(2, 0))) for some in (*types, period_type)]
-    return text, _chosen(kinds[:-1], kinds[-1], period)
+    kinds = [(texts.text(kind), texts.text(unit)) for kind, unit in (*types, period_type)]
+    return texts, _chosen(kinds[:-1], kinds[-1], period)
 
 
 def mapped(data: bytes) -> Iterator[Mapped]:
     """Yield the mappings.  Raises Malformed, IndexError, ProfileError."""
-    room = MemoryRoom()
-    strings: list[tuple[int, int]] = []
-    raw: list[dict[int, int]] = []
+    texts = _Texts(data, MemoryRoom())
+    spans: list[tuple[int, int]] = []
     for number, _, at, end in fields(data, 0, len(data)):
         if number in (_MAPPING_FIELD, _STRING_FIELD):
-            room.take()
-            if number == _STRING_FIELD:
-                strings.append((at, end))
-            else:
-                raw.append(scalars(data, at, end, _FIELDS))
-    for some in raw:
-        yield _mapped(some, partial(_text, data, strings))
+            texts.room.take()
+            (texts.spans if number == _STRING_FIELD else spans).append((at, end))
+    for span in spans:
+        yield _mapped(scalars(data, *span, _FIELDS), texts)[1]
 
 
-def _text(data: bytes, strings: Sequence[tuple[int, int]], number: int) -> bytes:
-    at, end = strings[number] if number else (0, 0)
-    return data[at:end]
+def _mapped(some: Mapping[int, int], texts: _Texts) -> tuple[bytes, Mapped]:
+    """Return the number of a mapping, and the mapping."""
+    places = (some.get(field, 0) for field in (2, 3, 4))
+    return b"%d" % some.get(1, 0), Mapped(texts.text(some.get(5, 0)), texts.build_id(some.get(6, 0)), *places)
 
 
-def _mapped(some: Mapping[int, int], text: Callable[[int], bytes]) -> Mapped:
-    numbers = (some.get(field, 0) for field in (2, 3, 4))
-    return Mapped(text(some.get(5, 0)), _build_id(text(some.get(6, 0))), *numbers)
-
-
-def _build_id(text: bytes) -> str:
-    return text.decode("ascii", "replace")
-
-
-def _location(data: bytes, at: int, end: int) -> tuple[int, tuple[int, int, int]]:
+def _location(data: bytes, at: int, end: int) -> tuple[int, int, int, int]:
     """Return the number of a location, and its address, mapping and function."""
     some = {1: 0, 2: 0, 3: 0}
     function = 0
@@ -189,67 +197,4 @@ def _location(data: bytes, at: int, end: int) -> tuple[int, tuple[int, int, int]
             function = next((line[1] for line in fields(data, start, stop) if line[0] == 1), 0)
         elif number in some:
             some[number] = value
-    return some[1], (some[3], some[2], function)
-
-
-def read_data(source: ProfileSource, profile: Profile) -> None:
-    """Add gperftools' profile.  Raises ProfileError."""
-    try:
-        go = tools.find("go", package="golang-go")
-    except ProfileError:
-        raise ProfileError("needs `go tool pprof`, and go is not installed (Debian: apt install golang-go)") from None
-    with tools.output([go, "tool", "pprof", "-raw", "-symbolize=none", source.path]) as stream:
-        _read(lines(stream), source, profile)
-
-
-def read(source: ProfileSource, profile: Profile) -> None:
-    """Add pprof's output."""
-    _read(source.short_lines(), source, profile)
-
-
-def _read(lines: Iterable[bytes], source: ProfileSource, profile: Profile) -> None:
-    part = b""
-    types: list[_Type] = []
-    period_type, period = (b"", b""), 1
-    chosen = _Values()
-    stacks: dict[bytes, int] = {}
-    locations: dict[bytes, Location] = {}
-    mappings: dict[bytes, Mapped] = {}
-    last = b""
-    for number, line in enumerate(lines, 1):
-        try:
-            if line.rstrip(b":") in (b"Samples", b"Locations", b"Mappings"):
-                part = line.rstrip(b":")
-            elif not part and (found := _PERIOD.match(line)):
-                kind, unit, number_of = found.groups()
-                period_type, period = ((kind, unit), period) if kind else (period_type, count_of(number_of))
-            elif part == b"Samples" and not types:
-                words = line.replace(b"[dflt]", b"").split()
-                types = [(kind, unit) for kind, _, unit in (word.rpartition(b"/") for word in words)]
-                chosen = _chosen(types, period_type, period)
-            elif part == b"Samples" and (found := _SAMPLE.match(line)):
-                values, stack = found.groups()
-                if stack not in stacks:
-                    profile.room.take(len(stack))
-                stacks[stack] = stacks.get(stack, 0) + chosen.count([*map(count_of, values.split())])
-                profile.good += 1
-            elif part == b"Locations" and (found := _LOCATION.match(line)):
-                last, address, mapping, rest = found.groups()
-                profile.room.take(len(line))
-                locations[last] = Location(hex_of(address), mapping or b"", _name(rest))
-            elif part == b"Locations" and last:
-                # Further lines of a location are functions that its innermost one was inlined into.
-                known = locations[last]
-                locations[last] = known._replace(name=_name(line.strip()) or known.name)
-            elif part == b"Mappings" and (found := _MAPPING.match(line)):
-                key, start, limit, offset, path, build_id = found.groups()
-                profile.room.take(len(line))
-                mappings[key] = Mapped(path, _build_id(build_id), *map(hex_of, (start, limit, offset)))
-        except Malformed:
-            profile.malformed(number)
-    common.add(stacks, locations, mappings, source, profile)
-
-
-def _name(text: bytes) -> bytes:
-    found = _FUNCTION.match(text)
-    return found.group(1) if found else b""
+    return some[1], some[3], some[2], function

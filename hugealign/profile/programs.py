@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from hugealign.profile import perf
 from hugealign.profile.formats import detect
 from hugealign.profile.model import ProfileError
-from hugealign.profile.packed import HEAD
+from hugealign.profile.packed import HEAD, recorded
 
 _MOST = 1000  # files to look for, of a profile
 
@@ -27,10 +27,11 @@ def programs(profiles: Iterable[str]) -> list[str]:
 
 
 def _named(profile: str) -> list[str]:
-    if not os.path.isfile(profile):  # a pipe can be read only once
-        return []
     try:
-        with open(profile, "rb") as file:
+        data = recorded(profile)
+        if not os.path.isfile(data):  # a pipe can be read only once
+            return []
+        with open(data, "rb") as file:
             head = file.read(HEAD)
         form = detect(head)
         if form == "perf.data":

@@ -18,6 +18,7 @@ from hugealign.units import are, counted, printable
 
 #: If less than this share of samples is found, the profile is taken to be of another program.
 LEAST_MATCHED = 0.5
+_SOURCES_SHOWN = 3
 _LOOKED_AT = 1000  # characters of a name: the pattern takes time in the square of a hostile one's length
 #: Names in C++ or Rust as a tool shows them; in Go, symbols have parentheses.
 _DEMANGLED = re.compile(r"::|[\w>]\(.*\)(?: const)?\Z", re.DOTALL)
@@ -78,8 +79,12 @@ def what_ran(
     if not matched.samples:
         foreign = profile.foreign
         where = f"; {counted(foreign, 'sample')} {are(foreign)} in other files" if foreign else ""
-        advice = _advice(matched, sources)
-        raise MismatchError(f"nothing in the profile is of {printable(binary)}{where}; {advice}")
+        if where and profile.others:
+            where += f", such as {', '.join(map(printable, profile.others))}"
+        how = ", ".join(f"{printable(path)} as {FORMATS[found].title}" for path, found in sources[:_SOURCES_SHOWN])
+        renamed = foreign and profile.others
+        advice = "give the file that ran, under its name (-b)" if renamed else _advice(matched, sources)
+        raise MismatchError(f"nothing in the profile is of {printable(binary)}{where} (read: {how}); {advice}")
     ran = Ran(binary, functions, matched, sources)
     check_rate(ran, force, warn, f"{_advice(matched, sources)}, or --force")
     return ran

@@ -14,7 +14,7 @@ from hugealign.elf.symbols import Functions
 from hugealign.profile import otlp, pprof
 from hugealign.profile.formats import FORMATS, Format, detect
 from hugealign.profile.model import Malformed, Profile, ProfileError
-from hugealign.profile.packed import HEAD, UnpackAllowance, gunzipped, opened, unzstd
+from hugealign.profile.packed import HEAD, UnpackAllowance, gunzipped, opened, recorded, unzstd
 from hugealign.profile.protobuf import whole
 from hugealign.profile.source import Others, ProfileSource
 
@@ -54,8 +54,12 @@ def builds(path: str, allowance: UnpackAllowance | None = None) -> dict[str, str
             with unpacked(path, allowance or UnpackAllowance()) as (stream, _, form, _):
                 mapped = {"pprof": pprof.mapped, "otlp": otlp.mapped}.get(str(form))
                 if mapped:
-                    some = mapped(whole(stream))
-                    return {one.build_id: os.fsdecode(one.path) for one in some if one.build_id}
+                    names: dict[bytes, str] = {}  # many mappings can share one
+                    return {
+                        one.build_id: names.setdefault(one.path, os.fsdecode(one.path))
+                        for one in mapped(whole(stream))
+                        if one.build_id
+                    }
     return {}
 
 
@@ -66,7 +70,7 @@ def unpacked(path: str, allowance: UnpackAllowance) -> Iterator[tuple[BinaryIO, 
     Raises ProfileError, also for errors while the stream is read.
     """
     try:
-        with opened(path) as file, contextlib.ExitStack() as stack:
+        with opened(recorded(path)) as file, contextlib.ExitStack() as stack:
             stream: BinaryIO = file
             head = stream.peek(HEAD)[:HEAD]  # type: ignore[attr-defined]
             found = detect(head)
@@ -92,11 +96,12 @@ def _unknown(head: bytes, packed: bool) -> str:
         return "unpacks to nothing: empty, damaged or cut short" if packed else "is empty"
     if head[:4] == b"\x7fELF":
         return "is a program, not a profile; the binary belongs to -b"
-    return "is of no known format; see `hugealign order --help`"
+    known = ", ".join(FORMATS)
+    return f"is of no known format; known are {known}, and --type says which it is if its beginning does not"
 
 
 def _read(form: Format, path: str, packed: bool, source: ProfileSource, profile: Profile) -> None:
-    if not form.tool or (not packed and os.path.isfile(path)):
+    if not form.tool or (not packed and (os.path.isfile(path) or os.path.isdir(path))):
         form.read(source, profile)
         return
     with tempfile.TemporaryFile() as file:  # it has no name, so nothing is left behind, however we end

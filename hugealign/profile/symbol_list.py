@@ -1,8 +1,20 @@
 """A list of symbols, one per line, with ``#`` before comments: all count the same."""
 
+import re
 from collections.abc import Iterable
 
 from hugealign.profile.model import Malformed, Profile
+
+#: A symbol, as linkers know it: a word that begins with no digit, quote or bracket.
+_SYMBOL = re.compile(rb"[A-Za-z_.$\\?~\x80-\xff][!-~\x80-\xff]*\Z")
+_MOST = 4  # one line in so many may be something else: assemblers allow anything between quotes
+
+
+def looks_like(head: bytes) -> bool:
+    """Return whether the lines of *head* are symbols, one on each."""
+    lines = [line for line in head.splitlines() if line.strip() and not line.startswith(b"#")]
+    other = sum(not _SYMBOL.match(line.rstrip()) for line in lines)
+    return bool(lines) and other * _MOST <= len(lines)
 
 
 def read(lines: Iterable[bytes], profile: Profile) -> None:

@@ -209,8 +209,10 @@ compiler_behind() {
 }
 
 # before_shims DIRECTORY: note a linker there, of a -B of the user's own, that comes before the shims: collect2 takes the
-# first two names before all others, and behind a program in front the shims come last.
+# first two names before all others, and behind a program in front the shims come last.  Shims of another hugealign do
+# no harm.
 before_shims() {
+    [ ! -e "$1/../sh/shim.sh" ] || return 0
     for candidate in real-ld collect-ld ${front:+ld}; do
         [ ! -x "$1/$candidate" ] || first=$1/$candidate
     done
@@ -414,6 +416,39 @@ esac
 [ "$does" != link ] || [ -x "$package/libexec/ld" ] ||
     unusable "${1##*/}" "$package/libexec/ld cannot be run" 'install it again'
 
+# nearby NAME COMPILER: return 0 if a linker of that name is where drivers usually find one.
+nearby() {
+    set -f
+    IFS=:
+    # shellcheck disable=SC2086
+    set -- "$1" $PATH "${2%/*}"
+    unset IFS
+    set +f
+    name=$1
+    shift
+    for directory in "$@" /usr/lib/llvm*/bin; do
+        [ ! -x "${directory:-.}/$name" ] || return 0
+    done
+    return 1
+}
+
+# The driver says that there is no such linker; a shim in its place would not be a linker either.
+name=${linker#--ld-path=}
+[ "$name" != "$linker" ] || name=ld.${linker#*=}
+case $does/$name in
+    */ld. | */ld.ld | */*/*) ;;
+    link/*)
+        nearby "$name" "$1" || case $("$@" "-print-prog-name=$name" 2>/dev/null </dev/null) in
+            */*) ;;
+            *)
+                [ "${HUGEALIGN_DEBUG-}" != 1 ] || printf 'hugealign: debug: left alone: there is no %s\n' "$name" >&2
+                check_command "$1"
+                exec "$@"
+                ;;
+        esac
+        ;;
+esac
+
 # clang looks nowhere else for a linker given by its path, nor for one by a name that no shim has: there a shim takes the
 # linker's place, and looks for it as clang would have.
 shim='' option=${linker%%=*}
@@ -428,8 +463,6 @@ case ${1##*/}/$linker in
         ;;
     */-fuse-ld= | */-fuse-ld=ld) ;;
     *)
-        name=${linker#--ld-path=}
-        [ "$name" != "$linker" ] || name=ld.${linker#*=}
         [ -e "$package/libexec/$name" ] || {
             export _HUGEALIGN_NAME="$name"
             # clang has a warning about paths behind -fuse-ld
@@ -486,7 +519,18 @@ case ${shims:+$does}/${compiler##*/}/${first##*/} in
     link/*clang*/*) ;; # which looks for neither
     link/*/real-ld | link/*/collect-ld) unusable "${compiler##*/}" "$first comes first" 'call that linker ld' ;;
 esac
-# chooses_linker COMPILER: return 0 if what it runs as the linker may not be seen from its words: it is a script.
+# configured COMPILER: return 0 if a configuration file that clang reads by itself may choose a linker.
+configured() {
+    set -- "$(exec readlink -f -- "$1")"
+    case $1 in *clang*) ;; *) return 1 ;; esac
+    for file in "${1%/*}"/*.cfg /etc/clang*/*.cfg "${HOME-}"/.config/clang*/*.cfg "${HOME-}"/.llvm/*.cfg; do
+        [ ! -e "$file" ] || ! grep -qse fuse-ld -e ld-path -e -B -e '@.*/' -e --config -- "$file" || return 0
+    done
+    return 1
+}
+
+# chooses_linker COMPILER: return 0 if what it runs as the linker may not be seen from its words: it is a script, or
+# reads files.
 chooses_linker() {
     find_compiler "$1"
     set -- "$1" "$compiler"
@@ -496,8 +540,9 @@ chooses_linker() {
         *) false ;;
     esac || { read -r line <"$2" && case $line in '#!'*) return 0 ;; esac; }
     case $elsewhere/${1##*/} in
-        /* | */*gcc* | */*g++*) return 1 ;;
-        @*) grep -qse fuse-ld -e ld-path -- "${elsewhere#@}" ;;
+        */*gcc* | */*g++*) return 1 ;;
+        /*) configured "$2" ;;
+        @*) grep -qse fuse-ld -e ld-path -- "${elsewhere#@}" || configured "$2" ;;
     esac
 } 2>/dev/null
 

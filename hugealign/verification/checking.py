@@ -10,9 +10,9 @@ from hugealign.errors import HugealignError, MalformedElfError, NotElfError, cau
 from hugealign.units import counted
 from hugealign.verification import rules
 from hugealign.verification.examine import examine
-from hugealign.verification.facts import read_facts
+from hugealign.verification.facts import Facts, read_facts
 from hugealign.verification.kernels import eligibility
-from hugealign.verification.model import FileReport
+from hugealign.verification.model import FileReport, Placed
 
 _EHDR_SIZE = 64  # bytes: only 64-bit files are fixed
 _ARCHIVES = (b"!<arch>\n", b"!<thin>\n")
@@ -81,7 +81,20 @@ def _check(fd: int, name: str, policy: rules.Policy) -> FileReport:
         fix_level=level,
         undoable=undoable,
         rodata=None if facts.debug else rodata_coverage(image, policy.page_size),
+        order=_placed(fd, facts),
     )
+
+
+def _placed(fd: int, facts: Facts) -> Placed | None:
+    note = facts.notes.build
+    if note is None or not note.functions:
+        return None
+    from hugealign.elf.symbols import count_functions  # most files have no order
+
+    try:
+        return Placed(note.functions, count_functions(fd, facts.image, note.hot_start, note.hot_end))
+    except MalformedElfError:
+        return Placed(note.functions, None)
 
 
 def _remaining(findings: list[rules.Finding]) -> Iterator[rules.Finding]:

@@ -10,7 +10,7 @@ from hugealign.elf import edit
 from hugealign.elf.coverage import coverage, pad_sections
 from hugealign.elf.dynamic import Dynamic
 from hugealign.elf.image import PF_X, PT_GNU_RELRO, PT_GNU_STACK, SHT_NOBITS, Image, Segment
-from hugealign.elf.windows import BASE_PAGE, align_up, drift, text_windows, whole_windows
+from hugealign.elf.windows import BASE_PAGE, align_down, align_up, drift, text_windows, whole_windows
 from hugealign.units import format_size, printable
 from hugealign.verification.facts import LIBRARY, STATIC_PIE, Facts
 from hugealign.verification.kernels import thp_eligible
@@ -100,7 +100,7 @@ def _glibc_version(name: str) -> tuple[int, int]:
 
 def _base(image: Image, policy: Policy, text: Segment) -> Iterator[Finding]:
     page = policy.page_size
-    base = -drift(image)
+    base = align_down(image.load_segments[0].p_vaddr, BASE_PAGE) if image.fixed else -drift(image)
 
     def windows(moved: int) -> int:
         first, last = whole_windows(text, page, image.fixed, moved, image.load_alignment)

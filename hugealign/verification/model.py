@@ -17,6 +17,16 @@ if TYPE_CHECKING:
 OK, FAILED, UNKNOWN = "ok", "failed", "unknown"
 
 
+class Placed(NamedTuple):
+    """How many hot functions the *order* of a link has, and how many functions lie where it puts them.
+
+    These are more where objects were *placed* whole; None if no symbols say it.
+    """
+
+    order: int
+    placed: int | None
+
+
 class FileReport(NamedTuple):
     """What is known about one file: *verdict* is OK, FAILED or UNKNOWN, and *reason* says why it is UNKNOWN.
 
@@ -24,8 +34,8 @@ class FileReport(NamedTuple):
     text is too small to gain.  *kernels* says what each known kernel and loader would do with the text.  *build_id* is
     hexadecimal, empty if there is none.  *debug*: it is a separate debug file, which has no text.  *fix_level* is the
     level of the `hugealign fix` that made the file; *undoable*: no other tool has changed its headers since.  *edit*
-    gives the file windows as it is, if it was looked for and found.  *rodata* is the coverage of
-    read-only data, counted separately from the text.
+    gives the file windows as it is, if it was looked for and found.  *rodata* is the coverage of read-only data,
+    counted separately from the text.  *order* says what became of the profile's order that the link was given.
     """
 
     path: str
@@ -43,6 +53,7 @@ class FileReport(NamedTuple):
     edit: "Remedy | None" = None
     rodata: RodataCoverage | None = None
     undoable: bool = False
+    order: "Placed | None" = None
 
     @property
     def verdict(self) -> str:

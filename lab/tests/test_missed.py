@@ -3,7 +3,6 @@
 import bisect
 import json
 import random
-import shutil
 import subprocess
 from collections import Counter
 from itertools import accumulate
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from hugealign.elf.symbols import read_functions
 from hugealign.profile.goodturing import halving, unseen
 from hugealign_lab.ran import traced
 from tests.build.manual import emulates
@@ -80,11 +80,13 @@ def _missed(samples: list[int], drawn: float) -> float:
 
 def test_order_says_it(tmp_path: Path) -> None:
     """In a sentence and in the document; not of lists, nor of what counted everything."""
-    true = shutil.which("true") or "/bin/true"
-    program = Path(shutil.copy(true, tmp_path / "prog"))
-    from hugealign.elf.symbols import read_functions
-
-    starts = read_functions(program).starts
+    program = tmp_path / "prog"
+    (tmp_path / "main.c").write_text(
+        "".join(f"int f{n}(int x) {{ return x * {n + 3}; }}\n" for n in range(40)) + "int main(void) { return 0; }\n"
+    )
+    subprocess.run(["gcc", "-O1", tmp_path / "main.c", "-o", program], check=True)
+    functions = read_functions(program)
+    starts = [functions.starts[functions.by_name[f"f{n}"][0]] for n in range(40)]
     lines = "".join(f"S {start:x} {1 + 3 * (number % 4)}\n" for number, start in enumerate(starts[:40]))
     (tmp_path / "p").write_text(lines)
     done = run(HUGEALIGN, "order", tmp_path / "p", "-b", program, check=True)

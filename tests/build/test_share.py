@@ -196,9 +196,9 @@ def test_zsh(place: Path) -> None:
 
 
 def said(terminal: int, typed: str, *awaited: str) -> str:
-    """Type, and return what the terminal shows until all that is *awaited* is there, or ten seconds have gone."""
+    """Type, and return what the terminal shows until all that is *awaited* is there, or a minute has gone."""
     os.write(terminal, typed.encode())
-    shown, end = "", time.monotonic() + 10
+    shown, end = "", time.monotonic() + 60
     while time.monotonic() < end and not all(word in shown for word in awaited):
         if select.select([terminal], [], [], 0.2)[0]:
             shown += os.read(terminal, 65536).decode(errors="replace")

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hugealign import native
@@ -109,7 +109,6 @@ def graphs(draw: st.DrawFn) -> CallGraph:
     return CallGraph(columns[0], columns[1], arcs + draw(st.sampled_from([[], arcs])))
 
 
-@settings(deadline=None)  # the first one compiles
 @given(graphs())
 def test_c_does_what_python_does(graph: CallGraph) -> None:
     assert by_c(graph) == merged(graph)

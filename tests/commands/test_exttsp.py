@@ -1,6 +1,6 @@
 """The order of blocks: in C as in Python, and what it is good for."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hugealign.ordering.exttsp import FlowGraph, ordered, orders
@@ -16,7 +16,6 @@ def graphs(draw: st.DrawFn) -> FlowGraph:
     return FlowGraph(sizes, counts, draw(st.dictionaries(st.tuples(node, node), weight, max_size=30)))
 
 
-@settings(max_examples=400, deadline=None)
 @given(st.lists(graphs(), max_size=4))
 def test_c_orders_as_the_definition_does(many: list[FlowGraph]) -> None:
     found = orders(many)

@@ -89,7 +89,7 @@ def test_a_file_that_goes_while_it_is_waited_for(tmp_path: Path) -> None:
         fcntl.flock(held, fcntl.LOCK_EX)
         with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment()) as waiting:
             opened = Path(f"/proc/{waiting.pid}/fd")
-            end = time.monotonic() + 30
+            end = time.monotonic() + 100
             while not any(os.readlink(name) == str(gone) for name in opened.iterdir()) and time.monotonic() < end:
                 time.sleep(0.01)
             gone.unlink()

@@ -12,7 +12,12 @@ from hugealign.errors import HugealignError
 from tests.support import ROOT, run
 
 PLUGIN, REPLAY, CDSORT = SOURCES = [
-    str(ROOT / "hugealign" / name) for name in ("lab/plugin.c", "lab/replay.c", "ordering/cdsort.c")
+    str(ROOT / name)
+    for name in (
+        "lab/src/hugealign_lab/plugin.c",
+        "lab/src/hugealign_lab/replay.c",
+        "hugealign/ordering/cdsort.c",
+    )
 ]
 
 

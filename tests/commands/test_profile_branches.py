@@ -123,7 +123,7 @@ def test_by_name(prog: Path, tmp_path: Path) -> None:
     assert "matched by name\n" in done.stderr
     done = run(*words[:-1], "--itlb-2m=0")
     assert done.returncode == 1
-    assert "from fewer than 100 samples can miss more often on small pages than no order, and no window" in done.stderr
+    assert "from fewer than 100 can miss more often on small pages than no order, and no window" in done.stderr
 
 
 @pytest.mark.parametrize("build_id", ["none", "0x12"])

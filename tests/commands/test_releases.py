@@ -1,5 +1,6 @@
 """Counts of one release read for another: by name, and where names are gone by what functions do."""
 
+import io
 import json
 import shutil
 import subprocess
@@ -10,7 +11,7 @@ import pytest
 from hugealign.elf.code import digests
 from hugealign.elf.symbols import read_functions
 from hugealign.profile import counts
-from hugealign.profile.counted import add
+from hugealign.profile.counted import read
 from hugealign.profile.model import Profile
 from hugealign.profile.source import ProfileSource
 from tests.support import HUGEALIGN, run
@@ -108,7 +109,6 @@ def test_two_functions_that_do_the_same_are_nobody(tmp_path: Path) -> None:
         ([counts.function(1, "gone", "", code[index]), counts.function(2, "gone2", "", code[index])], 0),
     ):
         profile = Profile()
-        with new.open("rb") as stream:
-            source = ProfileSource(stream, "c", functions, str(new))
-            add({counts.head("ab" * 20, "server"): dict.fromkeys(keys, 5)}, source, profile)
+        made = counts.write({counts.head("ab" * 20, "server"): dict.fromkeys(keys, 5)})
+        read(ProfileSource(io.BytesIO(made), "c", functions, str(new)), profile)
         assert sum(place == index for place in profile.samples) == found

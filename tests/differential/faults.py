@@ -120,7 +120,7 @@ class Command:
 
 COMMANDS = {
     "verify": Command(("verify", "--no-config", "{program}")),
-    "verify-tree": Command(("verify", "--no-config", "{tree}")),
+    "verify-tree": Command(("verify", "--no-config", "-r", "{tree}")),
     "explain": Command(("explain", "HA001")),
     "fix": Command(("fix", "{small}", "-o", "{out}"), out="{out}"),
     "fix-in-place": Command(("fix", "--in-place", "{copy}"), out="{copy}"),

@@ -21,8 +21,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from hugealign import replacing
+from hugealign.descriptors import using
 from hugealign.errors import HugealignError
-from hugealign.machine import kernel, namespace
+from hugealign.machine import kernel, namespace, rooted
 from hugealign.regular import opened
 from hugealign.stage import copies, launch, oci, store
 
@@ -242,19 +243,14 @@ def _holds_secret(ground: Ground, place: str = "") -> bool:
 
 def _misplaced(ground: Ground, pid: int) -> str:
     """Return which file the process sees covered by a copy of another one; empty if none is."""
-    for path, mark in ((ground.user / "a" / "program", _OPEN), (ground.root / "a" / "program", _SECRET)):
-        with contextlib.suppress(OSError):
-            file = Path(f"/proc/{pid}/root{path}")
-            if file.is_symlink() or file.parent.is_symlink():
-                continue
-            content = file.read_bytes()
-            if not content.endswith(mark) and content.endswith((_OPEN, _SECRET)) and _is_mount(pid, path):
-                return f"{path} is covered by a copy of another file"
+    with using(os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY)) as root:
+        for path, mark in ((ground.user / "a" / "program", _OPEN), (ground.root / "a" / "program", _SECRET)):
+            # Without links on the way, in one step: names are still being exchanged.
+            with contextlib.suppress(HugealignError, OSError), using(rooted.beneath(root, str(path)[1:])) as file:
+                content = Path(f"/proc/self/fd/{file}").read_bytes()
+                if not content.endswith(mark) and content.endswith((_OPEN, _SECRET)):
+                    return f"{path} is covered by a copy of another file"
     return ""
-
-
-def _is_mount(pid: int, path: Path) -> bool:
-    return f" {path} " in Path(f"/proc/{pid}/mountinfo").read_text()
 
 
 def _place(path: Path) -> Path:

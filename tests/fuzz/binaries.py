@@ -1,4 +1,4 @@
-"""Profiles that only a tool can read (gmon.out, .gcda, LLVM's binary forms), damaged, for the fuzzing of commands.
+"""Profiles that only a tool can read (.gcda, LLVM's binary forms), damaged, for the fuzzing of commands.
 
 The tool is not ours, and may fail as it likes; what `order` makes of that is.
 """
@@ -33,10 +33,6 @@ def _sources() -> list[str]:
 
 
 _MAKE: dict[str, tuple[list[list[str]], dict[str, str]]] = {
-    "gmon": (
-        [["gcc", "-O1", "-pg", *_sources(), "-o", "prog"], ["./prog", "200000"]],
-        {"x": "gmon.out", "profiled": "prog"},
-    ),
     "gcda": (
         [["gcc", "-O1", "--coverage", "-c", _sources()[0], "-o", "main.o"], ["gcc", "-c", _sources()[1]],
          ["gcc", "--coverage", "main.o", "other.o", "-o", "prog"], ["./prog", "2000"]],
@@ -77,7 +73,6 @@ def _orders(name: str, binary: str = "prog") -> Words:
 
 #: kind -> what makes a file, the commands, what lies beside it, the tool without which all is refused, and how it runs.
 KINDS = {
-    "profile-gmon": ("gprof", _orders("@", "profiled")),
     "profile-gcda": ("gcov", _orders("x.gcda")),
     "profile-llvm-sample": ("llvm-profdata-19", _orders("@")),
     "profile-llvm-raw": ("clang-19", _orders("@")),

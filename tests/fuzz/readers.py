@@ -20,7 +20,7 @@ from tests.fuzz import files, profiles
 
 Words = tuple[tuple[str, ...], ...]
 _FORMS = (
-    *("autofdo.txt", "dump_gcov.txt", "flat.txt", "folded.txt", "gprof.txt", "no_lbr.fdata", "pprof.txt", "prog.fdata"),
+    *("autofdo.txt", "dump_gcov.txt", "flat.txt", "folded.txt", "no_lbr.fdata", "prog.fdata"),
     *("prog.yaml", "stacks.txt", "symbols.txt", "folded", "symbols", "order", "callgrind", "preaggregated"),
     *("addresses", "chains", "branch-files", "branches", "pprof", "proto", "otlp", "gcov", "profdata"),
 )

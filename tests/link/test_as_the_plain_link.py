@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import time
@@ -150,6 +151,43 @@ def test_an_order_leaves_alone_what_a_script_of_the_user_asks_for(linker: str, w
     assert "hot functions placed" in said
 
 
+@pytest.mark.parametrize("linker", ["bfd", "lld14", "lld19"])
+@pytest.mark.parametrize("section", [".plt", ".note.*", "*"])
+def test_our_scripts_leave_alone_what_a_script_of_the_user_asks_for(section: str, linker: str, work: Path) -> None:
+    statement = f"*({section})" if section != "*" else "*own.o(*)"
+    (work / "own.c").write_text("int own(int x) { return x; }\n")
+    (work / "own.ld").write_text(f"SECTIONS {{ .own : {{ {statement} }} }} INSERT AFTER .rodata;\n")
+    run("gcc", "-c", "own.c", cwd=work, check=True)
+    (work / "order").write_text("# hugealign.order/1\nmain\n")
+    words = f"{LINKERS[linker]} main.o own.o bulk.o -Wl,-z,lazy -Wl,--build-id -Wl,-T,own.ld"
+    settings = {"HUGEALIGN_PROFILE": str(work / "order"), "HUGEALIGN_SEGMENTS": "text,rodata"}
+    plain, ours, said = both(work, words, **settings, HUGEALIGN_DEBUG="1")
+    assert "left alone" not in said
+    assert "because with it" not in said
+    assert run(ours).returncode == run(plain).returncode == 0
+    missing = set(Elf(ours).sections) ^ set(Elf(plain).sections)
+    assert {name for name in missing if "hugealign" not in name and name != ".init"} == set()
+
+
+@pytest.mark.parametrize("linker", ["bfd", "lld14", "lld19"])
+def test_an_order_moves_nothing_within_a_section_of_the_user(linker: str, work: Path) -> None:
+    """lld sorts by its list what a statement of the user's script has collected."""
+    (work / "locked.ld").write_text("SECTIONS { .locked : { *(.locked) } } INSERT BEFORE .text;\n")
+    names = ("first", "middle", "last")
+    for name in names:
+        (work / f"{name}.c").write_text(f'__attribute__((section(".locked"))) void {name}(void) {{}}\n')
+    (work / "range.c").write_text(
+        "void first(void), middle(void), last(void); unsigned big_sum(void);\n"
+        "int main(void) { return !(big_sum() && (char *)first < (char *)middle && (char *)middle < (char *)last); }\n"
+    )
+    run("gcc", "-ffunction-sections", "-c", "range.c", *(f"{name}.c" for name in names), cwd=work, check=True)
+    (work / "order").write_text("# hugealign.order/1\nlast\nmiddle\nmain\n")
+    words = f"{LINKERS[linker]} {' '.join(f'{name}.o' for name in names)} range.o bulk.o -Wl,-T,locked.ld"
+    _, ours, said = both(work, words, HUGEALIGN_PROFILE=str(work / "order"), HUGEALIGN_DEBUG="1")
+    assert run(ours).returncode == 0
+    assert "1 of 3 hot functions placed" in said
+
+
 @pytest.mark.parametrize("way", ["-Wl,-T,board.ld", "-Wl,-dT,board.ld", "board.ld"])
 @pytest.mark.parametrize("words", ["", "/* do not INSERT AFTER .text */", 'ASSERT(1, "INSERT AFTER .text")'])
 @pytest.mark.parametrize("linker", ["bfd", "lld14", "lld19"])
@@ -164,6 +202,47 @@ def test_a_full_script(linker: str, words: str, way: str, work: Path) -> None:
     plain, ours, said = both(work, command, HUGEALIGN_DEBUG="1")
     assert plain.read_bytes() == ours.read_bytes()
     assert "left alone: " in said
+
+
+@pytest.mark.parametrize("way", ["-L. -lboard", "-L. -l:libboard.a", "./libboard.so", "./libboard.a", "-L. -lnested"])
+@pytest.mark.parametrize("linker", ["bfd", "lld14", "lld19"])
+def test_a_library_that_is_a_full_script(linker: str, way: str, work: Path) -> None:
+    for name in ("libboard.so", "libboard.a"):
+        (work / name).write_text(BOARD_SCRIPT % "")
+    (work / "libnested.so").write_text(f"INCLUDE {work}/libboard.so\n")
+    (work / "start.c").write_text(
+        'void big_sum(void); __attribute__((section(".fini"), used)) void fini(void) {}\n'
+        'int data = 42; void _start(void) { big_sum(); __asm__ volatile("syscall" : : "a"(60), "D"(data - 42)); }\n'
+    )
+    run("gcc", "-fno-pic", "-fno-stack-protector", "-c", "start.c", cwd=work, check=True)
+    command = f"{LINKERS[linker]} -nostdlib -no-pie -Wl,--build-id=none start.o bulk.o {way}"
+    plain, ours, said = both(work, command, HUGEALIGN_DEBUG="1")
+    assert plain.read_bytes() == ours.read_bytes()
+    assert "left alone: the linker script " in said
+
+
+@pytest.mark.parametrize("linker", LINKERS)
+def test_a_library_that_names_others_is_no_hindrance(linker: str, work: Path) -> None:
+    (work / "own.c").write_text("int own(int x) { return x; }\n")
+    run("gcc", "-fPIC", "-c", "own.c", cwd=work, check=True)
+    run("ar", "rc", "libreal.a", "own.o", cwd=work, check=True)
+    (work / "libown.so").write_text("/* GNU ld script */\nGROUP ( libreal.a AS_NEEDED ( -lm ) )\n")
+    _, ours, said = both(work, f"{LINKERS[linker]} main.o bulk.o -L. -lown", HUGEALIGN_DEBUG="1")
+    assert "left alone" not in said
+    run(HUGEALIGN, "verify", ours, check=True)
+    assert run(ours).returncode == 0
+
+
+@pytest.mark.parametrize("linker", ["bfd", "lld14", "lld19"])
+def test_an_order_leaves_alone_what_a_script_among_the_libraries_asks_for(linker: str, work: Path) -> None:
+    (work / "libfast.so").write_text(FAST_SCRIPT)
+    (work / "fast.c").write_text(FAST.replace(" && a(1) && b(1)", ""))
+    run("gcc", "-O1", "-ffunction-sections", "-c", "fast.c", cwd=work, check=True)
+    (work / "order").write_text("# hugealign.order/1\none\ntwo\nmain\n")
+    words = f"{LINKERS[linker]} fast.o bulk.o -L. -lfast"
+    plain, ours, said = both(work, words, HUGEALIGN_PROFILE=str(work / "order"), HUGEALIGN_DEBUG="1")
+    assert run(ours).returncode == run(plain).returncode == 0
+    assert "left alone" not in said
 
 
 def test_a_step_that_writes_no_program_is_not_judged_by_an_old_file(work: Path) -> None:
@@ -294,3 +373,59 @@ def test_a_linker_in_the_guise_of_another_is_laid_out_or_it_is_said(work: Path) 
         assert (Elf(work / "ours").faults() == []) == laid_out, words
         assert done.stderr.count("linked as without hugealign, because") == (not laid_out), words
         assert run(work / "ours").returncode == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "clang-19 -fuse-ld=lld-77",
+        "clang-14 -fuse-ld=lld-77",
+        "clang-19 -fuse-ld=lld-24",
+        "clang-19 --ld-path=nowhere",
+        "clang-19 --ld-path=/nowhere/ld",
+        "ccache clang-19 -fuse-ld=lld-77",
+        "env clang-19 -fuse-ld=lld-77",
+        "gcc -fuse-ld=lld-77",
+    ],
+)
+def test_a_linker_that_does_not_exist(words: str, work: Path) -> None:
+    """The driver says so, as it does without hugealign."""
+    need(*(word for word in words.split() if word[0] != "-"))
+    command = (*words.split(), "main.o", "bulk.o", "-o", "ours")
+    plain, ours = run(*command, cwd=work), run(HUGEALIGN, *command, cwd=work)
+    assert plain.returncode != 0
+    assert (ours.returncode, ours.stderr) == (plain.returncode, plain.stderr)
+
+
+@pytest.mark.parametrize("name", ["clang.cfg", "x86_64-pc-linux-gnu.cfg", "x86_64-pc-linux-gnu-clang.cfg"])
+def test_a_linker_that_a_configuration_file_chooses(name: str, work: Path) -> None:
+    """clang reads such files beside it."""
+    need("clang-19", "ld.lld-19", "ld.mold")
+    compiler = work / "llvm" / "bin" / "clang-19"
+    compiler.parent.mkdir(parents=True)
+    shutil.copy(Path("/usr/bin/clang-19").resolve(), compiler)
+    (work / "llvm" / "lib").symlink_to(Path(LLVM["lld19"]).parent / "lib")
+    (compiler.parent / "clang").symlink_to("clang-19")
+    (work / "bin").mkdir()
+    (work / "bin" / "cc").symlink_to(compiler.parent / "clang")
+    (work / "opt").mkdir()
+    (work / "opt" / "ld").symlink_to("/usr/bin/ld.bfd")
+    (work / "more.cfg").write_text("--ld-path=/usr/bin/ld.lld-19\n")
+    (work / "own.ld").write_text("SECTIONS { .own : { *(.own) } } INSERT BEFORE .text;\n")
+    for words in (
+        "--ld-path=/usr/bin/ld.lld-19",
+        "--ld-path=/usr/bin/ld.mold",
+        "-fuse-ld=lld-19",
+        f"-B{work}/opt",
+        f"-Wl,-T,{work}/own.ld",
+        f"@{work}/more.cfg",
+    ):
+        (compiler.parent / name).write_text(f"{words}\n")
+        for driver in (compiler.parent / "clang", work / "bin" / "cc"):
+            plain = run(driver, "main.o", "bulk.o", "-o", "plain", cwd=work, check=True)
+            done = run(HUGEALIGN, driver, "main.o", "bulk.o", "-o", "ours", cwd=work, check=True)
+            assert done.stderr == plain.stderr
+            assert Elf(work / "ours").faults() == [], words
+            assert run(work / "ours").returncode == 0
+            comments = [run("readelf", "-p", ".comment", work / output).stdout for output in ("plain", "ours")]
+            assert comments[0] == comments[1]

@@ -163,3 +163,14 @@ def test_patchelf_that_moves_the_file_by_a_page(tmp_path: Path) -> None:
     run("patchelf", "--page-size", "2097152", "--set-rpath", f"/{'x' * 200}", plain, check=True)
     run(HUGEALIGN, "fix", plain, "-o", tmp_path / "out", check=True)
     assert run(tmp_path / "out").returncode == 0
+
+
+def test_patchelf_of_a_laid_out_program_of_mold(tmp_path: Path) -> None:
+    """Its .relro_padding is almost a window, which patchelf would move to the front if it had the offset 0."""
+    for tool in ("patchelf", "ld.mold"):
+        if not shutil.which(tool):
+            pytest.skip(f"{tool} is not installed")
+    words = ("-no-pie", "-fuse-ld=mold", *written(tmp_path), "-o", tmp_path / "program")
+    run(HUGEALIGN, "gcc", *words, check=True)
+    done = run("patchelf", "--set-rpath", f"/{'x' * 200}", tmp_path / "program")
+    assert (done.returncode, run(tmp_path / "program").returncode) == (0, 0), done.stderr

@@ -1,5 +1,6 @@
 """With a profile's order the listed functions lie first, in that order; and nothing else changes."""
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -444,7 +445,7 @@ COMMANDS = {
     "gcc a.c -o a": "-B -ffunction-sections a.c -o a",
     "gcc -Xlinker -E a.o": "-B -ffunction-sections -Xlinker -E a.o",
     "ccache gcc -c a.c": "gcc -ffunction-sections -c a.c",
-    "ccache gcc a.o": "gcc -ffunction-sections a.o",
+    "ccache gcc a.o": "gcc -B -ffunction-sections a.o",
     "ccache -s": "-s",
     "nice -n 5 gcc -c a.c": "-n 5 gcc -c a.c",
 }
@@ -754,6 +755,47 @@ def test_other_programs_of_the_build(tmp_path: Path, profile: Path, bulk: Path) 
     assert note is not None
     assert (note.hot_start == note.hot_end, note.windows) == (True, 0)
     assert "warning" not in run(HUGEALIGN, "verify", tmp_path / "out", check=True).stdout
+
+
+@pytest.mark.parametrize("linker", ["bfd", "lld", "mold"])
+def test_verify_says_how_many_functions_were_placed(linker: str, bulk: Path, tmp_path: Path) -> None:
+    compiler = ("gcc", f"-fuse-ld={linker}", *([f"-B{LLVM['lld19']}"] if linker == "lld" else []))
+    need_compiler(*compiler)
+    names = [f"f{number}" for number in range(5)]
+    (tmp_path / "main.c").write_text(
+        "".join(f"__attribute__((noinline)) int {name}(int x) {{ return x + 1; }}\n" for name in names)
+        + "unsigned big_sum(void);\nint main(void) { return !(big_sum() && f0(f1(f2(f3(f4(0)))))); }\n"
+    )
+    run("gcc", "-O1", "-ffunction-sections", "-c", "main.c", cwd=tmp_path, check=True)
+    (tmp_path / "x.order").write_text("# hugealign.order/1\nf3\nf1\nnowhere\nmain\n")
+    run(HUGEALIGN, "--profile=x.order", *compiler, "main.o", bulk, "-o", "out", cwd=tmp_path, check=True)
+    run("strip", "-o", "bare", "out", cwd=tmp_path, check=True)
+    run("gcc", "main.o", bulk, "-o", "plain", cwd=tmp_path, check=True)
+    for name, placed, said in (("out", 3, "3 functions placed"), ("bare", None, "no symbols say how many it placed")):
+        report = json.loads(run(HUGEALIGN, "verify", "--format=json", name, cwd=tmp_path, check=True).stdout)
+        assert report["files"][0]["order"] == {"hot_functions": 4, "placed_functions": placed}
+        text = run(HUGEALIGN, "verify", "-v", name, cwd=tmp_path, check=True).stdout
+        assert f"  order of 4 hot functions: {said}\n" in text
+        assert "order of" not in run(HUGEALIGN, "verify", name, cwd=tmp_path, check=True).stdout
+    report = json.loads(run(HUGEALIGN, "verify", "--format=json", "plain", cwd=tmp_path).stdout)
+    assert "order" not in report["files"][0]
+
+
+@pytest.mark.parametrize("linker", ["bfd", "gold", "lld", "mold"])
+def test_an_order_of_this_program_that_places_nothing(linker: str, bulk: Path, tmp_path: Path) -> None:
+    """Of a build's other programs it need not have a function."""
+    compiler = ("gcc", f"-fuse-ld={linker}", *([f"-B{LLVM['lld19']}"] if linker == "lld" else []))
+    need_compiler(*compiler)
+    (tmp_path / "main.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }\n")
+    run("gcc", "-c", "main.c", cwd=tmp_path, check=True)
+    header = "# hugealign.order/1\n# binary: new\\x20server\n# build-id: --\n"
+    (tmp_path / "x.order").write_text(f"{header}not_here\nneither_this\n")
+    command = (HUGEALIGN, "--profile=x.order", *compiler, "main.o", bulk, "-o")
+    done = run(*command, "new server", cwd=tmp_path, check=True)
+    assert done.stderr.count("none of the 2 hot functions of the order was placed") == done.stderr.count("\n") == 1
+    assert run(*command, "client", cwd=tmp_path, check=True).stderr == ""
+    said = run(*command, "client", cwd=tmp_path, check=True, HUGEALIGN_DEBUG="1").stderr
+    assert "order: 0 of 2 hot functions placed" in said
 
 
 @pytest.mark.parametrize("fill", [False, True])

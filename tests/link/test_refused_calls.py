@@ -24,7 +24,6 @@ ERRORS = {
     **dict.fromkeys(("newfstatat", "fstat", "stat", "statx", "readlink"), ("EACCES", "ENOMEM")),
     "memfd_create": ("ENOSYS", "EPERM", "EMFILE", "ENOMEM"),
     **dict.fromkeys(("vfork", "clone", "clone3", "fork"), ("EAGAIN", "ENOMEM")),
-    "wait4": ("ECHILD",),
     "execve": ("ENOMEM", "EAGAIN"),
     "mmap": ("ENOMEM",),
     "fallocate": ("EOPNOTSUPP", "ENOSPC"),

@@ -298,10 +298,9 @@ def test_reasons_without_evidence_of_anything_else(cold: Path, monkeypatch: pyte
 
 def test_progress_is_for_terminals_and_long_work(cold: Path) -> None:
     code = f"""
-import sys, time
+import functools, sys
 from hugealign import cli, progress
-from hugealign.pagecache import warming
-progress._PATIENCE = float(sys.argv[1])
+progress.Progress = functools.partial(progress.Progress, patience=float(sys.argv[1]))
 progress._INTERVAL = 0
 sys.exit(cli.main(["warm", {str(cold)!r}]))
 """

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.build.test_containers import manifest
 from tests.live import filesystems
 from tests.live import stock as stocks
 from tests.live.booted import debian
@@ -19,7 +20,6 @@ from tests.live.filesystems import MissingError
 from tests.live.podman import Podman, huge_kib
 from tests.live.programs import ROOT, WINDOW, WINDOWS, Programs, hugealign
 from tests.support import need
-from tests.unit.examples.test_containers import manifest
 
 pytestmark = [pytest.mark.matrix, pytest.mark.timeout(900)]
 ALL = WINDOWS * WINDOW >> 10

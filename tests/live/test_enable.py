@@ -291,7 +291,7 @@ def test_enable_that_fails_or_dies(
             for number in numbers:
                 assert offline(units, "enable", "demo").returncode == 0
                 whole = {name: (units / name).read_text() for name in (DROP_IN, HELPER)}
-                if "--undo" not in words:
+                if words[0] == "enable":
                     assert offline(units, "disable", "demo").returncode == 0
                 prefix = ["strace", "-f", "-o", str(tmp_path / "calls"), "-e", f"trace={call}"]
                 done = offline(units, *words, prefix=[*prefix, "-e", f"inject={call}:{fault}:when={number}"])

@@ -1,8 +1,8 @@
 """``hugealign fix`` on this kernel: what is fixed gets huge pages; kills and other trouble leave whole files."""
 
-import errno
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -349,62 +349,25 @@ def test_remains_that_cannot_be_taken_back_are_said(place: Path) -> None:
     assert path.read_bytes() == old
 
 
-#: Forks processes of as many mappings as may be, and waits.
-_MANY_MAPPINGS = """
-import mmap, os, sys
-for _ in range(4):
-    if os.fork() == 0:
-        kept = []
-        try:
-            for i in range(65000):
-                kept.append(mmap.mmap(-1, 4096, prot=mmap.PROT_READ | (i & 1 and mmap.PROT_EXEC)))
-        except (OSError, MemoryError):
-            pass
-        os.write(1, b"x")
-        sys.stdin.read()
-        os._exit(0)
-"""
-
-
-def test_program_can_be_executed_meanwhile(place: Path) -> None:
-    """While `fix` looks through processes of many mappings, nobody meets a file that is open for writing."""
-    path = place / "plain"
-    old = path.read_bytes()
-    words = [sys.executable, "-c", _MANY_MAPPINGS]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as crowd:
-        assert crowd.stdout
-        assert crowd.stdout.read(4) == b"xxxx"
-        worst = []
-        for _ in range(3):  # others use this machine as well: the best of three
-            path.write_bytes(old)
-            worst.append(longest_refusal(path))
-            if worst[-1] < 0.005:
-                break
-        crowd.communicate()
-    assert min(worst) < 0.005
-
-
-def longest_refusal(path: Path) -> float:
-    """Fix the program at *path* while it is executed again and again; return for how many seconds it could not be."""
-    command = (sys.executable, "-m", "hugealign", "fix", "--in-place", path)
-    refused, longest = 0.0, 0.0
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL) as fixing:
-        tries = 0
-        while fixing.poll() is None:
-            tries += 1
-            started = time.monotonic()
-            try:
-                subprocess.run([path], check=True)
-            except OSError as error:
-                assert error.errno == errno.ETXTBSY  # noqa: PT017
-                refused = refused or started
-                longest = max(longest, time.monotonic() - refused)
-            else:
-                refused = 0.0
-            time.sleep(0.003)  # not executed all the time: otherwise a copy takes its place at once
-    assert fixing.returncode == 0
-    assert tries > 5
-    return longest
+@needs_strace
+def test_no_process_is_looked_at_while_the_file_is_open_for_writing(place: Path) -> None:
+    """Nobody can execute it then, and a look at every process of the machine takes long."""
+    trace = place / "trace"
+    tracer = ("strace", "-o", trace, "-e", "trace=openat,close")
+    words = (sys.executable, "-m", "hugealign", "fix", "--in-place", place / "plain")
+    subprocess.run([*map(str, (*tracer, *words))], cwd=ROOT, check=True, capture_output=True)
+    writing, times, looks = "", 0, 0
+    for line in trace.read_text().splitlines():
+        if opened := re.match(r'openat\(AT_FDCWD, "/proc/self/fd/.*O_RDWR.* = (\d+)$', line):
+            writing, times = f"close({opened[1]})", times + 1
+        elif writing and line.startswith(writing):
+            writing = ""
+        elif "/maps" in line:
+            looks += 1
+            assert not writing, line
+    assert times > 0
+    assert looks > 0
+    assert not writing
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_ps_does_not_wait_for_it(options: tuple[str, ...], hung: Hung) -> None:
 def test_library_that_no_longer_answers(words: tuple[str, ...], tmp_path: Path) -> None:
     """It is large, and its program is not: so that both commands have something to say about it."""
     big, loader = tmp_path / "big.so", tmp_path / "loader"
-    source = 'void f(void) { __asm__(".rept 3000000\\n nop\\n .endr"); }'
+    source = 'void f(void) { __asm__(".skip 3000000, 0x90"); }'
     subprocess.run(["gcc", "-shared", "-fPIC", "-xc", "-", "-o", str(big)], input=source, text=True, check=True)
     source = (
         "#include <dlfcn.h>\n#include <unistd.h>\n"

@@ -367,23 +367,22 @@ print(flush=True)
 while True:
     print(replace.replace({str(path)!r}, lambda _: True), flush=True)
 """
-    replaced = 0
     generator = random.Random(7)
     left = 0
     for _ in range(40):
         with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE) as child:
             assert child.stdout
             child.stdout.readline()
-            time.sleep(generator.uniform(0, 0.1))
+            began = time.monotonic()
+            assert child.stdout.readline() == b"True\n"
+            time.sleep(generator.uniform(0, time.monotonic() - began))  # into the second replacement
             child.send_signal(signal.SIGKILL)
-            replaced += child.stdout.read().count(b"True\n")
         assert state(path) == before
         rest = [name for name in names(place) if name != "good"]
         assert len(rest) <= 1
         assert all(re.fullmatch(replace._TEMPORARY, name) for name in rest)
         left += len(rest)
-    assert replaced > 5  # it was replaced at all
-    assert nameless or left  # and killed in the middle
+    assert nameless or left  # it was killed in the middle
     with contextlib.suppress(FileNotFoundError):
         assert replace.replace(str(path), lambda _: True)
     assert names(place) == ["good"]

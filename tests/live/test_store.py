@@ -244,12 +244,10 @@ def test_ordinary_user_makes_none(built: Any, program: Path) -> None:
 def test_user_cannot_lock_it(store: Path, program: Path) -> None:
     stage(store, program)
     for path in (store / "lock", *(store / name for name in ("path", "."))):
-        holder = [*USER, "flock", "--exclusive", str(path), "sleep", "20"]
+        holder = [*USER, "flock", "--exclusive", str(path), "sleep", "1000"]
         with subprocess.Popen(holder, stderr=subprocess.DEVNULL) as child:
             time.sleep(0.1)
-            started = time.monotonic()
             assert stage(store, program).returncode == 0
-            assert time.monotonic() - started < 10
             child.terminate()
 
 

@@ -53,13 +53,6 @@ if has "$llvm/llvm-bolt"; then
     [ ! -f flat.data ] || quietly "$llvm/perf2bolt" prog -p flat.data -nl -o no_lbr.fdata
 fi
 ! has valgrind || quietly valgrind --tool=callgrind --callgrind-out-file=prog.callgrind ./prog 20000
-if has gprof; then
-    mkdir -p gprof && cd gprof
-    gcc -O1 -pg "$here/main.c" "$here/other.c" -o prog
-    ./prog 200000000 || true
-    gprof -b -p -q --no-demangle prog gmon.out >../gprof.txt
-    cd ..
-fi
 if has gcov; then
     mkdir -p gcov && cd gcov
     gcc -O1 --coverage "$here/main.c" "$here/other.c" -o prog
@@ -70,7 +63,6 @@ profiler=$(find /usr/lib -name 'libprofiler.so.0' -print -quit)
 if [ -n "$profiler" ] && has go; then
     quietly env LD_PRELOAD="$profiler" CPUPROFILE=prog.prof CPUPROFILE_FREQUENCY=1000 ./prog 200000000
     quietly go tool pprof -proto -symbolize=none -output=prog.pb.gz ./prog prog.prof
-    go tool pprof -raw ./prog prog.prof >pprof.txt 2>>log || true
 fi
 if has clang-19; then
     mkdir -p llvm && cd llvm

@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,9 @@ import pytest
 _TOOLS = re.compile(r"(.*-)?(cc|c\+\+|gcc|g\+\+|cpp|clang|clang\+\+|as|ld|ld\.\w+|lld|mold|gold|hugealign)(-[\d.]+)?")
 
 
-@pytest.fixture(autouse=True)
-def no_toolchain(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Fail a test that starts one; asking one for its version is no more than reading a file."""
+@pytest.fixture(scope="package", autouse=True)
+def no_toolchain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Fail a test or a fixture that starts one; asking one for its version is no more than reading a file."""
     start = subprocess.Popen.__init__
 
     def guarded(self: "subprocess.Popen[Any]", args: Any, *more: Any, **named: Any) -> None:
@@ -23,6 +24,8 @@ def no_toolchain(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempP
             pytest.fail(f"a unit test starts {name}: it belongs in tests/commands, tests/link or tests/build")
         start(self, args, *more, **named)
 
-    monkeypatch.setattr(subprocess.Popen, "__init__", guarded)
-    # What earlier runs compiled must not hide that this one would.
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "no-cache"))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(subprocess.Popen, "__init__", guarded)
+        # What earlier runs compiled must not hide that this one would.
+        patched.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "no-cache"))
+        yield

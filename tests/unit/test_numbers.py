@@ -3,8 +3,6 @@
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hugealign.errors import HugealignError, NumberFormatError
 from hugealign.numbers import decimal, hexadecimal, octal
@@ -49,27 +47,6 @@ def test_five_thousand_digits_are_refused_in_one_short_line(read: Reader) -> Non
             read(text, 1 << 64, "size")
         assert len(str(error.value)) < 150
         assert str(error.value).startswith("size: '")
-
-
-@given(st.sampled_from(sorted(READERS, key=str)), st.integers(0, 1 << 64), st.integers(0, 9))
-def test_every_number_comes_back(read: Reader, number: int, zeros: int) -> None:
-    form, _ = READERS[read]
-    text = "0" * zeros + form.format(number)
-    assert read(text, number, "") == read(text.encode(), number, "") == number
-    assert read(text.upper(), number, "") == number
-    if number:
-        with pytest.raises(NumberFormatError):
-            read(text, number - 1, "")
-
-
-@given(st.sampled_from(sorted(READERS, key=str)), st.text(max_size=40), st.integers(0, 1 << 70))
-def test_what_is_accepted_is_what_python_means(read: Reader, text: str, maximum: int) -> None:
-    try:
-        number = read(text, maximum, "")
-    except NumberFormatError:
-        return
-    assert text.isascii()
-    assert number == int(text, READERS[read][1]) <= maximum
 
 
 def test_the_error_is_shown_as_one_line_and_caught_as_either() -> None:

@@ -5,8 +5,6 @@ import io
 import time
 from collections.abc import Iterator
 
-import pytest
-
 from hugealign import progress
 from hugealign.progress import Progress
 
@@ -24,13 +22,8 @@ def terminal() -> Iterator[Terminal]:
         yield stream
 
 
-@pytest.fixture(autouse=True)
-def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "_PATIENCE", 0.05)
-
-
 def test_nothing_is_said_of_what_is_soon_done() -> None:
-    with terminal() as seen, Progress("x") as shown:
+    with terminal() as seen, Progress("x", 0.05) as shown:
         shown.phase("reading")
         assert list(shown.over(["a", "b"])) == ["a", "b"]
     time.sleep(0.1)
@@ -38,7 +31,7 @@ def test_nothing_is_said_of_what_is_soon_done() -> None:
 
 
 def test_a_phase_shows_though_nothing_more_is_said() -> None:
-    with terminal() as seen, Progress("x") as shown:
+    with terminal() as seen, Progress("x", 0.05) as shown:
         shown.phase("reading a")
         shown.phase("reading b")
         time.sleep(0.15)
@@ -49,13 +42,13 @@ def test_a_phase_shows_though_nothing_more_is_said() -> None:
 
 
 def test_what_takes_long_is_said_at_once() -> None:
-    with terminal() as seen, Progress("x") as shown:
+    with terminal() as seen, Progress("x", 0.05) as shown:
         shown.at_once("sampling")
         assert seen.getvalue() == "\rx: sampling"
 
 
 def test_files_are_counted() -> None:
-    with terminal() as seen, Progress("x") as shown:
+    with terminal() as seen, Progress("x", 0.05) as shown:
         for _ in shown.over(["a", "b", "c"]):
             time.sleep(0.15)
     assert "x: 1 of 3 files" in seen.getvalue()
@@ -64,7 +57,7 @@ def test_files_are_counted() -> None:
 
 
 def test_where_there_is_no_terminal_nothing_is_said() -> None:
-    with contextlib.redirect_stderr(io.StringIO()) as stream, Progress("x") as shown:
+    with contextlib.redirect_stderr(io.StringIO()) as stream, Progress("x", 0.05) as shown:
         shown.phase("a")
         time.sleep(0.15)
         shown.say("b")

@@ -51,7 +51,8 @@ class LinkOrder(Record):
 
     *names* are its functions, in order; the first *hot* of them end with the last one that ran.  *sources* are the
     source files of functions that need more than the name, by their index.  *windows* is how many should be huge, 0 for
-    all; *identity* identifies the profile.  *unseen* are the functions that are not expected to run, cold parts and
+    all; *identity* identifies the profile.  *binary* is the file name of the program that the order is of, empty if the
+    order does not say.  *unseen* are the functions that are not expected to run, cold parts and
     fill: for each block of the file, where it begins in *names*, and which of its functions.
     """
 
@@ -61,6 +62,7 @@ class LinkOrder(Record):
     windows: int = 0
     identity: bytes = b""
     unseen: "Sequence[tuple[int, set[int]]]" = ()
+    binary: bytes = b""
 
     def ran(self) -> set[bytes]:
         """Return the functions that ran, without cold parts."""
@@ -130,7 +132,8 @@ def _parse(data: bytes, identity: bytes) -> LinkOrder:
         hot = first + ran if ran else hot
     if b"\\" in data:
         names = [_unescape(name) for name in names]
-    return LinkOrder(names, hot, sources, _windows(data), identity, unseen)
+    windows, binary = _header(data)
+    return LinkOrder(names, hot, sources, windows, identity, unseen, binary)
 
 
 def _blocks(data: bytes) -> "Iterator[bytes]":
@@ -142,8 +145,9 @@ def _blocks(data: bytes) -> "Iterator[bytes]":
         start = end + 1 if end >= 0 else -1
 
 
-def _windows(data: bytes) -> int:
-    """Return the number of windows that the comments before the first name ask for, 0 if they give none."""
+def _header(data: bytes) -> tuple[int, bytes]:
+    """Return how many windows the comments before the first name ask for, 0 if none, and the name of the program."""
+    binary = b""
     windows = number = start = 0
     while start >= 0:
         end = data.find(b"\n", start)
@@ -151,10 +155,12 @@ def _windows(data: bytes) -> int:
         number += 1
         if line.startswith(b"# windows: "):
             windows = _number(line[11:], number)
+        elif line.startswith(b"# binary: "):
+            binary = _unescape(line[10:])
         elif line and line[0] not in _NO_NAME:
             break
         start = end + 1 if end >= 0 else -1
-    return windows
+    return windows, binary
 
 
 def _number(text: bytes, line: int) -> int:

@@ -96,7 +96,7 @@ def find(command: "Command", names: "Collection[bytes]", local: "Collection[tupl
 
     *local* are the functions, by name and source file, to look for by object too.
     """
-    found = Sections(names, [name for name, _ in local], asked_for(command))
+    found = Sections(names, [name for name, _ in local], command.asked_for())
     sought: dict[bytes, list[bytes]] = {}
     for name, source in local:
         sought.setdefault(source.rpartition(b"/")[2], []).append(name)
@@ -118,15 +118,6 @@ def find(command: "Command", names: "Collection[bytes]", local: "Collection[tupl
         if (name, base := source.rpartition(b"/")[2]) in found.objects
     }
     return found
-
-
-def asked_for(command: "Command") -> "Callable[[bytes], object] | None":
-    """Return what says whether a script of the user's asks for a section; None if there is none."""
-    if not command.sections:
-        return None
-    from hugealign.link.scripts import matcher
-
-    return matcher(command.sections)
 
 
 def _names(fd: int, base: int, size: int) -> bytes | None:

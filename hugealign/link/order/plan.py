@@ -10,7 +10,7 @@ from hugealign.elf.windows import text_windows
 from hugealign.errors import HugealignError
 from hugealign.link import linkers
 from hugealign.link.order import dialects
-from hugealign.link.order.inputs import Sections, UnsplitObject, asked_for, find, in_one_piece, pieces, whole
+from hugealign.link.order.inputs import Sections, UnsplitObject, find, in_one_piece, pieces, whole
 from hugealign.link.order.second_process import SecondProcess
 from hugealign.records import Record
 
@@ -62,7 +62,9 @@ class OrderedLink(Record):
     def words(self, memory: "MemoryFiles") -> Words:
         """Return the words for the linker; the files that it reads go into *memory*."""
         form, plugin, blocks = self.form, self._plugin(), self._blocks()
-        sections = None if form == linkers.SYMBOLS and not plugin else self._sections()  # lld need not wait for them
+        users = bool(self.job.command.sections)
+        wait = form != linkers.SYMBOLS or plugin or users  # else lld need not wait for them
+        sections = self._sections() if wait else None
         options: list[str] = []
         if plugin and sections and not sections.complete:
             # The plugin's sections keep their names, while ThinLTO's symbols change.
@@ -71,11 +73,12 @@ class OrderedLink(Record):
         if form == linkers.SYMBOLS or sections is None:
             where = self._where_local(sections)
             apart = where.apart(self.order) if where else set()
+            kept = self._kept(sections) if sections and users else set()
             if where and apart:
                 most = _COMPARISONS // max(1, where.choices.count)
                 text, apart = dialects.script_of_front(self.order, where.choices, where.objects, apart, most)
                 options += ["-T", memory.file("local", text, self.job.settings.profile)]
-            text = self._symbols(apart)
+            text = self._symbols(apart | kept)
         elif form == linkers.SECTIONS:
             text = dialects.sections(self.order, sections.choices)
         else:
@@ -149,6 +152,14 @@ class OrderedLink(Record):
         among = self._pieces_with(set(self.order.names[self.order.hot :]))
         return dialects.symbols(self.order, apart.union(*(piece.names for piece in among)), apart)
 
+    def _kept(self, sections: Sections) -> set[bytes]:
+        """Return the functions that may be in a section that a script of the user's asks for.
+
+        By its list lld sorts these within that section, and the script may rest on what comes first there.
+        """
+        of = sections.choices.of
+        return {name for name in self.order.names if not (sections.complete and of(name))}
+
     def _where_local(self, sections: Sections | None) -> Sections | None:
         """Return the *sections* of the inputs if some hot functions, but not many, may share their names with others.
 
@@ -188,13 +199,14 @@ class OrderedLink(Record):
     def _can_place(self, piece: UnsplitObject) -> bool:
         if self.form == linkers.COPIES:
             return not piece.member
-        asked = asked_for(self.job.command)
+        asked = self.job.command.asked_for()
         return bool(piece.pattern()) and not (asked and asked(b".text"))
 
     def note(self, rodata: bool = False) -> bytes:
         """Return the note for the link: its version is 0, which no reader accepts, until `sign` completes it."""
         flags = buildnote.PADDED | buildnote.RODATA * rodata
-        return buildnote.pack((0, flags, self.job.settings.page_size, 0, 0, self.order.windows), self.order.identity)
+        size, order = self.job.settings.page_size, self.order
+        return buildnote.pack((0, flags, size, 0, 0, order.windows, order.hot), order.identity)
 
     def sign(self, image: "Image") -> tuple[int, int] | None:
         """Complete the note in the linked file; return the addresses of the hot functions, None without a note."""
@@ -239,11 +251,15 @@ class OrderedLink(Record):
         return f"order: {count} of {len(names)} hot functions placed"
 
     def nothing(self, hot: tuple[int, int] | None) -> str | None:
-        """Return the warning that not one function lies between the addresses *hot*, where the order has some."""
-        if hot is None or hot[0] < hot[1] or not self.order.hot:
+        """Return the warning that not one function lies between the addresses *hot*, where the order has some.
+
+        Other programs of a build get the same order, and need not have its functions: it must be of this program.
+        """
+        program = os.fsencode(os.path.basename(self.job.output))
+        if hot is None or hot[0] < hot[1] or not self.order.hot or self.order.binary != program:
             return None
-        what = f"none of the {self.order.hot} hot functions of the order was placed"
-        return f"{what}: no input has one in a section of its own; make an order of this program: {_MAKE}"
+        what = f"none of the {self.order.hot} hot functions of the order was placed, which is of a program of this name"
+        return f"{what}; compile with -ffunction-sections, or make an order of this build: {_MAKE}"
 
     def complaint(self, words: Words) -> str | None:
         """Return the warning about hot functions that stay where they are because their objects are in one piece."""

@@ -47,6 +47,8 @@ def file_object(file: FileResult) -> "dict[str, Any]":
     document["coverage"] = coverage_object(report.coverage)
     if report.rodata:
         document["rodata"] = rodata_object(report.rodata)
+    if report.order:
+        document["order"] = {"hot_functions": report.order.order, "placed_functions": report.order.placed}
     document["small"] = report.small
     document["segments"] = [
         {name: getattr(s, name) for name in _SEGMENT} | {"coverage": coverage_object(part)}

@@ -68,6 +68,11 @@ def _file(file: FileResult, style: Style) -> "Iterator[str]":
             else ", and by another tool since: it cannot be undone"
         )
         yield from _wrapped(f"changed by hugealign fix --level={report.fix_level}{since}", 2, 4)
+    if style.verbose and report.order:
+        asked = counted(report.order.order, "hot function")
+        there = report.order.placed
+        placed = "no symbols say how many it placed" if there is None else f"{counted(there, 'function')} placed"
+        yield f"  order of {asked}: {placed}"
     for reason in dict.fromkeys(accepted.reason for accepted in file.accepted):
         ids = [accepted.finding.rule.id for accepted in file.accepted if accepted.reason == reason]
         rules = ", ".join(dict.fromkeys(ids))

@@ -11,11 +11,12 @@ from hugealign.elf.references import References
 from hugealign.ordering.blocks import Laid
 from hugealign.ordering.budget import Budget, budget_of, of_entries
 from hugealign.ordering.misses import Misses
-from hugealign.ordering.order import Order, carry, of_blocks, of_ran, parts
+from hugealign.ordering.order import Order, carry, check_names, of_blocks, of_ran, parts
 from hugealign.ordering.problem import Problem, of_sorted
 from hugealign.ordering.sorting import Sorted, sort
 from hugealign.ordering.windows import WindowRoom
 from hugealign.profile.debugfiles import DebugFiles
+from hugealign.profile.match import placeable
 from hugealign.profile.model import Flow
 from hugealign.progress import silent
 from hugealign.units import printable
@@ -65,6 +66,8 @@ def order_of_trace(
     if binary is not None and old_binary is not None:  # of this build nothing can be replayed
         whole, again = carry(whole, binary, DebugFiles([]), flow, force, warn)
         return of_ran(whole, WINDOW, budget, fill=fill, flow=flow, again=again, warn=warn)
+    whole = replace(whole, matched=placeable(whole.matched, whole.functions))
+    check_names(whole, force, warn)
     ran, laid = (whole, None) if flow is None else of_blocks(whole, flow, warn)
     problem = Problem(ran.matched, ran.functions, WindowRoom(WINDOW, budget.windows), parts=parts(laid))
     sequence = sort(ran.matched, ran.functions)

@@ -228,7 +228,7 @@ complete -c hugealign -n '_shtab_hugealign_using profile; and test $_shtab_hugea
 complete -c hugealign -n '_shtab_hugealign_using profile merge' -s h -l help -d 'show this help message and exit'
 complete -c hugealign -n '_shtab_hugealign_using profile merge' -s o -l output -xka "(__fish_complete_path (commandline -ct))" -d 'write the sum to FILE, whole or not at all (default: stdout)'
 complete -c hugealign -n '_shtab_hugealign_using profile merge' -l weight -x -d 'count files that match PATTERN N times; 0: not at all (* and ? as in a shell; the first match counts)'
-complete -c hugealign -n '_shtab_hugealign_using profile merge' -l cap -x -d 'scale down a build with more than N samples in one file'
+complete -c hugealign -n '_shtab_hugealign_using profile merge' -l cap -x -d 'scale down a file with more than N samples, or with more of any other count'
 complete -c hugealign -n '_shtab_hugealign_using profile merge' -l median -x -d 'count the median of N groups of files, not their sum'
 complete -c hugealign -n '_shtab_hugealign_using profile merge' -l keep-going -d 'skip files that are damaged, foreign or newer, and name them'
 complete -c hugealign -n '_shtab_hugealign_using profile merge; and test $_shtab_hugealign_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'counts, packed or not'

@@ -74,9 +74,8 @@ def test_without_colours_a_report_is_as_it_was(monkeypatch: pytest.MonkeyPatch) 
     assert seen.getvalue() == "✓ kernel\nall 5 windows are huge\nhugealign: error: x\n"
 
 
-def test_messages_take_the_line_of_progress_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
-    with terminal() as seen, progress.Progress("order") as shown:
+def test_messages_take_the_line_of_progress_away() -> None:
+    with terminal() as seen, progress.Progress("order", 0.0) as shown:
         shown.say("1")
         messages.warning("odd")
     assert seen.getvalue() == "\rorder: 1\r        \rhugealign: \x1b[1;33mwarning:\x1b[0m odd\n"

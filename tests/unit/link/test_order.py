@@ -275,9 +275,9 @@ def test_parts_of_an_order() -> None:
 
 
 def test_the_note_is_the_one_that_verify_reads() -> None:
-    order = LinkOrder([], 0, {}, windows=3, identity=b"i" * 20)
+    order = LinkOrder([], 7, {}, windows=3, identity=b"i" * 20)
     made = OrderedLink(order, linkers.SCRIPT, linkers.named("bfd"), job_of([]))
-    packed = BuildNote(1 << 21, 0, 0, 3, padded=True, profile=b"i" * 20).pack()
+    packed = BuildNote(1 << 21, 0, 0, 3, padded=True, profile=b"i" * 20, functions=7).pack()
     assert made.note() == packed[:24] + bytes(4) + packed[28:]  # but for the version
 
 

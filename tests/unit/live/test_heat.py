@@ -3,9 +3,6 @@
 import random
 from collections import Counter
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from hugealign.live.heat import Page, beyond, by_window, heat
 
 
@@ -47,9 +44,3 @@ def test_interval_holds_the_real_share() -> None:
         found = beyond(seen, 64)
         held += found.low <= real <= found.high
     assert held >= 19
-
-
-@given(st.lists(st.integers(1, 50), max_size=40), st.integers(1, 50))
-def test_it_is_a_share(counts: list[int], entries: int) -> None:
-    found = beyond(pages(*counts), entries)
-    assert 0 <= found.low <= found.share <= found.high <= 1

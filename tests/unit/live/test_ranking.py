@@ -4,8 +4,6 @@ import tracemalloc
 from collections import Counter
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hugealign.live.ranking import AdaptPlan, Window, plan, share, windows
 from hugealign.process.pagemap import Region, State
@@ -90,28 +88,6 @@ def test_too_many_are_split_again_the_coldest() -> None:
 def test_what_was_refused_leaves_its_place_to_others() -> None:
     found = [window(1, 50), window(2, 5)]
     assert starts(plan(found, 1, frozenset({W})).collapse) == [2]
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 9), st.sampled_from(State), st.booleans()), max_size=12),
-    st.integers(0, 6),
-)
-def test_never_more_than_so_many(kinds: list[tuple[int, State, bool]], most: int) -> None:
-    found = [window(at, heat, state, ours=ours) for at, (heat, state, ours) in enumerate(kinds)]
-    done = plan(found, most)
-    fixed = sum(one.huge and not one.ours for one in found)
-    after = {one.start for one in found if one.huge} - {one.start for one in done.split} | {
-        one.start for one in done.collapse
-    }
-    assert len(after) <= max(most, fixed)
-    assert all(one.ours and one.huge for one in done.split)
-    assert all((one.heat or one.ours) and not one.huge for one in done.collapse)
-    after_that = [
-        Window(one.start, one.part, State.HUGE if one.start in after else State.SMALL, one.heat, one.ours)
-        for one in found
-        if one.state != State.UNTOUCHED or one.start in after
-    ]
-    assert plan(after_that, most) == AdaptPlan()  # and then there is peace
 
 
 @pytest.mark.parametrize(("states", "expected"), [(None, 0.25), ({2 * W: State.HUGE}, 1.0), ({W: State.SMALL}, 0.0)])

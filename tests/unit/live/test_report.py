@@ -1,21 +1,15 @@
 """The table, the JSON document and the metrics of `hugealign top`."""
 
-import json
 import re
 from dataclasses import replace
-from pathlib import Path
-
-import jsonschema
 
 from hugealign.live import adapt_report, report
 from hugealign.live.adapt import Adapted
 from hugealign.live.rows import ProgramRow
 from hugealign.live.top import Machine
 from hugealign.ordering.budget import Budget
-from hugealign.units import printable
 
 M = 1 << 20
-SCHEMA = json.loads(Path(report.__file__).with_name("top-1.schema.json").read_text(encoding="utf-8"))
 HOSTILE = 'x"\\\n\x1b[2J{y="\udcff"} 1'
 ROW = ProgramRow("/srv/app", "", "program", "/srv/app", (7, 9), 0.5, 12 * M, 4 * M, 2, 6, 6, "why", "do this")
 MACHINE = Machine((ROW,), 2, 99, 1, (), Budget(8, 1, "skylake"), 2 * M, 1764000000.25, 0.125, 5.0, privileged=False)
@@ -75,13 +69,6 @@ def test_table_of_hostile_names() -> None:
     assert len(text.splitlines()) == len(report.table(hostile()))
     assert "CONTAINER" in text
     assert "no answer about 1 process: 5 (a file system that hangs?)" in text
-
-
-def test_document_follows_the_schema() -> None:
-    for machine in (MACHINE, hostile()):
-        found = json.loads(json.dumps(report.document(machine)))
-        jsonschema.validate(found, SCHEMA, cls=jsonschema.Draft202012Validator)
-    assert found["rows"][0]["program"] == printable(HOSTILE)
 
 
 def test_metrics_escape_what_the_format_and_a_terminal_need() -> None:

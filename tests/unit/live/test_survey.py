@@ -3,10 +3,7 @@
 import os
 import threading
 
-import pytest
-
 from hugealign.errors import HugealignError
-from hugealign.live import survey as module
 from hugealign.live.survey import survey
 from hugealign.process.texts import Executed
 
@@ -30,8 +27,7 @@ def test_each_process_is_counted_for_what_it_is() -> None:
     assert (found.others, found.hidden, found.silent) == (2, 1, ())  # we are not shown to ourselves
 
 
-def test_process_that_never_answers_is_named_and_the_others_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_PATIENCE", 0.05)
+def test_process_that_never_answers_is_named_and_the_others_are_seen() -> None:
     never = threading.Event()
 
     def look(pid: int) -> Executed | None:
@@ -39,21 +35,20 @@ def test_process_that_never_answers_is_named_and_the_others_are_seen(monkeypatch
             never.wait(20)
         return executed(pid)
 
-    found = survey(1, 1, [1, 2, 3, 4, 5], look)
+    found = survey(1, 1, [1, 2, 3, 4, 5], look, patience=0.05)
     never.set()
     assert [one.pid for one in found.executed] == [1, 3, 5]
     assert found.silent == (2, 4)
 
 
-def test_many_that_never_answer_end_the_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_PATIENCE", 0.01)
+def test_many_that_never_answer_end_the_look() -> None:
     never = threading.Event()
 
     def look(_: int) -> Executed | None:
         never.wait(20)
         return None
 
-    found = survey(1, 1, range(1, 1000), look)
+    found = survey(1, 1, range(1, 1000), look, patience=0.01)
     never.set()
     assert len(found.silent) == 16
 

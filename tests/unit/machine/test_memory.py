@@ -75,11 +75,10 @@ def test_memory_limit(
         ),
     ],
 )
-def test_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], room: int | None) -> None:
+def test_room(tmp_path: Path, files: dict[str, str], room: int | None) -> None:
     for name, value in files.items():
         (tmp_path / name).write_text(f"{value}\n")
-    monkeypatch.setattr(memory, "_groups", lambda: [str(tmp_path)])
-    assert memory.room() == room
+    assert memory.room([str(tmp_path)]) == room
 
 
 @pytest.mark.parametrize(
@@ -91,10 +90,7 @@ def test_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, 
         ({}, 0),
     ],
 )
-def test_how_often_the_limit_was_met(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], hits: int
-) -> None:
+def test_how_often_the_limit_was_met(tmp_path: Path, files: dict[str, str], hits: int) -> None:
     for name, value in files.items():
         (tmp_path / name).write_text(f"{value}\n")
-    monkeypatch.setattr(memory, "_groups", lambda: [str(tmp_path)])
-    assert memory.limit_hits() == hits
+    assert memory.limit_hits([str(tmp_path)]) == hits

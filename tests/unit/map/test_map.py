@@ -6,8 +6,6 @@ from itertools import pairwise
 from xml.etree import ElementTree as ET
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from hugealign.cli import map as map_command
 from hugealign.elf.coverage import RodataCoverage
@@ -82,31 +80,6 @@ def test_samples_lie_where_their_function_does() -> None:
     assert (len(found.rows), found.rows[0].text, found.rows[1].text) == (2, [(0, CELLS)], [(0, 6)])
     assert found.uncovered() == [100 * PARTS, 0, 0]
     assert [row.hottest for row in found.rows] == [[("f1", 100)], []]
-
-
-@settings(deadline=None)
-@given(
-    st.lists(st.integers(1, PAGE * 2), min_size=1, max_size=30),
-    st.data(),
-    st.integers(0, PAGE),
-    st.integers(1, 4),
-)
-def test_nothing_is_lost_or_doubled(sizes: list[int], data: st.DataObject, start: int, budget: int) -> None:
-    functions = program(sizes, start=start)
-    index = st.integers(0, len(sizes) - 1)
-    ran = matched(data.draw(st.dictionaries(index, st.integers(1, 1 << 40), min_size=1)))
-    shown = drawn(functions, ran, budget)
-    for found in shown.layouts:
-        assert sum(sum(row.heat) for row in found.rows) == ran.total * PARTS
-        left = found.uncovered()
-        assert left == sorted(left, reverse=True)
-        assert (left[0], left[-1]) == (ran.total * PARTS, 0)
-        assert [row.number for row in found.rows] == list(range(1, len(found.rows) + 1))
-        for row in found.rows:
-            cells = {cell for first, end in row.text for cell in range(first, end)}
-            assert all(at in cells for at, heat in enumerate(row.heat) if heat)
-    planned = [w.samples for w in shown.plan.windows]
-    assert len(planned) <= len(shown.layouts[1].rows)
 
 
 def test_the_order_brings_heat_to_the_front() -> None:

@@ -1,8 +1,6 @@
 """How many windows miss least, and where a function can begin."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from hugealign.elf.symbols import Functions
 from hugealign.ordering import misses
@@ -14,16 +12,6 @@ from hugealign.ordering.windows import WindowRoom
 from hugealign.profile.match import Matched
 
 # The choice.
-
-
-@settings(deadline=None)
-@given(st.lists(st.lists(st.integers(0, 5), min_size=2, max_size=2), min_size=2, max_size=9))
-def test_the_fewest_misses_then_the_fewest_windows(counts: list[list[int]]) -> None:
-    chosen = Misses(["a", "b"], counts, 1).chosen
-    assert 1 <= chosen < len(counts)
-    for count in range(1, len(counts)):
-        assert sum(counts[chosen]) <= sum(counts[count])
-        assert sum(counts[chosen]) < sum(counts[count]) or chosen <= count
 
 
 def test_table_of_the_choice() -> None:

@@ -2,9 +2,6 @@
 
 import struct
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from hugealign.process.followed import _COMM, _COMM_EXEC, _FORK, _MMAP2, Records
 from hugealign.process.ring import LOST, SAMPLE
 
@@ -60,8 +57,3 @@ def test_batches_go_on_where_the_last_ended() -> None:
     records.take([mapping(1, 7, 0x1000, 0x2000, 0, b"/bin/a")])
     records.take([sample(2, 7, 0x1000)])
     assert records.pages == {("/bin/a", 0): 1}
-
-
-@given(st.lists(st.tuples(st.sampled_from([2, 3, 7, 9, 10, 99]), st.integers(0, 1 << 15), st.binary(max_size=90))))
-def test_records_that_make_no_sense_are_left_out(found: list[Record]) -> None:
-    Records().take(found)

@@ -255,12 +255,12 @@ def test_from_files(files: dict[str, str], name: str | None, how: str, tmp_path:
     assert (found.cpu.name if found.cpu else None, found.how, found.tlbs) == (name, how, None)
 
 
-def test_the_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_device(tmp_path: Path) -> None:
     # A file stands for the character device, which needs root and a module: registers at offset subleaf:leaf.
-    monkeypatch.setattr(processor, "_DEVICE", str(tmp_path / "cpuid"))
+    path = str(tmp_path / "cpuid")
     with pytest.raises(FileNotFoundError):
-        processor.device()
+        processor.device(path)
     with (tmp_path / "cpuid").open("wb") as file:
         file.seek(3 << 32 | 0x18)
         file.write(struct.pack("<4I", 1, 2, 3, 0xFFFFFFFF))
-    assert processor.device()(0x18, 3) == (1, 2, 3, 0xFFFFFFFF)
+    assert processor.device(path)(0x18, 3) == (1, 2, 3, 0xFFFFFFFF)

@@ -5,13 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hugealign.elf.blockmap import Block
 from hugealign.elf.symbols import Functions
 from hugealign.profile import autofdo, linecounts
-from hugealign.profile.linecounts import Inlined, LineCounts, _base, _frames, _settled, place
+from hugealign.profile.linecounts import Inlined, LineCounts, _frames, _settled, place
 from hugealign.profile.model import Flow, MemoryRoom, Profile, ProfileError
 from hugealign.profile.source import ProfileSource
 
@@ -34,15 +32,6 @@ def test_a_line_lies_below_the_calls_that_were_inlined_around_it() -> None:
 def test_a_line_before_its_function() -> None:
     """As a macro's can be: LLVM keeps 16 bits of the distance."""
     assert Inlined({(0xFFFE, 0): 3}).count([frame("f", 8, 10)]) == 3
-
-
-@given(st.integers(0, 0xFFF))
-def test_the_base_of_a_discriminator(base: int) -> None:
-    """As LLVM writes it: nothing is one bit, up to 31 takes six, more takes thirteen; other parts come behind."""
-    encoded = 1 if not base else (base << 1 if base < 0x20 else (base & 0xFE0) << 2 | 0x40 | (base & 0x1F) << 1)
-    width = 1 if not base else 7 if base < 0x20 else 14
-    assert _base(encoded) == base
-    assert _base(encoded | 5 << width) == base
 
 
 def test_blocks_of_no_line_may_be_hot() -> None:

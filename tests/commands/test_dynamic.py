@@ -12,8 +12,8 @@ from elftools.elf.sections import NoteSection
 from hugealign.elf.dynamic import Dynamic, read_dynamic
 from hugealign.elf.image import read_image
 from hugealign.elf.notes import Notes, read_notes
+from tests.properties.elf.test_image import SYSTEM, is_elf
 from tests.support import run
-from tests.unit.elf.test_image import SYSTEM, is_elf
 
 
 def ours(path: Path) -> tuple[Dynamic, Notes]:

@@ -10,8 +10,8 @@ import pytest
 
 from hugealign.elf.image import read_file
 from hugealign.errors import MalformedElfError
+from tests.properties.elf.test_image import is_elf
 from tests.support import need
-from tests.unit.elf.test_image import is_elf
 
 _BATCH = 100  # files of one readelf
 
