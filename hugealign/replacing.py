@@ -259,6 +259,12 @@ def _directory(real: str) -> Iterator[tuple[int, str]]:
         yield place, name
 
 
+def remove_leftovers(path: str) -> None:
+    """Remove what killed runs of hugealign left beside the file at *path*, as far as that is possible."""
+    with contextlib.suppress(OSError), _directory(os.path.realpath(path)):
+        pass
+
+
 @contextlib.contextmanager
 def _explained() -> Iterator[None]:
     reasons = {

@@ -78,6 +78,8 @@ def fix(path: str, options: FixOptions | None = None) -> Fixed:
             state = f"; {writing.UNCHANGED}" if options.in_place else ""
             raise HugealignError(f"{cause(error)}{state}") from error
         if action == NOTHING and options.output is None:
+            if options.in_place:  # a run that was killed after it had exchanged the files left the old one
+                replacing.remove_leftovers(path)
             return Fixed(path, action, before, before, "", plan=plan)
         where, copied = _write(path, fd, output, options, planned)
         return Fixed(path, action, before, output.size, where, copied, plan)

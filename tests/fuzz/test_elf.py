@@ -53,5 +53,5 @@ def test_neither_too_wild_nor_too_tame(subjects: list[elf.Subject]) -> None:
         subject.restore()
     assert 150 < read < 600
     assert found > 150
-    assert became.count("fixed") > 60
+    assert became.count("fixed") > 50
     assert became.count("refused") > 200
