@@ -1,4 +1,4 @@
-"""The text of a file in the page cache: `hugealign warm` and `hugealign cool` as functions."""
+"""The text of a file in the page cache: `hugealign warm` and `hugealign warm --undo` as functions."""
 
 import os
 from collections.abc import Sequence

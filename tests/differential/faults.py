@@ -126,7 +126,7 @@ COMMANDS = {
     "fix-in-place": Command(("fix", "--in-place", "{copy}"), out="{copy}"),
     "warm": Command(("warm", "{program}")),
     "warm-replace": Command(("warm", "--replace", "{copy}"), out="{copy}"),
-    "cool": Command(("cool", "{program}")),
+    "warm-undo": Command(("warm", "--undo", "{program}")),
     "run": Command(("run", "--", "{program}"), (0,), says="ran"),
     "run-stage": Command(("run", "--how=stage", "--", "{program}"), (0,), says="ran", root=True),
     "run-copy": Command(("run", "--how=copy", "--", "{program}"), (0,), says="ran"),
