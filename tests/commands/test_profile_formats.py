@@ -650,7 +650,8 @@ def test_nothing_is_detected_in_noise() -> None:
 def test_long_hostile_lines_take_no_long_time(prog: Path, tmp_path: Path, form: str) -> None:
     """No pattern takes the square of a line of 300 kB; nor does the detection, nor the matching of such names.
 
-    Patterns run in C, where no step can be counted: lines of 300 bytes are the measure.
+    Patterns run in C, where no step can be counted: as many bytes in lines of 300 are the measure.  The square of a
+    line would take a thousand times as long.
     """
 
     def took(text: str) -> float:
@@ -678,7 +679,7 @@ def test_long_hostile_lines_take_no_long_time(prog: Path, tmp_path: Path, form: 
     ):
         line, short = (piece * (length // len(piece)) for length in (300_000, 300))
         whole, many = (f"{one}\nmain {one}!\n\t{one}\n{one} 5\n7 e: {one}!\n{one}:1:1\n" for one in (line, short))
-        assert took(whole) < 20 * took(many * 1000), piece
+        assert took(whole) < 200 * took(many * 1000), piece
 
 
 def test_a_library_that_is_missing(prog: Path, monkeypatch: pytest.MonkeyPatch) -> None:
