@@ -38,7 +38,7 @@ def test_output_at_fault(out: str, reason: str, tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr == f"hugealign: error: {out}: cannot be written: {reason}\n"
     (error,) = json.loads(run(*words, "--format=json", cwd=tmp_path).stdout)["errors"]
-    assert error == {"target": out, "message": f"cannot be written: {reason}", "refused": False}
+    assert error == {"target": out, "message": f"cannot be written: {reason}", "diagnosis": None}
     assert sorted(os.listdir(tmp_path)) == before
     assert stat.S_ISFIFO((tmp_path / "fifo").stat().st_mode)
 
@@ -98,7 +98,7 @@ def test_a_file_that_goes_while_it_is_waited_for(tmp_path: Path) -> None:
     document = json.loads(said)
     assert (waiting.returncode, document["errors"]) == (
         3,
-        [{"target": str(gone), "message": "No such file or directory", "refused": False}],
+        [{"target": str(gone), "message": "No such file or directory", "diagnosis": None}],
     )
     assert [done["path"] for done in document["files"]] == [str(other)]
 
