@@ -151,7 +151,8 @@ def _with_less(
     if less:
         status = _laid_out(job, less, progress, voice, quiet)
     else:
-        run = plain(job, capture=True)
+        # With its stderr closed a linker may end otherwise (mold does), so it gets none of ours either.
+        run = plain(job, capture=quiet or os.get_inheritable(2))
         if not quiet:
             run.forward()
         status, progress.messages = run.status, run.stderr
