@@ -17,9 +17,9 @@ def run(args: argparse.Namespace) -> int:
 
     if args.topic is None:
         cli.parser().print_help()
-    elif args.topic in cli.COMMANDS:
+    elif args.topic in cli.COMMANDS | cli.LABORATORY:
         cli.command_parser(args.topic).print_help()
     else:
-        near = hint(args.topic, cli.COMMANDS) or "; `hugealign help` lists the commands"
+        near = hint(args.topic, cli.COMMANDS | cli.LABORATORY) or "; `hugealign help` lists the commands"
         raise UsageError(f"help: no command {printable(args.topic)}{near}")
     return 0
