@@ -15,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from hugealign.verification.baseline import Baseline
     from hugealign.verification.configuration import Configuration
     from hugealign.verification.result import FileResult, Verification
     from hugealign.verification.selection import Selection
@@ -145,7 +146,6 @@ def run(args: argparse.Namespace) -> int:
     from hugealign.cli import output
     from hugealign.progress import Progress
     from hugealign.verification import formats
-    from hugealign.verification.baseline import read
     from hugealign.verification.formats.text import Style
     from hugealign.verification.inputs import parse_jobs
     from hugealign.verification.verify import policy_for, verify
@@ -176,7 +176,7 @@ def run(args: argparse.Namespace) -> int:
             recursive=args.recursive,
             jobs=jobs,
             max_unpacked=unpacked,
-            baseline=read(*baseline) if baseline.value else None,
+            baseline=_baseline(*baseline) if baseline.value else None,
             allow_empty=config.chosen("allow-empty", args.allow_empty).value or False,
             progress=progress.say,
         )
@@ -191,6 +191,12 @@ def run(args: argparse.Namespace) -> int:
     text, status = formats.render(args.format, found, style, base), found.status
     output.write(text, args.output, utf8=args.format != "text")
     return status
+
+
+def _baseline(path: str, where: str) -> "Baseline":
+    from hugealign.verification.baseline import read  # json, which takes 3 ms to load
+
+    return read(path, where)
 
 
 def _number(value: str, where: str) -> int:
