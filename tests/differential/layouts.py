@@ -76,7 +76,10 @@ class Vma:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the kernel shows of one run: *code* windows with code are huge; *partial*: it mapped only some windows."""
+    """What the kernel shows of one run: *code* windows with code are huge; *partial*: it mapped only some windows.
+
+    *huge* has the offset of each mapping, and how many of its bytes are huge.
+    """
 
     started: bool
     code: int = 0
@@ -84,6 +87,7 @@ class Seen:
     partial: bool = False
     ps: int = 0
     ps_bytes: int = 0
+    huge: tuple[tuple[int, int], ...] = ()
     what: str = ""
 
 
@@ -174,6 +178,7 @@ class Differ:
                 partial=partial,
                 ps=sum(m.windows_huge(WINDOW) for m in mine),
                 ps_bytes=sum(m.huge for m in mine),
+                huge=tuple((vma.offset, vma.pmd) for vma in vmas),
                 what="".join(
                     f"\n    {v.start:#x}-{v.end:#x} at {v.offset:#x}: {v.pmd // WINDOW} of {len(v.windows())}"
                     for v in vmas
@@ -244,7 +249,7 @@ class Differ:
 
     def _differs(self, layout: Layout, path: Path, command: list[str], seen: Seen) -> bool:
         """Whether another run has other windows: of those that are aligned to 1 MiB, each second one is on the grid."""
-        return any(self.look(layout, path, command).code != seen.code for _ in range(16))
+        return any(self.look(layout, path, command).huge != seen.huge for _ in range(16))
 
     def _fixed(self, layout: Layout, path: Path, before: Seen, command: list[str]) -> Iterator[str]:
         new = path.with_name(f"{path.name}-fixed")
